@@ -1,0 +1,45 @@
+"""Reasoning Path Divergence: how differently a problem was solved, from text to number.
+
+Importing this package is fast, imports no torch, and registers the metric, so that
+
+```py
+>>> import evaluate, rpd_metric
+>>> rpd = evaluate.load("rpd")
+
+```
+
+works in any directory, offline. The numbers alone are `rpd_distance` and `rpd_matrix`.
+"""
+
+from rpd_metric.distance import mean_pairwise, problem_score, rpd_distance, rpd_matrix
+from rpd_metric.errors import (
+    InputError,
+    MissingExtraError,
+    ModelError,
+    OutputError,
+    ReplyError,
+    RPDError,
+    SpecError,
+    StoreError,
+)
+from rpd_metric.registration import register
+
+__all__ = [
+    "InputError",
+    "MissingExtraError",
+    "ModelError",
+    "OutputError",
+    "RPDError",
+    "ReplyError",
+    "SpecError",
+    "StoreError",
+    "mean_pairwise",
+    "problem_score",
+    "register",
+    "rpd_distance",
+    "rpd_matrix",
+]
+
+__version__ = "0.1.0"
+
+register()

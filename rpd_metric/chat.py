@@ -1,0 +1,79 @@
+"""One protocol for every chat model: a request in, a raw reply out.
+
+A chat model is an async callable from `ChatRequest` to `ChatReply`. The request holds
+everything that decides the reply, so that it is also the key under which a reply can be
+stored. Parsing a reply is not done here: the raw text goes back untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a reply is sampled; the defaults are those of the paper's summaries.
+
+    Args:
+        temperature (`float`): 0 is greedy.
+        top_p (`float`): Nucleus sampling mass.
+        max_tokens (`int`): Limit on new tokens.
+        seed (`int`, *optional*): Passed on to servers that take one.
+        thinking (`bool`): Whether a model that can think aloud may do so.
+    """
+
+    temperature: float = 0.1
+    top_p: float = 0.95
+    max_tokens: int = 2048
+    seed: int | None = None
+    thinking: bool = False
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """Everything that decides a reply, apart from the model itself.
+
+    Args:
+        messages (`tuple` of `{"role": ..., "content": ...}`): The conversation.
+        sampling ([`Sampling`]): How to sample.
+        schema (`Mapping`, *optional*): A JSON schema that guides decoding where the server can.
+        template (`str`): Content hash of the prompt template the messages came from.
+    """
+
+    messages: tuple[Mapping[str, str], ...]
+    sampling: Sampling = field(default_factory=Sampling)
+    schema: Mapping[str, Any] | None = None
+    template: str = ""
+
+
+@dataclass(frozen=True)
+class ChatReply:
+    """A model's reply, raw.
+
+    Args:
+        text (`str`): The reply exactly as it came.
+        finish_reason (`str`, *optional*): `"stop"`, or `"length"` when it was cut.
+        prompt_tokens (`int`, *optional*): As the server counted them.
+        completion_tokens (`int`, *optional*): As the server counted them.
+        seconds (`float`, *optional*): Time from request to reply.
+        cached (`bool`): Whether it came from the store rather than from the model.
+    """
+
+    text: str
+    finish_reason: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    seconds: float | None = None
+    cached: bool = False
+
+
+class Chat(Protocol):
+    """A chat model. `model` names it in cards, manifests and store keys, never with a secret."""
+
+    model: str
+
+    async def __call__(self, request: ChatRequest) -> ChatReply:
+        """Send one request; raise `ModelError` when no reply can be had."""
+        ...

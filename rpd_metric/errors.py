@@ -1,0 +1,73 @@
+"""The errors this project raises for its users.
+
+    RPDError
+    ├── InputError           rows, arrays or arguments that cannot be used as given
+    ├── SpecError            a model spec string that names nothing we can load
+    ├── MissingExtraError    an optional dependency that is not installed
+    ├── ModelError           a model or server that failed, or whose files are not what they claim
+    │   └── ReplyError       a model's reply that cannot be turned into steps or a verdict
+    ├── StoreError           the store of model replies cannot be read or written
+    └── OutputError          a result that cannot be written where it was asked for
+
+Every message says what is wrong and how to mend it: the command line prints it as
+one line and exits with a non-zero status. Anything that is not an `RPDError` is a bug
+and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+
+class RPDError(Exception):
+    """Base class of every error this project raises on purpose."""
+
+
+class InputError(RPDError, ValueError):
+    """Rows, arrays or arguments that cannot be used as given."""
+
+
+class SpecError(InputError):
+    """A model spec such as `"tgi:http://host:port"` that names nothing we can load."""
+
+
+class MissingExtraError(RPDError, ImportError):
+    """An optional dependency is not installed; the message holds the exact `pip install`.
+
+    Args:
+        what (`str`): The feature that was asked for, e.g. `'embedder="minilm"'`.
+        extra (`str`): The extra of this project that installs it, e.g. `"offline"`.
+        module (`str`): The module whose import failed.
+    """
+
+    def __init__(self, what: str, *, extra: str, module: str) -> None:
+        super().__init__(
+            f"{what} needs the package {module!r}, which is not installed. "
+            f'Install it with: pip install "rpd-metric[{extra}]"'
+        )
+        self.extra = extra
+        self.module = module
+
+
+class ModelError(RPDError):
+    """A model or a server failed, or its files are not what they claim to be."""
+
+
+class ReplyError(ModelError):
+    """A model's reply cannot be turned into steps or a verdict.
+
+    Args:
+        reason (`str`): A short code that failures are counted by, e.g. `"no_envelope"`.
+        detail (`str`): One line for a person.
+    """
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+class StoreError(RPDError):
+    """The store of model replies cannot be read or written."""
+
+
+class OutputError(RPDError, OSError):
+    """A result cannot be written where it was asked for."""

@@ -1,0 +1,97 @@
+"""Step extraction: from a chain of thought to the short, ordered list of what it does.
+
+RPD compares solutions by their steps (Sec. 3.1, stage 1 of the paper). This module holds
+the protocol that every extractor follows and what they share; `extractive.py` works
+without a language model, `summarizer.py` asks one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from rpd_metric.errors import SpecError
+
+Result = TypeVar("Result")
+
+MIN_STEPS = 3
+MAX_STEPS = 5
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """The steps of one solution, or the reason why there are none.
+
+    Args:
+        steps (`tuple[str, ...]`): In the order of the solution; empty when extraction failed.
+        reason (`str`, *optional*): A short code that failures are counted by
+            (`"empty_solution"`, `"no_envelope"`, ...); `None` on success.
+        detail (`str`, *optional*): One line for a person about the failure.
+    """
+
+    steps: tuple[str, ...]
+    reason: str | None = None
+    detail: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is at least one step."""
+        return self.reason is None and bool(self.steps)
+
+
+class StepExtractor(Protocol):
+    """Turns solutions of one problem into steps.
+
+    `name` is the spec that made it, for cards and reports; `fingerprint` changes whenever the
+    same solution could give other steps (algorithm version, prompt hash, model, sampling).
+    One solution's failure is an `Extraction` with a reason, never an exception.
+    """
+
+    name: str
+    fingerprint: str
+
+    async def extract(self, problem: str | None, solutions: Sequence[str]) -> list[Extraction]:
+        """Extract the steps of each solution, in order."""
+        ...
+
+
+def load_extractor(spec: str | StepExtractor, **options: object) -> StepExtractor:
+    """Make the step extractor that a spec names.
+
+    Args:
+        spec (`str` or [`StepExtractor`]): `"extractive"` (no language model), or a chat model
+            that writes the summaries: `"tgi:<url>"`, `"openai:<url>#<model>"`, `"hf:<model>"`,
+            `"auto:<url>"`. An object with an `extract` method is returned as it is.
+        options: Passed on to [`~rpd_metric.summarizer.LLMStepExtractor`].
+
+    Raises:
+        [`SpecError`]: The spec has none of these forms.
+    """
+    if not isinstance(spec, str):
+        if not callable(getattr(spec, "extract", None)):
+            raise SpecError(
+                "a summarizer is a spec string or an object with an async extract(problem, "
+                f"solutions), not {type(spec).__name__}"
+            )
+        return spec
+    if spec == "extractive":
+        from rpd_metric.extractive import ExtractiveSteps
+
+        return ExtractiveSteps()
+    from rpd_metric.servers import load_chat
+    from rpd_metric.summarizer import LLMStepExtractor
+
+    return LLMStepExtractor(load_chat(spec), **options)  # type: ignore[arg-type]
+
+
+def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine to its end from synchronous code, inside a notebook's loop too."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()

@@ -1,0 +1,151 @@
+"""Choosing problems and solutions, against direct readings of Algorithms 1 and 2."""
+
+from __future__ import annotations
+
+import itertools
+
+import datasets
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from rpd_datasets.select import SELECTIONS, rank, select_problems, select_solutions
+from rpd_metric.errors import InputError
+
+
+@st.composite
+def matrices(draw, max_size=8):
+    k = draw(st.integers(1, max_size))
+    # Few distinct values, so that ties are common, and whole ones, so that sums are exact.
+    half = draw(hnp.arrays(np.float64, (k, k), elements=st.sampled_from([0.0, 1.0, 3.0, 7.0])))
+    matrix = np.triu(half, 1)
+    return matrix + matrix.T
+
+
+def algorithm_2(matrix, m):
+    """The paper's listing, line by line, in plain Python."""
+    k = len(matrix)
+    if m <= 0 or k == 0:
+        return []
+    sums = [sum(row) for row in matrix]
+    first = sums.index(max(sums))
+    chosen, remaining = [first], [i for i in range(k) if i != first]
+    while len(chosen) < m and remaining:
+        smallest = [min(matrix[r][c] for c in chosen) for r in remaining]
+        chosen.append(remaining.pop(smallest.index(max(smallest))))
+    return chosen
+
+
+@given(matrix=matrices(), m=st.integers(0, 9))
+def test_maxmin_is_algorithm_2(matrix, m):
+    assert select_solutions(matrix, m) == algorithm_2(matrix.tolist(), m)
+
+
+@given(matrix=matrices(), m=st.integers(1, 8))
+def test_maxavg_adds_the_highest_average_distance_to_those_chosen(matrix, m):
+    chosen = select_solutions(matrix, m, "maxavg")
+    for size in range(1, len(chosen)):
+        rest = [i for i in range(len(matrix)) if i not in chosen[:size]]
+        averages = {i: matrix[i, chosen[:size]].mean() for i in rest}
+        assert averages[chosen[size]] == pytest.approx(max(averages.values()))
+
+
+@given(matrix=matrices(max_size=7), m=st.integers(2, 7))
+def test_exact_has_the_largest_smallest_distance_of_all_subsets(matrix, m):
+    chosen = select_solutions(matrix, m, "exact")
+
+    def smallest(subset):
+        return min((matrix[a, b] for a, b in itertools.combinations(subset, 2)), default=0)
+
+    best = max(map(smallest, itertools.combinations(range(len(matrix)), min(m, len(matrix)))))
+    assert smallest(chosen) == best
+    assert smallest(select_solutions(matrix, m, "maxmin")) <= best
+
+
+@pytest.mark.parametrize("method", SELECTIONS)
+@given(matrix=matrices(), m=st.integers(-1, 9), data=st.data())
+def test_picks_are_distinct_usable_and_as_many_as_there_can_be(method, matrix, m, data):
+    unusable = data.draw(st.sets(st.integers(0, len(matrix) - 1)))
+    for index in unusable:
+        matrix[index, :] = matrix[:, index] = np.nan
+    chosen = select_solutions(matrix, m, method)
+    usable = set(range(len(matrix))) - unusable
+    assert len(chosen) == len(set(chosen)) == max(0, min(m, len(usable)))
+    assert set(chosen) <= usable
+    assert all(isinstance(index, int) for index in chosen)
+
+
+def test_ties_go_to_the_lowest_index():
+    matrix = np.ones((4, 4)) - np.eye(4)
+    for method in ("maxmin", "maxavg", "exact"):
+        assert select_solutions(matrix, 2, method) == [0, 1]
+
+
+def test_maxmin_avoids_the_second_copy_that_maxavg_picks():
+    # 0 and 1 are copies far from 2; 3 is moderately far from all.
+    matrix = np.array(
+        [[0, 0.0, 1.0, 0.4], [0.0, 0, 1.0, 0.4], [1.0, 1.0, 0, 0.45], [0.4, 0.4, 0.45, 0]]
+    )
+    assert select_solutions(matrix, 3, "maxmin") == [2, 0, 3]
+    assert select_solutions(matrix, 3, "maxavg") == [2, 0, 1]
+    assert select_solutions(matrix, 3, "exact") == [0, 2, 3]
+
+
+def test_random_repeats_with_its_seed_and_varies_without():
+    matrix = np.ones((16, 16)) - np.eye(16)
+    assert select_solutions(matrix, 3, "random", seed=5) == select_solutions(
+        matrix, 3, "random", seed=5
+    )
+    assert len({tuple(select_solutions(matrix, 3, "random", seed=s)) for s in range(20)}) > 15
+
+
+def test_exact_refuses_more_subsets_than_it_can_look_at():
+    matrix = np.zeros((30, 30))
+    with pytest.raises(InputError, match="142506 subsets of 5 out of 30"):
+        select_solutions(matrix, 5, "exact")
+
+
+@pytest.mark.parametrize(
+    ("matrix", "method", "message"),
+    [
+        ([[0.0, 1.0]], "maxmin", "a distance matrix is square"),
+        ([[0.0, float("nan")], [float("nan"), 0.0]], "maxmin", "NaN in whole rows"),
+        ([[0.0, 1.0], [1.0, 0.0]], "best", "unknown selection 'best'"),
+    ],
+)
+def test_what_cannot_be_selected_from_is_refused(matrix, method, message):
+    with pytest.raises(InputError, match=message):
+        select_solutions(matrix, 1, method)
+
+
+def test_an_empty_matrix_gives_nothing():
+    assert select_solutions([], 3) == []
+
+
+@given(st.lists(st.one_of(st.none(), st.just(float("nan")), st.floats(0, 2))))
+def test_rank_is_descending_and_stable_with_unscored_problems_last(scores):
+    order = rank(scores)
+    assert sorted(order) == list(range(len(scores)))
+    keys = [-1 if scores[i] is None or scores[i] != scores[i] else scores[i] for i in order]
+    assert keys == sorted(keys, reverse=True)
+    for a, b in itertools.pairwise(order):
+        if scores[a] == scores[b]:
+            assert a < b
+
+
+def test_select_problems_takes_the_best_scores_first():
+    rows = [{"problem": str(i), "rpd_score": s} for i, s in enumerate([0.1, None, 0.9, 0.4])]
+    ds = datasets.Dataset.from_list(rows)
+    assert select_problems(ds, 3)["problem"][:] == ["2", "3", "0"]
+    assert [row["problem"] for row in select_problems(rows, 9)] == ["2", "3", "0", "1"]
+
+
+def test_select_problems_needs_scores():
+    with pytest.raises(InputError, match=r"run ds\.map"):
+        select_problems(datasets.Dataset.from_dict({"problem": ["a"]}), 1)
+    with pytest.raises(InputError, match=r"run ds\.map"):
+        select_problems([{"problem": "a"}], 1)
+    with pytest.raises(InputError, match="cannot select -1"):
+        select_problems([], -1)
