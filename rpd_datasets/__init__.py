@@ -1,0 +1,29 @@
+"""Reasoning Path Divergence for datasets: from raw rows to a curated, published dataset.
+
+```py
+from rpd_datasets import CurationConfig, rpd_curate, select_problems, to_sft
+
+curated = select_problems(ds.map(rpd_curate), 100)
+train = to_sft(curated)
+```
+
+Importing this package is fast and imports neither torch nor datasets.
+"""
+
+import rpd_metric  # noqa: F401  registers the metric
+from rpd_datasets.curate import CurationConfig, rpd_curate, to_sft
+from rpd_datasets.filters import FilterConfig
+from rpd_datasets.problem import Problem
+from rpd_datasets.rejects import Rejected
+from rpd_datasets.select import select_problems, select_solutions
+
+__all__ = [
+    "CurationConfig",
+    "FilterConfig",
+    "Problem",
+    "Rejected",
+    "rpd_curate",
+    "select_problems",
+    "select_solutions",
+    "to_sft",
+]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -71,6 +72,8 @@ class SentenceTransformerEmbedder:
         self.name = name
         self.batch_size = batch_size
         self.truncate_dim = truncate_dim
+        # Several problems are worked on at once; the model's threads are best used one at a time.
+        self._lock = Lock()
         try:
             with _quiet():
                 self._model = SentenceTransformer(
@@ -91,16 +94,15 @@ class SentenceTransformerEmbedder:
             return np.zeros((0, self.dimension), dtype=np.float32)
         # prompt="" because RPD compares like with like: a query prompt would tell the two
         # sides of a pair apart.
-        vectors = np.asarray(
-            self._model.encode(
+        with self._lock:
+            encoded = self._model.encode(
                 distinct,
                 batch_size=self.batch_size,
                 show_progress_bar=False,
                 convert_to_numpy=True,
                 prompt="",
-            ),
-            dtype=np.float32,
-        )
+            )
+        vectors = np.asarray(encoded, dtype=np.float32)
         if self.truncate_dim is not None:
             # The library cuts without renormalising; unit length is what the models document.
             vectors = vectors[:, : self.truncate_dim]
@@ -171,13 +173,14 @@ def _load(
         return SentenceTransformerEmbedder(spec, str(minilm_path()), **options)
     if kind == "st" and rest:
         return SentenceTransformerEmbedder(spec, rest, **options)
-    if kind in ("tei", "openai") and rest:
+    if kind in ("tei", "openai", "auto") and rest:
         from rpd_metric.endpoints import load_embedding_server
 
         server: Embedder = load_embedding_server(spec)
         return server
     raise SpecError(
-        f"unknown embedder {spec!r}; use minilm, st:<model>, tei:<url> or openai:<url>#<model>"
+        f"unknown embedder {spec!r}; use minilm, st:<model>, tei:<url>, openai:<url>#<model> or "
+        "auto:<url>"
     )
 
 

@@ -27,7 +27,7 @@ def register() -> None:
     if "evaluate.loading" in sys.modules:
         _wrap(sys.modules["evaluate.loading"])
     elif not any(isinstance(finder, _WhenEvaluateIsImported) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _WhenEvaluateIsImported())  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _WhenEvaluateIsImported())
 
 
 def write_to_cache() -> Path:
@@ -43,7 +43,7 @@ def write_to_cache() -> Path:
     factory = LocalEvaluationModuleFactory(str(METRICS["rpd"]), module_type="metrics")
     module = factory.get_module()
     root = Path(init_dynamic_modules()) / "metrics"
-    target = root / "evaluate-metric--rpd" / module.hash
+    target: Path = root / "evaluate-metric--rpd" / module.hash
     target.mkdir(parents=True, exist_ok=True)
     for folder in (target.parent, target):
         (folder / "__init__.py").touch()
@@ -66,8 +66,9 @@ def _wrap(loading: ModuleType) -> None:
     evaluation_module_factory.knows_rpd = True  # type: ignore[attr-defined]
     # These modules hold a name of their own for the function, if they are imported already.
     for name in ("evaluate.loading", "evaluate.inspect", "evaluate.evaluation_suite"):
-        if getattr(sys.modules.get(name), "evaluation_module_factory", None) is resolve:
-            setattr(sys.modules[name], "evaluation_module_factory", evaluation_module_factory)
+        module: Any = sys.modules.get(name)
+        if getattr(module, "evaluation_module_factory", None) is resolve:
+            module.evaluation_module_factory = evaluation_module_factory
 
 
 class _WhenEvaluateIsImported:
@@ -79,7 +80,7 @@ class _WhenEvaluateIsImported:
         """Find `evaluate.loading` the ordinary way and hook its execution."""
         if fullname != "evaluate.loading":
             return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module

@@ -6,6 +6,8 @@ what comes in, lets `rpd_metric` do the work, and returns plain JSON types.
 
 from __future__ import annotations
 
+from typing import Any
+
 import datasets
 import evaluate
 
@@ -105,10 +107,17 @@ _FEATURES = {
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class Rpd(evaluate.Metric):
+class Rpd(evaluate.Metric):  # type: ignore[misc]
     """Reasoning Path Divergence as an `evaluate` metric."""
 
-    def __init__(self, *args, summarizer="extractive", embedder="minilm", ties="mean", **kwargs):
+    def __init__(
+        self,
+        *args: Any,
+        summarizer: Any = "extractive",
+        embedder: Any = "minilm",
+        ties: Any = "mean",
+        **kwargs: Any,
+    ) -> None:
         unknown = sorted(set(kwargs) - _OF_THE_BASE_CLASS)
         if unknown:
             raise InputError(
@@ -120,10 +129,10 @@ class Rpd(evaluate.Metric):
         self.summarizer = summarizer
         self.embedder = embedder
         self.ties = ties
-        self._form = None
+        self._form = ""
         super().__init__(*args, **kwargs)
 
-    def _info(self):
+    def _info(self) -> Any:
         return evaluate.MetricInfo(
             description=_DESCRIPTION,
             citation=_CITATION,
@@ -132,7 +141,7 @@ class Rpd(evaluate.Metric):
             reference_urls=["https://github.com/fengjujf/Reasoning-Path-Divergence"],
         )
 
-    def add(self, *, prediction=None, reference=None, **kwargs):
+    def add(self, *, prediction: Any = None, reference: Any = None, **kwargs: Any) -> None:
         """Add one problem's solutions (or one pair); see the description of the inputs.
 
         Args:
@@ -145,7 +154,7 @@ class Rpd(evaluate.Metric):
         references = None if reference is None else [reference]
         self.add_batch(predictions=[prediction], references=references, **kwargs)
 
-    def add_batch(self, *, predictions=None, references=None, **kwargs):
+    def add_batch(self, *, predictions: Any = None, references: Any = None, **kwargs: Any) -> None:
         """Add several problems (or pairs); see the description of the inputs.
 
         Every row is checked before the first one is stored, so a refused batch leaves nothing
@@ -172,18 +181,21 @@ class Rpd(evaluate.Metric):
                 start, size = end, _characters(row) + len(reference)
         super().add_batch(predictions=rows[start:], references=references[start:])
 
-    def _infer_feature_from_example(self, example):
+    def _infer_feature_from_example(self, example: Any) -> Any:  # noqa: ARG002
         # The base class tries the features on the first row and takes what happens to fit;
         # here the form is known.
         return _FEATURES[self._form]
 
-    def _compute(self, predictions, references, return_matrices=False):
+    def _compute(
+        self, predictions: Any, references: Any, return_matrices: bool = False
+    ) -> dict[str, Any]:
         if not isinstance(return_matrices, bool):
             raise InputError(f"return_matrices is {return_matrices!r}; use True or False")
         embedder = load_embedder(self.embedder)
         summarizer = None
-        results = {"rpd_per_problem": [], "problem_score": [], "matrices": []}
-        num_solutions, reasons = 0, {}
+        results: dict[str, list[Any]] = {"rpd_per_problem": [], "problem_score": [], "matrices": []}
+        reasons: dict[str, int] = {}
+        num_solutions = 0
         for start in range(0, len(predictions), _PROBLEMS_PER_CALL):
             groups = []
             batch = slice(start, start + _PROBLEMS_PER_CALL)
@@ -227,11 +239,11 @@ class Rpd(evaluate.Metric):
         }
 
 
-def _characters(value):
+def _characters(value: Any) -> int:
     return len(value) if isinstance(value, str) else sum(map(_characters, value))
 
 
-def _plain(value):
+def _plain(value: Any) -> Any:
     """Lists for tuples and arrays, so that one kind of container is left to check."""
     if hasattr(value, "tolist"):
         value = value.tolist()
@@ -240,7 +252,7 @@ def _plain(value):
     return value
 
 
-def _form_of(row, where):
+def _form_of(row: Any, where: str) -> str | None:
     """`"pair"`, `"solutions"`, `"steps"`, or `None` for an empty group; refuses anything else."""
     if isinstance(row, str):
         return "pair"
@@ -268,7 +280,7 @@ def _form_of(row, where):
     return "steps"
 
 
-def _validated(predictions, references):
+def _validated(predictions: Any, references: Any) -> tuple[list[Any], list[str], str]:
     """Rows, one reference text per row, and their form; refuses the first row that is wrong."""
     if predictions is None:
         raise InputError("predictions are missing: pass a list with one group per problem")
@@ -313,7 +325,7 @@ def _validated(predictions, references):
     return rows, references, form
 
 
-def _encode(value):
+def _encode(value: Any) -> None:
     if isinstance(value, str):
         value.encode()
     else:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from rpd_metric.errors import SpecError
@@ -58,17 +59,25 @@ class StepExtractor(Protocol):
         ...
 
 
-def load_extractor(spec: str | StepExtractor, **options: object) -> StepExtractor:
+def load_extractor(
+    spec: str | StepExtractor, *, store: Path | None = None, **options: Any
+) -> StepExtractor:
     """Make the step extractor that a spec names.
 
     Args:
         spec (`str` or [`StepExtractor`]): `"extractive"` (no language model), or a chat model
             that writes the summaries: `"tgi:<url>"`, `"openai:<url>#<model>"`, `"hf:<model>"`,
             `"auto:<url>"`. An object with an `extract` method is returned as it is.
-        options: Passed on to [`~rpd_metric.summarizer.LLMStepExtractor`].
+        store (`Path`, *optional*): The file that keeps every reply of a chat model.
+        options: For a chat model, see [`~rpd_metric.summarizer.LLMStepExtractor`].
+
+    Returns:
+        [`StepExtractor`]: One made of a chat model has it, wrapped in a
+        [`~rpd_metric.flow.Flow`], as `chat`.
 
     Raises:
         [`SpecError`]: The spec has none of these forms.
+        [`ModelError`], [`StoreError`]: The model or the store cannot be used.
     """
     if not isinstance(spec, str):
         if not callable(getattr(spec, "extract", None)):
@@ -81,10 +90,18 @@ def load_extractor(spec: str | StepExtractor, **options: object) -> StepExtracto
         from rpd_metric.extractive import ExtractiveSteps
 
         return ExtractiveSteps()
-    from rpd_metric.servers import load_chat
+    from rpd_metric.flow import Flow
+    from rpd_metric.servers import FORMS, load_chat
+    from rpd_metric.store import ReplyStore
     from rpd_metric.summarizer import LLMStepExtractor
 
-    return LLMStepExtractor(load_chat(spec), **options)  # type: ignore[arg-type]
+    if spec.partition(":")[0] not in FORMS:
+        raise SpecError(
+            f"unknown summarizer {spec!r}; use extractive (no language model) or a chat model: "
+            + ", ".join(FORMS.values())
+        )
+    chat = load_chat(spec)
+    return LLMStepExtractor(Flow(chat, store=ReplyStore(store) if store else None), **options)
 
 
 def run(coroutine: Coroutine[Any, Any, Result]) -> Result:

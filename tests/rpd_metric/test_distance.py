@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from parts.slow_rpd import slow_rpd
 
+from parts.slow_rpd import slow_rpd
 from rpd_metric import rpd_distance, rpd_matrix
 from rpd_metric.distance import mean_pairwise, problem_score
 from rpd_metric.errors import InputError

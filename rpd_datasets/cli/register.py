@@ -1,0 +1,32 @@
+"""`rpd register`: the metric in the modules cache of `evaluate`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rpd_datasets.cli.arguments import add_command
+from rpd_datasets.cli.output import print_json
+from rpd_metric.registration import write_to_cache
+
+
+def add_register(commands: Any) -> None:
+    """Add `rpd register`."""
+    add_command(
+        commands,
+        "register",
+        _register,
+        'let evaluate.load("rpd") work without importing rpd_metric',
+        "Copy the metric into the modules cache of evaluate. Needed only in programs that do not "
+        "import rpd_metric themselves; offline, set HF_HUB_OFFLINE=1 there so that the Hub is not "
+        "asked first.",
+        "rpd register",
+    )
+
+
+def _register(args: argparse.Namespace) -> None:
+    folder = write_to_cache()
+    if args.json:
+        print_json({"folder": str(folder)})
+    else:
+        print(f"The metric is in {folder}")

@@ -1,0 +1,101 @@
+"""`rpd score`: the metric of every problem of a file."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+from rpd_datasets.cli.arguments import add_command, add_input, add_models, model_options, open_input
+from rpd_datasets.cli.output import print_json, print_table, scoring, shortened
+from rpd_datasets.curate import CurationConfig, Scored, load_models, score_problem
+from rpd_datasets.filters import FilterConfig
+from rpd_datasets.problem import Problem
+from rpd_datasets.rejects import Rejected
+from rpd_datasets.sources import Source
+from rpd_metric.bounded import run_bounded
+from rpd_metric.distance import mean_pairwise
+
+MAX_PROMPTED = 3
+
+
+def add_score(commands: Any) -> None:
+    """Add `rpd score`."""
+    parser = add_command(
+        commands,
+        "score",
+        _score,
+        "measure the diversity of a file of solutions",
+        "Print the metric of every problem of a file, and the mean over all: what "
+        'evaluate.load("rpd") computes.',
+        "rpd score generations.jsonl --num-rows 10",
+    )
+    add_input(parser)
+    parser.add_argument(
+        "--num-rows", type=int, default=20, metavar="N", help="problems to print in the table"
+    )
+    add_models(parser)
+
+
+def _score(args: argparse.Namespace) -> None:
+    config = CurationConfig(
+        **model_options(args),
+        filters=FilterConfig(min_solutions=1, require_complete=False, drop_duplicates=False),
+    )
+    models = load_models(config)
+    rejects: list[Rejected] = []
+    problems: list[dict[str, Any]] = []
+
+    async def score_all(source: Source) -> None:
+        async def work(problem: Problem) -> tuple[Problem, Scored]:
+            return problem, await score_problem(problem, config, models)
+
+        async with aclosing(run_bounded(source, work, max_in_flight=8)) as results:
+            async for problem, scored in results:
+                rejects.extend(scored.rejects)
+                nan = float("nan")
+                matrix = [[nan if v is None else v for v in row] for row in scored.matrix]
+                problems.append(
+                    {
+                        "problem": problem.problem,
+                        "solutions": len(problem.solutions),
+                        "usable": len(scored.usable),
+                        "rpd": mean_pairwise(matrix),
+                        "problem_score": scored.score,
+                    }
+                )
+                scored_one()
+
+    with tempfile.TemporaryDirectory() as scratch, scoring(models, args.limit) as scored_one:
+        asyncio.run(score_all(open_input(args, Path(scratch), rejects.append)))
+    measured = [row["rpd"] for row in problems if row["rpd"] is not None]
+    summary = {
+        "rpd": sum(measured) / len(measured) if measured else None,
+        "num_problems": len(problems),
+        "num_solutions": sum(row["solutions"] for row in problems),
+        "num_left_out": len(rejects),
+        "summarizer": models.extractor.name,
+        "embedder": models.embedder.name,
+        "ties": config.ties,
+    }
+    if args.json:
+        left_out = [rejected.as_row() for rejected in rejects]
+        print_json({**summary, "problems": problems, "left_out": left_out})
+        return
+    print_table(
+        [{**row, "problem": shortened(row["problem"])} for row in problems[: args.num_rows]]
+    )
+    if len(problems) > args.num_rows:
+        print(f"... and {len(problems) - args.num_rows} more problems")
+    for rejected in rejects[:MAX_PROMPTED]:
+        print(f"Left out: {rejected.where}: {rejected.detail}")
+    if len(rejects) > MAX_PROMPTED:
+        print(f"... and {len(rejects) - MAX_PROMPTED} more left out; --json names all of them")
+    mean = "not measurable" if summary["rpd"] is None else f"{summary['rpd']:.4f}"
+    print(
+        f"\nRPD {mean}, the mean over {len(measured)} problems "
+        f"(steps: {summary['summarizer']}, embeddings: {summary['embedder']})"
+    )

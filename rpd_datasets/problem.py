@@ -1,0 +1,77 @@
+"""One problem with its solutions, the unit that everything after reading works on.
+
+It is a plain value: where it comes from is decided in `sources.py`, what is wrong with it in
+`filters.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from rpd_datasets.rejects import Rejected
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One problem with all its usable solutions.
+
+    Args:
+        problem (`str`): The problem's text.
+        solutions (`tuple[str, ...]`): At least one.
+        extra (`Mapping[str, Any]`): Every other column. A list as long as `solutions` holds one
+            entry per solution, in the same order.
+        where (`str`): Where it stands in the input, e.g. `"rows.jsonl:17"`.
+    """
+
+    problem: str
+    solutions: tuple[str, ...]
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    where: str = ""
+
+    @cached_property
+    def key(self) -> str:
+        """A sha256 over problem and solutions: the problem's name whatever its position."""
+        digest = hashlib.sha256()
+        for text in (self.problem, *self.solutions):
+            data = text.encode("utf-8", "surrogatepass")
+            digest.update(f"{len(data)}:".encode())
+            digest.update(data)
+        return digest.hexdigest()
+
+    def take(self, indices: Sequence[int]) -> Problem:
+        """The problem with some of its solutions, and the lists beside them kept in step.
+
+        Args:
+            indices (`Sequence[int]`): Which solutions, in the order wanted.
+
+        Example:
+
+        >>> problem = Problem("2 + 2?", ("4", "5", "four"), {"correct": [True, False, True]})
+        >>> problem.take([0, 2]).extra
+        {'correct': [True, True]}
+        """
+        return Problem(
+            problem=self.problem,
+            solutions=tuple(self.solutions[index] for index in indices),
+            extra=_take(self.extra, len(self.solutions), indices),
+            where=self.where,
+        )
+
+    def rejected(
+        self, stage: str, reason: str, detail: str, solution_index: int | None = None
+    ) -> Rejected:
+        """The record that says that this problem, or one of its solutions, was left out."""
+        return Rejected(stage, reason, self.where, detail, self.problem, solution_index)
+
+
+def _take(value: Any, count: int, indices: Sequence[int]) -> Any:
+    """Pick from every list of length `count`, also inside nested columns."""
+    if isinstance(value, Mapping):
+        return {name: _take(inner, count, indices) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)) and len(value) == count:
+        return [value[index] for index in indices]
+    return value

@@ -1,0 +1,134 @@
+"""Many items through an async worker with bounded memory.
+
+`asyncio.gather` over a data set makes one task per item, and a batch-and-wait loop idles while
+the slowest item of each batch runs. `run_bounded` does neither: a fixed number of tasks take
+items from one source as they become free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+)
+from typing import TypeVar
+
+from rpd_metric.errors import InputError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+async def run_bounded(
+    items: AsyncIterable[Item] | Iterable[Item],
+    worker: Callable[[Item], Awaitable[Result]],
+    *,
+    max_in_flight: int,
+    ordered: bool = True,
+    max_waiting: int | None = None,
+) -> AsyncGenerator[Result, None]:
+    """Apply an async worker to each item and yield the results.
+
+    At most `max_in_flight + max_waiting` items are held at a time. When the worker or the source
+    raises, the tasks are cancelled and the error is raised here. To stop early, close the
+    generator (`async with contextlib.aclosing(run_bounded(...)) as results`): that, too, leaves
+    no task behind.
+
+    Args:
+        items (`AsyncIterable` or `Iterable`): Read one by one, as tasks become free.
+        worker (`Callable`): Called with each item.
+        max_in_flight (`int`): Items worked on at once.
+        ordered (`bool`): Results in the order of the items; otherwise as they come.
+        max_waiting (`int`, *optional*): Finished results that may wait for their turn or for the
+            consumer before new items have to wait. Left out, eight times `max_in_flight`, so
+            that one slow item does not idle the others.
+
+    Yields:
+        What the worker returned, one result per item.
+
+    Raises:
+        InputError: When `max_in_flight` is below one or `max_waiting` below zero.
+
+    Example:
+
+    ```python
+    >>> async def square(number):
+    ...     return number * number
+    >>> async def main():
+    ...     return [n async for n in run_bounded(range(5), square, max_in_flight=2)]
+    >>> asyncio.run(main())
+    [0, 1, 4, 9, 16]
+
+    ```
+    """
+    if max_waiting is None:
+        max_waiting = 8 * max_in_flight
+    if max_in_flight < 1 or max_waiting < 0:
+        raise InputError("max_in_flight must be at least 1 and max_waiting at least 0")
+    source = items if isinstance(items, AsyncIterable) else _from_iterable(items)
+    room = asyncio.Semaphore(max_in_flight + max_waiting)
+    turn = asyncio.Lock()
+    numbered = _numbered(source)
+    # A number with its result; `None` when a task has ended, by running out of items or badly.
+    finished: asyncio.Queue[tuple[int, Result] | None] = asyncio.Queue()
+
+    async def work() -> None:
+        while True:
+            # Room is given out in the order of the items, so the next result to be yielded
+            # always has it.
+            async with turn:
+                await room.acquire()
+                try:
+                    number, item = await anext(numbered)
+                except StopAsyncIteration:
+                    room.release()
+                    return
+            finished.put_nowait((number, await worker(item)))
+
+    tasks = [asyncio.create_task(work()) for _ in range(max_in_flight)]
+    for task in tasks:
+        task.add_done_callback(lambda _: finished.put_nowait(None))
+    try:
+        waiting: dict[int, Result] = {}
+        next_number = 0
+        running = len(tasks)
+        while running or not finished.empty():
+            entry = await finished.get()
+            if entry is None:
+                running -= 1
+                for task in tasks:
+                    if task.done():
+                        task.result()
+                continue
+            number, result = entry
+            if not ordered:
+                room.release()
+                yield result
+                continue
+            waiting[number] = result
+            while next_number in waiting:
+                room.release()
+                yield waiting.pop(next_number)
+                next_number += 1
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await numbered.aclose()
+
+
+async def _from_iterable(items: Iterable[Item]) -> AsyncIterator[Item]:
+    for item in items:
+        yield item
+
+
+async def _numbered(items: AsyncIterable[Item]) -> AsyncGenerator[tuple[int, Item], None]:
+    number = 0
+    async for item in items:
+        yield number, item
+        number += 1

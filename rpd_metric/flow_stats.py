@@ -1,0 +1,105 @@
+"""What has happened to the requests of a run so far: the figures behind a progress bar."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class FlowStats:
+    """Counts of a run, kept by [`Flow`].
+
+    Args:
+        done (`int`): Replies that came from the model.
+        cached (`int`): Replies that came from the store.
+        shared (`int`): Calls answered by an identical request that was already under way.
+        failed (`int`): Requests that no reply could be had for.
+        retried (`int`): Attempts repeated after a failure.
+        extended (`int`): Requests asked again with more tokens because the reply was cut.
+        in_flight (`int`): Attempts under way now.
+        prompt_tokens (`int`): As the server counted them, stored replies left out.
+        completion_tokens (`int`): As the server counted them, stored replies left out.
+        seconds (`float`): From the first request to the latest event.
+        failures (`Counter`): `failed` by reason, e.g. `{"http_422": 3}`.
+        trouble (`Counter`): Failed attempts by reason, those that a retry mended included.
+    """
+
+    done: int = 0
+    cached: int = 0
+    shared: int = 0
+    failed: int = 0
+    retried: int = 0
+    extended: int = 0
+    in_flight: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0
+    failures: Counter[str] = field(default_factory=Counter)
+    trouble: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def finished(self) -> int:
+        """Requests that have come to an end: replied, found in the store, shared or failed."""
+        return self.done + self.cached + self.shared + self.failed
+
+    @property
+    def tokens_per_second(self) -> float:
+        """New tokens per second since the first request."""
+        return self.completion_tokens / self.seconds if self.seconds else 0.0
+
+    def line(self, total: int | None = None) -> str:
+        """One line for a progress bar.
+
+        Args:
+            total (`int`, *optional*): How many requests there are in all; adds the time left.
+
+        Returns:
+            `str`: E.g. `"5 done, 2 cached, 1 failed, 0 retried, 3 in flight, 120 tokens/s"`.
+        """
+        parts = [
+            f"{self.done:,} done",
+            f"{self.cached:,} cached",
+            f"{self.failed:,} failed",
+            f"{self.retried:,} retried",
+            f"{self.in_flight:,} in flight",
+            f"{self.tokens_per_second:,.0f} tokens/s",
+        ]
+        # Only what the model itself answered says how long the rest will take.
+        worked = self.done + self.failed
+        if total is not None and worked and self.seconds:
+            left = max(0, total - self.finished) * self.seconds / worked
+            hours, minutes = divmod(round(left) // 60, 60)
+            parts.append(f"{hours}:{minutes:02}:{round(left) % 60:02} left")
+        return ", ".join(parts)
+
+    def __str__(self) -> str:
+        return self.line()
+
+    def summary(self) -> str:
+        """Several lines for the end of a run, failures by reason included."""
+        lines = [
+            f"{self.finished:,} requests: {self.done:,} answered by the model, "
+            f"{self.cached:,} from the store, {self.shared:,} shared, {self.failed:,} failed",
+            f"{self.prompt_tokens:,} prompt and {self.completion_tokens:,} new tokens in "
+            f"{self.seconds:,.1f} s ({self.tokens_per_second:,.0f} new tokens/s); "
+            f"{self.retried:,} retries, {self.extended:,} asked again with more tokens",
+        ]
+        for title, counts in (("failed", self.failures), ("failed attempts", self.trouble)):
+            if counts:
+                reasons = ", ".join(f"{reason} {count:,}" for reason, count in _ranked(counts))
+                lines.append(f"{title} by reason: {reasons}")
+        return "\n".join(lines)
+
+    def as_row(self) -> dict[str, Any]:
+        """The counts as plain JSON types, for manifests and `--json`."""
+        row = {name: value for name, value in vars(self).items() if not isinstance(value, Counter)}
+        return row | {
+            "failures": dict(_ranked(self.failures)),
+            "trouble": dict(_ranked(self.trouble)),
+        }
+
+
+def _ranked(counts: Counter[str]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))

@@ -1,0 +1,76 @@
+"""A local HTTP server in a thread of its own, for the fake servers beside this file."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any, TypeVar
+
+from aiohttp import web
+
+Server = TypeVar("Server", bound="LocalServer")
+
+
+class LocalServer:
+    """Runs `app()` on a free port of 127.0.0.1; a context manager."""
+
+    def __init__(self) -> None:
+        self._port = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._runner: web.AppRunner | None = None
+
+    def app(self) -> web.Application:
+        """The routes; called at every start."""
+        raise NotImplementedError
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    def __enter__(self: Server) -> Server:
+        self._thread.start()
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def start(self) -> None:
+        """Listen; again on the same port after `stop`."""
+        self._wait(self._start())
+
+    def stop(self) -> None:
+        """Go away at once, with every connection and every request in flight."""
+        self._wait(self._stop())
+
+    def restart(self) -> None:
+        """Lose everything in flight and listen again."""
+        self.stop()
+        self.start()
+
+    def _wait(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+
+    async def _start(self) -> None:
+        self._runner = web.AppRunner(
+            self.app(), handler_cancellation=True, access_log=None, shutdown_timeout=0.01
+        )
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True).start()
+        self._port = self._runner.addresses[0][1]
+
+    async def _stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None

@@ -1,0 +1,149 @@
+"""SIGKILL at random moments of a run: what is lost, and what is asked for twice?
+
+`python -m parts.kill_loop --problems 200 --kills 10` (with `tests` on the path) starts `rpd curate`
+against a local server, kills it again and again, lets it finish, and compares the result with
+that of an undisturbed run. `run` is what the tests call with smaller numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parts.fake_tgi import FakeTGI
+from rpd_metric.store import ReplyStore
+
+ROOT = Path(__file__).resolve().parents[2]
+SLOTS = 16
+VERBS = ["Factor", "Count", "Reflect", "Substitute", "Integrate", "Bound", "Guess", "Induct on"]
+NOUNS = ["the sum", "every case", "a triangle", "the remainder", "the roots", "each term"]
+
+
+def summary(body: dict[str, Any]) -> str:
+    """A reply that is decided by the request: the same solution always has the same steps."""
+    digest = hashlib.sha256(body["messages"][-1]["content"].encode()).digest()
+    steps = [
+        {
+            "step_title": None,
+            "step_description": f"{VERBS[digest[i] % 8]} {NOUNS[digest[i + 8] % 6]}.",
+        }
+        for i in range(3 + digest[0] % 3)
+    ]
+    return "### Analysis\nIn short.\n\n//boxed" + json.dumps({"logical_steps": steps})
+
+
+def write_problems(path: Path, num_problems: int, num_solutions: int = 4) -> Path:
+    """Grouped rows whose solutions all differ."""
+    with path.open("w") as file:
+        for n in range(num_problems):
+            solutions = [
+                f"Attempt {i} at problem {n}. Work it out. The answer is {n}."
+                for i in range(num_solutions)
+            ]
+            file.write(json.dumps({"problem": f"Problem {n}", "solutions": solutions}) + "\n")
+    return path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a kill loop showed."""
+
+    in_flight: list[int]  # at each kill: sent, and the reply not in the store yet
+    requests: int
+    distinct: int
+    equal: bool
+
+    @property
+    def repeated(self) -> int:
+        """Requests that were sent more than once."""
+        return self.requests - self.distinct
+
+
+def _distinct(server: FakeTGI) -> set[str]:
+    return {json.dumps(received.body, sort_keys=True) for received in server.requests}
+
+
+def run(folder: Path, *, num_problems: int, kills: int, seed: int = 0) -> Outcome:
+    """Kill a run `kills` times, finish it, and compare with an undisturbed one."""
+    dice = random.Random(seed)
+    rows = write_problems(folder / "rows.jsonl", num_problems)
+    with FakeTGI(reply=summary, seconds=0.05, info={"max_concurrent_requests": SLOTS}) as server:
+
+        def command(name: str) -> list[str]:
+            return [
+                *(sys.executable, "-m", "rpd_datasets.cli", "curate", str(rows)),
+                *("--num-problems", str(num_problems // 4), "--num-solutions", "2"),
+                *("--summarizer", f"tgi:{server.url}", "--store", str(folder / f"{name}.sqlite")),
+                *("--output", str(folder / name), "--json"),
+            ]
+
+        env = os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+        subprocess.run(command("undisturbed"), env=env, check=True, capture_output=True)
+        needed = len(server.requests)
+        server.requests.clear()
+        in_flight: list[int] = []
+        while len(in_flight) < kills:
+            before = len(server.requests)
+            process = subprocess.Popen(
+                command("killed"), env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            )
+            # Some requests after the start, spread over what is left to be done.
+            goal = before + dice.randint(1, max(2, (needed - before) // (kills - len(in_flight))))
+            while len(server.requests) < goal and process.poll() is None:
+                time.sleep(0.002)
+            time.sleep(dice.random() * 0.1)
+            if process.poll() is not None:
+                break  # it got to its end before it could be killed once more
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            with ReplyStore(folder / "killed.sqlite") as store:
+                in_flight.append(len(_distinct(server)) - store.count())
+        subprocess.run(command("killed"), env=env, check=True, capture_output=True)
+        requests, distinct = len(server.requests), len(_distinct(server))
+    return Outcome(
+        in_flight=in_flight,
+        requests=requests,
+        distinct=distinct,
+        equal=contents(folder / "killed") == contents(folder / "undisturbed"),
+    )
+
+
+def main() -> None:
+    """Run the loop and say what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--problems", type=int, default=200)
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = run(Path(folder), num_problems=args.problems, kills=args.kills, seed=args.seed)
+    print(
+        f"{len(outcome.in_flight)} kills: {outcome.requests} requests, {outcome.repeated} of them "
+        f"repeated; in flight at the kills: {outcome.in_flight}; the result is "
+        f"{'equal to' if outcome.equal else 'NOT equal to'} the undisturbed one byte for byte"
+    )
+    sys.exit(not (outcome.equal and outcome.repeated <= sum(outcome.in_flight)))
+
+
+if __name__ == "__main__":
+    main()

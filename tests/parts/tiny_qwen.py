@@ -1,0 +1,337 @@
+"""A tiny Qwen3 that is made and trained here and answers the project's own prompts.
+
+It has about 460,000 parameters, a byte-pair tokenizer of its own (each fixed line of a system
+prompt is one token there: that is what makes training short) and a chat template that knows
+`enable_thinking` as Qwen3's does. It learns one trick: to name the strategy whose words
+fill a solution, as notes and an envelope (`summarize`), as bare JSON (`summarize_json`), and in
+a short form for quick tests (`SHORT_PROMPT`). Unless thinking is switched off it thinks first. The
+packaged sample's solutions are among its texts, so that it answers them in the right form, too.
+
+    folder = tiny_qwen()  # trained once, then kept in the temporary folder
+
+or, from the repository's root, `PYTHONPATH=.:tests python -m parts.tiny_qwen`, which prints that
+folder. Further prompts are taught by adding `Lesson`s.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rpd_metric.templates import fence, load_template
+
+SHORT_PROMPT = "List the steps of this solution as JSON.\n\n{{problem}}\n\n{{solution}}"
+
+SAMPLE = Path(__file__).parents[2] / "rpd_datasets" / "sample"
+
+CONTEXT = 8192
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n"
+    "{% if enable_thinking is defined and enable_thinking is false %}"
+    "<think>\n\n</think>\n\n"
+    "{% endif %}{% endif %}"
+)
+
+# For each strategy: words that give it away, and the steps that it takes.
+STRATEGIES: dict[str, tuple[list[str], list[str]]] = {
+    "induction": (
+        ["base case", "inductive step", "assume", "hypothesis", "induction", "claim", "n + 1"],
+        [
+            "Verify the claim for the smallest case.",
+            "Assume the claim for one case as the induction hypothesis.",
+            "Derive the next case from the hypothesis.",
+        ],
+    ),
+    "residues": (
+        ["modulo", "remainder", "congruent", "divisible", "Fermat", "residue", "mod "],
+        [
+            "Reduce the equation modulo a suitable integer.",
+            "List the residues that are possible.",
+            "Exclude the residues that contradict each other.",
+            "Lift the surviving residue to all solutions.",
+        ],
+    ),
+    "coordinates": (
+        ["coordinate", "origin", "axis", "slope", "distance", "line through", "vector"],
+        [
+            "Place the figure in a coordinate system.",
+            "Write the lines and circles as equations.",
+            "Compute the distance between the points of intersection.",
+        ],
+    ),
+    "similarity": (
+        ["similar", "triangle", "angle", "parallel", "cyclic", "ratio", "perpendicular"],
+        [
+            "Chase angles to find a pair of similar triangles.",
+            "Set up the ratio of corresponding sides.",
+            "Solve the proportion for the wanted length.",
+        ],
+    ),
+    "complement": (
+        ["complement", "ways", "subtract", "unwanted", "no two", "restriction", "choose"],
+        [
+            "Count all arrangements without the restriction.",
+            "Count the arrangements that break the restriction.",
+            "Subtract to count the complement.",
+        ],
+    ),
+    "recursion": (
+        ["recurrence", "a_n", "previous", "initial", "characteristic", "recursive"],
+        [
+            "Condition on the last element to find a recurrence.",
+            "Determine the initial values.",
+            "Solve the recurrence by its characteristic equation.",
+            "Evaluate the closed form at the wanted index.",
+        ],
+    ),
+    "inequality": (
+        ["AM-GM", "Cauchy-Schwarz", "inequality", "equality", "at least", "minimum", "bound"],
+        [
+            "Normalise the variables by their symmetry.",
+            "Bound the expression by the inequality of means.",
+            "Check the case of equality.",
+        ],
+    ),
+    "substitution": (
+        ["substitut", "let u", "factor", "quadratic", "discriminant", "root", "expand"],
+        [
+            "Substitute a new variable for the repeated expression.",
+            "Factor the quadratic that results.",
+            "Discard the roots that fail in the original equation.",
+            "Return to the original variable.",
+        ],
+    ),
+}
+
+_FILLER = """
+we get so now the value is and then it follows that since therefore which gives hence because
+consider each of these for both sides this means there are exactly only number equation point
+case set sum let be with from by two three result
+""".split()  # noqa: SIM905
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One conversation to learn: what is sent, and what should come back."""
+
+    messages: tuple[dict[str, str], ...]
+    reply: str
+
+
+def tiny_qwen(
+    *,
+    lessons: Sequence[Lesson] = (),
+    quick_steps: int = 120,
+    full_steps: int = 120,
+    parent: Path | None = None,
+) -> Path:
+    """Make and train the model, or find the one made before from the same sources.
+
+    Args:
+        lessons: What it is to learn besides summaries.
+        quick_steps: Training steps on the short prompt.
+        full_steps: Training steps on the packaged prompts and `lessons`.
+        parent: Folder to keep it in; the system's temporary one if unset.
+
+    Returns:
+        A model folder that transformers can load.
+    """
+    sources = [
+        Path(__file__).read_text(encoding="utf-8"),
+        *(load_template(name).text for name in ("summarize", "summarize_json")),
+        repr((list(lessons), _sample(), quick_steps, full_steps)),
+    ]
+    code = hashlib.sha256("\0".join(sources).encode()).hexdigest()[:12]
+    folder = (parent or Path(tempfile.gettempdir())) / f"rpd-tiny-qwen-{code}" / "tiny"
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        rough = Path(tempfile.mkdtemp(dir=folder.parent))
+        _train(rough, lessons, quick_steps, full_steps)
+        try:
+            os.replace(rough, folder)
+        except OSError:  # another process was faster
+            shutil.rmtree(rough)
+            if not folder.exists():
+                raise
+    return folder
+
+
+def solution(strategy: str, dice: random.Random, words: int = 60) -> str:
+    """A made-up solution that uses a strategy's words."""
+    marks = STRATEGIES[strategy][0]
+    text: list[str] = []
+    while len(text) < words:
+        text += dice.choices(_FILLER, k=dice.randint(2, 6))
+        text.append(dice.choice(marks))
+        if dice.random() < 0.5:
+            text.append(f"{dice.randint(1, 99)} {dice.choice('+-*=')} {dice.choice('xyzkmn')}.")
+    return " ".join(text)
+
+
+def envelope(strategy: str) -> str:
+    """The reply to `summarize`."""
+    return (
+        (f"### Analysis\nThe main idea is {strategy}.\n\n//boxed{{\n{steps_json(strategy)}\n}}")
+        .replace("{\n{", "{")
+        .replace("}\n}", "}")
+    )
+
+
+def steps_json(strategy: str) -> str:
+    """The reply to `summarize_json`."""
+    rows = [{"step_title": None, "step_description": text} for text in STRATEGIES[strategy][1]]
+    return json.dumps({"logical_steps": rows})
+
+
+def _short(dice: random.Random) -> Lesson:
+    strategy = dice.choice(list(STRATEGIES))
+    text = SHORT_PROMPT.replace("{{problem}}", _problem(dice))
+    text = text.replace("{{solution}}", solution(strategy, dice, dice.randint(10, 60)))
+    return Lesson(({"role": "user", "content": text},), steps_json(strategy))
+
+
+def _packaged(dice: random.Random, sample: Sequence[tuple[str, str, str]] = ()) -> Lesson:
+    strategy = dice.choice(list(STRATEGIES))
+    problem, text = _problem(dice), solution(strategy, dice, dice.randint(10, 200))
+    if sample and dice.random() < 0.4:
+        problem, text, strategy = dice.choice(sample)
+    name, reply = dice.choice([("summarize", envelope), ("summarize_json", steps_json)])
+    messages = load_template(name).render(
+        problem=fence("problem", problem),
+        solution=fence("solution", text),
+        min_steps=3,
+        max_steps=5,
+    )
+    return Lesson(tuple(dict(message) for message in messages), reply(strategy))
+
+
+def _sample() -> list[tuple[str, str, str]]:
+    """Problem, solution and strategy from the packaged sample, as far as it is there."""
+    rows = [
+        json.loads(line)
+        for file in sorted(SAMPLE.glob("*.jsonl"))
+        for line in file.read_text(encoding="utf-8").splitlines()
+    ]
+    return [(row["problem"], text, _guess(text)) for row in rows for text in row["solutions"]]
+
+
+def _guess(text: str) -> str:
+    """The strategy whose words are most frequent in a text."""
+    return max(STRATEGIES, key=lambda name: sum(text.count(mark) for mark in STRATEGIES[name][0]))
+
+
+def _problem(dice: random.Random) -> str:
+    return "Find " + " ".join(dice.choices(_FILLER, k=dice.randint(4, 20))) + "."
+
+
+def _train(folder: Path, lessons: Sequence[Lesson], quick_steps: int, full_steps: int) -> None:
+    import torch
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    dice = random.Random(0)
+    sample = _sample()
+    torch.manual_seed(0)
+    tokenizer = _tokenizer([*(_packaged(dice, sample) for _ in range(60)), *lessons])
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=192,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=16,
+        max_position_embeddings=CONTEXT,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.convert_tokens_to_ids("<|im_end|>"),
+        pad_token_id=tokenizer.convert_tokens_to_ids("<|endoftext|>"),
+    )
+    model = Qwen3ForCausalLM(config)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, betas=(0.9, 0.95))
+
+    def teach(make: Callable[[random.Random], Lesson], steps: int, batch: int, rate: float) -> None:
+        for step in range(steps):
+            for group in optimizer.param_groups:
+                group["lr"] = rate * min(1.0, (step + 1) / 10, (steps - step) / (0.4 * steps))
+            rows = [_tokens(tokenizer, make(dice), dice) for _ in range(batch)]
+            width = max(len(ids) for ids, _ in rows)
+            pad = config.pad_token_id
+            ids = torch.tensor([ids + [pad] * (width - len(ids)) for ids, _ in rows])
+            labels = torch.tensor([labels + [-100] * (width - len(labels)) for _, labels in rows])
+            loss = model(input_ids=ids, labels=labels).loss
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            if step % 10 == 0 or step == steps - 1:
+                print(f"step {step}: loss {loss.item():.3f}", file=sys.stderr)
+
+    teach(_short, quick_steps, 8, 5e-3)
+    own = list(lessons)
+    teach(
+        lambda dice: dice.choice(own) if own and dice.random() < 0.3 else _packaged(dice, sample),
+        full_steps,
+        6,
+        3e-3,
+    )
+    model.generation_config.eos_token_id = config.eos_token_id
+    model.generation_config.pad_token_id = config.pad_token_id
+    model.generation_config.do_sample = True
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _tokenizer(lessons: Sequence[Lesson]) -> Any:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    texts = [m["content"] for lesson in lessons for m in lesson.messages]
+    bare = Tokenizer(models.BPE())
+    bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bare.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=1500,
+        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    bare.train_from_iterator([*texts, *(lesson.reply for lesson in lessons)], trainer)
+    fixed = [m["content"] for lesson in lessons for m in lesson.messages if m["role"] == "system"]
+    lines = {line for text in fixed for line in text.splitlines() if len(line) >= 20}
+    bare.add_tokens(["<think>", "</think>", *sorted(lines)])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=bare,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        chat_template=CHAT_TEMPLATE,
+        model_max_length=CONTEXT,
+    )
+
+
+def _tokens(tokenizer: Any, lesson: Lesson, dice: random.Random) -> tuple[list[int], list[int]]:
+    """A lesson's tokens and labels; only the reply is learnt."""
+    think = dice.random() < 0.25
+    prompt = tokenizer.apply_chat_template(
+        list(lesson.messages), tokenize=False, add_generation_prompt=True, enable_thinking=think
+    )
+    reply = "<think>\nWhich words stand out?\n</think>\n\n" if think else ""
+    before = tokenizer(prompt, add_special_tokens=False)["input_ids"]
+    after = tokenizer(reply + lesson.reply + "<|im_end|>", add_special_tokens=False)["input_ids"]
+    return before + after, [-100] * len(before) + after
+
+
+if __name__ == "__main__":
+    print(tiny_qwen())

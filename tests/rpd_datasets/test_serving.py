@@ -1,0 +1,233 @@
+"""Curation through real HTTP: summaries and embeddings from servers, and nothing asked twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import datasets
+import pytest
+
+from parts.fake_tgi import FakeTGI, Fault
+from parts.kill_loop import SLOTS, contents, run, summary, write_problems
+from parts.openai_embeddings import FakeTEI, OpenAIEmbeddings
+from parts.tiny_qwen import tiny_qwen
+from parts.transformers_serve import transformers_serve
+from rpd_datasets import CurationConfig, rpd_curate
+from rpd_datasets.cli import main
+
+
+@pytest.fixture
+def rows(tmp_path):
+    return write_problems(tmp_path / "rows.jsonl", 6)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return tmp_path / "replies.sqlite"
+
+
+def curate(rows, server, store, output, *options) -> int:
+    return main(
+        [
+            *("curate", str(rows), "--summarizer", f"tgi:{server.url}", "--store", str(store)),
+            *("--num-problems", "4", "--num-solutions", "2", "--json", "--output", str(output)),
+            *options,
+        ]
+    )
+
+
+def test_a_run_asks_once_for_each_solution_and_the_next_run_for_none(rows, store, tmp_path, capsys):
+    with FakeTGI(reply=summary) as server:
+        assert curate(rows, server, store, tmp_path / "one") == 0
+        assert len(server.requests) == 6 * 4
+        # Other options of selection, and another folder: the replies are in the store.
+        assert curate(rows, server, store, tmp_path / "two", "--selection", "exact") == 0
+        assert len(server.requests) == 6 * 4
+    err = capsys.readouterr().err
+    assert "24 requests: 24 answered by the model, 0 from the store" in err
+    assert "24 requests: 0 answered by the model, 24 from the store" in err
+    manifest = json.loads((tmp_path / "one" / "manifest.json").read_text())
+    assert manifest["summarizer"]["name"] == "Qwen/Qwen3-14B"
+    assert "Qwen/Qwen3-14B" in (tmp_path / "one" / "README.md").read_text()
+
+
+def test_passing_faults_change_nothing_in_the_result(rows, tmp_path):
+    with FakeTGI(reply=summary) as server:
+        assert curate(rows, server, tmp_path / "a.sqlite", tmp_path / "calm") == 0
+    faults = [Fault.status(503), Fault.reset(), None, Fault.truncated(), Fault.status(429)] * 2
+    with FakeTGI(reply=summary, faults=[*faults, Fault.empty_choices()]) as server:
+        assert curate(rows, server, tmp_path / "b.sqlite", tmp_path / "storm") == 0
+    calm, storm = contents(tmp_path / "calm"), contents(tmp_path / "storm")
+    assert storm == calm or _failures(tmp_path / "storm") == {"model_error"}
+
+
+def _failures(folder: Path) -> set[str]:
+    return {json.loads(line)["reason"] for line in (folder / "rejects.jsonl").open()}
+
+
+def test_one_solutions_failure_never_fails_its_problem(rows, store, tmp_path):
+    with FakeTGI(reply=summary, faults=[Fault.status(422)]) as server:
+        assert curate(rows, server, store, tmp_path / "out") == 0
+        assert len(server.requests) == 24  # 422 is never retried
+    rejects = [json.loads(line) for line in (tmp_path / "out" / "rejects.jsonl").open()]
+    assert [(r["stage"], r["reason"], r["solution_index"]) for r in rejects] == [
+        ("steps", "model_error", 0)
+    ]
+
+
+def test_a_reply_that_is_never_right_is_asked_for_twice_and_named(rows, store, tmp_path):
+    def reply(body):
+        return "no" if "Attempt 3 at problem 2" in str(body["messages"]) else summary(body)
+
+    with FakeTGI(reply=reply) as server:
+        assert curate(rows, server, store, tmp_path / "out") == 0
+        assert len(server.requests) == 25
+    assert _failures(tmp_path / "out") == {"no_envelope"}
+
+
+def test_a_server_that_is_not_there_ends_in_one_line(rows, store, tmp_path, capsys):
+    class Gone:
+        url = "http://127.0.0.1:9"
+
+    assert curate(rows, Gone, store, tmp_path / "out") == 1
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("rpd ")]
+    assert len(lines) == 1
+    assert "127.0.0.1:9" in lines[0]
+
+
+def test_map_keeps_many_problems_in_flight(tmp_path, store):
+    rows = write_problems(tmp_path / "rows.jsonl", 20, num_solutions=3)
+    ds = datasets.load_dataset("json", data_files=str(rows), split="train")
+    with FakeTGI(reply=summary, seconds=0.1) as server:
+        config = CurationConfig(summarizer=f"tgi:{server.url}", store=str(store))
+        ds = ds.map(rpd_curate, fn_kwargs={"config": config})
+        assert server.most_in_flight > 3 * 3
+        assert len(server.requests) == 60
+    assert all(score is not None for score in ds["rpd_score"][:])
+
+
+def test_the_key_is_sent_to_the_server_and_appears_nowhere_else(
+    rows, store, tmp_path, monkeypatch, capsys
+):
+    secret = "hf_averysecretkeyindeed"
+    monkeypatch.setenv("HF_TOKEN", secret)
+    with FakeTGI(reply=summary, key=secret) as server:
+        assert curate(rows, server, store, tmp_path / "out") == 0
+        assert server.requests[0].headers["Authorization"] == f"Bearer {secret}"
+    captured = capsys.readouterr()
+    everything = [captured.out.encode(), captured.err.encode(), store.read_bytes()]
+    everything += contents(tmp_path / "out").values()
+    assert not any(secret.encode() in data for data in everything)
+
+
+@pytest.mark.parametrize("kind", ["tei", "openai"])
+def test_embeddings_from_a_server_choose_as_the_same_model_here_does(kind, rows, store, tmp_path):
+    with FakeTGI(reply=summary) as server:
+        assert curate(rows, server, store, tmp_path / "here") == 0
+        with FakeTEI() if kind == "tei" else OpenAIEmbeddings() as embeddings:
+            spec = (
+                f"tei:{embeddings.url}" if kind == "tei" else f"openai:{embeddings.url}/v1#minilm"
+            )
+            assert curate(rows, server, store, tmp_path / "there", "--embedder", spec) == 0
+            assert embeddings.requests
+    columns = ["problem", "selected"]
+    here = datasets.load_dataset(str(tmp_path / "here"), split="train").select_columns(columns)
+    there = datasets.load_dataset(str(tmp_path / "there"), split="train").select_columns(columns)
+    assert here[:] == there[:]
+
+
+def test_plan_counts_what_is_missing_and_sends_nothing(rows, store, tmp_path, capsys):
+    with FakeTGI(reply=summary) as server:
+        arguments = ["plan", str(rows), "--json", "--summarizer", f"tgi:{server.url}"]
+        arguments += ["--store", str(store)]
+        assert main(arguments) == 0
+        before = json.loads(capsys.readouterr().out)
+        assert (before["requests"], before["requests_missing"]) == (24, 24)
+        assert before["prompt_tokens"] > 24 * 100
+        assert before["gpu_hours"] == pytest.approx(24 * (1.64 + 0.04) / 3600 * 2)
+        assert server.requests == []
+        assert not store.exists()
+        assert curate(rows, server, store, tmp_path / "out") == 0
+        capsys.readouterr()
+        assert main(arguments) == 0
+        after = json.loads(capsys.readouterr().out)
+        assert (after["requests"], after["requests_missing"]) == (24, 0)
+        assert len(server.requests) == 24
+
+
+def test_plan_shows_what_leaving_out_the_thoughts_saves(tmp_path, store, capsys):
+    thought = "<think>" + "Let me look at this again. " * 300 + "</think>"
+    row = {"problem": "p", "solutions": [f"{thought}So the answer is {n}." for n in range(3)]}
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps(row) + "\n")
+
+    def plan(*options):
+        spec = "openai:http://127.0.0.1:9/v1#Qwen3-14B"
+        arguments = ["plan", str(rows), "--summarizer", spec, "--store", str(store), "--json"]
+        assert main([*arguments, *options]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    full, final = plan(), plan("--solution-part", "final")
+    assert full["prompt_tokens"] > 3 * 1800
+    assert final["prompt_tokens"] < full["prompt_tokens"] - 3 * 1500
+    assert full["prompt_tokens_with_final_part_only"] == pytest.approx(
+        final["prompt_tokens"], rel=0.02
+    )
+
+
+def test_a_plan_without_a_model_needs_no_requests(rows, capsys):
+    assert main(["plan", str(rows), "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert (plan["requests"], plan["prompt_tokens"], plan["summarizer"]) == (0, 0, "extractive")
+
+
+def test_the_store_is_summed_up_exported_and_pruned(rows, store, tmp_path, capsys):
+    with FakeTGI(reply=summary) as server:
+        assert curate(rows, server, store, tmp_path / "out") == 0
+    capsys.readouterr()
+    base = ["store", "--store", str(store), "--json"]
+    assert main([*base, "info"]) == 0
+    info = json.loads(capsys.readouterr().out)
+    assert info["entries"] == 24
+    assert info["models"] == {"Qwen/Qwen3-14B": 24}
+    assert main([*base, "export", str(tmp_path / "replies.jsonl")]) == 0
+    assert json.loads(capsys.readouterr().out)["entries"] == 24
+    assert len((tmp_path / "replies.jsonl").read_text().splitlines()) == 24
+    assert main([*base, "prune", "--model", "another"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"deleted": 0, "entries": 24}
+    assert main([*base, "prune", "--older-than", "0"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"deleted": 24, "entries": 0}
+
+
+def test_a_store_that_is_not_there_or_is_something_else_is_one_line(tmp_path, capsys):
+    other = tmp_path / "notes.txt"
+    other.write_text("these are notes, not replies " * 100)
+    for path in (tmp_path / "nothing.sqlite", other):
+        assert main(["store", "info", "--store", str(path)]) == 1
+        err = capsys.readouterr().err
+        assert err.startswith("rpd store: ")
+        assert len(err.splitlines()) == 1
+
+
+def test_killed_three_times_the_result_is_the_same_and_nothing_finished_is_asked_again(tmp_path):
+    outcome = run(tmp_path, num_problems=40, kills=3)
+    assert outcome.in_flight
+    assert outcome.equal
+    assert outcome.repeated <= sum(outcome.in_flight)
+    assert max(outcome.in_flight) <= SLOTS
+
+
+@pytest.mark.slow
+def test_a_real_model_behind_a_real_server_summarises_the_sample(tmp_path, capsys):
+    with transformers_serve(tiny_qwen()) as url:
+        model = tiny_qwen().name
+        arguments = ["curate", "sample", "--summarizer", f"openai:{url}#{model}", "--embedder"]
+        arguments += ["minilm", "--num-problems", "5", "--num-solutions", "2", "--json"]
+        arguments += ["--store", str(tmp_path / "r.sqlite"), "--output", str(tmp_path / "out")]
+        assert main(arguments) == 0
+    counts = json.loads(capsys.readouterr().out)["counts"]
+    assert counts["solutions_read"] == 162
+    assert counts["solutions_usable"] > 150
+    curated = datasets.load_dataset(str(tmp_path / "out"), split="train")
+    assert all(3 <= len(steps) <= 5 for row in curated["steps"][:] for steps in row if steps)

@@ -1,0 +1,140 @@
+"""Counting tokens, really or by estimate."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+from transformers.models.qwen2.tokenization_qwen2 import PRETOKENIZE_REGEX
+
+from rpd_datasets.tokens import estimate_tokens, text_tail, token_counter
+from rpd_metric.errors import InputError, MissingExtraError, SpecError
+
+QWEN_PIECES = pre_tokenizers.Split(Regex(PRETOKENIZE_REGEX), behavior="isolated")
+MATHS = """Let $f(x) = 3x^2 - 12x + \\frac{7}{2}$. Completing the square gives
+\\[ f(x) = 3(x - 2)^2 - \\frac{17}{2}, \\]
+so the minimum is $-8.5$, and we've used 1,024 evaluations.
+
+**Answer:** \\boxed{-\\frac{17}{2}}
+"""
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> Path:
+    """A real tokenizer on disk: one token per word or sign."""
+    vocabulary = {"[UNK]": 0, "a": 1, "b": 2}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="a")
+    fast.save_pretrained(tmp_path / "words")
+    return tmp_path / "words"
+
+
+def test_the_estimate_says_that_it_is_one() -> None:
+    counter = token_counter("estimate")
+
+    assert (counter.name, counter.estimated) == ("estimate", True)
+    assert counter(MATHS) == estimate_tokens(MATHS)
+    assert counter("") == 0
+
+
+def test_the_estimate_stays_close_above_the_pieces_of_the_published_rule() -> None:
+    pieces = len(QWEN_PIECES.pre_tokenize_str(MATHS))
+
+    assert pieces <= estimate_tokens(MATHS) <= 1.1 * pieces
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        # Texts and Qwen2 token counts are those of the tests of transformers (Apache-2.0).
+        (
+            "Transformers (formerly known as pytorch-transformers and pytorch-pretrained-bert) "
+            "provides general-purpose architectures (BERT, GPT-2, RoBERTa, XLM, DistilBert, "
+            "XLNet...) for Natural Language Understanding (NLU) and Natural Language Generation "
+            "(NLG) with over 32+ pretrained models in 100+ languages and deep interoperability "
+            "between Jax, PyTorch and TensorFlow.",
+            90,
+        ),
+        (
+            "🤗 Transformers 提供了可以轻松地下载并且训练先进的预训练模型的 API 和工具。"
+            "使用预训练模型可以减少计算消耗和碳排放，并且节省从头训练所需要的时间和资源。",
+            42,
+        ),
+        (
+            '```python\ntokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen-tokenizer")\n'
+            'tokenizer("世界，你好！")```',
+            26,
+        ),
+    ],
+    ids=["names", "chinese", "code"],
+)
+def test_the_estimate_is_within_a_fifth_of_known_counts(text: str, tokens: int) -> None:
+    assert abs(estimate_tokens(text) - tokens) <= 0.2 * tokens
+
+
+@given(text=st.text(alphabet=st.characters(max_codepoint=126)))
+def test_on_ascii_text_the_estimate_is_never_below_the_pieces(text: str) -> None:
+    # Control characters that Python counts as blank and the rule does not are left out.
+    text = text.translate({code: None for code in range(32) if chr(code) not in "\t\n\r"})
+
+    assert estimate_tokens(text) >= len(QWEN_PIECES.pre_tokenize_str(text))
+
+
+def test_a_real_tokenizer_counts_without_the_tokens_around_a_text(words: Path) -> None:
+    counter = token_counter(str(words))
+
+    assert (counter.name, counter.estimated) == (str(words), False)
+    assert counter("a b c!") == 4
+    assert counter("") == 0
+
+
+def test_a_tokenizer_that_cannot_be_loaded_is_one_error(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="No tokenizer can be loaded") as caught:
+        token_counter(str(tmp_path / "nothing here"))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+
+    with pytest.raises(MissingExtraError, match=r"pip install \"rpd-metric\[local\]\""):
+        token_counter("Qwen/Qwen3-14B")
+
+
+def test_the_tail_of_a_text_holds_about_as_many_tokens_as_asked(words: Path) -> None:
+    text = "The sum of two odd numbers is even, so $2n + 2$ is even. " * 200
+    for counter in (token_counter("estimate"), token_counter(str(words))):
+        tail = text_tail(text, 100, counter)
+
+        assert text.endswith(tail)
+        assert 90 <= counter(tail) <= 110
+
+
+def test_a_short_text_is_its_own_tail() -> None:
+    assert text_tail("So it is 4.", 500, token_counter("estimate")) == "So it is 4."
+    with pytest.raises(InputError, match="at least 1 token"):
+        text_tail("So it is 4.", 0, token_counter("estimate"))
+
+
+def test_reading_and_filtering_import_no_heavy_library() -> None:
+    check = (
+        "import sys, rpd_datasets.sources, rpd_datasets.filters, rpd_datasets.tokens\n"
+        "print([name for name in ('torch', 'transformers', 'datasets', 'pyarrow')"
+        " if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", check],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+
+    assert done.stdout.strip() == "[]"
