@@ -55,7 +55,7 @@ _DECODER = json.JSONDecoder(strict=False)
 
 # Mending takes time quadratic in the length in the worst case: about a second for this many. Five
 # steps are far shorter; what is longer has usually run into a loop.
-_MENDABLE_CHARACTERS = 8000
+_MENDABLE_CHARACTERS = 6000
 # Strings in single quotes: an apostrophe inside is not followed by what follows a string.
 _SINGLE_QUOTED_OBJECT = re.compile(r"\{\s*'")
 _SINGLE_QUOTED = re.compile(r"(?<=[\[{,:\s])'((?:[^'\\]|\\.|'(?!\s*[,:\]}]))*)'(?=\s*[,:\]}])")

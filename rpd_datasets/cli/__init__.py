@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
 
+from rpd_datasets.cli.compare import add_compare
 from rpd_datasets.cli.curate import PRESETS, add_curate
 from rpd_datasets.cli.plan import add_plan
 from rpd_datasets.cli.register import add_register
@@ -66,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     add_curate(commands)
     add_plan(commands)
     add_score(commands)
+    add_compare(commands)
     add_store(commands)
     add_register(commands)
     return parser

@@ -225,3 +225,31 @@ def test_ctrl_c_and_sigterm_end_in_one_line_and_the_next_run_goes_on(stop, tmp_p
     again = subprocess.run([*command, "--limit", "50"], env=env, capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
     assert out.exists()
+
+
+def test_compare_metrics_prints_figures_with_intervals_and_differences(capsys):
+    arguments = ["compare-metrics", "sample", "--limit", "6", "--methods", "rpd", "raw", "random"]
+    arguments += ["--num-bootstrap", "100"]
+    assert main(arguments) == 0
+    table = capsys.readouterr().out
+    assert "pooled - rpd" in table
+    assert main([*arguments, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert [row["distance"] for row in result["results"]] == ["rpd", "raw", "random"]
+    low, high = result["results"][0]["figures"]["pooled"]["interval"]
+    assert low <= result["results"][0]["figures"]["pooled"]["value"] <= high
+
+
+DEV = ROOT.parent / "shared" / "data" / "strategy_bench" / "dev.jsonl"
+
+
+@pytest.mark.skipif(not DEV.exists(), reason="the labelled data set is not beside the repository")
+def test_compare_metrics_gives_the_known_figures(capsys):
+    arguments = ["compare-metrics", str(DEV), "--json", "--num-bootstrap", "200", "--methods"]
+    assert main([*arguments, "rpd", "rpd_first", "summary", "raw"]) == 0
+    results = json.loads(capsys.readouterr().out)["results"]
+    pooled = {(row["distance"], row["steps"]): row["figures"]["pooled"]["value"] for row in results}
+    assert pooled["rpd_first", "given"] == pytest.approx(0.890, abs=0.002)
+    assert pooled["summary", "given"] == pytest.approx(0.833, abs=0.002)
+    assert pooled["raw", ""] == pytest.approx(0.696, abs=0.002)
+    assert pooled["rpd", "extractive"] > 0.78

@@ -195,12 +195,10 @@ def test_the_last_valid_envelope_wins_over_a_later_broken_one() -> None:
     assert parse_steps(text) == CIRCLE
 
 
-def test_a_later_envelope_that_breaks_off_does_not_spoil_an_earlier_one_that_needs_mending() -> (
-    None
-):
+def test_a_later_broken_envelope_does_not_spoil_an_earlier_one_that_needs_mending() -> None:
     for end in ("]}", ",]}", "]"):
         first = f"//boxed{{'logical_steps': ['Expand.', 'Factor.', 'Solve.'{end}"
-        text = first + '\n\nAgain:\n//boxed{"logical_steps": ["Exp'
+        text = first + '\n\nOnce more\n```json\n{"logical_steps": ["Exp'
         assert parse_steps(text) == ("Expand.", "Factor.", "Solve.")
 
 
