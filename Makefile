@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 DEMO := demo-output
 
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench kill-loop system clean
 
 help:  ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -22,7 +22,19 @@ demo: $(VENV)/installed  ## Curate the packaged sample and show what was chosen
 	@HF_HUB_OFFLINE=1 $(BIN)/rpd curate sample --num-problems 8 --num-solutions 3 \
 	    --output $(DEMO) --overwrite
 
-test: $(VENV)/installed  ## Run all tests
+# The page is tested in a real browser, code grading in a real sandbox.
+system:
+	@missing=""; \
+	command -v chromium >/dev/null || missing="$$missing chromium chromium-driver"; \
+	command -v bwrap >/dev/null || missing="$$missing bubblewrap"; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get -qq update && apt-get -qq install --yes --no-install-recommends $$missing >/dev/null; \
+	else \
+	    echo "Tests that need$$missing are left out; to run them: apt-get install$$missing" >&2; \
+	fi
+
+test: $(VENV)/installed system  ## Run all tests
 	HF_HUB_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=1 \
 	    $(BIN)/python -m pytest $(TESTS)
 
@@ -33,6 +45,10 @@ lint: $(VENV)/installed  ## Check style and types
 
 bench: $(VENV)/installed  ## Print the benchmark tables that the README quotes
 	$(BIN)/python benchmarks/distance.py
+	$(BIN)/python benchmarks/client.py
+
+kill-loop: $(VENV)/installed  ## Kill a run ten times and compare its result with an undisturbed one
+	PYTHONPATH=tests HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m parts.kill_loop
 
 clean:  ## Remove the environment and everything made here
 	rm -rf $(VENV) $(DEMO) $(DEMO).partial build *.egg-info .pytest_cache .mypy_cache .ruff_cache

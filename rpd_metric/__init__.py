@@ -11,7 +11,13 @@ Importing this package is fast, imports no torch, and registers the metric, so t
 works in any directory, offline. The numbers alone are `rpd_distance` and `rpd_matrix`.
 """
 
-from rpd_metric.distance import mean_pairwise, problem_score, rpd_distance, rpd_matrix
+from rpd_metric.distance import (
+    mean_pairwise,
+    problem_score,
+    rpd_alignment,
+    rpd_distance,
+    rpd_matrix,
+)
 from rpd_metric.errors import (
     InputError,
     MissingExtraError,
@@ -22,6 +28,7 @@ from rpd_metric.errors import (
     SpecError,
     StoreError,
 )
+from rpd_metric.passk import pass_at_k
 from rpd_metric.registration import register
 
 __all__ = [
@@ -34,8 +41,10 @@ __all__ = [
     "SpecError",
     "StoreError",
     "mean_pairwise",
+    "pass_at_k",
     "problem_score",
     "register",
+    "rpd_alignment",
     "rpd_distance",
     "rpd_matrix",
 ]

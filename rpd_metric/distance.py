@@ -1,8 +1,8 @@
 """Reasoning Path Divergence between lists of step embeddings: numpy in, numpy out.
 
-What is here: the distance of two solutions (Eq. 1-2, Algorithm 3 of the paper), the matrix
-of a problem's solutions, and the two figures made from it. What is not: texts and models;
-embeddings come in as arrays.
+What is here: the distance of two solutions (Eq. 1-2, Algorithm 3 of the paper), which of their
+steps matched, the matrix of a problem's solutions, and the two figures made from it. What is
+not: texts and models; embeddings come in as arrays.
 
 How the matrix is made. A problem's step embeddings are stacked and multiplied by their own
 transpose once. The small Gram matrix is scaled by the norms, and segmented minima and sums
@@ -15,7 +15,7 @@ give every pair at once:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +60,73 @@ def rpd_distance(steps_a: npt.ArrayLike, steps_b: npt.ArrayLike, ties: Ties = "m
     ```
     """
     return float(rpd_matrix([steps_a, steps_b], ties=ties)[0, 1])
+
+
+class StepMatch(NamedTuple):
+    """One step of the list that asks, and the step of the other list that is closest to it.
+
+    Args:
+        asker (`"a"` or `"b"`): Which of the two lists asks.
+        step (`int`): Index into the list that asks.
+        match (`int`): Index into the other list; the lowest where several are equally close.
+        distance (`float`): Cosine distance of the two steps, in [0, 2].
+    """
+
+    asker: Literal["a", "b"]
+    step: int
+    match: int
+    distance: float
+
+
+def rpd_alignment(
+    steps_a: npt.ArrayLike, steps_b: npt.ArrayLike, ties: Ties = "mean"
+) -> list[StepMatch]:
+    """Which step found which when two solutions were compared (Eq. 1).
+
+    [`rpd_distance`] is the mean of the distances returned here, up to rounding.
+
+    Args:
+        steps_a (`array` of shape `(m, d)`): Step embeddings of one solution, of any norm.
+        steps_b (`array` of shape `(n, d)`): Step embeddings of the other.
+        ties (`"mean"` or `"first"`, defaults to `"mean"`): What to do when `m == n`: both lists
+            ask, or `steps_a` alone does.
+
+    Returns:
+        `list` of [`StepMatch`]: One per asking step, in order, those of `steps_a` first. Empty
+        when either list is: a distance of 1 by definition comes from no match.
+
+    Raises:
+        [`InputError`]: As [`rpd_distance`] does.
+
+    Example:
+
+    ```py
+    >>> import numpy as np
+    >>> from rpd_metric import rpd_alignment
+    >>> rpd_alignment([[0.0, 3.0]], np.eye(2))
+    [StepMatch(asker='a', step=0, match=1, distance=0.0)]
+
+    ```
+    """
+    rpd_matrix([steps_a, steps_b], ties=ties)  # refuses what the distance refuses, in its words
+    a, b = np.asarray(steps_a), np.asarray(steps_b)
+    if not (a.size and b.size):
+        return []
+    # Single steps as solutions of their own: the same zeros and clipping as in every distance.
+    between = rpd_matrix([step[None] for step in (*a, *b)])[: len(a), len(a) :]
+    matches = []
+    if len(a) <= len(b):
+        matches += _matches("a", between)
+    if len(a) > len(b) or (len(a) == len(b) and ties == "mean"):
+        matches += _matches("b", between.T)
+    return matches
+
+
+def _matches(asker: Literal["a", "b"], between: Floats) -> list[StepMatch]:
+    return [
+        StepMatch(asker, step, int(row.argmin()), float(row.min()))
+        for step, row in enumerate(between)
+    ]
 
 
 def rpd_matrix(solutions: Sequence[npt.ArrayLike], ties: Ties = "mean") -> Floats:

@@ -1,13 +1,18 @@
 """The errors this project raises for its users.
 
     RPDError
-    ├── InputError           rows, arrays or arguments that cannot be used as given
-    ├── SpecError            a model spec string that names nothing we can load
-    ├── MissingExtraError    an optional dependency that is not installed
-    ├── ModelError           a model or server that failed, or whose files are not what they claim
-    │   └── ReplyError       a model's reply that cannot be turned into steps or a verdict
-    ├── StoreError           the store of model replies cannot be read or written
-    └── OutputError          a result that cannot be written where it was asked for
+    ├── InputError             rows, arrays or arguments that cannot be used as given
+    │   └── SpecError          a model spec string that names nothing we can load
+    ├── MissingExtraError      an optional dependency that is not installed
+    ├── ModelError             a model or server failed, or its files are not what they claim
+    │   ├── ReplyError         a model's reply that cannot be turned into steps or a verdict
+    │   └── ServerError        one request failed                        (failures.py)
+    ├── Interrupted            the run was asked to stop                 (failures.py)
+    ├── ServerUnavailable      request after request fails               (failures.py)
+    ├── StoreError             the store of model replies cannot be read or written
+    │   └── DamagedStoreError  a part of it is not what was written      (store.py)
+    ├── SandboxError           untrusted programs cannot be contained    (sandbox.py)
+    └── OutputError            a result that cannot be written where it was asked for
 
 Every message says what is wrong and how to mend it: the command line prints it as
 one line and exits with a non-zero status. Anything that is not an `RPDError` is a bug

@@ -236,8 +236,8 @@ def test_compare_metrics_prints_figures_with_intervals_and_differences(capsys):
     assert main([*arguments, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert [row["distance"] for row in result["results"]] == ["rpd", "raw", "random"]
-    low, high = result["results"][0]["figures"]["pooled"]["interval"]
-    assert low <= result["results"][0]["figures"]["pooled"]["value"] <= high
+    pooled = result["results"][0]["figures"]["pooled"]
+    assert pooled["low"] <= pooled["value"] <= pooled["high"]
 
 
 DEV = ROOT.parent / "shared" / "data" / "strategy_bench" / "dev.jsonl"

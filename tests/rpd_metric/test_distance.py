@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from parts.slow_rpd import slow_rpd
-from rpd_metric import rpd_distance, rpd_matrix
+from rpd_metric import rpd_alignment, rpd_distance, rpd_matrix
 from rpd_metric.distance import mean_pairwise, problem_score
 from rpd_metric.errors import InputError
 
@@ -189,6 +189,41 @@ def test_very_unequal_step_counts_agree_with_the_slow_implementation():
     for i in range(6):
         for j in range(i + 1, 6):
             assert matrix[i, j] == pytest.approx(slow_rpd(solutions[i], solutions[j]), abs=1e-12)
+
+
+@pytest.mark.parametrize("ties", ["mean", "first"])
+@given(solutions=problems(min_solutions=2, max_solutions=2, min_steps=1))
+def test_the_distance_is_the_mean_over_the_aligned_steps(solutions, ties):
+    a, b = solutions
+    matches = rpd_alignment(a, b, ties=ties)
+    mean = np.mean([match.distance for match in matches])
+    assert mean == pytest.approx(rpd_distance(a, b, ties=ties), abs=1e-9)
+    for match in matches:
+        asking, asked = (a, b) if match.asker == "a" else (b, a)
+        apart = [slow_rpd(asking[[match.step]], asked[[other]]) for other in range(len(asked))]
+        assert apart[match.match] == pytest.approx(min(apart), abs=1e-9)
+        assert match.distance == pytest.approx(min(apart), abs=1e-9)
+
+
+def test_the_shorter_list_asks_and_on_ties_both_or_the_first():
+    two, three = np.eye(3)[:2], np.eye(3)
+    assert [(m.asker, m.step) for m in rpd_alignment(two, three)] == [("a", 0), ("a", 1)]
+    assert [(m.asker, m.step) for m in rpd_alignment(three, two)] == [("b", 0), ("b", 1)]
+    assert {m.asker for m in rpd_alignment(three, three)} == {"a", "b"}
+    assert {m.asker for m in rpd_alignment(three, three, ties="first")} == {"a"}
+
+
+def test_of_equally_close_steps_the_first_is_the_match():
+    (match,) = rpd_alignment([[1.0, 0.0]], [[0.0, 1.0], [1.0, 0.0], [2.0, 0.0]])
+    assert (match.match, match.distance) == (1, 0.0)
+
+
+def test_an_empty_list_aligns_with_nothing_and_bad_input_is_refused():
+    assert rpd_alignment(np.zeros((0, 2)), np.eye(2)) == []
+    with pytest.raises(InputError, match="solution 1 has embeddings of dimension 3"):
+        rpd_alignment(np.eye(2), np.ones((1, 3)))
+    with pytest.raises(InputError, match="ties is 'last'"):
+        rpd_alignment(np.eye(2), np.eye(2), ties="last")
 
 
 def test_problem_score_is_the_largest_mean_distance_to_the_others():

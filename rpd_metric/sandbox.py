@@ -1,0 +1,424 @@
+"""Running an untrusted Python program so that nothing outside it changes.
+
+[`Sandbox`] uses bubblewrap: the program sees the system and this Python read-only, an empty
+environment, a private /tmp of limited size, no network and no other process; it has limits of
+time, memory, processes, open files and output; and when it ends, however it ends, the
+kernel kills everything it started. What makes each of these certain:
+
+- the program and all its children live in a process namespace, whose first process we hold
+  by a pidfd: killing that one kills them all, detached and orphaned ones included, and the
+  pidfd tells when they are gone;
+- a process limit does not bind root. So root starts the outer sandbox (it can bind its own
+  files), becomes a user that no one else is, and enters a second one; other users need only
+  one. Inside, no further user namespace can be made, which would lift the limits.
+
+    as root:  bwrap (files, network, processes) > setpriv > bwrap (user) > prlimit > python
+    else:     bwrap (all of it)                                          > prlimit > python
+
+What is left open: memory is limited per process, so a program may use `processes` times
+`memory`, and as much as `files` times `disk` again in unnamed files; side channels and
+kernel bugs are not addressed. `unsafe=True` keeps the limits and drops the rest.
+
+Needs Linux, bubblewrap 0.8 or newer and util-linux.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import select
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from rpd_metric.errors import InputError, RPDError
+
+End = Literal["exited", "timed_out", "output_limit"]
+
+# For root, a program runs as this user plus a number drawn for it: far above the users and the
+# sub-user ranges that systems hand out, so that it owns nothing and its process limit (which
+# old kernels count per user) counts nobody else.
+_FIRST_USER = 0x7000_0000
+_PROGRAM = "/program/main.py"
+_ENVIRONMENT = {
+    "PATH": "/usr/bin:/bin",
+    "HOME": "/tmp",
+    "LC_ALL": "C.UTF-8",
+    "PYTHONHASHSEED": "0",  # the same program gives the same verdict
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONNOUSERSITE": "1",
+    # A numerical library would take one thread per core, and threads count as processes.
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+
+
+class SandboxError(RPDError):
+    """Untrusted programs cannot be run safely on this machine."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a program may use.
+
+    Args:
+        seconds (`float`): Wall time.
+        memory (`int`): Bytes of address space of each process.
+        processes (`int`): Processes and threads at a time.
+        output (`int`): Bytes on standard output and standard error together.
+        disk (`int`): Bytes in /tmp, and in each file.
+        files (`int`): Open files of each process.
+    """
+
+    seconds: float = 10.0
+    memory: int = 1 << 30
+    processes: int = 8
+    output: int = 1 << 20
+    disk: int = 32 << 20
+    files: int = 32
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not value > 0:
+                raise InputError(f"the limit {name} is {value}; it must be positive")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a program ended.
+
+    Args:
+        end (`str`): `"exited"`, or the limit that ended it: `"timed_out"`, `"output_limit"`.
+            A program that exceeds its memory, processes or disk gets an error and exits.
+        returncode (`int`, *optional*): Its exit status, 128 and the signal's number when a signal
+            ended it; `None` when we did.
+        stdout (`str`): What it wrote, up to the limit.
+        stderr (`str`): Likewise.
+        seconds (`float`): Wall time, with the start of the interpreter.
+    """
+
+    end: End
+    returncode: int | None
+    stdout: str
+    stderr: str
+    seconds: float
+
+
+@dataclass
+class Sandbox:
+    """Runs untrusted Python programs, each in a sandbox of its own.
+
+    Making one runs a trivial program first, so that a machine that cannot isolate programs is
+    found out before the first one that needs it. May be used from several threads.
+
+    Args:
+        limits ([`Limits`]): What every program may use.
+        unsafe (`bool`): Run without isolation: limits of time, output, memory and file size
+            only. The program can then read and delete this user's files, use the network and,
+            by leaving its process group, outlive its time limit.
+
+    Raises:
+        [`SandboxError`]: bubblewrap or util-linux is missing or does not work here; the message
+        names the package.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    unsafe: bool = False
+
+    def __post_init__(self) -> None:
+        self._tools = _find_tools(["prlimit"] if self.unsafe else ["bwrap", "prlimit", "setpriv"])
+        try:
+            outcome = self.run("print('ready')")
+        except _NotStarted as error:
+            raise SandboxError(_advice(str(error))) from None
+        if outcome.stdout != "ready\n":
+            said = outcome.stderr.strip() or outcome.end
+            if self.unsafe:
+                raise SandboxError(f"a trivial program failed under {self.limits}: {said}")
+            raise SandboxError(_advice(said))
+
+    def run(self, program: str, stdin: str = "") -> Outcome:
+        """Run a program to its end.
+
+        Args:
+            program (`str`): Python source, run as a script with this interpreter.
+            stdin (`str`, defaults to `""`): Its standard input.
+
+        Returns:
+            [`Outcome`]
+        """
+        with tempfile.TemporaryDirectory(prefix="rpd-sandbox-") as folder:
+            source = Path(folder, "main.py")
+            source.write_text(program, encoding="utf-8", errors="replace")
+            source.chmod(0o444)
+            limited = self._limited(os.fspath(source) if self.unsafe else _PROGRAM)
+            start = time.monotonic()
+            if self.unsafe:
+                process = _spawn(limited, cwd=folder)
+                running = _Running(process, None)
+            else:
+                running = self._isolate(os.fspath(source), limited)
+            with running:
+                end, stdout, stderr = running.talk(
+                    stdin.encode("utf-8", errors="replace"),
+                    start + self.limits.seconds,
+                    self.limits.output,
+                )
+                status = running.process.returncode
+        return Outcome(
+            end,
+            None if end != "exited" else 128 - status if status < 0 else status,
+            stdout.decode("utf-8", errors="replace"),
+            stderr.decode("utf-8", errors="replace"),
+            time.monotonic() - start,
+        )
+
+    def _limited(self, source: str) -> list[str]:
+        """The command that runs a program under resource limits."""
+        limits = self.limits
+        command = [
+            self._tools["prlimit"],
+            f"--as={limits.memory}",
+            f"--fsize={limits.disk}",
+            f"--nofile={limits.files}",
+            "--core=0",
+            # A second line of defence: processor time, in whole seconds.
+            f"--cpu={int(limits.seconds) + 2}",
+        ]
+        if not self.unsafe:
+            # Without a namespace it would count all processes of this user.
+            command.append(f"--nproc={limits.processes}")
+        return [*command, "--", sys.executable, source]
+
+    def _isolate(self, source: str, limited: list[str]) -> _Running:
+        """Start a program in its sandbox, held back until we hold its first process."""
+        info_read, info_write = os.pipe()
+        block_read, block_write = os.pipe()
+        try:
+            outer = self._outer(source, info_write, block_read)
+            user = _FIRST_USER + secrets.randbelow(1 << 28)
+            command = [*outer, "--", *self._inner(user), *limited]
+            process = _spawn(command, cwd="/", pass_fds=(info_write, block_read))
+        except BaseException:
+            os.close(info_read)
+            os.close(block_write)
+            raise
+        finally:
+            os.close(info_write)
+            os.close(block_read)
+        with os.fdopen(info_read, "rb") as info, os.fdopen(block_write, "wb", buffering=0) as go:
+            told = info.read()
+            if not told:
+                _, said = process.communicate()
+                raise _NotStarted(said.decode(errors="replace").strip())
+            # The first process waits for us, so its number cannot have passed to another.
+            pidfd = os.pidfd_open(json.loads(told)["child-pid"])
+            with contextlib.suppress(BrokenPipeError):
+                go.write(b"1")
+        return _Running(process, pidfd)
+
+    def _outer(self, source: str, info: int, block: int) -> list[str]:
+        """bubblewrap with everything but, for root, the user namespace."""
+        size = str(self.limits.disk)
+        root = os.geteuid() == 0
+        privileges = (
+            ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+            if root
+            else ["--unshare-user", "--disable-userns"]
+        )
+        return [
+            self._tools["bwrap"],
+            *privileges,
+            *("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
+            *("--unshare-cgroup-try", "--die-with-parent", "--new-session", "--clearenv"),
+            *(part for item in _ENVIRONMENT.items() for part in ("--setenv", *item)),
+            *_system_binds(),
+            *("--dir", "/program", "--ro-bind", source, _PROGRAM),
+            *("--proc", "/proc", "--dev", "/dev"),
+            *("--perms", "1777", "--size", size, "--tmpfs", "/tmp"),
+            *("--perms", "1777", "--size", size, "--tmpfs", "/dev/shm"),
+            *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"),
+            *("--info-fd", str(info), "--block-fd", str(block)),
+        ]
+
+    def _inner(self, user: int) -> list[str]:
+        """For root: become a user of its own, and bar further user namespaces."""
+        if os.geteuid() != 0:
+            return []
+        return [
+            *(self._tools["setpriv"], "--reuid", str(user), "--regid", str(user)),
+            *("--clear-groups", "--no-new-privs", "--"),
+            *(self._tools["bwrap"], "--unshare-user", "--disable-userns", "--die-with-parent"),
+            *("--dev-bind", "/", "/", "--"),
+        ]
+
+
+class _NotStarted(Exception):
+    """bubblewrap gave up before the program began."""
+
+
+class _Running:
+    """A started program; leaving the context ends all that is left of it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], pidfd: int | None) -> None:
+        self.process = process
+        self._pidfd = pidfd
+
+    def __enter__(self) -> _Running:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._end()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            assert pipe is not None
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+
+    def talk(self, stdin: bytes, deadline: float, output: int) -> tuple[End, bytes, bytes]:
+        """Feed and read the program until it ends or exceeds its time or output."""
+        kept: dict[int, bytearray] = {1: bytearray(), 2: bytearray()}
+        end: End = "exited"
+        process = self.process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        os.set_blocking(process.stdin.fileno(), False)
+        exited = os.pidfd_open(process.pid)
+        try:
+            with selectors.DefaultSelector() as selector:
+                selector.register(exited, selectors.EVENT_READ, None)
+                selector.register(process.stdout, selectors.EVENT_READ, 1)
+                selector.register(process.stderr, selectors.EVENT_READ, 2)
+                if stdin:
+                    selector.register(process.stdin, selectors.EVENT_WRITE, 0)
+                else:
+                    process.stdin.close()
+                # It is over with the first process: its orphans may hold the pipes for ever.
+                while end == "exited" and exited in selector.get_map():
+                    left = deadline - time.monotonic()
+                    if left <= 0:
+                        end = "timed_out"
+                        break
+                    for key, _ in selector.select(left):
+                        if key.data is None:
+                            selector.unregister(exited)
+                        elif key.data == 0:
+                            stdin = _write(process.stdin.fileno(), stdin)
+                            if not stdin:
+                                selector.unregister(process.stdin)
+                                process.stdin.close()
+                        else:
+                            piece = os.read(key.fd, 65536)
+                            if not piece:
+                                selector.unregister(key.fileobj)
+                            kept[key.data] += piece
+                            if len(kept[1]) + len(kept[2]) > output:
+                                end = "output_limit"
+            self._end()
+            for number, pipe in ((1, process.stdout), (2, process.stderr)):
+                kept[number] += _drain(pipe.fileno(), output)
+        finally:
+            os.close(exited)
+        if end == "exited" and len(kept[1]) + len(kept[2]) > output:
+            end = "output_limit"
+        return end, bytes(kept[1][:output]), bytes(kept[2][:output])
+
+    def _end(self) -> None:
+        """Kill all that is left, and return when it is gone."""
+        if self._pidfd is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            # Readable once the first process, and with it its whole namespace, is no more.
+            select.select([self._pidfd], [], [])
+            os.close(self._pidfd)
+            self._pidfd = None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def _spawn(command: list[str], cwd: str, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=_ENVIRONMENT,
+        cwd=cwd,
+        pass_fds=pass_fds,
+        start_new_session=True,
+        bufsize=0,
+    )
+
+
+def _write(fd: int, data: bytes) -> bytes:
+    """Write what fits and return the rest; nothing when the program no longer reads."""
+    try:
+        return data[os.write(fd, data[:65536]) :]
+    except BrokenPipeError:
+        return b""
+
+
+def _drain(fd: int, limit: int) -> bytes:
+    """What is left in a pipe whose writers are dead (or, if unsafe, may be alive)."""
+    os.set_blocking(fd, False)
+    rest = bytearray()
+    with contextlib.suppress(BlockingIOError):
+        while len(rest) <= limit and (piece := os.read(fd, 65536)):
+            rest += piece
+    return bytes(rest)
+
+
+def _find_tools(names: list[str]) -> dict[str, str]:
+    packages = {"bwrap": "bubblewrap", "prlimit": "util-linux", "setpriv": "util-linux"}
+    found = {}
+    for name in names:
+        path = shutil.which(name)
+        if path is None or not sys.platform.startswith("linux"):
+            raise SandboxError(_advice(f"{name} (of the package {packages[name]}) was not found"))
+        found[name] = path
+    return found
+
+
+def _advice(problem: str) -> str:
+    return (
+        f"untrusted programs cannot be run safely here: {problem}. On Linux, install the packages "
+        "bubblewrap (0.8 or newer) and util-linux, e.g. apt-get install bubblewrap; in a container "
+        "or on Ubuntu 24.04, also allow user namespaces (kernel.apparmor_restrict_unprivileged_"
+        "userns=0, or a container with CAP_SYS_ADMIN). To run them without isolation, on a "
+        "machine that holds nothing of value, pass unsafe=True"
+    )
+
+
+def _system_binds() -> Iterator[str]:
+    """Options that show the system's programs and this Python, and nothing of /etc or /home."""
+    for name in ("bin", "sbin", "lib", "lib32", "lib64"):
+        path = Path("/", name)
+        if path.is_symlink():
+            yield from ("--symlink", os.readlink(path), os.fspath(path))
+        elif path.is_dir():
+            yield from ("--ro-bind", os.fspath(path), os.fspath(path))
+    yield from ("--ro-bind", "/usr", "/usr")
+    yield from ("--perms", "0755", "--dir", "/etc")
+    yield from ("--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache")
+    # The interpreter's link may lead through several folders outside its prefixes.
+    seen: set[Path] = set()
+    for prefix in (sys.prefix, sys.base_prefix, Path(sys.executable).resolve().parents[1]):
+        path = Path(prefix).resolve()
+        if path in seen or path.is_relative_to("/usr"):
+            continue
+        seen.add(path)
+        # bubblewrap would copy the folders' own permissions, and root's home is closed to others.
+        for parent in reversed(path.parents[:-1]):
+            yield from ("--perms", "0755", "--dir", os.fspath(parent))
+        yield from ("--ro-bind", os.fspath(path), os.fspath(path))
