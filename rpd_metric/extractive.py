@@ -15,6 +15,7 @@ summary is the better choice where a server is at hand.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -134,12 +135,13 @@ class ExtractiveSteps:
         combined = ranked[: options.combined]
         if len(combined) > 1:
             steps.append(_sentence(combined))
-        working = _working(lines, options)
-        # One step of working, or as many as it takes to have three steps.
-        shares = min(max(1, MIN_STEPS - len(steps)), len(working))
-        for share in range(shares):
-            start, end = (len(working) * edge // shares for edge in (share, share + 1))
-            steps.append(" … ".join(working[start:end]))
+        missing = MIN_STEPS - len(steps)
+        if missing > 1:
+            # Too few methods to tell it by: fewer, longer lines of working, each a step.
+            shares = [(part + 1) / (missing + 1) for part in range(missing)]
+            steps += _working(lines, shares, 3 * options.line_chars)
+        elif options.quarters:
+            steps.append(" … ".join(_working(lines, options.quarters, options.line_chars)))
         return Extraction(tuple(steps[:MAX_STEPS]))
 
 
@@ -148,34 +150,23 @@ def _sentence(mentions: Sequence[Mention]) -> str:
     return ", ".join([first, *(phrase[0].lower() + phrase[1:] for phrase in others)]) + "."
 
 
-def _working(lines: Sequence[str], options: ExtractiveOptions) -> list[str]:
+def _working(lines: Sequence[str], shares: Sequence[float], longest: int) -> list[str]:
     """The text that follows each of the given shares of the solution, cut at a word."""
-    ends: list[int] = []
+    middles = []
     total = 0
     for line in lines:
+        middles.append(total + (len(line) + 1) / 2)
         total += len(line) + 1
-        ends.append(total)
     last = len(lines) - 1
-    starts = sorted(
-        {
-            next(
-                row
-                for row, line in enumerate(lines)
-                if ends[row] - (len(line) + 1) / 2 >= share * total or row == last
-            )
-            for share in options.quarters
-        }
-    )
+    starts = {min(bisect_left(middles, share * total), last) for share in shares}
     taken: list[str] = []
-    for start, end in pairwise([*starts, len(lines)]):
+    for start, end in pairwise([*sorted(starts), len(lines)]):
         text = ""
         for line in lines[start:end]:
             text = f"{text} {line}".strip()
-            if len(text) >= options.line_chars:
+            if len(text) > longest:
+                text = text[:longest].rsplit(" ", 1)[0]
                 break
-        if len(text) > options.line_chars:
-            cut = text[: options.line_chars]
-            text = cut.rsplit(" ", 1)[0]
         taken.append(text)
     return list(dict.fromkeys(taken))
 
