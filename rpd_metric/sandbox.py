@@ -242,11 +242,12 @@ class Sandbox:
             *("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
             *("--unshare-cgroup-try", "--die-with-parent", "--new-session", "--clearenv"),
             *(part for item in _ENVIRONMENT.items() for part in ("--setenv", *item)),
-            *_system_binds(),
-            *("--dir", "/program", "--ro-bind", source, _PROGRAM),
             *("--proc", "/proc", "--dev", "/dev"),
             *("--perms", "1777", "--size", size, "--tmpfs", "/tmp"),
             *("--perms", "1777", "--size", size, "--tmpfs", "/dev/shm"),
+            # After /tmp, which would hide an interpreter that is installed below it.
+            *_system_binds(),
+            *("--dir", "/program", "--ro-bind", source, _PROGRAM),
             *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"),
             *("--info-fd", str(info), "--block-fd", str(block)),
         ]

@@ -14,11 +14,14 @@ import sys
 import threading
 import time
 import uuid
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy
 import pytest
 
+import rpd_metric
 from rpd_metric.errors import InputError, RPDError
 from rpd_metric.sandbox import Limits, Outcome, Sandbox, SandboxError
 
@@ -366,3 +369,17 @@ def _fork_up_to(sandbox: Sandbox, most: int, mark: str) -> Outcome:
         f"finally:\n"
         f"    print(made)\n"
     )
+
+
+def test_an_interpreter_installed_below_tmp_is_found(tmp_path):
+    # The sandbox has a /tmp of its own, which must not hide it.
+    venv.create(tmp_path / "env", symlinks=True)
+    code = "from rpd_metric.sandbox import Sandbox; print(Sandbox().run('print(6 * 7)').stdout)"
+    packages = [str(Path(module.__file__).parents[1]) for module in (rpd_metric, numpy)]
+    done = subprocess.run(
+        [str(tmp_path / "env" / "bin" / "python"), "-c", code],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(packages)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == "42", done.stderr
