@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 DEMO := demo-output
+WORKERS ?= 2
 
 .PHONY: help demo test lint bench kill-loop system clean
 
@@ -36,7 +37,7 @@ system:
 
 test: $(VENV)/installed system  ## Run all tests
 	HF_HUB_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=1 \
-	    $(BIN)/python -m pytest $(TESTS)
+	    $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(TESTS)
 
 lint: $(VENV)/installed  ## Check style and types
 	$(BIN)/ruff check .

@@ -122,6 +122,7 @@ def ask(endpoint: str, home: Path, *questions: dict[str, Any], **env: str) -> li
         "HF_ENDPOINT": endpoint,
         "HF_HOME": str(home / "cache"),
         "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_HUB_OFFLINE": "0",
         "NO_PROXY": "127.0.0.1",
         "PYTHONPATH": str(Path(__file__).parents[2]),
         **env,
