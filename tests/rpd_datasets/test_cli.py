@@ -238,18 +238,3 @@ def test_compare_metrics_prints_figures_with_intervals_and_differences(capsys):
     assert [row["distance"] for row in result["results"]] == ["rpd", "raw", "random"]
     pooled = result["results"][0]["figures"]["pooled"]
     assert pooled["low"] <= pooled["value"] <= pooled["high"]
-
-
-DEV = ROOT.parent / "shared" / "data" / "strategy_bench" / "dev.jsonl"
-
-
-@pytest.mark.skipif(not DEV.exists(), reason="the labelled data set is not beside the repository")
-def test_compare_metrics_gives_the_known_figures(capsys):
-    arguments = ["compare-metrics", str(DEV), "--json", "--num-bootstrap", "200", "--methods"]
-    assert main([*arguments, "rpd", "rpd_first", "summary", "raw"]) == 0
-    results = json.loads(capsys.readouterr().out)["results"]
-    pooled = {(row["distance"], row["steps"]): row["figures"]["pooled"]["value"] for row in results}
-    assert pooled["rpd_first", "given"] == pytest.approx(0.890, abs=0.002)
-    assert pooled["summary", "given"] == pytest.approx(0.833, abs=0.002)
-    assert pooled["raw", ""] == pytest.approx(0.696, abs=0.002)
-    assert pooled["rpd", "extractive"] > 0.78
