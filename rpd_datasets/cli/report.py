@@ -1,0 +1,126 @@
+"""`rpd report`: a page about a curated folder, to look at."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rpd_datasets.cli.arguments import add_command
+from rpd_datasets.cli.output import print_json, progress
+from rpd_metric.embedding import Embedder, load_embedder
+from rpd_metric.errors import MissingExtraError, RPDError
+
+if TYPE_CHECKING:
+    from rpd_datasets.report import WrittenReport
+
+NO_EMBEDDER = "none"
+MAX_PROBLEMS = 100
+
+
+def add_report(commands: Any) -> None:
+    """Add `rpd report`."""
+    parser = add_command(
+        commands,
+        "report",
+        _report,
+        "look at a curated folder",
+        "Write one HTML file about a folder that rpd curate made, for a browser without a network: "
+        "what was left out, distances and scores, and the chosen solutions side by side with the "
+        "steps that matched. Figures are written beside it as PNGs.",
+        "rpd report curated --max-problems 50",
+    )
+    parser.add_argument("folder", type=Path, metavar="DIR", help="a folder that rpd curate made")
+    parser.add_argument(
+        "--output", "-o", type=Path, metavar="FILE", help="(default: DIR/report.html)"
+    )
+    parser.add_argument(
+        "--embedder",
+        metavar="SPEC",
+        help="who encodes steps and texts (default: the one that DIR was made with), or none for "
+        "a report without raw-text distances and step matches",
+    )
+    parser.add_argument("--device", help="where an embedder of this machine runs, e.g. cuda")
+    parser.add_argument(
+        "--max-problems",
+        type=int,
+        default=MAX_PROBLEMS,
+        metavar="N",
+        help="chosen problems to show in full, spread over the ranks",
+    )
+    parser.add_argument(
+        "--no-figures", action="store_true", help="write the page only, without PNGs"
+    )
+
+
+def _report(args: argparse.Namespace) -> None:
+    # Templates and tables are of no use to the other commands.
+    from rpd_datasets.report import read_curated, write_report
+
+    folder = read_curated(args.folder, args.max_problems)
+    embedder = _embedder(args, folder.manifest)
+    with progress("Measuring problems", len(folder.shown)) as measured_one:
+        report = write_report(
+            folder,
+            args.output or args.folder / "report.html",
+            embedder,
+            figures=not args.no_figures,
+            on_problem=measured_one,
+        )
+    summary = _summary(report)
+    if args.json:
+        print_json(summary)
+        return
+    print(
+        f"{summary['problems_shown']:,} of {summary['problems_chosen']:,} chosen problems, "
+        f"{summary['pairs']:,} pairs of solutions"
+    )
+    for name, value in (
+        ("RPD", summary["median_rpd"]),
+        ("raw-text distance", summary["median_raw"]),
+    ):
+        if value is not None:
+            print(f"Median {name} {value:.3f}")
+    print(f"Written to {report.page}")
+    if report.figures:
+        print(f"Figures in {report.figures[0].parent}")
+
+
+def _embedder(args: argparse.Namespace, manifest: dict[str, Any]) -> Embedder | None:
+    if args.embedder == NO_EMBEDDER:
+        return None
+    options = manifest["options"]
+    spec = args.embedder or manifest["embedder"]["name"]
+    try:
+        return load_embedder(
+            spec,
+            device=args.device,
+            dtype=options["dtype"],
+            # Another model's dimensions are its own business.
+            truncate_dim=options["truncate_dim"] if args.embedder is None else None,
+        )
+    except MissingExtraError:
+        raise
+    except RPDError as error:
+        if args.embedder:
+            raise
+        raise type(error)(
+            f"{args.folder} was made with the embedder {spec!r}, which cannot be loaded by that "
+            f"name: {error}. Name it with --embedder, or pass --embedder none"
+        ) from error
+
+
+def _summary(report: WrittenReport) -> dict[str, Any]:
+    measures = report.measures
+    return {
+        "report": str(report.page),
+        "figures": [str(path) for path in report.figures],
+        "problems_chosen": report.folder.manifest["counts"]["problems_chosen"],
+        "problems_shown": len(measures.cases),
+        "pairs": len(measures.rpd),
+        "median_rpd": float(np.median(measures.rpd)) if len(measures.rpd) else None,
+        "median_raw": float(np.median(measures.raw)) if len(measures.raw) else None,
+        "embedder": measures.embedder,
+    }

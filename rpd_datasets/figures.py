@@ -1,0 +1,197 @@
+"""Figures of a curated folder as PNG bytes, for papers and READMEs; drawn by matplotlib.
+
+The report's page draws its own (`report/charts.py`), which follow light and dark; these stand on
+white. No text from models is drawn, only numbers and this project's own names. Equal inputs give
+equal bytes with the same matplotlib.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rpd_datasets.report.charts import Bins, bins_of
+from rpd_datasets.report.funnel import funnel
+from rpd_datasets.report.measures import Case, Measures
+from rpd_datasets.report.reading import CuratedFolder
+from rpd_metric.errors import MissingExtraError
+
+NUM_CASES = 3
+DPI = 160
+# Okabe and Ito's colours, told apart by all common kinds of colour blindness.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = ("o", "s", "^", "D")
+PALE, DARK, GREY = "#9cc3e3", "#0072B2", "#8d9ba6"
+
+
+def draw_figures(folder: CuratedFolder, measures: Measures) -> dict[str, bytes]:
+    """Draw all figures of a report.
+
+    Args:
+        folder ([`~rpd_datasets.report.reading.CuratedFolder`]): What was curated.
+        measures ([`~rpd_datasets.report.measures.Measures`]): What was measured of it.
+
+    Returns:
+        `dict[str, bytes]`: File name to PNG: `distances.png` (Fig. 3), `left_out.png`,
+        `problem_scores.png`, `token_lengths.png`, and `case_<rank>.png` (distance matrix, and
+        Fig. 4) for the first few problems.
+
+    Raises:
+        [`MissingExtraError`]: matplotlib is not installed.
+    """
+    scored = [score.score for score in folder.scores if score.score is not None]
+    chosen = [s.score for s in folder.scores if s.score is not None and s.rank is not None]
+    figures = {
+        "distances.png": _distances(measures),
+        "left_out.png": _left_out(folder),
+        "problem_scores.png": _one_histogram(
+            bins_of(scored, chosen), "problem score", "problems", ("all scored", "chosen")
+        ),
+        "token_lengths.png": _one_histogram(
+            bins_of(folder.selected_tokens), "tokens of a chosen solution", "solutions", None
+        ),
+    }
+    with_rpd = [case for case in measures.cases if not np.isnan(case.row.rpd).all()]
+    for case in with_rpd[:NUM_CASES]:
+        figures[f"case_{case.row.rank + 1}.png"] = _case(case)
+    return figures
+
+
+def _figure(width: float, height: float) -> Any:
+    """A figure of its own, outside pyplot's global state and the user's settings."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError(
+            "the report's PNG figures (leave them out with --no-figures)",
+            extra="report",
+            module=error.name or "matplotlib",
+        ) from error
+    return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
+
+
+def _png(figure: Any) -> bytes:
+    buffer = io.BytesIO()
+    # Without the version of the software: it would be the only thing that differs.
+    figure.savefig(buffer, format="png", metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def _bars(axes: Any, bins: Bins, labels: tuple[str, str] | None) -> None:
+    left, width = bins.edges[:-1], np.diff(bins.edges)
+    first, second = labels or (None, None)
+    axes.bar(left, bins.counts, width, align="edge", color=PALE, edgecolor="white", label=first)
+    if labels:
+        axes.bar(
+            left, bins.marked, width, align="edge", color=DARK, edgecolor="white", label=second
+        )
+        axes.legend(frameon=False)
+    axes.yaxis.get_major_locator().set_params(integer=True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _one_histogram(bins: Bins, x_label: str, y_label: str, labels: tuple[str, str] | None) -> bytes:
+    figure = _figure(5, 3)
+    axes = figure.subplots()
+    _bars(axes, bins, labels)
+    axes.set(xlabel=x_label, ylabel=y_label)
+    return _png(figure)
+
+
+def _distances(measures: Measures) -> bytes:
+    picked = [pair for case in measures.cases for pair in case.pairs]
+    kinds: list[tuple[str, Any, Sequence[float]]] = [
+        (
+            "raw-text distance",
+            measures.raw,
+            [pair.raw for pair in picked if pair.raw is not None],
+        ),
+        ("RPD", measures.rpd, [pair.rpd for pair in picked if pair.rpd is not None]),
+    ]
+    # One panel stays, so that there is a figure in any case.
+    kinds = [kind for kind in kinds if len(kind[1])] or kinds[1:]
+    upper = float(max(values.max(initial=0) for _, values, _ in kinds))
+    figure = _figure(4.5 * len(kinds), 3)
+    panels = figure.subplots(1, len(kinds), squeeze=False, sharex=True)[0]
+    for axes, (name, values, chosen) in zip(panels, kinds, strict=True):
+        _bars(axes, bins_of(values, chosen, upper), ("all pairs", "chosen pairs"))
+        axes.set(xlabel=f"{name} of {len(values)} pairs", ylabel="pairs")
+    return _png(figure)
+
+
+def _left_out(folder: CuratedFolder) -> bytes:
+    funnels = [funnel(folder, "problem"), funnel(folder, "solution")]
+    figure = _figure(9, 0.8 + 0.3 * max(map(len, funnels)))
+    for axes, levels in zip(figure.subplots(1, 2), funnels, strict=True):
+        places = range(len(levels))
+        bars = axes.barh(
+            places,
+            [level.count for level in levels],
+            color=[GREY if level.gone else DARK for level in levels],
+        )
+        axes.bar_label(bars, [f"{level.count:,}" for level in levels], padding=3)
+        # Reasons come from a file: a dollar sign in one is no formula.
+        names = [f"– {level.label}" if level.gone else level.label for level in levels]
+        axes.set_yticks(places, names, parse_math=False)
+        axes.invert_yaxis()
+        axes.margins(x=0.15)
+        axes.spines[["top", "right"]].set_visible(False)
+    return _png(figure)
+
+
+def _case(case: Case) -> bytes:
+    row = case.row
+    usable = [index for index in row.usable if not np.isnan(row.rpd[index, index])]
+    figure = _figure(9 if case.plane else 4.5, 4.2)
+    panels = figure.subplots(1, 2 if case.plane else 1, squeeze=False)[0]
+    heat = panels[0]
+    matrix = row.rpd[np.ix_(usable, usable)]
+    image = heat.imshow(matrix, cmap="cividis", vmin=0)
+    places = range(len(usable))
+    labels = [f"[{index}]" if index in row.selected else str(index) for index in usable]
+    heat.set_xticks(places, labels)
+    heat.set_yticks(places, labels)
+    middle = float(matrix.max()) / 2
+    for i in places:
+        for j in places:
+            if i != j and len(usable) <= 16:
+                colour = "white" if matrix[i, j] < middle else "black"
+                both = usable[i] in row.selected and usable[j] in row.selected
+                heat.text(
+                    j,
+                    i,
+                    f"{matrix[i, j]:.2f}",
+                    ha="center",
+                    va="center",
+                    color=colour,
+                    fontsize=min(8, 56 / len(usable)),
+                    fontweight="bold" if both else "normal",
+                )
+    heat.set_title(f"RPD, problem {row.rank + 1}; [ ] chosen", loc="left", fontsize=10)
+    figure.colorbar(image, ax=heat, shrink=0.8)
+    if case.plane:
+        axes = panels[1]
+        for order, (index, steps) in enumerate(case.plane.steps.items()):
+            colour, marker = COLOURS[order % len(COLOURS)], MARKERS[order % len(MARKERS)]
+            label = f"solution {index}"
+            axes.scatter(*steps.T, s=60, color=colour, marker=marker, label=label)
+            axes.scatter(
+                *case.plane.texts[index],
+                s=200,
+                facecolors="none",
+                edgecolors=colour,
+                linewidths=2,
+                marker=marker,
+            )
+        first, second = case.plane.explained
+        axes.set(
+            xlabel=f"component 1 ({first:.0%})",
+            ylabel=f"component 2 ({second:.0%})",
+        )
+        axes.set_title("steps (filled) and whole texts (hollow)", loc="left", fontsize=10)
+        axes.legend(frameon=False, fontsize=8)
+        axes.spines[["top", "right"]].set_visible(False)
+    return _png(figure)

@@ -1,0 +1,293 @@
+"""A folder that `rpd curate` made, as far as a report needs it, in bounded memory.
+
+All scores are read (a line each), but texts only of a sample of the chosen problems, and of the
+rejects file only a few examples per reason. Nothing is computed here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rpd_metric.errors import InputError
+
+EXAMPLES_PER_REASON = 3
+OWN_COLUMNS = (
+    "problem",
+    "solutions",
+    "steps",
+    "rpd_matrix",
+    "rpd_score",
+    "selected",
+    "drop_reasons",
+    "num_tokens",
+    "problem_score",
+    "diverse",
+    "distance_matrix",
+)
+
+
+@dataclass(frozen=True)
+class Score:
+    """One line of `scores.jsonl`.
+
+    Args:
+        rank (`int`, *optional*): Of a chosen problem, 0 for the first.
+        where (`str`): Where the problem stands in the input.
+        score (`float`, *optional*): Eq. 3 by the distance that ranked problems, else by RPD.
+        mean_rpd (`float`, *optional*): Over all pairs of its solutions.
+        num_solutions, num_usable (`int`): All, and those that were not left out.
+        mean_tokens (`float`): Length of a solution.
+    """
+
+    rank: int | None
+    where: str
+    score: float | None
+    mean_rpd: float | None
+    num_solutions: int
+    num_usable: int
+    mean_tokens: float
+
+
+@dataclass(frozen=True)
+class Drop:
+    """What was left out for one reason.
+
+    Args:
+        stage, reason (`str`): See [`~rpd_datasets.rejects.Rejected`].
+        unit (`str`): `"problem"` or `"solution"`.
+        count (`int`): How many.
+        examples (`tuple[str, ...]`): The first few, each in one line.
+    """
+
+    stage: str
+    reason: str
+    unit: str
+    count: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ChosenProblem:
+    """One row of the curated dataset.
+
+    Args:
+        rank (`int`): 0 for the first.
+        score ([`Score`]): Its line of `scores.jsonl`.
+        problem (`str`): The problem's text.
+        solutions (`list[str]`): All of them.
+        steps (`list[list[str]]`): Per solution; empty where it was left out, and everywhere if
+            nothing that was asked for reads steps.
+        rpd (`array` of shape `(k, k)`): RPD; NaN in rows and columns of solutions without steps.
+        distances (`array`, *optional*): The distance that chose solutions, if that is not RPD.
+        selected (`list[int]`): Indices into `solutions`, in order of choice.
+        drop_reasons (`list[str]`): Per solution, `""` where it was not left out.
+        num_tokens (`list[int]`): Per solution.
+        extra (`Mapping[str, Any]`): The carried columns.
+    """
+
+    rank: int
+    score: Score
+    problem: str
+    solutions: list[str]
+    steps: list[list[str]]
+    rpd: npt.NDArray[np.float64]
+    distances: npt.NDArray[np.float64] | None
+    selected: list[int]
+    drop_reasons: list[str]
+    num_tokens: list[int]
+    extra: Mapping[str, Any]
+
+    @property
+    def usable(self) -> list[int]:
+        """Indices of the solutions that were not left out."""
+        return [index for index, reason in enumerate(self.drop_reasons) if not reason]
+
+
+@dataclass(frozen=True)
+class CuratedFolder:
+    """What a report is made from.
+
+    Args:
+        manifest (`dict`): `manifest.json`.
+        scores (`list[Score]`): Of every problem, in the order of the input.
+        shown (`list[ChosenProblem]`): The sample with texts, by rank.
+        selected_tokens (`list[int]`): Length of every chosen solution.
+        drops (`list[Drop]`): As the manifest counts them.
+    """
+
+    manifest: dict[str, Any]
+    scores: list[Score]
+    shown: list[ChosenProblem]
+    selected_tokens: list[int]
+    drops: list[Drop]
+
+
+def read_curated(folder: Path, max_problems: int) -> CuratedFolder:
+    """Read a curated folder.
+
+    Args:
+        folder (`Path`): As `rpd curate` made it.
+        max_problems (`int`): Chosen problems to read the texts of, spread evenly over the ranks.
+
+    Raises:
+        [`InputError`]: The folder is not one that `rpd curate` made, or was changed since.
+    """
+    if max_problems < 1:
+        raise InputError(f"max_problems is {max_problems}; it must be 1 or more")
+    shards = sorted((folder / "data").glob("train-*.parquet"))
+    for name, found in (
+        ("manifest.json", (folder / "manifest.json").is_file()),
+        ("scores.jsonl", (folder / "scores.jsonl").is_file()),
+        ("data/train-*.parquet", bool(shards)),
+    ):
+        if not found:
+            raise InputError(
+                f"{folder} has no {name}: name a folder that rpd curate made (its --output)"
+            )
+    manifest = _manifest(folder / "manifest.json")
+    scores = _scores(folder / "scores.jsonl")
+    by_rank = {score.rank: score for score in scores if score.rank is not None}
+    wanted = set(spread(len(by_rank), max_problems))
+    shown, selected_tokens = _rows(shards, by_rank, wanted)
+    drops = _drops(manifest, folder / "rejects.jsonl")
+    return CuratedFolder(manifest, scores, shown, selected_tokens, drops)
+
+
+def spread(count: int, wanted: int) -> list[int]:
+    """At most `wanted` indices into `count` things, evenly spread, first and last included.
+
+    Example:
+
+    >>> spread(9, 3), spread(2, 5)
+    ([0, 4, 8], [0, 1])
+    """
+    if count <= wanted:
+        return list(range(count))
+    if wanted == 1:
+        return [0]
+    return [place * (count - 1) // (wanted - 1) for place in range(wanted)]
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} is not JSON ({error}); curate again") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != 1:
+        raise InputError(f"{path} was written by another version of this package; curate again")
+    return manifest
+
+
+def _scores(path: Path) -> list[Score]:
+    scores = []
+    for number, line in enumerate(_lines(path), 1):
+        try:
+            row = json.loads(line)
+            ranked_by = row.get("problem_score")
+            scores.append(
+                Score(
+                    rank=row["rank"],
+                    where=row["where"],
+                    score=row["rpd_score"] if ranked_by is None else ranked_by,
+                    mean_rpd=row["mean_rpd"],
+                    num_solutions=row["num_solutions"],
+                    num_usable=row["num_usable"],
+                    mean_tokens=row["mean_tokens"],
+                )
+            )
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise InputError(
+                f"{path}:{number} is no score as rpd curate writes them; curate again"
+            ) from None
+    return scores
+
+
+def _rows(
+    shards: list[Path], by_rank: Mapping[int, Score], wanted: set[int]
+) -> tuple[list[ChosenProblem], list[int]]:
+    """The wanted rows, and the lengths of the chosen solutions of all rows."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    shown, tokens = [], []
+    rank = 0
+    for shard in shards:
+        try:
+            with pq.ParquetFile(shard) as file:
+                for group in range(file.num_row_groups):
+                    lengths = file.read_row_group(group, ["selected", "num_tokens"]).to_pylist()
+                    for row in lengths:
+                        tokens += [row["num_tokens"][index] for index in row["selected"]]
+                    here = [r for r in range(rank, rank + len(lengths)) if r in wanted]
+                    if here:  # texts are most of a file: only what is shown of them is read
+                        table = file.read_row_group(group)
+                        rows = table.take([found - rank for found in here]).to_pylist()
+                        for found, row in zip(here, rows, strict=True):
+                            shown.append(_chosen(row, found, by_rank[found]))
+                    rank += len(lengths)
+        except (pa.ArrowException, OSError, KeyError) as error:
+            raise InputError(f"{shard} cannot be read ({error}); curate again") from error
+    if rank != len(by_rank):
+        raise InputError(
+            f"{shards[0].parent} holds {rank} problems, but scores.jsonl says that {len(by_rank)} "
+            "were chosen; curate again"
+        )
+    return shown, tokens
+
+
+def _chosen(row: dict[str, Any], rank: int, score: Score) -> ChosenProblem:
+    return ChosenProblem(
+        rank=rank,
+        score=score,
+        problem=row["problem"],
+        solutions=row["solutions"],
+        steps=row["steps"],
+        rpd=np.array(row["rpd_matrix"], dtype=np.float64),  # null becomes NaN
+        distances=None
+        if row.get("distance_matrix") is None
+        else np.array(row["distance_matrix"], dtype=np.float64),
+        selected=row["selected"],
+        drop_reasons=row["drop_reasons"],
+        num_tokens=row["num_tokens"],
+        extra={name: value for name, value in row.items() if name not in OWN_COLUMNS},
+    )
+
+
+def _drops(manifest: Mapping[str, Any], rejects: Path) -> list[Drop]:
+    counts = {
+        (drop["stage"], drop["reason"], drop["unit"]): drop["count"] for drop in manifest["drops"]
+    }
+    examples: dict[tuple[str, str, str], list[str]] = {key: [] for key in counts}
+    missing = sum(min(EXAMPLES_PER_REASON, count) for count in counts.values())
+    # The examples are a help, the counts are the result: a folder may come without rejects.
+    for number, line in enumerate(_lines(rejects) if missing and rejects.is_file() else (), 1):
+        try:
+            row = json.loads(line)
+            index = row["solution_index"]
+            unit = "problem" if index is None else "solution"
+            found = examples.get((row["stage"], row["reason"], unit))
+            place = row["where"] if index is None else f"{row['where']}, solution {index}"
+            example = f"{place}: {row['detail']}"
+        except (ValueError, KeyError, TypeError):
+            raise InputError(
+                f"{rejects}:{number} is no reject as rpd curate writes them; curate again, or "
+                "delete the file"
+            ) from None
+        if found is not None and len(found) < EXAMPLES_PER_REASON:
+            found.append(example)
+            missing -= 1
+            if not missing:
+                break
+    return [Drop(*key, count, tuple(examples[key])) for key, count in counts.items()]
+
+
+def _lines(path: Path) -> Iterator[str]:
+    with path.open(encoding="utf-8") as file:
+        yield from file

@@ -1,0 +1,89 @@
+"""A headless Chromium for tests of pages, without a network, driven by selenium.
+
+It is Debian's: `apt-get install chromium chromium-driver`. Tests that use it are skipped, with
+that line, where it is missing.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--force-device-scale-factor=1",
+    "--hide-scrollbars",
+)
+
+
+def chromium_paths() -> tuple[str, str]:
+    """Browser and driver; skips the test where they are missing."""
+    pytest.importorskip("selenium", reason='needs selenium: pip install "rpd-metric[dev]"')
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if browser is None or driver is None:
+        pytest.skip("needs a browser: apt-get install chromium chromium-driver (as root)")
+    return browser, driver
+
+
+@contextmanager
+def chromium(profile: Path, *, dark: bool = False, width: int = 1280) -> Iterator[Any]:
+    """A browser with an empty profile.
+
+    Args:
+        profile (`Path`): A folder that does not exist yet.
+        dark (`bool`): What pages are told of the user's wish.
+        width (`int`): Of the window, in pixels; below 500 a phone is emulated.
+    """
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    browser, driver = chromium_paths()
+    options = webdriver.ChromeOptions()
+    options.binary_location = browser
+    for flag in (*FLAGS, f"--user-data-dir={profile}", f"--window-size={width},1000"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    window = webdriver.Chrome(options=options, service=Service(driver))
+    try:
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        window.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+        if width < 500:
+            window.execute_cdp_cmd(
+                "Emulation.setDeviceMetricsOverride",
+                {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": True},
+            )
+        yield window
+    finally:
+        window.quit()
+
+
+def screenshot(window: Any, path: Path, height: int | None = None) -> None:
+    """The page as a PNG, from its top: all of it, or so many pixels."""
+    import base64
+
+    size = window.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
+    clip = {
+        "x": 0,
+        "y": 0,
+        "width": size["width"],
+        "height": min(size["height"], height or size["height"]),
+        "scale": 1,
+    }
+    shot = window.execute_cdp_cmd(
+        "Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip}
+    )
+    path.write_bytes(base64.b64decode(shot["data"]))

@@ -1,0 +1,160 @@
+"""A curated folder as `rpd curate` writes it, with any texts in it, without a model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rpd_datasets.rejects import Rejected
+from rpd_datasets.tables import ColumnTypes, ShardWriter
+from rpd_metric.distance import mean_pairwise, problem_score
+from rpd_metric.scoring import step_matrices
+
+PLAN = "Compare both sides of the equation."
+STEPS = [
+    ["Set up two equations.", "Subtract them.", "Solve for the rest."],
+    ["Draw the figure.", "Compare areas."],
+    ["Guess a pattern.", "Prove it by induction.", PLAN],
+    [PLAN, "Count both ways."],
+]
+
+
+class HashEmbedder:
+    """Vectors that depend on the text alone: equal texts are equal, others far apart."""
+
+    def __init__(self, name: str = "hash") -> None:
+        self.name = name
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        rows = []
+        for text in texts:
+            digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+            rows.append(np.random.default_rng(list(digest)).standard_normal(16) + 0.7)
+        return np.array(rows, dtype=np.float32).reshape(len(rows), 16)
+
+
+def a_row(problem: str = "What is $1+1$?", **changes: Any) -> dict[str, Any]:
+    """A row with four solutions of which the last but one was left out."""
+    row: dict[str, Any] = {
+        "problem": problem,
+        "solutions": ["We add: $1+1=2$.", "A picture shows 2.", "Two", "By counting, 2."],
+        "steps": [STEPS[0], STEPS[1], [], STEPS[3]],
+        "selected": [3, 0],
+        "drop_reasons": ["", "", "duplicate", ""],
+        "num_tokens": [40, 30, 2, 35],
+    }
+    row.update(changes)
+    return row
+
+
+def write_folder(
+    folder: Path,
+    rows: Sequence[dict[str, Any]],
+    *,
+    not_chosen: Sequence[float | None] = (),
+    rejects: Sequence[Rejected] = (),
+    with_steps: bool = True,
+    **options: Any,
+) -> Path:
+    """Write a folder.
+
+    Args:
+        folder (`Path`): Made here.
+        rows (`Sequence[dict]`): The chosen problems, best first; distances are made here.
+        not_chosen (`Sequence`): Scores of problems that were not chosen.
+        rejects (`Sequence[Rejected]`): What was left out.
+        with_steps (`bool`): Whether there are steps and RPD.
+        options: Of the manifest.
+    """
+    full, scores = [], []
+    for rank, row in enumerate(rows):
+        steps = row["steps"] if with_steps else [[] for _ in row["steps"]]
+        matrix = step_matrices([steps], HashEmbedder())[0]
+        plain = [[None if value != value else value for value in line] for line in matrix.tolist()]
+        score = problem_score(matrix)
+        full.append({**row, "steps": steps, "rpd_matrix": plain, "rpd_score": score})
+        scores.append(
+            {
+                "key": f"k{rank}",
+                "where": f"rows.jsonl:{rank + 1}",
+                "rpd_score": score,
+                "mean_rpd": mean_pairwise(matrix),
+                "num_solutions": len(row["solutions"]),
+                "num_usable": row["drop_reasons"].count(""),
+                "mean_tokens": sum(row["num_tokens"]) / len(row["num_tokens"]),
+                "rank": rank,
+            }
+        )
+    for place, value in enumerate(not_chosen):
+        scores.append(
+            {
+                "key": f"o{place}",
+                "where": f"rows.jsonl:{len(rows) + place + 1}",
+                "rpd_score": value,
+                "mean_rpd": value,
+                "num_solutions": 4,
+                "num_usable": 4,
+                "mean_tokens": 100.0 + place % 7,
+                "rank": None,
+            }
+        )
+    folder.mkdir(parents=True)
+    with ShardWriter(folder / "data", ColumnTypes.of(full), bytes_per_shard=200_000) as data:
+        for row in full:
+            data.write(row)
+    _lines(folder / "scores.jsonl", scores)
+    _lines(folder / "rejects.jsonl", [rejected.as_row() for rejected in rejects])
+    (folder / "manifest.json").write_text(json.dumps(_manifest(scores, full, rejects, options)))
+    return folder
+
+
+def _lines(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def _manifest(
+    scores: Sequence[dict[str, Any]],
+    rows: Sequence[dict[str, Any]],
+    rejects: Sequence[Rejected],
+    options: dict[str, Any],
+) -> dict[str, Any]:
+    drops: dict[tuple[str, str, str], int] = {}
+    for rejected in rejects:
+        unit = "problem" if rejected.solution_index is None else "solution"
+        key = (rejected.stage, rejected.reason, unit)
+        drops[key] = drops.get(key, 0) + 1
+    return {
+        "format": 1,
+        "input": {"name": "rows.jsonl", "layout": "grouped"},
+        "options": {
+            "problems": "rpd",
+            "solutions": "rpd",
+            "selection": "maxmin",
+            "ties": "mean",
+            "seed": 0,
+            "dtype": "float32",
+            "truncate_dim": None,
+            **options,
+        },
+        "summarizer": {"name": "extractive"},
+        "embedder": {"name": "hash"},
+        "tokenizer": {"name": "estimate", "estimated": True},
+        "counts": {
+            "rows_read": len(scores),
+            "problems_read": len(scores),
+            "solutions_read": sum(score["num_solutions"] for score in scores),
+            "solutions_usable": sum(score["num_usable"] for score in scores),
+            "problems_scored": sum(score["rpd_score"] is not None for score in scores),
+            "problems_chosen": len(rows),
+            "solutions_chosen": sum(len(row["selected"]) for row in rows),
+        },
+        "drops": [
+            {"stage": stage, "reason": reason, "unit": unit, "count": count}
+            for (stage, reason, unit), count in sorted(drops.items())
+        ],
+    }
