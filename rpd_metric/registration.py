@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-METRICS = {"rpd": Path(__file__).with_name("rpd.py")}
+METRICS = {name: Path(__file__).with_name(f"{name}.py") for name in ("rpd", "pass_at_k")}
 
 
 def register() -> None:

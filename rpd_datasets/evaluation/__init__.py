@@ -1,0 +1,8 @@
+"""Evaluating a model by pass@k: load a benchmark, sample, grade, report, compare.
+
+    benchmarks.py -> generation.py -> marking.py -> results.py -> report.py, comparison.py
+    (problems)       (samples)        (verdicts)    (figures)     (tables, files, sentences)
+
+`samples.py` is the file between the stages, `config.py` every option, `paper.py` the published
+figures. `recipes/passk.py` is the command. The estimators themselves are `rpd_metric.passk`.
+"""

@@ -1,0 +1,227 @@
+"""The benchmarks of the paper and their neighbours: problems with reference answers or tests.
+
+Each is known by a name, a dataset on the Hub and the number of its problems; a local file
+(JSONL, JSONL.gz or JSON) of the same rows serves as well. A file with another number of
+problems is refused, because a figure on other problems is another figure.
+
+OlympiadBench has two sizes. Its English text-only subset with open answers
+(`OE_TO_maths_en_COMP`) has 674 rows on the Hub, while the file that many evaluation harnesses
+copy from one another has 675. The paper's figures are those of 674: taken as means of two
+runs whose figures were rounded to two decimals, 131 of its 135 OlympiadBench figures are
+multiples of 1/674 and only 39 are multiples of 1/675. Both sizes are accepted; which row is the
+extra one cannot be told from the paper, and it moves a figure by 0.15 points at most.
+
+Not here: LiveCodeBench's hidden tests, which its common prompt files do not hold. Such a file
+can be sampled, and is refused when it comes to grading.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from rpd_datasets.hub_rows import HubRows
+from rpd_datasets.rows import Row
+from rpd_metric.code_grading import FunctionTask, StdioTask
+from rpd_metric.errors import InputError
+
+Kind = Literal["math", "function", "stdio"]
+
+_PROBLEM = ("problem", "Problem", "question", "prompt")
+_ANSWER = ("answer", "Answer", "final_answer")
+_ID = ("unique_id", "task_id", "question_id", "id", "ID")
+# Some files end each problem with this instruction; the prompt of the configuration has its own.
+_INSTRUCTION = re.compile(r"\s*Please reason step by step[^\n]*\\boxed\{\}\.?\s*\Z")
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Where a benchmark is found and what it is made of.
+
+    Args:
+        name (`str`): As in configurations.
+        title (`str`): For tables.
+        kind (`"math"`, `"function"` or `"stdio"`): How it is graded.
+        sizes (`tuple[int, ...]`): Numbers of problems that are right.
+        hub (`str`, *optional*): Dataset id; `None` where only a local file serves.
+        config (`str`, *optional*): Its configuration.
+        split (`str`): Its split.
+        level (`int`, *optional*): Only problems of this level.
+    """
+
+    name: str
+    title: str
+    kind: Kind
+    sizes: tuple[int, ...]
+    hub: str | None
+    config: str | None = None
+    split: str = "test"
+    level: int | None = None
+
+
+BENCHMARKS = {
+    benchmark.name: benchmark
+    for benchmark in (
+        Benchmark("aime24", "AIME24", "math", (30,), "Maxwell-Jia/AIME_2024", split="train"),
+        Benchmark("aime25", "AIME25", "math", (30,), "math-ai/aime25"),
+        Benchmark(
+            "math500-level5",
+            "MATH500 Level 5",
+            "math",
+            (134,),
+            "HuggingFaceH4/MATH-500",
+            level=5,
+        ),
+        Benchmark("math500", "MATH500", "math", (500,), "HuggingFaceH4/MATH-500"),
+        Benchmark(
+            "olympiadbench",
+            "Olympiad Bench",
+            "math",
+            (674, 675),
+            "Hothan/OlympiadBench",
+            config="OE_TO_maths_en_COMP",
+            split="train",
+        ),
+        Benchmark("amc23", "AMC23", "math", (40,), "math-ai/amc23"),
+        Benchmark("humaneval", "HumanEval", "function", (164,), "openai/openai_humaneval"),
+        Benchmark("livecodebench", "LiveCodeBench v5", "stdio", (279,), None),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """One problem of a benchmark.
+
+    Args:
+        id (`str`): Names it in every file; unique in its benchmark.
+        problem (`str`): Its text, without an instruction on how to answer.
+        gold (`str`, *optional*): The reference answer of a mathematical problem.
+        code (`FunctionTask` or `StdioTask`, *optional*): What a program is graded by; `None` for
+            a programming problem whose tests are not at hand.
+    """
+
+    id: str
+    problem: str
+    gold: str | None = None
+    code: FunctionTask | StdioTask | None = None
+
+
+def find_benchmark(name: str) -> Benchmark:
+    """The benchmark of that name.
+
+    Raises:
+        [`InputError`]: There is none; the message lists those there are.
+    """
+    if name not in BENCHMARKS:
+        raise InputError(f"unknown benchmark {name!r}; use one of {', '.join(BENCHMARKS)}")
+    return BENCHMARKS[name]
+
+
+def load_benchmark(name: str, path: str | Path | None = None) -> list[Task]:
+    """Load a benchmark's problems from a local file or from the Hub.
+
+    Args:
+        name (`str`): One of `BENCHMARKS`.
+        path (`str` or `Path`, *optional*): A `.jsonl`, `.jsonl.gz` or `.json` file; the Hub's
+            dataset if unset.
+
+    Returns:
+        `list` of [`Task`]: In the order of the file.
+
+    Raises:
+        [`InputError`]: The name is unknown, the file or dataset cannot be read, a row lacks what
+            the benchmark's kind needs, or the number of problems is not the benchmark's.
+    """
+    benchmark = find_benchmark(name)
+    if path is None:
+        rows: Iterable[Mapping[str, Any]] = _hub_rows(benchmark)
+        where = str(benchmark.hub)
+    else:
+        rows, where = _file_rows(Path(path)), str(path)
+    if benchmark.level is not None:
+        rows = [row for row in rows if str(row.get("level")).split()[-1] == str(benchmark.level)]
+    tasks = [_task(benchmark, row, number, where) for number, row in enumerate(rows)]
+    if len(tasks) not in benchmark.sizes:
+        wanted = " or ".join(map(str, benchmark.sizes))
+        raise InputError(
+            f"{where} has {len(tasks)} problems of {benchmark.title}, which has {wanted}; "
+            "use the whole benchmark, and `limit` in the configuration for a quick look"
+        )
+    if len({task.id for task in tasks}) < len(tasks):
+        raise InputError(f"{where} names two problems alike; make their ids differ")
+    return tasks
+
+
+def _task(benchmark: Benchmark, row: Mapping[str, Any], number: int, where: str) -> Task:
+    place = f"{where}, row {number}"
+    problem = _INSTRUCTION.sub("", _first(row, _PROBLEM, place))
+    id_ = next((str(row[name]) for name in _ID if row.get(name) is not None), f"{number:03}")
+    if benchmark.kind == "math":
+        return Task(id_, problem, gold=_first(row, _ANSWER, place))
+    if benchmark.kind == "function":
+        if not row.get("test") or not row.get("entry_point"):
+            raise InputError(f"{place} has no test and entry_point; use HumanEval's own file")
+        # Not `problem`: its white space is part of the program.
+        task = FunctionTask(str(row["prompt"]), str(row["entry_point"]), str(row["test"]))
+        return Task(id_, task.prompt, code=task)
+    tests = row.get("tests")
+    if not isinstance(tests, list) or not tests:
+        return Task(id_, problem)
+    return Task(id_, problem, code=StdioTask([_test(test, place) for test in tests]))
+
+
+def _test(test: Any, place: str) -> tuple[str, str]:
+    if isinstance(test, Mapping):
+        given, expected = test.get("input"), test.get("output")
+        if isinstance(given, str) and isinstance(expected, str):
+            return given, expected
+    raise InputError(f'{place}: a test is {{"input": text, "output": text}}')
+
+
+def _first(row: Mapping[str, Any], names: Sequence[str], place: str) -> str:
+    value = next((row[name] for name in names if row.get(name) not in (None, "")), None)
+    if isinstance(value, list):
+        value = ", ".join(map(str, value))
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if value is None:
+        raise InputError(f"{place} has none of the columns {', '.join(names)}")
+    return str(value)
+
+
+def _file_rows(path: Path) -> list[Mapping[str, Any]]:
+    try:
+        data = path.read_bytes()
+        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+        if path.suffix == ".json":
+            rows = json.loads(text)
+        else:
+            rows = [json.loads(line) for line in text.split("\n") if line.strip()]
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise InputError(f"{path} is not JSON lines in UTF-8: {error}") from error
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise InputError(f"{path} must hold one JSON object per problem")
+    return rows
+
+
+def _hub_rows(benchmark: Benchmark) -> list[Mapping[str, Any]]:
+    if benchmark.hub is None:
+        raise InputError(
+            f"{benchmark.title} cannot be loaded from the Hub by `datasets`; name a local file "
+            "with --data"
+        )
+    try:
+        rows = HubRows(
+            benchmark.hub, config=benchmark.config, split=benchmark.split, streaming=False
+        )
+        return [row.values for row in rows if isinstance(row, Row)]
+    except InputError as error:
+        raise InputError(f"{error} Or name a local file of the benchmark with --data.") from error

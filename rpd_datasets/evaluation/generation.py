@@ -1,0 +1,242 @@
+"""Sampling a benchmark's problems from a chat model, resumable sample by sample.
+
+Requests go through the same flow and store as curation. Each finished sample is appended to the
+samples file at once, so a stopped run goes on where it was; at its end the file is put in order.
+
+Not here: base models without a chat template, and generation on several GPUs. Serve the model
+(TGI, vLLM, SGLang) for that and name the server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rpd_datasets.evaluation.benchmarks import Task
+from rpd_datasets.evaluation.config import EvaluationConfig
+from rpd_datasets.evaluation.samples import (
+    SAMPLES,
+    Key,
+    Sample,
+    expected_keys,
+    json_line,
+    read_samples,
+    seed_of,
+    write_samples,
+    write_text,
+)
+from rpd_metric.bounded import run_bounded
+from rpd_metric.chat import ChatRequest, Sampling
+from rpd_metric.errors import InputError, ModelError, OutputError
+from rpd_metric.flow import Flow
+from rpd_metric.servers import load_chat
+from rpd_metric.store import ReplyStore
+
+RUN = "run.json"
+# Requests kept ready for the flow, which decides how many of them are sent at a time.
+_IN_FLIGHT = 1024
+_WEIGHTS = ("*.safetensors", "*.bin", "*.json", "*.jinja", "*.model", "*.txt")
+
+
+def open_model(
+    model: str,
+    *,
+    store: Path,
+    timeout: float = 3600.0,
+    device: str | None = None,
+    dtype: str = "auto",
+    batch_size: int = 8,
+) -> Flow:
+    """Load the model of an evaluation, its replies kept.
+
+    Args:
+        model (`str`): A folder with a model, which is run in this process, or a spec such as
+            `"tgi:http://host:port"`.
+        store (`Path`): The file that keeps the replies.
+        timeout (`float`): Seconds for one reply; a long solution on a full server takes minutes.
+        device, dtype, batch_size: For a model of this machine, see
+            [`~rpd_metric.servers.load_chat`].
+
+    Returns:
+        [`~rpd_metric.flow.Flow`]: It never asks for more tokens than the benchmark allows. The
+        `model` of a folder ends in a hash of its files, so that a model trained anew in the same
+        folder is not answered with its predecessor's replies.
+    """
+    folder = Path(model.removeprefix("hf:").partition("?")[0])
+    is_folder = folder.is_dir()
+    chat = load_chat(
+        f"hf:{model}" if is_folder and not model.startswith("hf:") else model,
+        timeout=timeout,
+        device=device,
+        dtype=dtype,
+        batch_size=batch_size,
+    )
+    flow = Flow(chat, store=ReplyStore(store), timeout=timeout, longest_reply=None)
+    if is_folder:
+        flow.model = f"{chat.model}@{_fingerprint(folder)}"
+    return flow
+
+
+def chat_request(task: Task, key: Key, config: EvaluationConfig) -> ChatRequest:
+    """The request for one sample."""
+    return ChatRequest(
+        messages=({"role": "user", "content": config.sent.replace("{problem}", task.problem)},),
+        sampling=Sampling(
+            temperature=config.temperature,
+            top_p=config.top_p,
+            max_tokens=config.max_tokens,
+            seed=seed_of(key, config),
+            thinking=config.thinking,
+        ),
+    )
+
+
+async def generate(
+    tasks: Sequence[Task],
+    config: EvaluationConfig,
+    flow: Flow,
+    folder: Path,
+    *,
+    progress: Callable[[int], object] | None = None,
+) -> list[Sample]:
+    """Have a model write every sample that is not on file yet.
+
+    Args:
+        tasks (`Sequence` of [`~rpd_datasets.evaluation.benchmarks.Task`]): The problems.
+        config ([`EvaluationConfig`]): How to sample.
+        flow ([`~rpd_metric.flow.Flow`]): The model.
+        folder (`Path`): Where `samples.jsonl` is, or will be.
+        progress (`Callable`, *optional*): Called with the number of samples on file.
+
+    Returns:
+        `list` of [`~rpd_datasets.evaluation.samples.Sample`]: All of them, in order.
+
+    Raises:
+        [`InputError`]: The folder holds samples of another model or configuration.
+        [`ModelError`]: Some requests failed for good; the message counts them by reason. The
+            other samples are on file.
+        [`Interrupted`], [`ServerUnavailable`], [`StoreError`]: As the flow does.
+    """
+    claim(folder, config, flow.model)
+    path = folder / SAMPLES
+    samples = read_samples(path)
+    # Without what an interrupted line left behind.
+    write_samples(path, samples.values())
+    problems = {task.id: task for task in tasks}
+    keys = expected_keys(tasks, config)
+    todo = [key for key in keys if key not in samples]
+    failures: Counter[str] = Counter()
+    last: ModelError | None = None
+    done = len(keys) - len(todo)
+    _tell(progress, done)
+
+    async def ask(key: Key) -> Sample | ModelError:
+        request = chat_request(problems[key[0]], key, config)
+        try:
+            reply = await flow(request)
+        except ModelError as error:
+            return error
+        return Sample(
+            *key,
+            seed=request.sampling.seed,
+            text=reply.text,
+            finish_reason=reply.finish_reason,
+            tokens=reply.completion_tokens,
+        )
+
+    try:
+        with path.open("a", encoding="utf-8") as lines:
+            async with aclosing(
+                run_bounded(todo, ask, max_in_flight=_IN_FLIGHT, ordered=False)
+            ) as results:
+                async for result in results:
+                    if isinstance(result, ModelError):
+                        failures[getattr(result, "reason", "model_error")] += 1
+                        last = result
+                        continue
+                    samples[result.key] = result
+                    lines.write(json_line(asdict(result)))
+                    lines.flush()
+                    done += 1
+                    _tell(progress, done)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
+    if failures:
+        reasons = ", ".join(f"{reason} {count}" for reason, count in failures.most_common())
+        raise ModelError(
+            f"{failures.total()} of {len(keys)} samples are missing ({reasons}; the last: {last}); "
+            "mend that and run the same command again, the others are kept. A missing sample is "
+            "not a wrong one, so nothing is graded"
+        )
+    ordered = [samples.pop(key) for key in keys]
+    # Samples beyond those asked for, of a former call with a larger `limit`, stay.
+    write_samples(path, [*ordered, *samples.values()])
+    return ordered
+
+
+def claim(folder: Path, config: EvaluationConfig, model: str) -> None:
+    """Write down what a folder's samples are made with, or see that it is the same.
+
+    Raises:
+        [`InputError`]: The folder belongs to another model or configuration.
+    """
+    run: dict[str, Any] = {"model": model, "sampling": config.sampling}
+    path = folder / RUN
+    if path.exists():
+        before = read_run(folder)
+        differ = [
+            name
+            for name, value in config.sampling.items()
+            # More samples or runs of the same kind may be added to those there are.
+            if name not in ("samples", "runs", "limit") and before["sampling"].get(name) != value
+        ]
+        if before["model"] != model:
+            differ.insert(0, "model")
+        if differ:
+            raise InputError(
+                f"{folder} holds samples made with another {', '.join(differ)}; use another "
+                "--output"
+            )
+    write_text(path, json.dumps(run, indent=1) + "\n")
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """What a folder's samples were made with.
+
+    Raises:
+        [`InputError`]: There is no such file, or it is something else.
+    """
+    path = folder / RUN
+    try:
+        run = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{folder} has no {RUN}; run the generate stage first") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {error}") from error
+    if not isinstance(run, dict) or "model" not in run or not isinstance(run.get("sampling"), dict):
+        raise InputError(f"{path} needs model and sampling; use another --output")
+    return run
+
+
+def _tell(progress: Callable[[int], object] | None, done: int) -> None:
+    if progress is not None:
+        progress(done)
+
+
+def _fingerprint(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for file in _model_files(folder):
+        digest.update(f"{file.name}\0".encode())
+        with file.open("rb") as data:
+            digest.update(hashlib.file_digest(data, "sha256").digest())
+    return digest.hexdigest()[:12]
+
+
+def _model_files(folder: Path) -> Iterator[Path]:
+    yield from sorted(file for pattern in _WEIGHTS for file in folder.glob(pattern))

@@ -1,0 +1,144 @@
+"""Verdicts on samples: mathematics by `rpd_metric.grading`, programs in the sandbox.
+
+Every verdict is kept with its kind, so that a report can tell a wrong answer from none, from a
+reference answer that cannot be read, and from a comparison that ran out of time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rpd_datasets.evaluation.benchmarks import Benchmark, Task
+from rpd_datasets.evaluation.samples import Key, Sample, write_rows
+from rpd_metric.answers import Verdict, final_answer, tidy
+from rpd_metric.code_grading import CodeVerdict, FunctionTask, StdioTask, grade_code
+from rpd_metric.errors import InputError
+from rpd_metric.grading import Grader
+from rpd_metric.sandbox import Sandbox
+
+VERDICTS = "verdicts.jsonl"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The verdict on one sample.
+
+    Args:
+        problem_id (`str`), run (`int`), sample (`int`): Which one.
+        verdict (`str`): A [`~rpd_metric.answers.Verdict`] or a
+            [`~rpd_metric.code_grading.CodeVerdict`].
+        correct (`bool`): Whether it counts as solved.
+        answer (`str`, *optional*): The final answer, tidied; programs have none.
+    """
+
+    problem_id: str
+    run: int
+    sample: int
+    verdict: str
+    correct: bool
+    answer: str | None = None
+
+    @property
+    def key(self) -> Key:
+        """Which sample was marked."""
+        return self.problem_id, self.run, self.sample
+
+
+def mark(
+    benchmark: Benchmark,
+    tasks: Sequence[Task],
+    samples: Sequence[Sample],
+    *,
+    workers: int | None = None,
+    unsafe: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> list[Mark]:
+    """Mark every sample.
+
+    Args:
+        benchmark ([`~rpd_datasets.evaluation.benchmarks.Benchmark`]): Says what kind it is.
+        tasks (`Sequence` of [`~rpd_datasets.evaluation.benchmarks.Task`]): The problems.
+        samples (`Sequence` of [`~rpd_datasets.evaluation.samples.Sample`]): All of them.
+        workers (`int`, *optional*): Processes, or programs, at a time.
+        unsafe (`bool`): Run programs without a sandbox.
+        progress (`Callable`, *optional*): Called with the number of verdicts so far.
+
+    Raises:
+        [`InputError`]: A programming problem comes without its tests.
+        [`SandboxError`]: Programs cannot be contained here, and `unsafe` was not asked for.
+        [`MissingExtraError`]: math-verify is not installed.
+    """
+    by_id = {task.id: task for task in tasks}
+    if benchmark.kind == "math":
+        with Grader(workers=workers) as grader:
+            rows = ((by_id[sample.problem_id].gold or "", sample.text) for sample in samples)
+            verdicts = list(grader.grade(rows, progress=progress))
+        return [
+            Mark(*sample.key, verdict.value, verdict is Verdict.CORRECT, _answer(sample.text))
+            for sample, verdict in zip(samples, verdicts, strict=True)
+        ]
+    programs = [(_tests(by_id[sample.problem_id], benchmark), sample.text) for sample in samples]
+    sandbox = Sandbox(unsafe=unsafe)
+    ended = grade_code(programs, sandbox, workers=workers or 2, progress=progress)
+    return [
+        Mark(*sample.key, verdict.value, verdict is CodeVerdict.PASSED)
+        for sample, verdict in zip(samples, ended, strict=True)
+    ]
+
+
+def check_ready(benchmark: Benchmark, tasks: Sequence[Task], *, unsafe: bool = False) -> None:
+    """See that samples could be marked, before hours are spent on making them.
+
+    Raises:
+        [`InputError`], [`SandboxError`], [`MissingExtraError`]: As [`mark`] would.
+    """
+    if benchmark.kind == "math":
+        Grader().close()
+        return
+    for task in tasks:
+        _tests(task, benchmark)
+    Sandbox(unsafe=unsafe)
+
+
+def write_marks(path: Path, marks: Sequence[Mark]) -> None:
+    """Write verdicts as JSON lines."""
+    write_rows(path, (asdict(mark) for mark in marks))
+
+
+def read_marks(path: Path, samples: Sequence[Sample]) -> list[Mark]:
+    """Read the verdicts on samples, in their order.
+
+    Raises:
+        [`InputError`]: There is no such file, it is something else, or a sample has no verdict.
+    """
+    try:
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        marks = {found.key: found for found in (Mark(**row) for row in rows)}
+    except FileNotFoundError:
+        raise InputError(f"there is no {path}; run the grade stage first") from None
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"{path} does not hold verdicts: {error}; grade again") from error
+    without = sum(sample.key not in marks for sample in samples)
+    if without:
+        raise InputError(
+            f"{without} of {len(samples)} samples have no verdict in {path}; run the grade stage "
+            "again"
+        )
+    return [marks[sample.key] for sample in samples]
+
+
+def _answer(text: str) -> str | None:
+    answer = final_answer(text)
+    return None if answer is None else tidy(answer)
+
+
+def _tests(task: Task, benchmark: Benchmark) -> FunctionTask | StdioTask:
+    if task.code is None:
+        raise InputError(
+            f"problem {task.id} of {benchmark.title} comes without its tests, so its programs "
+            'cannot be graded; add them to the rows as "tests": [{"input": ..., "output": ...}]'
+        )
+    return task.code

@@ -1,0 +1,107 @@
+"""The paper's own pass@k tables and Table 3, as data with their sources.
+
+`paper_tables.json` holds every row of them under the label of its LaTeX table. A user's run is
+printed beside the row it repeats; nothing is ever computed from these figures.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+
+from rpd_metric.errors import InputError
+
+
+@dataclass(frozen=True)
+class PublishedRow:
+    """One row of one of the paper's tables, in percent.
+
+    Args:
+        label (`str`): The table's LaTeX label.
+        table (`int`): Its number.
+        title (`str`): What the table is about.
+        model (`str`): The model that was trained.
+        benchmark (`str`): Name in [`~rpd_datasets.evaluation.benchmarks.BENCHMARKS`].
+        method (`str`): As the table names it.
+        pass_at_k (`Mapping[int, float]`): By k, by the first-k-of-each-run estimator; empty in
+            Table 3.
+        div_self_bleu (`Mapping[str, float]`): By pass count, in Table 3.
+        rpd (`Mapping[str, float]`): 100 times the mean pairwise distance, by pass count, in
+            Table 3.
+    """
+
+    label: str
+    table: int
+    title: str
+    model: str
+    benchmark: str
+    method: str
+    pass_at_k: Mapping[int, float]
+    div_self_bleu: Mapping[str, float]
+    rpd: Mapping[str, float]
+
+
+def published_rows() -> list[PublishedRow]:
+    """Every row, in the order of the paper.
+
+    Example:
+
+    ```py
+    >>> from rpd_datasets.evaluation.paper import published_rows
+    >>> row = published_rows()[0]
+    >>> row.method, row.benchmark, row.pass_at_k[16]
+    ('Base', 'math500-level5', 75.0)
+
+    ```
+    """
+    text = (resources.files("rpd_datasets") / "paper_tables.json").read_text(encoding="utf-8")
+    return [
+        PublishedRow(
+            label=table["label"],
+            table=table["table"],
+            title=table["title"],
+            model=table["model"],
+            benchmark=row["benchmark"],
+            method=row["method"],
+            pass_at_k={int(k): value for k, value in row.get("pass_at_k", {}).items()},
+            div_self_bleu=row.get("div_self_bleu", {}),
+            rpd=row.get("rpd", {}),
+        )
+        for table in json.loads(text)["tables"]
+        for row in table["rows"]
+    ]
+
+
+def published(model: str, benchmark: str) -> list[PublishedRow]:
+    """The rows to print beside a run: those of the table with most rows about it.
+
+    Args:
+        model (`str`): `"Qwen3-4B-Base"`, `"Qwen2.5-3B"` or `"Llama-3.1-8B-Instruct"`.
+        benchmark (`str`): A benchmark's name.
+
+    Returns:
+        `list` of [`PublishedRow`]: Empty where the paper has no figure.
+
+    Raises:
+        [`InputError`]: The paper has no such model.
+    """
+    rows = published_rows()
+    models = list(dict.fromkeys(row.model for row in rows))
+    if model not in models:
+        raise InputError(f"the paper has no model {model!r}; it has {', '.join(models)}")
+    tables: dict[str, list[PublishedRow]] = {}
+    for row in rows:
+        if row.model == model and row.benchmark == benchmark and row.pass_at_k:
+            tables.setdefault(row.label, []).append(row)
+    return max(tables.values(), key=len, default=[])
+
+
+def published_diversity(model: str, benchmark: str) -> list[PublishedRow]:
+    """The rows of Table 3, where it is about this model and benchmark."""
+    return [
+        row
+        for row in published_rows()
+        if row.model == model and row.benchmark == benchmark and row.rpd
+    ]

@@ -1,0 +1,224 @@
+"""The figures of one evaluation: what `results.json` holds.
+
+Every figure is a share from 0 to 1 with a 95 % interval by bootstrap over problems. The verdicts
+themselves are kept, one string of 0 and 1 per run of each problem, so that two models can be
+compared problem by problem later, without their samples.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rpd_datasets.evaluation.benchmarks import Benchmark, Task
+from rpd_datasets.evaluation.config import EvaluationConfig
+from rpd_datasets.evaluation.marking import Mark
+from rpd_datasets.evaluation.samples import Sample, write_text
+from rpd_metric.diversity import PASS_COUNTS, diversity_by_pass_count
+from rpd_metric.embedding import Embedder
+from rpd_metric.errors import InputError
+from rpd_metric.passk import (
+    Bools,
+    Floats,
+    bootstrap_interval,
+    cons_at_n,
+    first_k_over_runs,
+    first_k_per_problem,
+    mean_at_n,
+    unbiased_per_problem,
+)
+from rpd_metric.scoring import step_matrices
+from rpd_metric.steps import StepExtractor, run
+
+RESULTS = "results.json"
+# Table 3 splits by how many of 16 samples are right.
+_TABLE_3_SAMPLES = 16
+
+
+@dataclass(frozen=True)
+class Results:
+    """One model on one benchmark.
+
+    Args:
+        name (`str`): What tables call the model.
+        model (`str`): The model as its server or folder names it.
+        benchmark (`str`): The benchmark's name.
+        sampling (`dict`): Everything that decided the samples.
+        problems (`list[str]`): Ids.
+        of_problems (`int`): Problems of the whole benchmark.
+        correct (`list[list[str]]`): Per problem and run, `"1"` or `"0"` for each sample in order.
+        verdicts (`dict[str, int]`): Samples by kind of verdict.
+        finish_reasons (`dict[str, int]`): Samples by why they ended; `"length"` is cut off.
+        mean_tokens (`float`, *optional*): New tokens per sample, where the model counted them.
+        figures (`dict`): `pass_at_k` and `first_k` by k, `mean_at_n` and `cons_at_n`; each a
+            `value` with `low` and `high`, and with `standard_error` over runs for `first_k`.
+        diversity (`list[dict]`, *optional*): Table 3, first run.
+        measured_with (`dict[str, str]`): The summarizer and the embedder of `diversity`.
+    """
+
+    name: str
+    model: str
+    benchmark: str
+    sampling: dict[str, Any]
+    problems: list[str]
+    of_problems: int
+    correct: list[list[str]]
+    verdicts: dict[str, int]
+    finish_reasons: dict[str, int]
+    mean_tokens: float | None
+    figures: dict[str, Any]
+    diversity: list[dict[str, Any]] | None = None
+    measured_with: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def verdict_array(self) -> Bools:
+        """Which samples are right, `(problems, runs, samples)`."""
+        return np.array([[[c == "1" for c in text] for text in runs] for runs in self.correct])
+
+    @property
+    def ks(self) -> list[int]:
+        """The k that figures were computed for."""
+        return [int(k) for k in self.figures["pass_at_k"]]
+
+    def per_problem(self, k: int) -> Floats:
+        """Unbiased pass@k of each problem."""
+        return unbiased_per_problem(self.verdict_array, k)
+
+
+def measure(
+    benchmark: Benchmark,
+    tasks: Sequence[Task],
+    samples: Sequence[Sample],
+    marks: Sequence[Mark],
+    config: EvaluationConfig,
+    *,
+    name: str,
+    model: str,
+    of_problems: int,
+) -> Results:
+    """Compute every figure but diversity.
+
+    Args:
+        benchmark, tasks, samples, marks, config: Of the stages before; samples and marks complete
+            and in order ([`~rpd_datasets.evaluation.samples.complete`]).
+        name (`str`): What tables call the model.
+        model (`str`): Which model it is.
+        of_problems (`int`): Problems of the whole benchmark.
+    """
+    shape = (config.runs, config.samples, len(tasks))
+    # From run, sample, problem to problem, run, sample.
+    correct = np.array([mark.correct for mark in marks]).reshape(shape).transpose(2, 0, 1)
+    figures: dict[str, Any] = {
+        "pass_at_k": {str(k): _figure(unbiased_per_problem(correct, k)) for k in config.ks},
+        "first_k": {
+            str(k): _figure(first_k_per_problem(correct, k))
+            | {"standard_error": first_k_over_runs(correct, k).standard_error}
+            for k in config.ks
+        },
+        "mean_at_n": _figure(mean_at_n(correct)),
+        "cons_at_n": None,
+    }
+    if benchmark.kind == "math":
+        answers = np.empty(len(marks), dtype=object)
+        answers[:] = [mark.answer for mark in marks]
+        votes = cons_at_n(correct, answers.reshape(shape).transpose(2, 0, 1))
+        figures["cons_at_n"] = _figure(votes)
+    tokens = [sample.tokens for sample in samples if sample.tokens is not None]
+    return Results(
+        name=name,
+        model=model,
+        benchmark=benchmark.name,
+        sampling=config.sampling,
+        problems=[task.id for task in tasks],
+        of_problems=of_problems,
+        correct=[["".join("01"[c] for c in text) for text in runs] for runs in correct.tolist()],
+        verdicts=dict(Counter(mark.verdict for mark in marks).most_common()),
+        finish_reasons=dict(Counter(s.finish_reason or "unknown" for s in samples).most_common()),
+        mean_tokens=float(np.mean(tokens)) if len(tokens) == len(samples) else None,
+        figures=figures,
+    )
+
+
+def measure_diversity(
+    tasks: Sequence[Task],
+    samples: Sequence[Sample],
+    marks: Sequence[Mark],
+    extractor: StepExtractor,
+    embedder: Embedder,
+) -> list[dict[str, Any]]:
+    """Diversity of the correct solutions of the first run, by pass count (Table 3).
+
+    Args:
+        tasks, samples, marks: As for [`measure`].
+        extractor ([`~rpd_metric.steps.StepExtractor`]): Turns solutions into steps.
+        embedder ([`~rpd_metric.embedding.Embedder`]): Encodes the steps.
+
+    Returns:
+        `list[dict]`: One per range of pass counts, see
+        [`~rpd_metric.diversity.PassCountDiversity`]; empty unless a run has 16 samples.
+    """
+    texts: dict[str, list[str]] = {task.id: [] for task in tasks}
+    correct: dict[str, list[bool]] = {task.id: [] for task in tasks}
+    for sample, mark in zip(samples, marks, strict=True):
+        if sample.run == 0:
+            texts[sample.problem_id].append(sample.text)
+            correct[sample.problem_id].append(mark.correct)
+    if any(len(group) != _TABLE_3_SAMPLES for group in texts.values()):
+        return []
+    groups = []
+    for task in tasks:
+        # Only correct solutions are compared, so only they need steps.
+        right = [place for place, verdict in enumerate(correct[task.id]) if verdict]
+        steps: list[list[str]] = [[] for _ in texts[task.id]]
+        if any(low <= len(right) <= high for low, high in PASS_COUNTS):
+            found = run(extractor.extract(task.problem, [texts[task.id][place] for place in right]))
+            for place, extraction in zip(right, found, strict=True):
+                steps[place] = list(extraction.steps)
+        groups.append(steps)
+    table = diversity_by_pass_count(
+        list(texts.values()), list(correct.values()), step_matrices(groups, embedder)
+    )
+    return [asdict(row) for row in table]
+
+
+def write_results(path: Path, results: Results) -> None:
+    """Write `results.json`."""
+    write_text(path, json.dumps(asdict(results), indent=1) + "\n")
+
+
+def read_results(path: Path) -> Results:
+    """Read `results.json`.
+
+    Raises:
+        [`InputError`]: It cannot be read or is something else.
+    """
+    try:
+        return Results(**json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{path} does not hold results: {error}; run the report stage") from error
+
+
+def find_results(path: str | Path) -> list[Results]:
+    """The results in a file, a folder, or the folders right in it (one per benchmark).
+
+    Raises:
+        [`InputError`]: There are none.
+    """
+    place = Path(path)
+    files = [place] if place.is_file() else [place / RESULTS, *sorted(place.glob(f"*/{RESULTS}"))]
+    found = [read_results(file) for file in files if file.is_file()]
+    if not found:
+        raise InputError(f"{path} holds no {RESULTS}; run the report stage for it first")
+    return found
+
+
+def _figure(per_problem: Floats) -> dict[str, Any]:
+    return asdict(bootstrap_interval(per_problem))

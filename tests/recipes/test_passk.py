@@ -1,0 +1,492 @@
+"""`recipes/passk.py`: the whole chain against real servers, and each stage alone."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from parts.fake_tgi import FakeTGI, Fault
+from parts.tiny_qwen import tiny_qwen
+from rpd_datasets.evaluation.config import read_config
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "recipes" / "passk.py"
+CONFIGS = sorted((ROOT / "recipes" / "configs").glob("*/passk/*.yaml"))
+AIME = ROOT / "recipes" / "configs" / "qwen3-4b-base" / "passk" / "aime24.yaml"
+PROBLEMS, RUNS, SAMPLES = 30, 2, 16
+
+
+def load_script():
+    spec = importlib.util.spec_from_file_location("passk_recipe", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    # Its forward references are looked up here.
+    sys.modules["passk_recipe"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+main = load_script().main
+
+
+def answer(number: int) -> int:
+    return (37 * number + 11) % 1000
+
+
+def knows(number: int, seed: int, skill: float) -> bool:
+    """Whether the programmed model is right: problem 0 always when it has any skill, 29 hardly."""
+    lot = int.from_bytes(hashlib.sha256(f"{number}/{seed}".encode()).digest()[:4], "big") / 2**32
+    return lot < skill * (1 - number / PROBLEMS)
+
+
+def model(skill: float):
+    """A reply function: right with a known probability per problem, else one of three mistakes."""
+
+    def reply(body):
+        text = body["messages"][-1]["content"]
+        number = int(text.split("number ")[1].split(":")[0])
+        if knows(number, body["seed"], skill):
+            return f"We add them up. So the answer is \\boxed{{{answer(number):03}}}."
+        return ["I give up.", "\\boxed{1001}", "\\boxed{1002}"][body["seed"] % 3]
+
+    return reply
+
+
+def right_or_wrong(skill: float) -> np.ndarray:
+    seeds = [[1000 * run + sample for sample in range(SAMPLES)] for run in range(RUNS)]
+    return np.array(
+        [[[knows(n, seed, skill) for seed in run] for run in seeds] for n in range(PROBLEMS)]
+    )
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "aime.jsonl"
+    rows = (
+        {"ID": f"made-{n}", "Problem": f"Problem number {n}: how many?", "Answer": answer(n)}
+        for n in range(PROBLEMS)
+    )
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def arguments(data, folder, server=None, *more: str) -> list[str]:
+    given = ["--config", str(AIME), "--data", str(data), "--output", str(folder / "aime24")]
+    given += ["--set", f"runs={RUNS}", "--set", "diversity=false", "--name", folder.name]
+    if server is not None:
+        given += ["--model", f"tgi:{server.url}", "--store", str(folder / "replies.sqlite")]
+    return given + list(more)
+
+
+@pytest.fixture(scope="module")
+def evaluated(data, tmp_path_factory):
+    """Three models, evaluated: a weak one, a strong one, and the weak one once more."""
+    parent = tmp_path_factory.mktemp("models")
+    for name, skill in (("weak", 0.2), ("strong", 0.6), ("weak-again", 0.2)):
+        with FakeTGI(reply=model(skill)) as server:
+            assert main(arguments(data, parent / name, server)) == 0
+            assert len(server.requests) == PROBLEMS * RUNS * SAMPLES
+            assert server.requests[0].body["temperature"] == 0.6
+            assert server.requests[0].body["max_tokens"] == 14_000
+    return parent
+
+
+def results_of(folder: Path) -> dict:
+    return json.loads((folder / "aime24" / "results.json").read_text())
+
+
+def test_the_figures_are_those_that_every_subset_of_k_samples_gives(evaluated):
+    results = results_of(evaluated / "strong")
+    expected = right_or_wrong(0.6)
+    assert [[list(map(int, run)) for run in runs] for runs in results["correct"]] == (
+        expected.astype(int).tolist()
+    )
+    pooled = expected.reshape(PROBLEMS, -1)
+    pairs = [
+        np.mean([row[a] or row[b] for a, b in itertools.combinations(range(RUNS * SAMPLES), 2)])
+        for row in pooled
+    ]
+    figures = results["figures"]
+    assert figures["pass_at_k"]["1"]["value"] == pytest.approx(pooled.mean())
+    assert figures["mean_at_n"]["value"] == pytest.approx(pooled.mean())
+    assert figures["pass_at_k"]["2"]["value"] == pytest.approx(np.mean(pairs))
+    for k in (1, 4, 16):
+        first = expected[:, :, :k].any(axis=2)
+        cell = figures["first_k"][str(k)]
+        assert cell["value"] == pytest.approx(first.mean())
+        per_run = first.mean(axis=0)
+        assert cell["standard_error"] == pytest.approx(per_run.std(ddof=1) / np.sqrt(RUNS))
+        assert cell["low"] < cell["value"] < cell["high"]
+
+
+def test_kinds_of_verdict_are_counted_apart(evaluated):
+    results = results_of(evaluated / "weak")
+    right = int(right_or_wrong(0.2).sum())
+    assert results["verdicts"]["correct"] == right
+    assert results["verdicts"]["no_answer"] + results["verdicts"]["wrong"] == (
+        PROBLEMS * RUNS * SAMPLES - right
+    )
+    assert results["verdicts"]["no_answer"] > 100
+    assert results["finish_reasons"] == {"stop": PROBLEMS * RUNS * SAMPLES}
+
+
+def test_a_majority_of_right_answers_wins_the_vote(evaluated):
+    # Problem 0 of the strong model is right more often than any one mistake is made.
+    strong, weak = (results_of(evaluated / name)["figures"] for name in ("strong", "weak"))
+    assert strong["cons_at_n"]["value"] > strong["mean_at_n"]["value"]
+    assert weak["cons_at_n"]["value"] < strong["cons_at_n"]["value"]
+
+
+def test_every_sample_has_a_seed_of_its_own_and_stands_in_the_file(evaluated):
+    lines = (evaluated / "weak" / "aime24" / "samples.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert len(rows) == PROBLEMS * RUNS * SAMPLES
+    assert len({(row["problem_id"], row["seed"]) for row in rows}) == len(rows)
+    assert set(rows[0]) == {
+        *("problem_id", "run", "sample", "seed", "text", "finish_reason", "tokens")
+    }
+    assert [(row["run"], row["sample"]) for row in rows] == sorted(
+        (row["run"], row["sample"]) for row in rows
+    )
+
+
+def test_the_same_model_again_gives_the_same_bytes(evaluated):
+    for name in ("samples.jsonl", "verdicts.jsonl"):
+        one = (evaluated / "weak" / "aime24" / name).read_bytes()
+        assert one == (evaluated / "weak-again" / "aime24" / name).read_bytes()
+    again = results_of(evaluated / "weak-again") | {"name": "weak"}
+    assert again == results_of(evaluated / "weak")
+
+
+def test_the_report_shows_intervals_runs_and_the_papers_rows(evaluated, data, capsys):
+    assert main(["report", *arguments(data, evaluated / "strong")]) == 0
+    out = capsys.readouterr().out
+    assert "30 problems, 2 runs of 16 samples" in out
+    assert "standard error over 2 runs" in out
+    assert "paper, Table 8: Ours (RPD)" in out
+    assert "35.83" in out
+    assert "mean@16" in out
+    assert "cons@16" in out
+    assert main(["report", *arguments(data, evaluated / "strong"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == results_of(evaluated / "strong")
+
+
+def test_the_hub_reads_what_is_written_for_it(evaluated):
+    from huggingface_hub import parse_eval_result_entries
+    from huggingface_hub.repocard_data import model_index_to_eval_results
+
+    folder = evaluated / "strong" / "aime24"
+    index = yaml.safe_load((folder / "model-index.yaml").read_text())["model-index"]
+    name, entries = model_index_to_eval_results(index)
+    value = results_of(evaluated / "strong")["figures"]["pass_at_k"]["16"]["value"]
+    assert name == "strong"
+    assert {entry.dataset_type for entry in entries} == {"Maxwell-Jia/AIME_2024"}
+    assert round(100 * value, 2) in [entry.metric_value for entry in entries]
+    (entry,) = parse_eval_result_entries(
+        yaml.safe_load((folder / ".eval_results" / "aime24.yaml").read_text())
+    )
+    assert entry.dataset_id == "Maxwell-Jia/AIME_2024"
+
+
+def test_results_go_into_the_model_card_and_replace_only_their_own(
+    evaluated, data, tmp_path, capsys
+):
+    from huggingface_hub import ModelCard
+
+    (tmp_path / "README.md").write_text(
+        "---\nlicense: mit\nmodel-index:\n- name: mine\n  results:\n"
+        "  - task: {type: text-generation}\n    dataset: {type: other/set, name: Other}\n"
+        "    metrics:\n    - {type: acc, value: 1}\n"
+        "---\n# My model\n\nIt solves problems.\n"
+    )
+    for _ in range(2):
+        report = ["report", *arguments(data, evaluated / "strong"), "--card", str(tmp_path)]
+        assert main(report) == 0
+    card = ModelCard.load(tmp_path / "README.md")
+    assert card.data.license == "mit"
+    assert [entry.dataset_name for entry in card.data.eval_results] == ["Other", *["AIME24"] * 5]
+    assert card.text.count("## pass@k on AIME24") == 1
+    assert "It solves problems." in card.text
+    assert (tmp_path / ".eval_results" / "aime24.yaml").exists()
+    assert main([*report[:-1], str(tmp_path / "nowhere")]) == 1
+    assert "cannot read the model card" in capsys.readouterr().err
+
+
+def test_a_smaller_limit_later_drops_no_sample(data, tmp_path):
+    folder = tmp_path / "m"
+    with FakeTGI(reply=model(0.6)) as server:
+        assert main(["generate", *small(data, folder, server)]) == 0
+        assert main(["generate", *small(data, folder, server, "--set", "limit=1")]) == 0
+    lines = (folder / "aime24" / "samples.jsonl").read_text().splitlines()
+    assert len(lines) == 4 * 4 * RUNS
+    assert main(["grade", *small(data, folder)]) == 0
+
+
+def test_a_better_model_is_told_apart_and_an_equal_one_is_not(evaluated, capsys, tmp_path):
+    folders = [str(evaluated / name) for name in ("weak", "strong", "weak-again")]
+    plot = tmp_path / "curves.png"
+    assert main(["compare", *folders, "--plot", str(plot)]) == 0
+    out = capsys.readouterr().out
+    assert "On the 30 problems of AIME24, strong is better than weak at pass@1" in out
+    assert "The 30 problems of AIME24 cannot tell weak-again from weak." in out
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    assert main(["compare", *folders, "--json"]) == 0
+    differences = json.loads(capsys.readouterr().out)["differences"]
+    assert differences[0]["by_k"]["1"]["low"] > 0
+    assert differences[1]["by_k"]["1"] == {"value": 0, "low": 0, "high": 0}
+
+
+def test_models_on_different_problems_are_not_compared(evaluated, data, tmp_path, capsys):
+    part = tmp_path / "part"
+    with FakeTGI(reply=model(0.2)) as server:
+        more = ("--set", "limit=5", "--set", "runs=1", "--set", "samples=2")
+        assert main(arguments(data, part, server, *more)) == 0
+    assert "5 of 30 problems" in capsys.readouterr().out
+    # A part of a benchmark is no result for the Hub.
+    assert not (part / "aime24" / "model-index.yaml").exists()
+    assert main(["compare", str(evaluated / "weak"), str(part)]) == 1
+    assert "different problems" in capsys.readouterr().err
+
+
+def small(data, folder, server=None, *more: str) -> list[str]:
+    sizes = ("--set", "limit=4", "--set", "samples=4")
+    return arguments(data, folder, server, *sizes, *more)
+
+
+def test_each_stage_alone_makes_the_same_files_as_all_at_once(data, tmp_path):
+    one, three = tmp_path / "one" / "m", tmp_path / "three" / "m"
+    with FakeTGI(reply=model(0.6)) as server:
+        assert main(small(data, one, server)) == 0
+        for stage in ("generate", "grade", "report"):
+            assert main([stage, *small(data, three, server)]) == 0
+    for name in ("samples.jsonl", "verdicts.jsonl", "results.json", "report.md", "run.json"):
+        assert (one / "aime24" / name).read_bytes() == (three / "aime24" / name).read_bytes(), name
+
+
+def test_missing_samples_stop_the_run_and_only_they_are_asked_for_again(data, tmp_path, capsys):
+    folder = tmp_path / "m"
+    with FakeTGI(reply=model(0.6), faults=[Fault.status(422)] * 3) as server:
+        assert main(small(data, folder, server)) == 1
+        err = capsys.readouterr().err
+        assert "3 of 32 samples are missing (http_422 3" in err
+        assert not (folder / "aime24" / "verdicts.jsonl").exists()
+        assert main(["grade", *small(data, folder)]) == 1
+        assert "3 of 32 samples are missing" in capsys.readouterr().err
+        asked = len(server.requests)
+        assert main(small(data, folder, server)) == 0
+        assert len(server.requests) == asked + 3
+    assert len(json.loads((folder / "aime24" / "results.json").read_text())["problems"]) == 4
+
+
+def test_a_run_stopped_by_a_signal_goes_on_where_it_was(data, tmp_path):
+    folder = tmp_path / "m"
+    stopped = threading.Event()
+    with FakeTGI(reply=model(0.6), seconds=0.05, info={"max_concurrent_requests": 2}) as server:
+        command = [sys.executable, str(SCRIPT), "generate", *small(data, folder, server)]
+        child = subprocess.Popen(
+            command, env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True
+        )
+        while len(server.requests) < 6 and child.poll() is None:
+            stopped.wait(0.01)
+        child.send_signal(signal.SIGTERM)
+        _, err = child.communicate(timeout=120)
+        assert child.returncode == 130, err
+        assert "run the same command again" in err
+        first = len(server.requests)
+        assert 6 <= first < 32
+        kept = (folder / "aime24" / "samples.jsonl").read_text()
+        assert kept.count("\n") == first
+        assert main(["generate", *small(data, folder, server)]) == 0
+        # Nothing was asked twice.
+        assert len(server.requests) == 32
+
+
+def test_a_line_cut_in_the_middle_is_made_anew(data, tmp_path):
+    folder = tmp_path / "m"
+    with FakeTGI(reply=model(0.6)) as server:
+        assert main(["generate", *small(data, folder, server)]) == 0
+        path = folder / "aime24" / "samples.jsonl"
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-30])
+        # Without the store, so that the sample is asked for again.
+        (folder / "replies.sqlite").rename(folder / "elsewhere.sqlite")
+        asked = len(server.requests)
+        assert main(["generate", *small(data, folder, server)]) == 0
+        assert len(server.requests) == asked + 1
+    assert path.read_bytes() == whole
+
+
+def test_runs_can_be_added_to_those_there_are(data, tmp_path):
+    folder = tmp_path / "m"
+    with FakeTGI(reply=model(0.6)) as server:
+        assert main(small(data, folder, server, "--set", "runs=1")) == 0
+        assert len(server.requests) == 16
+        assert main(small(data, folder, server, "--set", "runs=2")) == 0
+        assert len(server.requests) == 32
+
+
+def test_samples_of_another_configuration_are_not_mixed_in(data, tmp_path, capsys):
+    folder = tmp_path / "m"
+    with FakeTGI(reply=model(0.6)) as server:
+        assert main(["generate", *small(data, folder, server)]) == 0
+        assert main(["generate", *small(data, folder, server, "--set", "temperature=1.0")]) == 1
+    assert "made with another temperature; use another --output" in capsys.readouterr().err
+
+
+def test_samples_that_another_tool_wrote_are_graded(data, tmp_path, capsys):
+    folder = tmp_path / "m" / "aime24"
+    folder.mkdir(parents=True)
+    rows = (
+        {"problem_id": f"made-{n}", "run": r, "sample": s, "text": f"\\boxed{{{answer(n)}}}"}
+        for n, r, s in itertools.product(range(4), range(RUNS), range(4))
+    )
+    (folder / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["grade", *small(data, tmp_path / "m")]) == 0
+    assert main(["report", *small(data, tmp_path / "m"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["figures"]["pass_at_k"]["1"]["value"] == 1
+
+
+def test_diversity_of_correct_solutions_is_reported_by_pass_count(data, tmp_path, capsys):
+    pytest.importorskip("sacrebleu")
+    words = ["Factor the sum.", "Count by cases.", "Substitute a new variable.", "Use symmetry."]
+
+    def reply(body):
+        text = model(0.9)(body)
+        return f"{words[body['seed'] % 4]} Then compute the rest. {text}"
+
+    more = ("--set", "diversity=true", "--set", "limit=12", "--set", "runs=1")
+    with FakeTGI(reply=reply) as server:
+        assert main([*arguments(data, tmp_path / "m", server), *more]) == 0
+    out = capsys.readouterr().out
+    assert "steps by extractive, embeddings by minilm" in out
+    low, high = results_of(tmp_path / "m")["diversity"]
+    assert low["num_problems"] + high["num_problems"] > 6
+    assert 0 < low["rpd"] < 1
+    assert low["div_self_bleu"] > 0
+
+
+def code_rows(path: Path, number: int, **columns) -> Path:
+    rows = ({"task_id": f"made/{n}"} | columns for n in range(number))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_programs_are_graded_by_their_tests(tmp_path, capsys):
+    data = code_rows(
+        tmp_path / "tasks.jsonl",
+        164,
+        prompt='def twice(x):\n    """Twice x."""\n',
+        entry_point="twice",
+        test="def check(candidate):\n    assert candidate(4) == 8\n",
+    )
+    config = AIME.with_name("humaneval.yaml")
+    sizes = ("--set", "limit=2", "--set", "samples=2", "--set", "runs=1")
+
+    def reply(body):
+        return f"```python\ndef twice(x):\n    return {'2 * x' if body['seed'] else 'x'}\n```"
+
+    with FakeTGI(reply=reply) as server:
+        args = ["--config", str(config), "--data", str(data), "--output", str(tmp_path / "out")]
+        args += ["--model", f"tgi:{server.url}", "--store", str(tmp_path / "s"), "--json", *sizes]
+        status = main(args)
+    printed = capsys.readouterr()
+    if "bubblewrap" in printed.err:
+        pytest.skip("programs cannot be contained on this machine")
+    assert status == 0, printed.err
+    results = json.loads(printed.out)
+    assert results["verdicts"] == {"failed": 2, "passed": 2}
+    assert results["figures"]["pass_at_k"]["2"]["value"] == 1
+    assert results["figures"]["cons_at_n"] is None
+
+
+def test_prompts_without_tests_are_refused_before_anything_is_sampled(tmp_path, capsys):
+    data = code_rows(tmp_path / "prompts.jsonl", 279, prompt="Print the sum.", tests={"md5": "0"})
+    config = AIME.with_name("livecodebench.yaml")
+    with FakeTGI() as server:
+        args = ["--config", str(config), "--data", str(data), "--output", str(tmp_path / "out")]
+        assert main([*args, "--model", f"tgi:{server.url}"]) == 1
+        assert not server.requests
+    err = capsys.readouterr().err
+    assert "comes without its tests" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: f"{path.parts[-3]}-{path.stem}")
+def test_every_configuration_is_read_strictly_and_has_the_papers_limits(path):
+    config = read_config(path)
+    assert config.benchmark == path.stem
+    assert (config.samples, config.temperature, config.top_p) == (16, 0.6, 0.95)
+    limits = {
+        "aime24": (4, 14_000),
+        "math500-level5": (4, 10_000),
+        "olympiadbench": (2, 8_000),
+    }
+    if path.stem in limits:
+        assert (config.runs, config.max_tokens) == limits[path.stem]
+        assert config.paper is not None
+
+
+def test_all_models_of_the_paper_have_its_three_benchmarks():
+    models = {path.parts[-3] for path in CONFIGS}
+    assert {"qwen3-4b-base", "qwen2.5-3b", "llama-3.1-8b-instruct"} <= models
+    for name in models:
+        stems = {path.stem for path in CONFIGS if path.parts[-3] == name}
+        assert {"aime24", "math500-level5", "olympiadbench"} <= stems
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--set", "sampels=3"], "unknown key 'sampels'"),
+        (["--set", "paper=Qwen3-5B"], "the paper has no model 'Qwen3-5B'"),
+        (["--data", "nowhere.jsonl"], "cannot read nowhere.jsonl"),
+        ([], "name the model with --model"),
+    ],
+)
+def test_what_a_user_can_mend_is_one_line_and_status_1(more, message, data, capsys):
+    given = ["generate", "--config", str(AIME), "--data", str(data), "--output", "x", *more]
+    assert main(given) == 1
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_the_help_shows_the_commands_and_what_is_written():
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), "--help"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0, done.stderr
+    for word in ("generate", "compare", "--plot", "samples.jsonl", "model-index.yaml"):
+        assert word in done.stdout
+
+
+@pytest.mark.slow
+def test_a_real_model_in_a_folder_goes_through_the_whole_chain(data, tmp_path, capsys):
+    folder = tiny_qwen()
+    given = ["--config", str(AIME), "--data", str(data), "--output", str(tmp_path / "out")]
+    given += ["--model", str(folder), "--store", str(tmp_path / "replies.sqlite"), "--json"]
+    for change in ("limit=3", "samples=2", "runs=2", "max_tokens=48", "diversity=false"):
+        given += ["--set", change]
+    assert main(given) == 0
+    results = json.loads(capsys.readouterr().out)
+    assert sum(results["verdicts"].values()) == 12
+    # Its files are part of its name, so that it is not taken for another one in their place.
+    assert results["model"].startswith(f"{folder}@")
+    rows = [json.loads(line) for line in (tmp_path / "out" / "samples.jsonl").open()]
+    assert all(row["tokens"] for row in rows)
+    # Other seeds, other samples.
+    assert len({row["text"] for row in rows if row["problem_id"] == "made-0"}) > 1

@@ -1,0 +1,74 @@
+"""`evaluate.load("pass_at_k")`: pass@k with intervals, from verdicts or from texts."""
+
+from __future__ import annotations
+
+import evaluate
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rpd_metric
+from rpd_metric.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def pass_at_k():
+    return evaluate.load("pass_at_k")
+
+
+def test_verdicts_give_the_unbiased_estimate_with_intervals(pass_at_k):
+    results = pass_at_k.compute(predictions=[[1, 0, 0, 0], [0, 0, 0, 0], [1, 1, 1, 1]])
+    assert results["pass@1"] == pytest.approx(5 / 12)
+    assert results["pass@2"] == pytest.approx((0.5 + 0 + 1) / 3)
+    assert set(results["intervals"]) == {"pass@1", "pass@2", "pass@4"}
+    low, high = results["intervals"]["pass@1"]
+    assert low < results["pass@1"] < high
+    assert (results["num_problems"], results["num_samples"]) == (3, 4)
+
+
+def test_texts_are_graded_against_references_and_verdicts_counted_apart(pass_at_k):
+    results = pass_at_k.compute(
+        predictions=[[r"\boxed{1/2}", "I give up."], [r"\boxed{3}", r"\boxed{025}"]],
+        references=["0.5", "25"],
+    )
+    assert results["pass@1"] == 0.5
+    assert results["verdicts"] == {"correct": 2, "no_answer": 1, "wrong": 1}
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 6), st.randoms(use_true_random=False))
+def test_it_agrees_with_the_function_of_the_package(pass_at_k, problems, n, dice):
+    rows = [[dice.random() < 0.5 for _ in range(n)] for _ in range(problems)]
+    results = pass_at_k.compute(predictions=rows, k=n)
+    expected = np.mean([rpd_metric.pass_at_k(n, sum(row), n) for row in rows])
+    assert results[f"pass@{n}"] == pytest.approx(expected)
+
+
+def test_problems_can_be_added_one_by_one(pass_at_k):
+    pass_at_k.add(prediction=[True, False])
+    pass_at_k.add(prediction=[False, False])
+    assert pass_at_k.compute(k=1)["pass@1"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ([[1, 0], [1]], {}, "every one needs the same number"),
+        ([[1, 0]], {"k": 3}, "k is above n"),
+        ([["a text"]], {}, "need a reference answer"),
+        ([[0.5]], {}, "must hold verdicts"),
+        ([[1], ["a text"]], {"references": ["1", "2"]}, "use one form"),
+        ([], {}, "predictions are missing"),
+    ],
+)
+def test_what_cannot_be_estimated_is_refused(rows, options, message):
+    fresh = evaluate.load("pass_at_k")
+    with pytest.raises(InputError, match=message):
+        fresh.compute(predictions=rows, **options)
+
+
+def test_the_function_of_that_name_in_the_package_stays():
+    with pytest.raises(ImportError, match=r"evaluate\.load"):
+        __import__("rpd_metric.pass_at_k")
+    assert rpd_metric.pass_at_k(4, 1, 2) == 0.5
