@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from rpd_datasets.curate import CurationConfig, Models
+from rpd_datasets.curate import CurationConfig, Models, choice_columns
 from rpd_datasets.folder import SFT_CONFIG, Report, TableInfo
 
 # Packages whose version can change a result.
@@ -32,7 +32,7 @@ VERSIONED = (
 )
 # Options that name a server, a device or a folder, and how the input is called: what matters of
 # them stands elsewhere in the manifest, by name.
-PRIVATE_OPTIONS = ("summarizer", "embedder", "tokenizer", "device", "batch_size", "store")
+PRIVATE_OPTIONS = ("summarizer", "embedder", "judge", "tokenizer", "device", "batch_size", "store")
 SIZE_CATEGORIES = (
     (1_000, "n<1K"),
     (10_000, "1K<n<10K"),
@@ -40,6 +40,15 @@ SIZE_CATEGORIES = (
     (1_000_000, "100K<n<1M"),
 )
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
+METRIC_NAMES = {
+    "rpd": "RPD, between the steps of two solutions",
+    "strategy": "`strategy`, this project's own distance between the steps of two solutions",
+    "summary": "the cosine distance between embeddings of two solutions' joined steps",
+    "raw": "the cosine distance between embeddings of two solutions' texts, as far as the encoder "
+    "reads them",
+    "raw_chunks": "the cosine distance between mean embeddings of two solutions' texts, piece by "
+    "piece",
+}
 SELECTION_RULES = {
     "maxmin": "greedy: start with the solution furthest from all others, then keep adding the one "
     "whose closest chosen neighbour is furthest away (the paper's Algorithm 2)",
@@ -50,7 +59,15 @@ SELECTION_RULES = {
 }
 
 
-def manifest(report: Report, config: CurationConfig, models: Models, source: dict[str, Any]) -> str:
+def manifest(
+    report: Report,
+    config: CurationConfig,
+    models: Models,
+    source: dict[str, Any],
+    *,
+    mixed_source: dict[str, Any] | None = None,
+    preset: str | None = None,
+) -> str:
     """Everything needed to tell how the dataset was made, and whether two runs were the same.
 
     Args:
@@ -58,6 +75,9 @@ def manifest(report: Report, config: CurationConfig, models: Models, source: dic
         config ([`CurationConfig`]): Its options.
         models ([`Models`]): What made the steps and the embeddings.
         source (`dict`): How the input was read (split, columns, limit, ...).
+        mixed_source (`dict`, *optional*): How inputs that were mixed in were read.
+        preset (`str`, *optional*): The name of the training set, where it has one; what it set is
+            among the options.
 
     Returns:
         `str`: JSON, sorted and indented, the same for the same run.
@@ -65,17 +85,31 @@ def manifest(report: Report, config: CurationConfig, models: Models, source: dic
     options = {
         name: value for name, value in config.as_dict().items() if name not in PRIVATE_OPTIONS
     }
+    first, *mixed_in = [
+        {
+            "name": public_name(one.name),
+            "layout": one.layout,
+            "fingerprint": one.fingerprint,
+            "problems_read": one.problems_read,
+            "problems_wanted": one.problems_wanted,
+            "problems_chosen": one.problems_chosen,
+        }
+        for one in report.inputs
+    ]
     content = {
         "format": 1,
-        "input": {
-            "name": public_name(report.input_name),
-            "layout": report.input_layout,
-            "fingerprint": report.input_fingerprint,
-            **source,
-        },
+        "input": {**first, **source},
+        "mixed_in": [{**one, **(mixed_source or {})} for one in mixed_in],
+        "preset": preset,
         "options": options,
         "summarizer": {"name": models.extractor.name, "fingerprint": models.extractor.fingerprint},
         "embedder": {"name": public_name(models.embedder.name)},
+        "used": {
+            "summarizer": config.reads_steps,
+            "embedder": bool(config.metrics),
+            "judge": config.asks_judge,
+        },
+        "judge": _judge(config, models),
         "tokenizer": {
             "name": public_name(models.count_tokens.name),
             "estimated": models.count_tokens.estimated,
@@ -94,14 +128,59 @@ def manifest(report: Report, config: CurationConfig, models: Models, source: dic
 def counts(report: Report) -> dict[str, int]:
     """How much came in, could be used, and was chosen."""
     return {
-        "rows_read": report.rows_read,
+        "rows_read": sum(one.rows_read for one in report.inputs),
         "problems_read": len(report.scores),
         "solutions_read": sum(score.num_solutions for score in report.scores),
         "solutions_usable": sum(score.num_usable for score in report.scores),
-        "problems_scored": sum(score.rpd_score is not None for score in report.scores),
+        "problems_scored": sum(
+            score.rpd_score is not None or score.problem_score is not None
+            for score in report.scores
+        ),
         "problems_chosen": len(report.chosen),
         "solutions_chosen": report.num_selected,
     }
+
+
+def _judge(config: CurationConfig, models: Models) -> dict[str, Any] | None:
+    """Who judged, and with which prompts; `None` where nobody did."""
+    if models.judges is None or not config.asks_judge:
+        return None
+    judges = models.judges
+    asked = {
+        "completeness": judges.completeness if config.completeness == "llm" else None,
+        "problems": judges.problems if config.problems == "llm" else None,
+        "solutions": judges.solutions if config.solutions == "llm" else None,
+    }
+    return {
+        "name": public_name(judges.chat.model),
+        "prompts": {name: judge.template.sha for name, judge in asked.items() if judge},
+    }
+
+
+def problem_rule(config: CurationConfig) -> str:
+    """How problems were chosen, in words."""
+    if config.problems == "random":
+        return "drawn at random"
+    if config.problems == "llm":
+        return "drawn at random among those that a language model calls diverse in method"
+    return (
+        "ranked by the largest mean distance of one solution to the others (Eq. 3), where the "
+        f"distance is {METRIC_NAMES[config.problems]}"
+    )
+
+
+def solution_rule(config: CurationConfig) -> str:
+    """How the solutions of a chosen problem were chosen, in words."""
+    if config.solutions == "random" or config.selection == "random":
+        return SELECTION_RULES["random"]
+    if config.solutions == "llm":
+        return "the set that a language model calls most diverse in method"
+    if config.solutions == "all":
+        return f"all there are, up to {config.num_solutions}"
+    return (
+        f"`{config.selection}` – {SELECTION_RULES[config.selection]}; the distance is "
+        f"{METRIC_NAMES[config.solutions]}"
+    )
 
 
 def versions() -> dict[str, str]:
@@ -137,11 +216,16 @@ def dataset_card(report: Report, config: CurationConfig, models: Models) -> str:
     from huggingface_hub import DatasetCard, DatasetCardData
 
     num_problems = len(report.chosen)
+    num_wanted = sum(one.problems_wanted for one in report.inputs)
+    tags = ["reasoning", "chain-of-thought"]
+    if "rpd" in (config.problems, config.solutions):
+        tags += ["reasoning-path-divergence", "diversity"]
     data = DatasetCardData(
-        pretty_name=f"{num_problems} problems with {config.num_solutions} solutions each, by RPD",
+        pretty_name=f"{num_problems} problems with up to {config.num_solutions} solutions each "
+        f"(problems: {config.problems}, solutions: {config.solutions})",
         size_categories=[_size_category(num_problems)],
         task_categories=["text-generation"],
-        tags=["reasoning", "reasoning-path-divergence", "chain-of-thought", "diversity"],
+        tags=tags,
         configs=[
             {
                 "config_name": "default",
@@ -156,46 +240,56 @@ def dataset_card(report: Report, config: CurationConfig, models: Models) -> str:
         dataset_info=[_dataset_info(name, table) for name, table in report.tables.items()],
     )
     template = resources.files("rpd_datasets") / "card_template.md"
-    by_index = report.scores
     card = DatasetCard.from_template(
         data,
         template_str=template.read_text(encoding="utf-8"),
-        input_name=public_name(report.input_name),
-        input_fingerprint=report.input_fingerprint,
+        inputs=[(public_name(one.name), one) for one in report.inputs],
         config=config,
         filters=asdict(config.filters),
         counts=counts(report),
         drops=_by_unit(report.drops),
-        summarizer=models.extractor.name,
-        embedder=public_name(models.embedder.name),
+        summarizer=models.extractor.name if config.reads_steps else None,
+        embedder=public_name(models.embedder.name) if config.metrics else None,
+        judge=_judge(config, models),
         tokenizer=public_name(models.count_tokens.name),
         tokens_estimated=models.count_tokens.estimated,
-        rule=SELECTION_RULES[config.selection],
+        problem_rule=problem_rule(config),
+        solution_rule=solution_rule(config),
+        own_columns=sorted(choice_columns(None, 0, config)),
         sft=SFT_CONFIG,
         quantiles=[f"{quantile:.0%}" for quantile in QUANTILES],
         statistics={
-            "Problem score, all scored problems": quantiles(
-                [s.rpd_score for s in by_index if s.rpd_score is not None], 3
-            ),
-            "Problem score, chosen problems": quantiles(
-                [by_index[index].rpd_score for index in report.chosen], 3
-            ),
-            "Mean pairwise RPD, chosen problems": quantiles(
-                [by_index[index].mean_rpd for index in report.chosen], 3
-            ),
+            **_score_statistics(report, config),
             "Tokens of a chosen solution": quantiles(report.selected_tokens, 0),
         },
         versions=versions(),
-        short=num_problems < config.num_problems,
+        num_wanted=num_wanted,
+        short=num_problems < num_wanted,
     )
     return str(card)
 
 
+def _score_statistics(report: Report, config: CurationConfig) -> dict[str, list[str]]:
+    chosen = [report.scores[index] for index in report.chosen]
+    rows = {}
+    if config.reads_steps:
+        everywhere = [s.rpd_score for s in report.scores]
+        rows["Problem score by RPD, all scored problems"] = quantiles(everywhere, 3)
+        rows["Problem score by RPD, chosen problems"] = quantiles([s.rpd_score for s in chosen], 3)
+        rows["Mean pairwise RPD, chosen problems"] = quantiles([s.mean_rpd for s in chosen], 3)
+    if config.problems in METRIC_NAMES and config.problems != "rpd":
+        for whom, scores in (("all scored", report.scores), ("chosen", chosen)):
+            name = f"Problem score by `{config.problems}`, {whom} problems"
+            rows[name] = quantiles([score.problem_score for score in scores], 3)
+    return rows
+
+
 def quantiles(values: Sequence[float | None], digits: int) -> list[str]:
-    """Minimum, quartiles and maximum as text; dashes where there are no values."""
-    if not values:
+    """Minimum, quartiles and maximum as text, `None` left out; dashes where there are no values."""
+    known = [value for value in values if value is not None]
+    if not known:
         return ["–"] * len(QUANTILES)
-    found = np.quantile(np.array(values, dtype=np.float64), QUANTILES)
+    found = np.quantile(np.array(known, dtype=np.float64), QUANTILES)
     return [f"{value:.{digits}f}" for value in found]
 
 

@@ -1,4 +1,4 @@
-"""Curation of one problem: filters, steps, distances, score, and the chosen solutions.
+"""Curation of one problem: filters, steps, distances, verdicts, and the chosen solutions.
 
 `rpd_curate` is the function for `datasets.Dataset.map`; `score_problem` is what it shares with
 the command line. Choosing among problems is `select.py`; reading, resuming and writing a whole
@@ -10,180 +10,44 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from rpd_datasets.filters import FilterConfig, filter_problem
+import numpy as np
+import numpy.typing as npt
+
+from rpd_datasets.config import METRICS, CurationConfig
+from rpd_datasets.filters import Filtered, filter_problem
+from rpd_datasets.judges import Verdict
+from rpd_datasets.models import Models, default_store, load_models, load_summarizer
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
-from rpd_datasets.select import SELECTIONS, Selection, select_solutions
-from rpd_datasets.tokens import TokenCounter, token_counter
-from rpd_metric.chat import Sampling
-from rpd_metric.distance import Ties, problem_score
-from rpd_metric.embedding import Embedder, load_embedder
+from rpd_datasets.select import select_solutions
+from rpd_datasets.sft import sft_messages, to_sft
+from rpd_metric.distance import problem_score
+from rpd_metric.distances import load_distance
 from rpd_metric.errors import InputError
-from rpd_metric.flow import Flow
-from rpd_metric.scoring import step_matrices
-from rpd_metric.steps import StepExtractor, load_extractor
-from rpd_metric.summarizer import steps_schema
 
-DEFAULT_TEMPLATE = "summarize"
-PAPER_NUM_PROBLEMS = 100
-PAPER_NUM_SOLUTIONS = 3
+__all__ = [
+    "CurationConfig",
+    "Models",
+    "Scored",
+    "choice_columns",
+    "choose",
+    "default_store",
+    "load_models",
+    "load_summarizer",
+    "rpd_curate",
+    "score_problem",
+    "scoring_fingerprint",
+    "sft_messages",
+    "to_sft",
+]
 
-
-@dataclass(frozen=True)
-class CurationConfig:
-    """Every option that decides what is curated; the defaults need no server and no download.
-
-    Args:
-        summarizer (`str`): Who turns solutions into steps: `"extractive"` or a chat model's spec.
-        embedder (`str`): Who encodes the steps, see [`~rpd_metric.embedding.load_embedder`].
-        ties (`"mean"` or `"first"`): See [`~rpd_metric.rpd_distance`].
-        num_problems (`int`): Problems in the curated dataset.
-        num_solutions (`int`): Solutions chosen for each, M in Algorithm 2.
-        selection (`str`): How they are chosen, see [`~rpd_datasets.select_solutions`].
-        seed (`int`): For everything random.
-        filters ([`~rpd_datasets.FilterConfig`]): What is left out before scoring.
-        tokenizer (`str`): Who counts tokens: `"estimate"`, or a tokenizer's id or path.
-        device (`str`, *optional*): For an embedder that runs here.
-        batch_size (`int`): For an embedder that runs here.
-        dtype (`str`): For an embedder that runs here.
-        truncate_dim (`int`, *optional*): Use the first so many dimensions of each embedding.
-        template (`str`): For a chat model, the prompt: `"summarize"`, `"summarize_json"` or a file.
-        guided (`bool`): For a chat model, guide decoding by a JSON schema; takes the template
-            `"summarize_json"` unless another is named.
-        solution_part (`"full"` or `"final"`): For a chat model, send the whole solution, or only
-            what follows its think block.
-        sampling ([`~rpd_metric.chat.Sampling`]): For a chat model, how it samples.
-        store (`str`, *optional*): The file that keeps every reply of a chat model;
-            [`default_store`] if unset.
-        problem_column (`str`): The column `rpd_curate` reads the problem from.
-        solutions_column (`str`): The column `rpd_curate` reads the solutions from.
-    """
-
-    summarizer: str = "extractive"
-    embedder: str = "minilm"
-    ties: Ties = "mean"
-    num_problems: int = PAPER_NUM_PROBLEMS
-    num_solutions: int = PAPER_NUM_SOLUTIONS
-    selection: Selection = "maxmin"
-    seed: int = 0
-    filters: FilterConfig = field(default_factory=FilterConfig)
-    tokenizer: str = "estimate"
-    device: str | None = None
-    batch_size: int = 64
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    truncate_dim: int | None = None
-    template: str = DEFAULT_TEMPLATE
-    guided: bool = False
-    solution_part: Literal["full", "final"] = "full"
-    sampling: Sampling = field(default_factory=Sampling)
-    store: str | None = None
-    problem_column: str = "problem"
-    solutions_column: str = "solutions"
-
-    def __post_init__(self) -> None:
-        if self.num_problems < 1 or self.num_solutions < 1:
-            raise InputError(
-                f"num_problems is {self.num_problems} and num_solutions {self.num_solutions}; "
-                "both must be 1 or more"
-            )
-        if self.ties not in ("mean", "first"):
-            raise InputError(f'ties is {self.ties!r}; use "mean" or "first"')
-        if self.selection not in SELECTIONS:
-            raise InputError(
-                f"unknown selection {self.selection!r}; use one of {', '.join(SELECTIONS)}"
-            )
-
-    @classmethod
-    def paper(cls, chat: str, embeddings: str, **changes: Any) -> CurationConfig:
-        """The paper's set-up: its filters, Algorithm 3's ties, 100 problems x 3 solutions.
-
-        The paper's models are Qwen3-14B for summaries and Qwen3-Embedding-8B for embeddings
-        (Sec. 3.1): serve them and pass their specs.
-
-        Args:
-            chat (`str`): E.g. `"tgi:http://host:port"`.
-            embeddings (`str`): E.g. `"tei:http://host:port"`.
-            changes: Any field that should differ.
-        """
-        config = cls(
-            summarizer=chat, embedder=embeddings, ties="first", filters=FilterConfig.paper()
-        )
-        return replace(config, **changes)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON types, for manifests and cards."""
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class Models:
-    """What a configuration names, loaded: it can be passed in ready-made instead."""
-
-    extractor: StepExtractor
-    embedder: Embedder
-    count_tokens: TokenCounter
-
-    @property
-    def flow(self) -> Flow | None:
-        """The requests to a chat model, where there is one."""
-        chat = getattr(self.extractor, "chat", None)
-        return chat if isinstance(chat, Flow) else None
-
-
-def default_store() -> Path:
-    """Where replies are kept unless told otherwise: `$RPD_STORE`, or the user's cache folder."""
-    if named := os.environ.get("RPD_STORE"):
-        return Path(named)
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "rpd" / "replies.sqlite"
-
-
-def load_summarizer(config: CurationConfig, *, keep_replies: bool = True) -> StepExtractor:
-    """Load the summarizer that a configuration names.
-
-    Args:
-        config ([`CurationConfig`]): The options.
-        keep_replies (`bool`): Whether a chat model's replies go to the store.
-    """
-    if config.summarizer == "extractive":
-        return load_extractor(config.summarizer)
-    guided = config.guided and config.template == DEFAULT_TEMPLATE
-    store = Path(config.store) if config.store else default_store()
-    return load_extractor(
-        config.summarizer,
-        store=store if keep_replies else None,
-        template="summarize_json" if guided else config.template,
-        schema=steps_schema() if config.guided else None,
-        solution_part=config.solution_part,
-        sampling=config.sampling,
-    )
-
-
-def load_models(config: CurationConfig) -> Models:
-    """Load the summarizer, the embedder and the tokenizer that a configuration names.
-
-    Raises:
-        [`SpecError`], [`MissingExtraError`], [`ModelError`]: As the loaders do.
-    """
-    return Models(
-        extractor=load_summarizer(config),
-        embedder=load_embedder(
-            config.embedder,
-            device=config.device,
-            batch_size=config.batch_size,
-            dtype=config.dtype,
-            truncate_dim=config.truncate_dim,
-        ),
-        count_tokens=token_counter(config.tokenizer),
-    )
-
+Matrix = list[list[float | None]]
 
 _models_of = lru_cache(maxsize=4)(load_models)
 
@@ -193,20 +57,29 @@ class Scored:
     """What is known about a problem before anything is chosen.
 
     Args:
-        steps (`list[list[str]]`): Per solution; empty where it was left out.
-        matrix (`list[list[float | None]]`): k x k; `None` in rows and columns of left-out ones.
-        score (`float`, *optional*): Eq. 3; `None` under two usable solutions.
+        steps (`list[list[str]]`): Per solution; empty where it was left out, and everywhere when
+            nothing that was asked for reads steps.
+        matrix (`list[list[float | None]]`): RPD, k x k; `None` in rows and columns of left-out
+            solutions, and everywhere without steps.
+        score (`float`, *optional*): Eq. 3 on it; `None` under two usable solutions.
         drop_reasons (`list[str]`): Per solution, why it was left out; `""` where it was not.
         num_tokens (`list[int]`): Per solution, by the configured tokenizer.
         rejects (`list[Rejected]`): The same as records for the rejects file.
+        problem_score (`float`, *optional*): Eq. 3 on the distance that ranks problems.
+        distances (`list[list[float | None]]`, *optional*): The distance that chooses solutions,
+            like `matrix`; `None` when it is RPD, or no distance chooses.
+        diverse (`bool`, *optional*): What a judge said of the problem, where it was asked.
     """
 
     steps: list[list[str]]
-    matrix: list[list[float | None]]
+    matrix: Matrix
     score: float | None
     drop_reasons: list[str]
     num_tokens: list[int]
     rejects: list[Rejected]
+    problem_score: float | None = None
+    distances: Matrix | None = None
+    diverse: bool | None = None
 
     @property
     def usable(self) -> list[int]:
@@ -224,7 +97,12 @@ class Scored:
         return cls(**{**record, "rejects": rejects})
 
 
-async def score_problem(problem: Problem, config: CurationConfig, models: Models) -> Scored:
+async def score_problem(
+    problem: Problem,
+    config: CurationConfig,
+    models: Models,
+    encoding: ThreadPoolExecutor | None = None,
+) -> Scored:
     """Filter a problem's solutions, extract their steps, and compare them.
 
     A solution that a filter refuses or that cannot be summarised is left out of scoring with
@@ -234,17 +112,18 @@ async def score_problem(problem: Problem, config: CurationConfig, models: Models
         problem ([`~rpd_datasets.Problem`]): The problem.
         config ([`CurationConfig`]): The options.
         models ([`Models`]): What the options name, loaded.
+        encoding (`ThreadPoolExecutor`, *optional*): Where embeddings are made.
 
     Returns:
         [`Scored`]: Lists as long as the problem's solutions.
     """
-    filtered = filter_problem(problem, config.filters, models.count_tokens)
+    filtered = await _filtered(problem, config, models)
     count = len(problem.solutions)
     reasons = list(filtered.reasons)
     rejects = list(filtered.rejects(problem))
     steps: list[list[str]] = [[] for _ in range(count)]
     kept = list(filtered.kept)
-    if kept:
+    if kept and config.reads_steps:
         extractions = await models.extractor.extract(
             problem.problem, [problem.solutions[index] for index in kept]
         )
@@ -256,42 +135,195 @@ async def score_problem(problem: Problem, config: CurationConfig, models: Models
                 reasons[index] = reason
                 detail = extraction.detail or "no step could be extracted"
                 rejects.append(problem.rejected("steps", reason, detail, index))
+    usable = [index for index, reason in enumerate(reasons) if not reason]
     # Encoding in a thread lets other problems' requests go on meanwhile.
-    matrices = await asyncio.to_thread(step_matrices, [steps], models.embedder, config.ties)
-    matrix = matrices[0]
+    matrices = await asyncio.get_running_loop().run_in_executor(
+        encoding, _matrices, problem, steps, usable, config, models
+    )
+    diverse = None
+    if config.problems == "llm":
+        verdict = await _classified(problem, [steps[index] for index in usable], models)
+        diverse = verdict.value
+        if diverse is None:
+            detail = f"no verdict on the problem: {verdict.detail}"
+            rejects.append(problem.rejected("select", verdict.reason or "no_verdict", detail))
+        elif not diverse and len(usable) > 1:
+            detail = "the judge finds one method in all of its solutions"
+            rejects.append(problem.rejected("select", "uniform", detail))
+    unknown: Matrix = [[None] * count for _ in range(count)]
+    rpd = matrices.get("rpd")
+    by = {name: matrices.get(name) for name in (config.problems, config.solutions)}
+    ranking, choosing = by[config.problems], by[config.solutions]
     return Scored(
         steps=steps,
-        matrix=[[None if value != value else value for value in row] for row in matrix.tolist()],
-        score=problem_score(matrix),
+        matrix=unknown if rpd is None else _plain(rpd),
+        score=None if rpd is None else problem_score(rpd),
         drop_reasons=reasons,
         num_tokens=list(filtered.num_tokens),
         rejects=rejects,
+        problem_score=None if ranking is None else problem_score(ranking),
+        distances=None if choosing is None or config.solutions == "rpd" else _plain(choosing),
+        diverse=diverse,
     )
+
+
+async def _filtered(problem: Problem, config: CurationConfig, models: Models) -> Filtered:
+    """The filters, with a judge in the place of the rules for completeness if that is wanted."""
+    if config.completeness == "rules" or not config.filters.require_complete:
+        return filter_problem(problem, config.filters, models.count_tokens)
+    tails: dict[str, None] = {}
+
+    def remember(_: str, tail: str) -> tuple[bool, None]:
+        tails[tail] = None
+        return True, None
+
+    # Which ends would be looked at, supposing that all are fine? The rest need no request.
+    hopeful = filter_problem(problem, config.filters, models.count_tokens, remember)
+    if not hopeful.kept:
+        return hopeful
+    judge = models.the_judges().completeness
+    verdicts = dict(
+        zip(tails, await asyncio.gather(*(judge.judge(tail) for tail in tails)), strict=True)
+    )
+    unread: dict[str, Verdict[bool]] = {}
+
+    def look_up(solution: str, tail: str) -> tuple[bool, str | None]:
+        verdict = verdicts[tail]
+        if verdict.value is None:
+            unread[solution] = verdict
+            return False, verdict.reason
+        return verdict.value, None if verdict.value else "incomplete"
+
+    filtered = filter_problem(problem, config.filters, models.count_tokens, look_up)
+    details = list(filtered.details)
+    for index, solution in enumerate(problem.solutions):
+        if solution in unread and details[index]:
+            details[index] = f"no verdict on its completeness: {unread[solution].detail}"
+    return replace(filtered, details=tuple(details))
+
+
+async def _classified(
+    problem: Problem, steps: Sequence[Sequence[str]], models: Models
+) -> Verdict[bool]:
+    if len(steps) < 2:
+        return Verdict(False)  # one solution is one method; there is nothing to ask
+    return await models.the_judges().problems.judge(problem.problem, steps)
+
+
+def _matrices(
+    problem: Problem,
+    steps: Sequence[Sequence[str]],
+    usable: Sequence[int],
+    config: CurationConfig,
+    models: Models,
+) -> dict[str, npt.NDArray[np.float64]]:
+    """The distances that the options call for, by the names that the options use."""
+    matrices = {}
+    for name in config.metrics:
+        matrix = np.full((len(steps), len(steps)), np.nan)
+        if usable:
+            matrix[np.ix_(usable, usable)] = load_distance(config.metric(name))(
+                problem.problem,
+                [problem.solutions[index] for index in usable],
+                [steps[index] for index in usable],
+                models.embedder,
+                config.seed,
+            )
+        matrices[name] = matrix
+    return matrices
+
+
+def _plain(matrix: npt.NDArray[np.float64]) -> Matrix:
+    return [[None if value != value else value for value in row] for row in matrix.tolist()]
 
 
 def scoring_fingerprint(config: CurationConfig, models: Models) -> str:
     """A hash of all that decides a problem's scores, and of nothing else."""
+    judges = models.judges
     parts = {
-        "summarizer": models.extractor.fingerprint,
+        "summarizer": models.extractor.fingerprint if config.reads_steps else None,
         "embedder": [models.embedder.name, config.dtype, config.truncate_dim],
         "ties": config.ties,
+        # Which distances, and which of them ranks: a choice without one needs no other scores.
+        "problems": config.problems if config.problems in (*METRICS, "llm") else None,
+        "solutions": config.solutions if config.solutions in METRICS else None,
         "filters": asdict(config.filters),
+        "completeness": judges.completeness.fingerprint
+        if judges and config.completeness == "llm"
+        else None,
+        "classification": judges.problems.fingerprint
+        if judges and config.problems == "llm"
+        else None,
         "tokenizer": models.count_tokens.name,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def choose(problem: Problem, scored: Scored, config: CurationConfig) -> list[int]:
-    """The chosen solutions of a problem: indices into its solutions, in order of choice."""
+async def choose(
+    problem: Problem, scored: Scored, config: CurationConfig, models: Models
+) -> Verdict[tuple[int, ...]]:
+    """Choose among a problem's solutions.
+
+    Args:
+        problem ([`~rpd_datasets.Problem`]): The problem.
+        scored ([`Scored`]): What is known about it.
+        config ([`CurationConfig`]): The options.
+        models ([`Models`]): What the options name, loaded.
+
+    Returns:
+        [`~rpd_datasets.judges.Verdict`]: Indices into its solutions, in order of choice; with a
+            reason where a judge chooses and gave no usable answer.
+    """
+    usable = scored.usable
+    if config.solutions == "all":
+        return Verdict(tuple(usable[: config.num_solutions]))
+    if config.solutions == "llm":
+        verdict = await models.the_judges().solutions.select(
+            problem.problem, [scored.steps[index] for index in usable], config.num_solutions
+        )
+        if verdict.value is None:
+            return verdict
+        return Verdict(tuple(usable[position] for position in verdict.value))
     # A seed of its own for every problem, whatever its position: random picks must not be the
     # same indices everywhere.
     digest = hashlib.sha256(f"{config.seed}:{problem.key}".encode()).digest()
-    return select_solutions(
-        [[float("nan") if value is None else value for value in row] for row in scored.matrix],
+    if config.solutions == "random":
+        matrix = np.zeros((len(usable), len(usable)))
+    else:
+        distances = scored.matrix if scored.distances is None else scored.distances
+        matrix = np.array(distances, dtype=np.float64)[np.ix_(usable, usable)]
+    picks = select_solutions(
+        matrix,
         config.num_solutions,
-        config.selection,
+        "random" if config.solutions == "random" else config.selection,
         seed=int.from_bytes(digest[:8], "big"),
     )
+    return Verdict(tuple(usable[pick] for pick in picks))
+
+
+def choice_columns(scored: Scored | None, k: int, config: CurationConfig) -> dict[str, Any]:
+    """The columns beside the RPD ones that the options call for.
+
+    Args:
+        scored ([`Scored`], *optional*): What is known about the problem; `None` for a row of
+            which nothing can be used.
+        k (`int`): How many solutions it has.
+        config ([`CurationConfig`]): The options.
+
+    Returns:
+        `dict`: `problem_score` where a distance other than RPD ranks problems, `diverse` where a
+            judge classifies them, `distance_matrix` where a distance other than RPD chooses
+            solutions.
+    """
+    columns: dict[str, Any] = {}
+    if config.problems == "llm":
+        columns["diverse"] = scored.diverse if scored else None
+    elif config.problems in METRICS and config.problems != "rpd":
+        columns["problem_score"] = scored.problem_score if scored else None
+    if config.solutions in METRICS and config.solutions != "rpd":
+        known = scored.distances if scored else None
+        columns["distance_matrix"] = known or [[None] * k for _ in range(k)]
+    return columns
 
 
 async def rpd_curate(
@@ -312,10 +344,15 @@ async def rpd_curate(
         `dict`: The new columns.
 
         - `steps` (`list[list[str]]`): per solution;
-        - `rpd_matrix` (`list[list[float]]`): pairwise distances, null for solutions left out;
-        - `rpd_score` (`float`): Eq. 3, null under two usable solutions;
+        - `rpd_matrix` (`list[list[float]]`): RPD of each pair, null for solutions left out;
+        - `rpd_score` (`float`): Eq. 3 on it, null under two usable solutions;
         - `selected` (`list[int]`): indices into `solutions`, in order of choice;
         - `drop_reasons` (`list[str]`): why a solution was left out, `""` where it was not.
+
+        With other distances or a judge also those of [`choice_columns`], and with `"llm"` for
+        problems or solutions a column `choice_reason` (`str`): why nothing was selected, `""`
+        where something was. A problem that a judge calls uniform has nothing selected, and no
+        request is spent on it.
 
     Raises:
         [`InputError`]: A column is missing. A bad value in a row raises nothing: the row gets a
@@ -345,92 +382,57 @@ async def rpd_curate(
     text, solutions = row[config.problem_column], row[config.solutions_column]
     if not isinstance(text, str) or not isinstance(solutions, (list, tuple)):
         count = len(solutions) if isinstance(solutions, (list, tuple)) else 0
-        return _left_out(["bad_row"] * count)
+        return _left_out(["bad_row"] * count, config)
     good = [index for index, solution in enumerate(solutions) if isinstance(solution, str)]
     reasons = ["" if isinstance(solution, str) else "not_text" for solution in solutions]
+    result = _left_out(reasons, config)
     if not good:
-        return _left_out(reasons)
+        return result
     extra = {
         name: value
         for name, value in row.items()
         if name not in (config.problem_column, config.solutions_column)
     }
     problem = Problem(text, tuple(solution or "" for solution in solutions), extra).take(good)
-    scored = await score_problem(problem, config, _models_of(config))
-    result = _left_out(reasons)
+    models = _models_of(config)
+    scored = await score_problem(problem, config, models)
     for position, index in enumerate(good):
         result["steps"][index] = scored.steps[position]
         result["drop_reasons"][index] = scored.drop_reasons[position]
-        for other_position, other in enumerate(good):
-            result["rpd_matrix"][index][other] = scored.matrix[position][other_position]
+    result["rpd_matrix"] = _spread(scored.matrix, good, len(solutions))
     result["rpd_score"] = scored.score
-    result["selected"] = [good[position] for position in choose(problem, scored, config)]
+    for name, value in choice_columns(scored, len(good), config).items():
+        matrix = name == "distance_matrix"
+        result[name] = _spread(value, good, len(solutions)) if matrix else value
+    if config.problems == "llm" and not scored.diverse:
+        selected: Verdict[tuple[int, ...]] = Verdict(None, "not_diverse")
+    else:
+        selected = await choose(problem, scored, config, models)
+    result["selected"] = [good[position] for position in selected.value or ()]
+    if "choice_reason" in result:
+        result["choice_reason"] = selected.reason or ""
     return result
 
 
-def _left_out(reasons: list[str]) -> dict[str, Any]:
+def _spread(matrix: Matrix, good: Sequence[int], k: int) -> Matrix:
+    spread: Matrix = [[None] * k for _ in range(k)]
+    for index, row in zip(good, matrix, strict=True):
+        for other, value in zip(good, row, strict=True):
+            spread[index][other] = value
+    return spread
+
+
+def _left_out(reasons: list[str], config: CurationConfig) -> dict[str, Any]:
     """The new columns of a row of which nothing can be used."""
     k = len(reasons)
-    return {
+    columns: dict[str, Any] = {
         "steps": [[] for _ in range(k)],
         "rpd_matrix": [[None] * k for _ in range(k)],
         "rpd_score": None,
         "selected": [],
-        "drop_reasons": reasons,
+        "drop_reasons": list(reasons),
+        **choice_columns(None, k, config),
     }
-
-
-def to_sft(ds: Any, *, problem_column: str = "problem", solutions_column: str = "solutions") -> Any:
-    """One training row per chosen solution, in TRL's conversational prompt-completion format.
-
-    With prompt and completion apart, TRL computes the loss on the completion only.
-
-    Args:
-        ds (`datasets.Dataset`): Rows with `selected`, as `ds.map(rpd_curate)` makes them.
-        problem_column (`str`): The column with the problem.
-        solutions_column (`str`): The column with the solutions.
-
-    Returns:
-        `datasets.Dataset`: Columns `prompt` and `completion`, each a list with one message. A
-        problem's solutions stand next to each other, in order of choice.
-
-    Raises:
-        [`InputError`]: A column is missing.
-    """
-    import datasets
-
-    for column in (problem_column, solutions_column, "selected"):
-        if column not in ds.column_names:
-            raise InputError(
-                f"the dataset has no column {column!r}, only {', '.join(ds.column_names)}; "
-                "run ds.map(rpd_curate) first"
-            )
-
-    def explode(batch: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-        rows: dict[str, list[Any]] = {"prompt": [], "completion": []}
-        for problem, solutions, selected in zip(
-            batch[problem_column], batch[solutions_column], batch["selected"], strict=True
-        ):
-            for index in selected:
-                prompt, completion = sft_messages(problem, solutions[index])
-                rows["prompt"].append(prompt)
-                rows["completion"].append(completion)
-        return rows
-
-    message = {"role": datasets.Value("string"), "content": datasets.Value("string")}
-    return ds.map(
-        explode,
-        batched=True,
-        remove_columns=ds.column_names,
-        features=datasets.Features(
-            {"prompt": datasets.List(message), "completion": datasets.List(message)}
-        ),
-    )
-
-
-def sft_messages(problem: str, solution: str) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    """The prompt and the completion of one training row."""
-    return (
-        [{"role": "user", "content": problem}],
-        [{"role": "assistant", "content": solution}],
-    )
+    if "llm" in (config.problems, config.solutions):
+        columns["choice_reason"] = "no_solutions"
+    return columns

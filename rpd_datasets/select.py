@@ -7,6 +7,7 @@ diverse subset of each problem's solutions (Algorithm 2). Where the numbers come
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -136,29 +137,81 @@ def rank(scores: Sequence[float | None]) -> list[int]:
     return sorted(range(len(keys)), key=keys.__getitem__)
 
 
-def select_problems(ds: Any, n: int) -> Any:
-    """Keep the `n` problems with the highest `rpd_score` (Algorithm 1), best first.
+def draw_lot(text: str, seed: int) -> str:
+    """The lot that a text draws; sorting by lots shuffles, see [`shuffled`]."""
+    return hashlib.sha256(f"{seed}\n{text}".encode(errors="surrogatepass")).hexdigest()
+
+
+def shuffled(texts: Sequence[str], seed: int) -> list[int]:
+    """Indices in a random order that each text's own content and the seed decide.
+
+    Which of two texts comes first depends on nothing else: not on the order of the input, and
+    not on what was left out. The first 100 are therefore always among the first 300, and two
+    runs with one seed draw from the same pool in the same order.
+
+    Args:
+        texts (`Sequence[str]`): For instance the problems of a pool.
+        seed (`int`): Another seed gives another order.
+
+    Example:
+
+    ```py
+    >>> from rpd_datasets.select import shuffled
+    >>> ["abcd"[index] for index in shuffled("abcd", seed=0)]
+    ['d', 'a', 'b', 'c']
+    >>> ["cdb"[index] for index in shuffled("cdb", seed=0)]
+    ['d', 'b', 'c']
+
+    ```
+    """
+    lots = [draw_lot(text, seed) for text in texts]
+    return sorted(range(len(texts)), key=lots.__getitem__)
+
+
+PROBLEM_METHODS = ("score", "rpd", "random", "llm")
+
+
+def select_problems(
+    ds: Any, n: int, method: str = "score", *, seed: int = 0, problem_column: str = "problem"
+) -> Any:
+    """Keep `n` problems: those with the highest score (Algorithm 1), or a baseline's.
 
     Args:
         ds (`datasets.Dataset` or `list` of rows): Rows as `ds.map(rpd_curate)` makes them.
         n (`int`): How many. A smaller dataset comes back whole. Problems without a score (fewer
             than two usable solutions) rank last.
+        method (`str`): `"score"` ranks by the distance that the configuration named for problems
+            (the column `problem_score`, or else `rpd_score`), `"rpd"` by `rpd_score`; both give
+            the best first. `"random"` draws among the problems with anything `selected`, `"llm"`
+            among those that a judge called `diverse` (App. D.2); a draw of 100 is the beginning
+            of a draw of 300.
+        seed (`int`): For the draws.
+        problem_column (`str`): The column with the problem's text, for the draws.
 
     Returns:
         The same type as `ds`.
 
     Raises:
-        [`InputError`]: There is no column `rpd_score`, or `n` is negative.
+        [`InputError`]: A column is missing, `n` is negative, or there is no such method.
     """
     if n < 0:
         raise InputError(f"cannot select {n} problems")
-    if isinstance(ds, list):
-        if not all("rpd_score" in row for row in ds):
-            raise InputError(_NO_SCORE)
-        return [ds[index] for index in rank([row["rpd_score"] for row in ds])[:n]]
-    if "rpd_score" not in ds.column_names:
-        raise InputError(_NO_SCORE)
-    return ds.select(rank(ds["rpd_score"][:])[:n])
+    if method not in PROBLEM_METHODS:
+        raise InputError(f"unknown method {method!r}; use one of {', '.join(PROBLEM_METHODS)}")
+    if method in ("score", "rpd"):
+        scored = method == "score" and _has(ds, "problem_score")
+        order = rank(_column(ds, "problem_score" if scored else "rpd_score"))
+    else:
+        wanted = _column(ds, "diverse" if method == "llm" else "selected")
+        order = [index for index in shuffled(_column(ds, problem_column), seed) if wanted[index]]
+    return [ds[index] for index in order[:n]] if isinstance(ds, list) else ds.select(order[:n])
 
 
-_NO_SCORE = "the rows have no rpd_score; run ds.map(rpd_curate) first"
+def _has(ds: Any, name: str) -> bool:
+    return all(name in row for row in ds) if isinstance(ds, list) else name in ds.column_names
+
+
+def _column(ds: Any, name: str) -> list[Any]:
+    if not _has(ds, name):
+        raise InputError(f"the rows have no {name}; run ds.map(rpd_curate) first")
+    return [row[name] for row in ds] if isinstance(ds, list) else list(ds[name][:])

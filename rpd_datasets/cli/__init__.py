@@ -16,9 +16,13 @@ from types import FrameType
 
 from rpd_datasets.cli.compare import add_compare
 from rpd_datasets.cli.curate import PRESETS, add_curate
+from rpd_datasets.cli.judge import add_judge
 from rpd_datasets.cli.plan import add_plan
+from rpd_datasets.cli.push import add_push
 from rpd_datasets.cli.register import add_register
+from rpd_datasets.cli.report import add_report
 from rpd_datasets.cli.score import add_score
+from rpd_datasets.cli.space import add_space
 from rpd_datasets.cli.store import add_store
 from rpd_metric.errors import RPDError
 from rpd_metric.failures import Interrupted
@@ -68,6 +72,10 @@ def _parser() -> argparse.ArgumentParser:
     add_plan(commands)
     add_score(commands)
     add_compare(commands)
+    add_report(commands)
+    add_judge(commands)
+    add_push(commands)
+    add_space(commands)
     add_store(commands)
     add_register(commands)
     return parser

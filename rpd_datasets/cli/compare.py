@@ -17,6 +17,8 @@ from rpd_datasets.cli.arguments import (
 from rpd_datasets.cli.output import print_json, progress
 from rpd_datasets.compare import compare_metrics
 from rpd_datasets.curate import CurationConfig, load_models
+from rpd_datasets.judges import PairJudge
+from rpd_datasets.models import load_flow
 from rpd_datasets.rejects import Rejected
 from rpd_metric.distances import DISTANCES
 
@@ -48,6 +50,12 @@ def add_compare(commands: Any) -> None:
     parser.add_argument(
         "--num-bootstrap", type=int, default=2000, metavar="N", help="resamples for the intervals"
     )
+    parser.add_argument(
+        "--judge",
+        metavar="SPEC",
+        help="the chat model that decides on rows without labels, as in the paper: tgi:URL, "
+        "openai:URL#MODEL, hf:MODEL or auto:URL",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the resamples and of random")
     add_models(parser)
 
@@ -56,6 +64,7 @@ def _compare(args: argparse.Namespace) -> None:
     from tabulate import tabulate
 
     models = load_models(CurationConfig(**model_options(args)))
+    judge = PairJudge(load_flow(args.judge, args.store)) if args.judge else None
     rejects: list[Rejected] = []
     rows = []
     with (
@@ -73,6 +82,7 @@ def _compare(args: argparse.Namespace) -> None:
         args.methods,
         seed=args.seed,
         num_bootstrap=args.num_bootstrap,
+        judge=judge,
     )
     if args.json:
         left_out = [rejected.as_row() for rejected in rejects]

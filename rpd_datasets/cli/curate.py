@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rpd_datasets import baselines
+from rpd_datasets.baselines import PAPER
 from rpd_datasets.cli.arguments import (
     DEFAULTS,
     add_command,
@@ -18,23 +21,34 @@ from rpd_datasets.cli.arguments import (
     reading,
 )
 from rpd_datasets.cli.output import print_json, print_table, scoring, shortened
+from rpd_datasets.cli.push import print_pushed
+from rpd_datasets.config import PROBLEM_CHOICES, SOLUTION_CHOICES
 from rpd_datasets.curate import CurationConfig, Scored, load_models
+from rpd_datasets.hub import push_folder
 from rpd_datasets.problem import Problem
 from rpd_datasets.select import SELECTIONS
+from rpd_metric.errors import InputError
 
-PAPER = CurationConfig.paper("", "")
+if TYPE_CHECKING:
+    from rpd_datasets.folder import MixedIn, OpenSource
+
+# What each preset sets; `None` is for the user to name.
 PRESETS: dict[str, dict[str, Any]] = {
-    "paper": {
-        "summarizer": None,
-        "embedder": None,
+    name: {
         "ties": PAPER.ties,
         "selection": PAPER.selection,
-        "num_problems": PAPER.num_problems,
-        "num_solutions": PAPER.num_solutions,
-        "min_solutions": PAPER.filters.min_solutions,
-        "max_mean_tokens": PAPER.filters.max_mean_tokens,
-        "require_complete": PAPER.filters.require_complete,
+        "problems": preset.problems,
+        "solutions": preset.solutions,
+        "num_problems": preset.num_problems,
+        "num_solutions": preset.num_solutions,
+        "min_solutions": preset.filters.min_solutions,
+        "max_mean_tokens": preset.filters.max_mean_tokens,
+        "require_complete": preset.filters.require_complete,
+        "drop_duplicates": preset.filters.drop_duplicates,
+        **({"summarizer": None, "embedder": None} if preset.names_models else {}),
+        **({"mix": None} if preset.mixed else {}),
     }
+    for name, preset in baselines.PRESETS.items()
 }
 
 
@@ -61,9 +75,30 @@ def add_curate(commands: Any) -> None:
     parser.add_argument(
         "--show", type=int, default=10, metavar="N", help="chosen problems to print in the table"
     )
+    parser.add_argument(
+        "--push-to-hub",
+        metavar="REPO",
+        help="publish the folder as this dataset, private unless --public (rpd push does it later)",
+    )
+    parser.add_argument("--public", action="store_true", help="let everybody read what is pushed")
+    parser.add_argument("--message", metavar="TEXT", help="the commit message on the Hub")
     group = parser.add_argument_group("what is chosen")
     group.add_argument(
+        "--problems",
+        choices=PROBLEM_CHOICES,
+        default=DEFAULTS.problems,
+        help="how problems are chosen: by their scores by a distance, at random, or those that a "
+        "judge calls diverse (llm)",
+    )
+    group.add_argument(
         "--num-problems", type=int, default=DEFAULTS.num_problems, metavar="N", help="problems"
+    )
+    group.add_argument(
+        "--solutions",
+        choices=SOLUTION_CHOICES,
+        default=DEFAULTS.solutions,
+        help="how a problem's solutions are chosen: by a distance, at random, by a judge (llm), or "
+        "all of them",
     )
     group.add_argument(
         "--num-solutions",
@@ -76,17 +111,44 @@ def add_curate(commands: Any) -> None:
         "--selection",
         choices=SELECTIONS,
         default=DEFAULTS.selection,
-        help="how solutions are chosen: maxmin is the paper's Algorithm 2, maxavg its text",
+        help="how a distance chooses: maxmin is the paper's Algorithm 2, maxavg its text",
     )
     group.add_argument(
         "--seed", type=int, default=DEFAULTS.seed, help="for everything that is random"
     )
     group.add_argument(
+        "--judge",
+        metavar="SPEC",
+        help="the chat model that llm asks: tgi:URL, openai:URL#MODEL, hf:MODEL or auto:URL "
+        "(default: the summarizer)",
+    )
+    group.add_argument(
+        "--completeness",
+        choices=("rules", "llm"),
+        default=DEFAULTS.completeness,
+        help="who tells whether a solution was finished: rules, or the judge, as in the paper",
+    )
+    group.add_argument(
+        "--mix",
+        action="append",
+        metavar="INPUT[:N]",
+        help="choose so many problems from a further input as well (default: --num-problems); it "
+        "is ranked by itself and read with the same options. May be repeated",
+    )
+    group.add_argument(
+        "--mix-only",
+        action="append",
+        default=[],
+        metavar="COLUMN=VALUE",
+        help="takes the place of --only where mixed-in inputs are read",
+    )
+    group.add_argument(
         "--preset",
         choices=tuple(PRESETS),
-        help="paper: its filters (14000 tokens on average, complete, 10 solutions or more), ties "
-        "as in Algorithm 3, 100 problems x 3 solutions; name its models with --summarizer and "
-        "--embedder. Options given beside it win",
+        help="the training set of a row of the paper's tables: its choices and numbers, its "
+        "filters (14000 tokens on average, complete, 10 solutions or more) and ties as in "
+        "Algorithm 3. paper also wants its models named with --summarizer and --embedder. Options "
+        "given beside it win",
     )
     add_filters(parser)
     add_models(parser)
@@ -97,6 +159,7 @@ def _curate(args: argparse.Namespace) -> None:
     from rpd_datasets.folder import Report, curate_folder
 
     config = curation_config(args)
+    mixed_in = _mixed_in(args, config.num_problems)
     models = load_models(config)
     chosen: list[dict[str, Any]] = []
 
@@ -106,7 +169,14 @@ def _curate(args: argparse.Namespace) -> None:
     def describe(report: Report) -> dict[str, str]:
         return {
             "README.md": dataset_card(report, config, models),
-            "manifest.json": manifest(report, config, models, reading(args)),
+            "manifest.json": manifest(
+                report,
+                config,
+                models,
+                reading(args),
+                mixed_source=reading(_for_mixing(args)),
+                preset=args.preset,
+            ),
         }
 
     with scoring(models, args.limit) as scored_one:
@@ -116,12 +186,22 @@ def _curate(args: argparse.Namespace) -> None:
             config,
             models,
             describe=describe,
+            mixed_in=mixed_in,
             overwrite=args.overwrite,
             on_problem=lambda _: scored_one(),
             on_chosen=remember,
         )
+    pushed = None
+    if args.push_to_hub:
+        pushed = push_folder(
+            args.output,
+            args.push_to_hub,
+            private=not args.public,
+            commit_message=args.message,
+        )
     if args.json:
-        print_json({"output": str(args.output), "counts": counts(report), "chosen": chosen})
+        result = {"output": str(args.output), "counts": counts(report), "chosen": chosen}
+        print_json(result | ({"pushed": asdict(pushed)} if pushed else {}))
         return
     print_table(
         [
@@ -143,15 +223,18 @@ def _curate(args: argparse.Namespace) -> None:
     )
     for (stage, reason, unit), count in report.drops.most_common():
         print(f"Left out: {count} {unit}{'s' if count > 1 else ''} ({stage}: {reason})")
-    if len(chosen) < config.num_problems:
-        print(f"Fewer problems than the {config.num_problems} asked for had enough solutions.")
+    num_wanted = sum(one.problems_wanted for one in report.inputs)
+    if len(chosen) < num_wanted:
+        print(f"Fewer problems than the {num_wanted} asked for could be chosen.")
     print(f"Written to {args.output}: see README.md there, or load_dataset({str(args.output)!r})")
+    if pushed:
+        print_pushed(pushed)
 
 
 def _chosen_row(problem: Problem, scored: Scored, selected: list[int]) -> dict[str, Any]:
     row: dict[str, Any] = {
         "problem": problem.problem,
-        "score": scored.score,
+        "score": scored.score if scored.problem_score is None else scored.problem_score,
         "chosen": selected,
     }
     labels = problem.extra.get("strategies")
@@ -169,11 +252,47 @@ def curation_config(args: argparse.Namespace) -> CurationConfig:
     """The configuration that the options make."""
     return CurationConfig(
         **model_options(args),
+        problems=args.problems,
         num_problems=args.num_problems,
+        solutions=args.solutions,
         num_solutions=args.num_solutions,
+        completeness=args.completeness,
+        judge=args.judge,
         selection=args.selection,
         seed=args.seed,
         tokenizer=args.tokenizer,
         # Eq. 3 needs two solutions, whatever is chosen from them.
         filters=filter_config(args, args.min_solutions or max(2, args.num_solutions)),
     )
+
+
+def _mixed_in(args: argparse.Namespace, num_problems: int) -> list[MixedIn]:
+    """The further inputs that the options name."""
+    from rpd_datasets.folder import MixedIn
+
+    if args.mix is None and args.preset and "mix" in PRESETS[args.preset]:
+        raise InputError(
+            f"the preset {args.preset} mixes two inputs, mathematics and code in the paper: name "
+            "the second with --mix INPUT (and --mix-only domain=code where both are in one)"
+        )
+
+    def opener(name: str) -> OpenSource:
+        other = _for_mixing(args, input=name)
+        return lambda scratch, reject: open_input(other, scratch, reject)
+
+    found = []
+    for mix in args.mix or ():
+        name, colon, number = mix.rpartition(":")
+        # A colon may belong to the name; a number of problems is all digits.
+        numbered = bool(colon and number.isdigit())
+        found.append(
+            MixedIn(opener(name if numbered else mix), int(number) if numbered else num_problems)
+        )
+        if found[-1].num_problems < 1:
+            raise InputError(f"--mix {mix!r} asks for no problems; name 1 or more")
+    return found
+
+
+def _for_mixing(args: argparse.Namespace, **changes: Any) -> argparse.Namespace:
+    """The options by which mixed-in inputs are read."""
+    return argparse.Namespace(**{**vars(args), "only": args.mix_only, **changes})

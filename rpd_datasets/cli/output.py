@@ -64,16 +64,17 @@ def scoring(models: Models, total: int | None) -> Iterator[Callable[[], None]]:
     """A progress bar; with a chat model, its requests' counts, and a careful end on Ctrl-C."""
     from tqdm.auto import tqdm
 
-    flow = models.flow
+    flows = models.flows
     with tqdm(desc="Scoring problems", unit="problem", file=sys.stderr, total=total) as bar:
-        if flow is None:
+        if not flows:
             yield lambda: _advance(bar, None)
             return
         try:
-            with draining(flow, notify=lambda line: bar.write(line, file=sys.stderr)):
-                yield lambda: _advance(bar, str(flow.stats))
+            with draining(*flows, notify=lambda line: bar.write(line, file=sys.stderr)):
+                yield lambda: _advance(bar, "; ".join(str(flow.stats) for flow in flows))
         finally:
-            bar.write(flow.stats.summary(), file=sys.stderr)
+            for flow in flows:
+                bar.write(flow.stats.summary(), file=sys.stderr)
 
 
 def _advance(bar: Any, postfix: str | None) -> None:

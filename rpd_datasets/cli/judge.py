@@ -1,0 +1,399 @@
+"""`rpd judge`: what a chat model says about problems, pairs and endings, and how often it says it.
+
+Problems with steps are judged by these; others are summarised first. With labels, verdicts are
+compared with them (App. D.1: 41/9/13/37, 78 %).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rpd_datasets.agreement import judge_agreement
+from rpd_datasets.cli.arguments import DEFAULTS, add_command, add_input, open_input
+from rpd_datasets.cli.output import print_json, print_table
+from rpd_datasets.completeness import is_complete
+from rpd_datasets.judged import (
+    JudgedPair,
+    JudgedProblem,
+    draw_pairs,
+    given_steps,
+    labelled_diverse,
+    labels_of,
+    pairs_of,
+)
+from rpd_datasets.judges import (
+    CompletenessJudge,
+    PairJudge,
+    PairVerdict,
+    ProblemJudge,
+    Verdict,
+)
+from rpd_datasets.models import default_store, load_flow
+from rpd_datasets.problem import Problem
+from rpd_datasets.rejects import Rejected
+from rpd_datasets.tokens import text_tail, token_counter
+from rpd_metric.bounded import run_bounded
+from rpd_metric.draining import draining
+from rpd_metric.errors import InputError
+from rpd_metric.flow import Flow
+from rpd_metric.steps import load_extractor
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+PAPER_UNIFORM = 0.58
+MAX_IN_FLIGHT = 64
+
+
+def add_judge(commands: Any) -> None:
+    """Add `rpd judge`."""
+    parser = add_command(
+        commands,
+        "judge",
+        _judge,
+        "let a chat model judge problems, pairs of solutions, or endings",
+        "Ask a chat model whether each problem was solved in more than one way (problems), "
+        "whether pairs of solutions differ in method, in both orders (pairs), or whether solutions "
+        "were finished (complete). Rows with a column steps are judged by it, others are "
+        "summarised first. Replies that hold no clear verdict are counted, never guessed.",
+        "rpd judge curated --judge tgi:http://localhost:8080 --task pairs",
+        "replies so far are kept; run the same command again to go on",
+    )
+    add_input(parser)
+    group = parser.add_argument_group("who judges, and what")
+    group.add_argument(
+        "--judge",
+        required=True,
+        metavar="SPEC",
+        help="tgi:URL, openai:URL#MODEL, hf:MODEL or auto:URL",
+    )
+    group.add_argument(
+        "--task",
+        choices=tuple(_TASKS),
+        default="problems",
+        help="problems: one method or several; pairs: those chosen from each problem, or all if "
+        "nothing was chosen; complete: every solution's end",
+    )
+    group.add_argument(
+        "--labels",
+        action="store_true",
+        help="compare the verdicts with the labels in strategy_a and strategy_b, or strategies; "
+        "pairs are then those that all labels agree on",
+    )
+    group.add_argument(
+        "--num-pairs",
+        type=int,
+        metavar="N",
+        help="judge only so many pairs, drawn at random; with --labels, half of them differing "
+        "(the paper: 100)",
+    )
+    group.add_argument("--seed", type=int, default=0, help="of that draw")
+    group.add_argument(
+        "--steps-only",
+        action="store_true",
+        help="show pairs by their steps alone; the paper shows the full texts as well",
+    )
+    group.add_argument(
+        "--one-order",
+        action="store_true",
+        help="ask about pairs in the given order only, as the paper does",
+    )
+    group.add_argument(
+        "--summarizer",
+        default=DEFAULTS.summarizer,
+        metavar="SPEC",
+        help="who makes steps for rows without: extractive, or a chat model's spec",
+    )
+    group.add_argument(
+        "--tokenizer",
+        default=DEFAULTS.tokenizer,
+        metavar="ID",
+        help="for complete: who counts the tokens of an ending",
+    )
+    group.add_argument(
+        "--completeness-tokens",
+        type=int,
+        default=DEFAULTS.filters.completeness_tokens,
+        metavar="N",
+        help="for complete: how much of a solution's end is shown",
+    )
+    group.add_argument(
+        "--store",
+        metavar="FILE",
+        help="where every reply is kept (default: $RPD_STORE, or the user's cache folder)",
+    )
+
+
+def _judge(args: argparse.Namespace) -> None:
+    if args.labels and args.task == "complete":
+        raise InputError("labels say nothing about completeness; leave out --labels")
+    rejects: list[Rejected] = []
+    args.input = _rows_of(args.input)
+    with tempfile.TemporaryDirectory() as scratch:
+        problems = list(open_input(args, Path(scratch), rejects.append))
+    flow = load_flow(args.judge, args.store)
+    result = {
+        "task": args.task,
+        "judge": flow.model,
+        "num_problems": len(problems),
+        "rows_left_out": len(rejects),
+        **_TASKS[args.task](args, problems, flow),
+    }
+    if args.json:
+        print_json(result)
+    else:
+        _print(result)
+
+
+def _rows_of(name: str) -> str:
+    """The rows of a curated folder, which holds other files beside them; else the name itself."""
+    folder = Path(name).expanduser()
+    rows = folder / "data"
+    return str(rows) if (folder / "manifest.json").exists() and rows.is_dir() else name
+
+
+def _problems(args: argparse.Namespace, problems: Sequence[Problem], flow: Flow) -> dict[str, Any]:
+    judge = ProblemJudge(flow)
+    cases = [case for case in _with_steps(args, problems) if len(case.steps) > 1]
+
+    async def ask(case: JudgedProblem) -> Verdict[bool]:
+        return await judge.judge(case.problem.problem, list(case.steps.values()))
+
+    verdicts = _ask_all(cases, ask, flow)
+    counts = _counts(verdicts, "diverse", "uniform")
+    result = {
+        "prompt": judge.template.sha,
+        "counts": counts,
+        "no_verdict": _reasons(verdicts),
+        "too_few_solutions": len(problems) - len(cases),
+        "uniform_share": _share(counts["uniform"], counts["diverse"]),
+        "verdicts": [
+            {**_named(case.problem), "diverse": verdict.value, "reason": verdict.reason}
+            for case, verdict in zip(cases, verdicts, strict=True)
+        ],
+    }
+    if args.labels:
+        result |= _agreement([labelled_diverse(case) for case in cases], verdicts)
+    return result
+
+
+def _pairs(args: argparse.Namespace, problems: Sequence[Problem], flow: Flow) -> dict[str, Any]:
+    judge = PairJudge(flow, both_orders=not args.one_order)
+    pairs = [pair for case in _with_steps(args, problems) for pair in pairs_of(case)]
+    if args.num_pairs is not None:
+        pairs = draw_pairs(pairs, args.num_pairs, args.seed)
+
+    async def ask(pair: JudgedPair) -> PairVerdict:
+        texts = pair.case.problem.solutions
+        return await judge.rate(
+            pair.case.problem.problem,
+            (pair.case.steps[pair.first], pair.case.steps[pair.second]),
+            (None, None) if args.steps_only else (texts[pair.first], texts[pair.second]),
+        )
+
+    ratings = _ask_all(pairs, ask, flow)
+    verdicts = [rating.verdict for rating in ratings]
+    disagreed = sum(rating.contradiction for rating in ratings)
+    agreed = sum(
+        rating.backward is not None and rating.verdict.value is not None for rating in ratings
+    )
+    counts = _counts(verdicts, "different", "same")
+    result = {
+        "prompt": judge.template.sha,
+        "counts": counts,
+        "no_verdict": _reasons(verdicts),
+        "different_share": _share(counts["different"], counts["same"]),
+        "orders_agree": agreed,
+        "orders_disagree": disagreed,
+        "order_agreement": _share(agreed, disagreed),
+        "verdicts": [
+            {
+                **_named(pair.case.problem),
+                "pair": [pair.first, pair.second],
+                "different": verdict.value,
+                "reason": verdict.reason,
+            }
+            for pair, verdict in zip(pairs, verdicts, strict=True)
+        ],
+    }
+    if args.labels:
+        result |= _agreement([pair.different for pair in pairs], verdicts)
+    return result
+
+
+def _complete(args: argparse.Namespace, problems: Sequence[Problem], flow: Flow) -> dict[str, Any]:
+    judge = CompletenessJudge(flow)
+    count_tokens = token_counter(args.tokenizer)
+    endings = [
+        (problem, index, text_tail(solution, args.completeness_tokens, count_tokens))
+        for problem in problems
+        for index, solution in enumerate(problem.solutions)
+    ]
+
+    async def ask(ending: tuple[Problem, int, str]) -> Verdict[bool]:
+        return await judge.judge(ending[2])
+
+    verdicts = _ask_all(endings, ask, flow)
+    rules = [is_complete(problem.solutions[index], tail)[0] for problem, index, tail in endings]
+    same = sum(
+        verdict.value == rule
+        for verdict, rule in zip(verdicts, rules, strict=True)
+        if verdict.value is not None
+    )
+    counts = _counts(verdicts, "complete", "incomplete")
+    return {
+        "prompt": judge.template.sha,
+        "counts": counts,
+        "no_verdict": _reasons(verdicts),
+        "complete_share": _share(counts["complete"], counts["incomplete"]),
+        "agreement_with_rules": _share(same, counts["complete"] + counts["incomplete"] - same),
+        "verdicts": [
+            {
+                **_named(problem),
+                "solution": index,
+                "complete": verdict.value,
+                "rules": rule,
+                "reason": verdict.reason,
+            }
+            for (problem, index, _), verdict, rule in zip(endings, verdicts, rules, strict=True)
+        ],
+    }
+
+
+_TASKS: dict[str, Callable[[argparse.Namespace, Sequence[Problem], Flow], dict[str, Any]]] = {
+    "problems": _problems,
+    "pairs": _pairs,
+    "complete": _complete,
+}
+
+
+def _with_steps(args: argparse.Namespace, problems: Sequence[Problem]) -> list[JudgedProblem]:
+    bare = [problem for problem in problems if problem.extra.get("steps") is None]
+    made: dict[str, dict[int, list[str]]] = {}
+    if bare:
+        store = Path(args.store) if args.store else default_store()
+        extractor = load_extractor(
+            args.summarizer, store=None if args.summarizer == "extractive" else store
+        )
+
+        async def extract(problem: Problem) -> tuple[str, dict[int, list[str]]]:
+            found = await extractor.extract(problem.problem, problem.solutions)
+            return problem.key, {i: list(one.steps) for i, one in enumerate(found) if one.ok}
+
+        chat = getattr(extractor, "chat", None)
+        made = dict(_ask_all(bare, extract, chat if isinstance(chat, Flow) else None))
+    return [
+        JudgedProblem(
+            problem,
+            made[problem.key] if problem.extra.get("steps") is None else given_steps(problem),
+            labels_of(problem) if args.labels else None,
+        )
+        for problem in problems
+    ]
+
+
+def _ask_all(
+    items: Sequence[Item], ask: Callable[[Item], Awaitable[Result]], flow: Flow | None
+) -> list[Result]:
+    """Ask about everything at once, with a progress bar and a careful end on Ctrl-C."""
+    from tqdm.auto import tqdm
+
+    async def ask_all(bar: Any) -> list[Result]:
+        answers = []
+        async with aclosing(run_bounded(items, ask, max_in_flight=MAX_IN_FLIGHT)) as results:
+            async for answer in results:
+                answers.append(answer)
+                bar.update()
+        return answers
+
+    with tqdm(desc="Asking", file=sys.stderr, total=len(items)) as bar:
+        flows = [] if flow is None else [flow]
+        try:
+            with draining(*flows, notify=lambda line: bar.write(line, file=sys.stderr)):
+                return asyncio.run(ask_all(bar))
+        finally:
+            for one in flows:
+                bar.write(one.stats.summary(), file=sys.stderr)
+
+
+def _named(problem: Problem) -> dict[str, str]:
+    return {"problem": problem.problem, "where": problem.where}
+
+
+def _counts(verdicts: Sequence[Verdict[bool]], yes: str, no: str) -> dict[str, int]:
+    found = Counter(verdict.value for verdict in verdicts)
+    return {yes: found[True], no: found[False], "no_verdict": found[None]}
+
+
+def _reasons(verdicts: Sequence[Verdict[bool]]) -> dict[str, int]:
+    return dict(Counter(verdict.reason for verdict in verdicts if verdict.reason).most_common())
+
+
+def _share(part: int, rest: int) -> float | None:
+    return part / (part + rest) if part + rest else None
+
+
+def _agreement(
+    labels: Sequence[bool | None], verdicts: Sequence[Verdict[bool]]
+) -> dict[str, dict[str, Any]]:
+    """The verdicts beside the labels, where these do not contradict each other."""
+    known = [
+        (label, verdict.value)
+        for label, verdict in zip(labels, verdicts, strict=True)
+        if label is not None
+    ]
+    found = judge_agreement([label for label, _ in known], [value for _, value in known])
+    return {"agreement": {**found.as_json(), "disputedlabels_of": len(labels) - len(known)}}
+
+
+def _print(result: dict[str, Any]) -> None:
+    counts = result["counts"]
+    total = sum(counts.values())
+    print_table([{result["task"]: name, "count": count} for name, count in counts.items()])
+    print(f"\n{total} judged by {result['judge']}, from {result['num_problems']} problems.")
+    for reason, count in result["no_verdict"].items():
+        print(f"No verdict: {count} ({reason})")
+    if result["task"] == "problems":
+        print(
+            f"Uniform: {_percent(result['uniform_share'])} of those with a verdict "
+            f"(the paper's problems: {PAPER_UNIFORM:.0%})"
+        )
+    elif result["task"] == "pairs":
+        print(f"Different: {_percent(result['different_share'])} of those with a verdict")
+        if result["order_agreement"] is not None:
+            print(
+                f"Both orders agree: {_percent(result['order_agreement'])} "
+                f"({result['orders_disagree']} disagree and are no verdict)"
+            )
+    else:
+        print(f"Complete: {_percent(result['complete_share'])} of those with a verdict")
+        print(f"The rules agree: {_percent(result['agreement_with_rules'])}")
+    if found := result.get("agreement"):
+        print("\nAgainst the labels (rows: labels, columns: the judge)")
+        positive, negative = list(counts)[:2]
+        print_table(
+            [
+                {"": positive, positive: found["true_different"], negative: found["missed"]},
+                {"": negative, positive: found["false_different"], negative: found["true_same"]},
+            ]
+        )
+        kappa = "not measurable" if found["kappa"] is None else f"{found['kappa']:.3f}"
+        print(
+            f"Accuracy {_percent(found['accuracy'])}, recall {_percent(found['recall'])}, "
+            f"kappa {kappa}; {found['undecided']} without a verdict, "
+            f"{found['disputedlabels_of']} with disputed labels."
+        )
+        if result["task"] == "pairs":
+            print("The paper's judge: 41 / 9 / 13 / 37, accuracy 78 %, recall 82 %.")
+
+
+def _percent(share: float | None) -> str:
+    return "not measurable" if share is None else f"{share:.1%}"

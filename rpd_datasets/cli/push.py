@@ -1,0 +1,84 @@
+"""`rpd push`: a curated folder or a model on the Hub."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rpd_datasets.cli.arguments import add_command
+from rpd_datasets.cli.output import print_json
+from rpd_datasets.hub import Pushed, push_folder
+
+
+def add_push(commands: Any) -> None:
+    """Add `rpd push`."""
+    parser = add_command(
+        commands,
+        "push",
+        _push,
+        "publish a curated folder or a model on the Hub",
+        "Publish a folder that rpd curate made (Parquet shards, card, manifest, scores, rejects "
+        "and figures), or a model or adapter that a recipe made (weights, configuration, card), in "
+        "one commit, so that nobody ever sees half of it. The folder is checked "
+        "first: it must be complete, and no text in it may hold a secret or a path of this "
+        "machine. The token comes from HF_TOKEN or the stored login (hf auth login). If large "
+        "files cannot be sent, HF_HUB_DISABLE_XET=1 sends them another way.",
+        "rpd push curated me/diverse-math",
+        "run the same command again to finish; what has arrived is not sent twice",
+    )
+    parser.add_argument("folder", type=Path, metavar="DIR", help="what rpd curate or a recipe made")
+    parser.add_argument(
+        "repo", metavar="REPO", help="the id there; NAME alone is put under your own name"
+    )
+    add_publishing(parser)
+    parser.add_argument(
+        "--exclude",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="leave a file out, e.g. rejects.jsonl or '*.png'; may be repeated",
+    )
+
+
+def add_publishing(parser: argparse.ArgumentParser) -> None:
+    """Options of everything that publishes."""
+    parser.add_argument(
+        "--public",
+        action="store_true",
+        help="let everybody read a new repository, and write to an existing public one",
+    )
+    parser.add_argument(
+        "--revision", metavar="BRANCH", help="write to this branch, made if missing (main if unset)"
+    )
+    parser.add_argument("--message", metavar="TEXT", help="the commit message")
+
+
+def _push(args: argparse.Namespace) -> None:
+    pushed = push_folder(
+        args.folder,
+        args.repo,
+        private=not args.public,
+        revision=args.revision,
+        commit_message=args.message,
+        exclude=args.exclude,
+    )
+    if args.json:
+        print_json(asdict(pushed))
+    else:
+        print_pushed(pushed)
+
+
+def print_pushed(pushed: Pushed) -> None:
+    """What was published, and how to read it."""
+    print(
+        f"{'Published' if pushed.changed else 'Already there:'} {pushed.files} files "
+        f"{'for you alone' if pushed.private else 'for everybody'}: {pushed.url}"
+    )
+    if pushed.deleted:
+        print(f"Replaced {len(pushed.deleted)} files of an earlier push.")
+    place = "" if pushed.revision == "main" else f", revision={pushed.revision!r}"
+    if "/datasets/" in pushed.url:
+        print(f"Read it with load_dataset({pushed.repo_id!r}, split='train'{place})")
+    print(f"Commit {pushed.commit}")

@@ -1,0 +1,68 @@
+"""`rpd space`: the metric as a Space."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import Any
+
+from rpd_datasets.cli.arguments import add_command
+from rpd_datasets.cli.output import print_json
+from rpd_datasets.cli.push import add_publishing
+
+
+def add_space(commands: Any) -> None:
+    """Add `rpd space`."""
+    parser = add_command(
+        commands,
+        "space",
+        _space,
+        "make a Space with the metric and a page to try it",
+        "Write the files of a Space into a folder, or publish them with --push: the metric for "
+        'evaluate.load("USER/NAME"), its card, and a page on which one pastes solutions and sees '
+        "their distances and matching steps. Try the page here first: "
+        "pip install 'rpd-metric[offline,space]', then python DIR/app.py.",
+        "rpd space my-space; rpd space me/rpd --push --public",
+        "run the same command again to finish",
+    )
+    parser.add_argument(
+        "target", metavar="DIR|REPO", help="a folder, or with --push the id of a Space"
+    )
+    parser.add_argument("--push", action="store_true", help="publish instead of writing a folder")
+    parser.add_argument(
+        "--package",
+        metavar="REQUIREMENT",
+        help="what pip installs in the Space, e.g. 'rpd-metric[offline] @ git+https://...' "
+        "(default: this version from PyPI)",
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace other files of the same names in DIR"
+    )
+    add_publishing(parser)
+
+
+def _space(args: argparse.Namespace) -> None:
+    from rpd_datasets.space import push_space, write_space
+
+    if not args.push:
+        folder = write_space(args.target, package=args.package, overwrite=args.overwrite)
+        if args.json:
+            print_json({"folder": str(folder)})
+            return
+        print(f"The Space is in {folder}. Try it: python {folder / 'app.py'}")
+        return
+    pushed = push_space(
+        args.target,
+        package=args.package,
+        private=not args.public,
+        revision=args.revision,
+        commit_message=args.message,
+    )
+    if args.json:
+        print_json(asdict(pushed))
+        return
+    print(
+        f"{'Published' if pushed.changed else 'Already there'} "
+        f"{'for you alone' if pushed.private else 'for everybody'}: {pushed.url}"
+    )
+    print(f"Load it with evaluate.load({pushed.repo_id!r}) where rpd-metric is installed")

@@ -1,0 +1,130 @@
+"""`rpd push` and `rpd space --push`, and what others then read from the Hub."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parts.local_hub import TOKEN, LocalHub
+from rpd_datasets.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+# What a stranger does with the ids; one process, because imports take most of the time.
+READER = """
+import json
+import datasets, evaluate
+
+curated = datasets.load_dataset("ada/set", split="train")
+sft = datasets.load_dataset("ada/set", "sft", split="train")
+branch = datasets.load_dataset("ada/set", split="train", revision="v2")
+stream = datasets.load_dataset("ada/set", split="train", streaming=True)
+rpd = evaluate.load("ada/rpd", module_type="metric")
+groups = [[["Factor the product."], ["Draw the graph."]], [["Count."], ["Count."]]]
+print(json.dumps({
+    "curated": curated.to_list(), "sft": sft.to_list(), "branch": len(branch),
+    "streamed": len(list(stream)), "rpd": rpd.compute(predictions=groups)["rpd_per_problem"],
+    "module": rpd.__module__,
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[LocalHub]:
+    with LocalHub() as local:
+        yield local
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("push") / "set"
+    asked = ["curate", "sample", "--num-problems", "3", "--num-solutions", "2", "--limit", "6"]
+    assert main([*asked, "--output", str(folder)]) == 0
+    return folder
+
+
+def run(hub: LocalHub, cwd: Path, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
+    # The hub client reads its settings when it is imported, so each setting needs a process.
+    settings = {
+        **{name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"},
+        "HF_ENDPOINT": hub.url,
+        "HF_HOME": str(cwd / "home"),
+        "HF_TOKEN": TOKEN,
+        "HF_HUB_DISABLE_XET": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "NO_PROXY": "127.0.0.1",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(ROOT),
+        **env,
+    }
+    return subprocess.run(
+        [sys.executable, *command],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=settings,
+        timeout=300,
+        check=False,
+    )
+
+
+def rpd(hub: LocalHub, cwd: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return run(hub, cwd, "-m", "rpd_datasets.cli", *arguments, **env)
+
+
+def test_what_is_pushed_can_be_loaded_by_datasets_and_evaluate(
+    hub: LocalHub, folder: Path, tmp_path: Path
+) -> None:
+    pushed = rpd(hub, tmp_path, "push", str(folder), "ada/set", "--json")
+    assert pushed.returncode == 0, pushed.stderr
+    result: dict[str, Any] = json.loads(pushed.stdout)
+    assert (result["repo_id"], result["private"], result["revision"]) == ("ada/set", True, "main")
+    branch = rpd(hub, tmp_path, "push", str(folder), "set", "--revision", "v2")
+    assert branch.returncode == 0, branch.stderr
+    assert "load_dataset('ada/set', split='train', revision='v2')" in branch.stdout
+    space = rpd(hub, tmp_path, "space", "rpd", "--push", "--public")
+    assert space.returncode == 0, space.stderr
+    assert "for everybody" in space.stdout
+    assert "evaluate.load('ada/rpd')" in space.stdout
+
+    read = run(hub, tmp_path, "-c", READER)
+
+    assert read.returncode == 0, read.stderr
+    found = json.loads(read.stdout)
+    assert len(found["curated"]) == found["branch"] == found["streamed"] == 3
+    assert {"problem", "solutions", "rpd_matrix", "selected"} <= set(found["curated"][0])
+    chosen = [row["solutions"][index] for row in found["curated"] for index in row["selected"]]
+    assert [row["completion"][0]["content"] for row in found["sft"]] == chosen
+    assert found["rpd"][0] > 0.3
+    assert found["rpd"][1] == pytest.approx(0, abs=1e-6)
+    assert "ada--rpd" in found["module"], "another metric than the Space's was loaded"
+
+
+def test_errors_of_a_push_are_one_line_and_end_in_status_1(
+    hub: LocalHub, folder: Path, tmp_path: Path
+) -> None:
+    for env, says in (
+        ({"HF_TOKEN": "hf_wrong"}, "does not accept the token"),
+        ({"HF_HUB_OFFLINE": "1"}, "unset HF_HUB_OFFLINE"),
+    ):
+        done = rpd(hub, tmp_path, "push", str(folder), "ada/other", **env)
+        lines = [line for line in done.stderr.splitlines() if line.startswith("rpd ")]
+        assert done.returncode == 1
+        assert len(lines) == 1, done.stderr
+        assert says in lines[0]
+        assert "Traceback" not in done.stderr
+        assert done.stdout == ""
+
+
+def test_an_unfinished_folder_is_refused_without_a_word_to_the_hub(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "set").mkdir()
+    assert main(["push", str(tmp_path / "set"), "ada/set"]) == 1
+    assert "is not complete: it has no README.md" in capsys.readouterr().err
