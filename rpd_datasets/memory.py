@@ -1,0 +1,108 @@
+"""How much memory training with LoRA takes, estimated from a model's shape alone.
+
+The weights are counted exactly, on a model without storage; activations are a rule of thumb for
+gradient checkpointing. Left out: fragmentation, the CUDA context (about 0.5 GB), rollouts of
+reinforcement learning and sharding over several devices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rpd_metric.errors import ModelError
+
+GB = 1e9
+# NF4 keeps half a byte per weight and one float32 scale per block of 64.
+NF4_BYTES = 0.5 + 4 / 64
+# Float32 weight, gradient and AdamW's two moments.
+TRAINED_BYTES = 16
+# Tensors of the hidden size and of the MLP's inner size that one layer keeps while it is
+# recomputed for its gradient.
+HIDDEN_COPIES = 12
+INNER_COPIES = 4
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """Memory of one device, in bytes; `trained` and `total_weights` are numbers of weights."""
+
+    total_weights: int
+    trained: int
+    weights: float
+    optimizer: float
+    activations: float
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return self.weights + self.optimizer + self.activations
+
+    def __str__(self) -> str:
+        return (
+            f"about {self.total / GB:.1f} GB on a device (weights {self.weights / GB:.1f}, "
+            f"adapter and optimizer {self.optimizer / GB:.1f}, activations "
+            f"{self.activations / GB:.1f}; an estimate)"
+        )
+
+
+def estimate_memory(
+    model: str,
+    *,
+    revision: str | None = None,
+    four_bit: bool,
+    lora_rank: int | None,
+    tokens: int,
+) -> MemoryEstimate:
+    """Estimate the memory of one training process.
+
+    Args:
+        model (`str`): Hub id or folder; only its `config.json` is read.
+        revision (`str`, *optional*): Of a Hub id.
+        four_bit (`bool`): Whether linear layers are kept in NF4; other weights are bfloat16.
+        lora_rank (`int`, *optional*): Rank of adapters on all linear layers; `None` trains all
+            weights.
+        tokens (`int`): Tokens in the largest batch of one device.
+
+    Returns:
+        [`MemoryEstimate`]
+
+    Raises:
+        [`ModelError`]: The configuration cannot be loaded.
+    """
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    try:
+        config = AutoConfig.from_pretrained(model, revision=revision)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ModelError(f"cannot load the configuration of {model}: {reason}") from error
+    with torch.device("meta"):
+        shape = AutoModelForCausalLM.from_config(config)
+    head = shape.get_output_embeddings()
+    linear = [
+        module
+        for module in shape.modules()
+        if isinstance(module, torch.nn.Linear) and module is not head
+    ]
+    total = sum(weight.numel() for weight in shape.parameters())
+    in_linear = sum(layer.weight.numel() for layer in linear)
+    weights = 2.0 * total
+    if four_bit:
+        weights -= (2 - NF4_BYTES) * in_linear
+    if lora_rank is None:
+        trained = total
+    else:
+        trained = sum(lora_rank * (layer.in_features + layer.out_features) for layer in linear)
+    text: Any = config.get_text_config()
+    hidden, inner = text.hidden_size, text.intermediate_size
+    checkpoints = text.num_hidden_layers * hidden
+    layer = HIDDEN_COPIES * hidden + INNER_COPIES * inner
+    return MemoryEstimate(
+        total_weights=total,
+        trained=trained,
+        weights=weights,
+        optimizer=float(TRAINED_BYTES * trained),
+        activations=2.0 * tokens * (checkpoints + layer),
+    )

@@ -1,0 +1,107 @@
+"""Untrained Qwen3, Qwen2.5 and Llama models of some 100,000 weights, and data to train them on.
+
+Each is a real architecture with a real tokenizer and the chat template's markers of its family,
+saved as a folder. They are made in a fraction of a second, and they learn to add digits.
+
+`PYTHONPATH=tests python -m parts.tiny_models FOLDER [FAMILY]`, from the repository's root, makes
+one.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+END = {"qwen3": "<|im_end|>", "qwen2": "<|im_end|>", "llama": "<|eot_id|>"}
+PAD = {"qwen3": "<|endoftext|>", "qwen2": "<|endoftext|>", "llama": "<|finetune_right_pad_id|>"}
+START = {"qwen3": "<|im_start|>", "qwen2": "<|im_start|>", "llama": "<|start_header_id|>"}
+FAMILIES = tuple(END)
+
+
+def tiny_model(folder: Path, family: str) -> Path:
+    """Write an untrained model and its tokenizer; returns the folder."""
+    import torch
+    from transformers import (
+        LlamaConfig,
+        LlamaForCausalLM,
+        Qwen2Config,
+        Qwen2ForCausalLM,
+        Qwen3Config,
+        Qwen3ForCausalLM,
+    )
+
+    kinds: dict[str, tuple[Any, Any]] = {
+        "qwen3": (Qwen3Config, Qwen3ForCausalLM),
+        "qwen2": (Qwen2Config, Qwen2ForCausalLM),
+        "llama": (LlamaConfig, LlamaForCausalLM),
+    }
+    config_kind, model_kind = kinds[family]
+    tokenizer = _tokenizer(family)
+    torch.manual_seed(0)
+    config = config_kind(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=4096,
+        # Sharper than usual from the start: adapters alone then learn in a dozen steps.
+        initializer_range=0.2,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.convert_tokens_to_ids(END[family]),
+        pad_token_id=tokenizer.convert_tokens_to_ids(PAD[family]),
+        **({"head_dim": 16} if family != "qwen2" else {}),
+    )
+    model_kind(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def sums(file: Path, rows: int = 48) -> Path:
+    """Write prompt-completion rows about one-digit sums; returns the file."""
+    lines = []
+    for n in range(rows):
+        a, b = n % 8, n // 8
+        prompt = [{"role": "user", "content": f"{a} + {b}"}]
+        completion = [{"role": "assistant", "content": f"The sum is \\boxed{{{a + b}}}"}]
+        lines.append(json.dumps({"prompt": prompt, "completion": completion}))
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return file
+
+
+def _tokenizer(family: str) -> Any:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    start, end, pad = START[family], END[family], PAD[family]
+    bare = Tokenizer(models.BPE())
+    bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bare.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=320,
+        special_tokens=[pad, start, end],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    bare.train_from_iterator(["user assistant The sum is \\boxed{"] * 5, trainer)
+    template = (
+        "{% for m in messages %}"
+        f"{start}{{{{ m.role }}}}\n{{{{ m.content }}}}{end}\n"
+        "{% endfor %}"
+        f"{{% if add_generation_prompt %}}{start}assistant\n{{% endif %}}"
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=bare,
+        eos_token=end,
+        pad_token=pad,
+        chat_template=template,
+        model_max_length=4096,
+    )
+
+
+if __name__ == "__main__":
+    print(tiny_model(Path(sys.argv[1]), *(sys.argv[2:] or ["qwen3"])))

@@ -1,0 +1,295 @@
+"""The recipes really train tiny models on a CPU: they start, finish, resume, merge and reward."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parts.recipe_scripts import RECIPES, script
+from parts.tiny_models import END, FAMILIES, sums, tiny_model
+from rpd_datasets.recipe import last_checkpoint
+from rpd_metric.errors import InputError, OutputError
+
+ROOT = RECIPES.parent
+SFT = ["--config", str(RECIPES / "configs/tiny/sft.yaml"), "--disable_tqdm", "true"]
+GRPO = ["--config", str(RECIPES / "configs/tiny/grpo.yaml"), "--disable_tqdm", "true"]
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    for family in FAMILIES:
+        tiny_model(folder / family, family)
+    sums(folder / "sums.jsonl")
+    return folder
+
+
+def train(here: Path, family: str, output: str, *more: str) -> Path:
+    line = ["--model_name_or_path", str(here / family), "--data", str(here / "sums.jsonl")]
+    script("sft").main([*SFT, *line, "--output_dir", str(here / output), *more])
+    return here / output
+
+
+@pytest.fixture(scope="module")
+def tuned(here: Path) -> Path:
+    return train(here, "qwen3", "tuned")
+
+
+@pytest.fixture(scope="module")
+def merged(here: Path, tuned: Path) -> Path:
+    line = ["--adapter", str(tuned), "--output", str(here / "merged"), "--dtype", "float32"]
+    script("merge").main(line)
+    return here / "merged"
+
+
+def history(output: Path) -> list[dict[str, Any]]:
+    checkpoint = last_checkpoint(output)
+    assert checkpoint is not None
+    state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
+    rows: list[dict[str, Any]] = state["log_history"]
+    return rows
+
+
+def losses(output: Path) -> list[float]:
+    return [row["loss"] for row in history(output) if "loss" in row]
+
+
+def adapter(output: Path) -> dict[str, Any]:
+    from safetensors.torch import load_file
+
+    weights: dict[str, Any] = load_file(output / "adapter_model.safetensors")
+    return weights
+
+
+def test_the_walk_through_of_the_readme_works_as_it_is_written(tmp_path: Path):
+    text = (RECIPES / "README.md").read_text(encoding="utf-8").partition("## On a CPU")[2]
+    blocks = re.findall(r"```bash\n(.*?)```", text.partition("\n## ")[0], flags=re.DOTALL)
+    assert len(blocks) == 2
+    for name in ("recipes", "tests"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name, module in (
+        ("python", ""),
+        ("rpd", "-m rpd_datasets.cli"),
+        ("accelerate", "-m accelerate.commands.accelerate_cli"),
+    ):
+        (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} {module} "$@"\n')
+        (programs / name).chmod(0o755)
+    done = subprocess.run(
+        ["bash", "-e", "-c", "\n".join(blocks)],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "HF_HUB_OFFLINE": "1",
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "samples: 12\n" in done.stderr
+    assert "generated_text" in done.stdout
+    tuned, merged = tmp_path / "tiny/tuned", tmp_path / "tiny/merged"
+    assert losses(tuned)[-1] < losses(tuned)[0]
+    assert (merged / "model.safetensors").is_file()
+    assert (merged / "generation_config.json").is_file()
+    card = (merged / "README.md").read_text(encoding="utf-8")
+    assert "- `curated`" in card
+    assert "| samples | 12 |" in card
+    assert f"trl {metadata.version('trl')}" in card
+    assert str(tmp_path) not in card
+    assert len([row for row in history(tmp_path / "tiny/rewarded") if "reward" in row]) == 4
+
+
+@pytest.mark.parametrize("family", ["qwen2", "llama"])
+def test_the_loss_falls_in_4_bits_for_other_families_too(here: Path, family: str):
+    found = losses(train(here, family, f"tuned-{family}", "--num_train_epochs", "2"))
+    assert found[-1] < 0.7 * found[0]
+
+
+def test_a_run_saves_adapter_tokenizer_generation_config_and_card(tuned: Path):
+    assert losses(tuned)[-1] < 0.3 * losses(tuned)[0]
+    names = {file.name for file in tuned.iterdir()}
+    assert names >= {
+        "adapter_model.safetensors",
+        "tokenizer.json",
+        "chat_template.jinja",
+        "generation_config.json",
+        "recipe.json",
+        "README.md",
+    }
+    assert "4-bit QLoRA (rank 16, alpha 32)" in (tuned / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_killed_run_goes_on_from_its_last_whole_checkpoint_to_the_same_weights(
+    here: Path, tuned: Path
+):
+    import torch
+
+    killed = here / "killed"
+    shutil.copytree(tuned, killed)
+    for name in ("adapter_model.safetensors", "README.md"):
+        (killed / name).unlink()
+    # As if it had been killed while it wrote checkpoint 12.
+    (killed / "checkpoint-12/trainer_state.json").unlink()
+    checkpoint = last_checkpoint(killed)
+    assert checkpoint is not None
+    assert checkpoint.name == "checkpoint-9"
+    train(here, "qwen3", "killed")
+    before, after = adapter(tuned), adapter(killed)
+    assert before.keys() == after.keys()
+    for name, weight in before.items():
+        assert torch.allclose(weight, after[name], atol=1e-4), name
+
+
+def test_going_on_with_other_settings_is_refused(here: Path, tuned: Path):
+    with pytest.raises(OutputError, match=r"learning_rate was 0.01 and is 0.5"):
+        train(here, "qwen3", "tuned", "--learning_rate", "0.5")
+
+
+def test_data_of_another_size_than_the_recipe_is_for_is_refused(here: Path):
+    with pytest.raises(InputError, match=r"for 300 samples and .* holds 48"):
+        train(here, "qwen3", "other", "--num_samples", "300")
+
+
+def test_packing_is_refused_where_samples_would_see_each_other(here: Path):
+    with pytest.raises(InputError, match="flash_attention_2"):
+        train(here, "qwen3", "packed", "--packing", "true")
+
+
+def test_a_dry_run_needs_no_weights_and_leaves_nothing(
+    here: Path, capsys: pytest.CaptureFixture[str]
+):
+    shutil.copytree(here / "qwen3", here / "shape")
+    (here / "shape/model.safetensors").unlink()
+    output = train(here, "shape", "dry", "--dry_run")
+    said = capsys.readouterr().err
+    assert "optimizer steps: 12\n" in said
+    assert "learning_rate: 0.01\n" in said
+    assert "GB on a device" in said
+    assert not output.exists()
+
+
+def test_the_merged_model_agrees_with_the_adapter_on_its_4_bit_base(
+    here: Path, tuned: Path, merged: Path
+):
+    import peft
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
+
+    def load(folder: Path, **options: Any) -> Any:
+        return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **options)
+
+    nf4 = BitsAndBytesConfig(
+        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.float32
+    )
+    tokenizer = AutoTokenizer.from_pretrained(merged)
+    inputs = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "3 + 4"}],
+        add_generation_prompt=True,
+        return_tensors="pt",
+        return_dict=True,
+    )
+    whole = load(merged)
+    with torch.no_grad():
+        trained = peft.PeftModel.from_pretrained(
+            load(here / "qwen3", quantization_config=nf4), tuned
+        )(**inputs).logits
+        original = peft.PeftModel.from_pretrained(load(here / "qwen3"), tuned)(**inputs).logits
+        logits = whole(**inputs).logits
+    error = (logits - trained).abs().mean()
+    assert error < 0.02 * trained.abs().mean()
+    assert error < 0.1 * (original - trained).abs().mean()
+    # It has learnt the form, and to stop.
+    text = tokenizer.decode(whole.generate(**inputs, max_new_tokens=40, do_sample=False)[0])
+    assert "The sum is \\boxed{" in text
+    assert text.rstrip().endswith(END["qwen3"])
+
+
+def reward(here: Path, merged: Path) -> Path:
+    problems = [
+        {"problem": f"{a} + {b}", "answer": "5", "year": 1990} for a in range(8) for b in range(4)
+    ]
+    (here / "problems.json").write_text(json.dumps(problems), encoding="utf-8")
+    line = ["--problems", str(here / "problems.json"), "--output_dir", str(here / "rewarded")]
+    line += ["--model_name_or_path", str(merged), "--diversity_weight", "0.01"]
+    script("grpo").main([*GRPO, *line])
+    return here / "rewarded"
+
+
+@pytest.fixture(scope="module")
+def rewarded(here: Path, merged: Path) -> Path:
+    return reward(here, merged)
+
+
+def test_the_reward_rises_on_a_task_that_can_be_learnt(rewarded: Path):
+    rows = [row for row in history(rewarded) if "reward" in row]
+    assert len(rows) == 32
+    rewards = [row["reward"] for row in rows]
+    assert sum(rewards[-6:]) > 2 * sum(rewards[:6])
+    assert {"rewards/accuracy/mean", "rewards/format/mean", "rewards/diversity/mean"} <= set(
+        rows[0]
+    )
+    card = (rewarded / "README.md").read_text(encoding="utf-8")
+    assert "GRPO on problems of the AIME with LoRA (rank 32, alpha 16)" in card
+    assert str(rewarded.parent) not in card
+
+
+def test_a_killed_reinforcement_run_goes_on_and_finishes(
+    here: Path, merged: Path, rewarded: Path, capsys: pytest.CaptureFixture[str]
+):
+    (rewarded / "adapter_model.safetensors").unlink()
+    (rewarded / "checkpoint-32/trainer_state.json").unlink()
+    reward(here, merged)
+    assert f"going on from {rewarded / 'checkpoint-28'}\n" in capsys.readouterr().err
+    assert (rewarded / "adapter_model.safetensors").is_file()
+    assert [row["step"] for row in history(rewarded) if "reward" in row] == list(range(1, 33))
+
+
+def test_grpo_refuses_an_adapter_with_the_line_that_mends_it(tuned: Path):
+    with pytest.raises(InputError, match=f"python recipes/merge.py --adapter {tuned}"):
+        script("grpo").main([*GRPO, "--model_name_or_path", str(tuned), "--output_dir", "unused"])
+
+
+def test_results_of_passk_are_written_into_the_merged_models_card(
+    here: Path, tuned: Path, merged: Path
+):
+    (here / "report.md").write_text("| pass@16 | 79.29 |", encoding="utf-8")
+    line = ["--adapter", str(tuned), "--output", str(merged), "--results", str(here / "report.md")]
+    assert "Not evaluated yet" in (merged / "README.md").read_text(encoding="utf-8")
+    script("merge").main(line)
+    card = (merged / "README.md").read_text(encoding="utf-8")
+    assert "## Results\n\n| pass@16 | 79.29 |\n" in card
+    assert "the dequantised 4-bit weights of its base" in card
+    assert str(here) not in card
+
+
+def test_merging_over_a_folder_or_without_an_adapter_is_refused(here: Path, tuned: Path):
+    with pytest.raises(OutputError, match="not empty"):
+        script("merge").main(["--adapter", str(tuned), "--output", str(here / "qwen3")])
+    with pytest.raises(InputError, match=r"no adapter_config\.json"):
+        script("merge").main(["--adapter", str(here / "qwen3"), "--output", str(here / "x")])
+
+
+def test_a_mistake_is_one_line_and_exit_status_1():
+    line = [sys.executable, str(RECIPES / "sft.py"), "--learning_rat", "1"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(line, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "recipes/sft.py: there is no option 'learning_rat'; did you mean 'learning_rate'?"
+    )
+    assert "Traceback" not in done.stderr
