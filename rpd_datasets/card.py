@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import platform
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from importlib import metadata, resources
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from rpd_datasets.curate import CurationConfig, Models, choice_columns
-from rpd_datasets.folder import SFT_CONFIG, Report, TableInfo
+from rpd_datasets.folder import SFT_CONFIG, ProblemScore, Report, TableInfo
 
 # Packages whose version can change a result.
 VERSIONED = (
@@ -202,13 +202,24 @@ def public_name(name: str) -> str:
     return Path(name).name if Path(name).exists() else name
 
 
-def dataset_card(report: Report, config: CurationConfig, models: Models) -> str:
+def dataset_card(
+    report: Report,
+    config: CurationConfig,
+    models: Models,
+    *,
+    license: str | None = None,
+    language: str | None = None,
+    figures: Sequence[str] = (),
+) -> str:
     """The README.md of a curated dataset, with the metadata that the Hub and `datasets` read.
 
     Args:
         report ([`~rpd_datasets.folder.Report`]): What the run did.
         config ([`CurationConfig`]): Its options.
         models ([`Models`]): What made the steps and the embeddings.
+        license (`str`, *optional*): The licence of the texts, as the Hub names it.
+        language (`str`, *optional*): Their language, e.g. `"en"`.
+        figures (`Sequence[str]`): Paths of figures beside the card.
 
     Returns:
         `str`: YAML metadata and Markdown.
@@ -225,6 +236,8 @@ def dataset_card(report: Report, config: CurationConfig, models: Models) -> str:
         f"(problems: {config.problems}, solutions: {config.solutions})",
         size_categories=[_size_category(num_problems)],
         task_categories=["text-generation"],
+        license=license,
+        language=language,
         tags=tags,
         configs=[
             {
@@ -263,10 +276,22 @@ def dataset_card(report: Report, config: CurationConfig, models: Models) -> str:
             "Tokens of a chosen solution": quantiles(report.selected_tokens, 0),
         },
         versions=versions(),
+        license=license,
+        figures=figures,
         num_wanted=num_wanted,
         short=num_problems < num_wanted,
     )
     return str(card)
+
+
+def ranking_scores(report: Report) -> tuple[list[float], list[float]]:
+    """The scores that ranked the problems: those of all scored ones, and of the chosen ones."""
+
+    def known(scores: Iterable[ProblemScore]) -> list[float]:
+        values = [s.rpd_score if s.problem_score is None else s.problem_score for s in scores]
+        return [value for value in values if value is not None]
+
+    return known(report.scores), known(report.scores[index] for index in report.chosen)
 
 
 def _score_statistics(report: Report, config: CurationConfig) -> dict[str, list[str]]:

@@ -60,6 +60,34 @@ def draw_figures(folder: CuratedFolder, measures: Measures) -> dict[str, bytes]:
     return figures
 
 
+def draw_card_figures(
+    scores: Sequence[float], chosen: Sequence[float], tokens: Sequence[int]
+) -> dict[str, bytes]:
+    """Draw the figures of a dataset card.
+
+    Args:
+        scores (`Sequence[float]`): Of all scored problems; without any, there is no such figure.
+        chosen (`Sequence[float]`): Of the chosen ones.
+        tokens (`Sequence[int]`): Length of each chosen solution.
+
+    Returns:
+        `dict[str, bytes]`: File name to PNG.
+
+    Raises:
+        [`MissingExtraError`]: matplotlib is not installed.
+    """
+    figures = {
+        "token_lengths.png": _one_histogram(
+            bins_of(tokens), "tokens of a chosen solution", "solutions", None
+        )
+    }
+    if scores:
+        figures["problem_scores.png"] = _one_histogram(
+            bins_of(scores, chosen), "problem score", "problems", ("all scored", "chosen")
+        )
+    return figures
+
+
 def _figure(width: float, height: float) -> Any:
     """A figure of its own, outside pyplot's global state and the user's settings."""
     try:

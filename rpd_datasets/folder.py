@@ -14,7 +14,7 @@ import asyncio
 import json
 import shutil
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, aclosing, closing
 from dataclasses import asdict, dataclass, field
@@ -128,7 +128,7 @@ def curate_folder(
     config: CurationConfig,
     models: Models,
     *,
-    describe: Callable[[Report], dict[str, str]],
+    describe: Callable[[Report], Mapping[str, str | bytes]],
     mixed_in: Sequence[MixedIn] = (),
     overwrite: bool = False,
     max_in_flight: int = MAX_IN_FLIGHT,
@@ -142,7 +142,8 @@ def curate_folder(
         output (`Path`): The folder to make.
         config ([`CurationConfig`]): The options.
         models ([`Models`]): What the options name, loaded.
-        describe (`Callable`): Makes the text files (card, manifest) from the report: name to text.
+        describe (`Callable`): Makes the files beside the data (card, manifest, figures) from the
+            report: name to text or bytes.
         mixed_in (`Sequence[MixedIn]`): Further inputs, chosen from by the same options.
         overwrite (`bool`): Replace an existing output, at the very end.
         max_in_flight (`int`): Problems worked on at once.
@@ -197,8 +198,10 @@ def curate_folder(
             )
         work.write_rows(result, on_chosen)
         _write_scores(report, result)
-        for name, text in describe(report).items():
-            (result / name).write_text(text, encoding="utf-8", newline="\n")
+        for name, content in describe(report).items():
+            (result / name).parent.mkdir(exist_ok=True)
+            data = content if isinstance(content, bytes) else content.encode()
+            (result / name).write_bytes(data)
         stack.close()
         with _open_text(result / "rejects.jsonl") as file:
             for name in REJECTS:

@@ -43,9 +43,15 @@ def test_python_in_the_readme_runs(code, tmp_path, monkeypatch):
     exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """One for all commands: a later one may read what an earlier one wrote."""
+    return tmp_path_factory.mktemp("readme")
+
+
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("rpd ")])
-def test_rpd_commands_in_the_readme_run(command, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_rpd_commands_in_the_readme_run(command, folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
     assert main(shlex.split(command)[1:]) == 0, capsys.readouterr().err
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +83,12 @@ def add_curate(commands: Any) -> None:
     )
     parser.add_argument("--public", action="store_true", help="let everybody read what is pushed")
     parser.add_argument("--message", metavar="TEXT", help="the commit message on the Hub")
+    parser.add_argument(
+        "--license",
+        metavar="ID",
+        help="licence of the input's texts, for the card, e.g. apache-2.0",
+    )
+    parser.add_argument("--language", metavar="CODE", help="their language, for the card, e.g. en")
     group = parser.add_argument_group("what is chosen")
     group.add_argument(
         "--problems",
@@ -155,7 +162,8 @@ def add_curate(commands: Any) -> None:
 
 
 def _curate(args: argparse.Namespace) -> None:
-    from rpd_datasets.card import counts, dataset_card, manifest
+    from rpd_datasets.card import counts, dataset_card, manifest, ranking_scores
+    from rpd_datasets.figures import draw_card_figures
     from rpd_datasets.folder import Report, curate_folder
 
     config = curation_config(args)
@@ -166,9 +174,22 @@ def _curate(args: argparse.Namespace) -> None:
     def remember(problem: Problem, scored: Scored, selected: list[int]) -> None:
         chosen.append(_chosen_row(problem, scored, selected))
 
-    def describe(report: Report) -> dict[str, str]:
+    def describe(report: Report) -> dict[str, str | bytes]:
+        figures: dict[str, bytes] = {}
+        if find_spec("matplotlib"):  # the extra "report"
+            scores, best = ranking_scores(report)
+            drawn = draw_card_figures(scores, best, report.selected_tokens)
+            figures = {f"figures/{name}": png for name, png in drawn.items()}
         return {
-            "README.md": dataset_card(report, config, models),
+            **figures,
+            "README.md": dataset_card(
+                report,
+                config,
+                models,
+                license=args.license,
+                language=args.language,
+                figures=sorted(figures),
+            ),
             "manifest.json": manifest(
                 report,
                 config,

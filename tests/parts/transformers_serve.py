@@ -24,7 +24,8 @@ def transformers_serve(model: Path, *, port: int | None = None) -> Iterator[str]
     log = model.parent / f"serve-{port}.log"
     command = [sys.executable, "-m", "transformers.cli.transformers", "serve", model.name]
     command += ["--device", "cpu", "--dtype", "float32", "--host", "127.0.0.1"]
-    command += ["--port", str(port), "--continuous-batching"]
+    # Left to itself it takes most of the machine's memory for its cache.
+    command += ["--port", str(port), "--continuous-batching", "--cb-max-memory-percent", "0.05"]
     with log.open("wb") as out:
         server = subprocess.Popen(
             command,

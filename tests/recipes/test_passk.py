@@ -19,6 +19,7 @@ import yaml
 
 from parts.fake_tgi import FakeTGI, Fault
 from parts.tiny_qwen import tiny_qwen
+from parts.transformers_serve import transformers_serve
 from rpd_datasets.evaluation.config import read_config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -490,3 +491,17 @@ def test_a_real_model_in_a_folder_goes_through_the_whole_chain(data, tmp_path, c
     assert all(row["tokens"] for row in rows)
     # Other seeds, other samples.
     assert len({row["text"] for row in rows if row["problem_id"] == "made-0"}) > 1
+
+
+@pytest.mark.slow
+def test_a_real_server_goes_through_the_whole_chain(data, tmp_path, capsys):
+    folder = tiny_qwen()
+    with transformers_serve(folder) as url:
+        given = ["--config", str(AIME), "--data", str(data), "--output", str(tmp_path / "out")]
+        given += ["--model", f"openai:{url}#{folder.name}", "--json"]
+        given += ["--store", str(tmp_path / "replies.sqlite")]
+        for change in ("limit=2", "samples=2", "runs=1", "max_tokens=48", "diversity=false"):
+            given += ["--set", change]
+        assert main(given) == 0
+    results = json.loads(capsys.readouterr().out)
+    assert sum(results["verdicts"].values()) == 4

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import datasets
 import pytest
+from huggingface_hub import DatasetCard
 
 from rpd_datasets.cli import main
 from rpd_metric.registration import METRICS
@@ -48,6 +49,17 @@ def test_curate_sample_prints_what_was_chosen(capsys, tmp_path):
     assert f"Written to {out}" in captured.out
     assert "Scoring problems" in captured.err
     assert len(datasets.load_dataset(str(out), split="train")) == 4
+
+
+def test_the_card_has_figures_and_the_licence_and_language_that_it_is_told(tmp_path, capsys):
+    out = tmp_path / "out"
+    arguments = ["curate", "sample", "--limit", "4", "--output", str(out)]
+    assert main([*arguments, "--license", "apache-2.0", "--language", "en"]) == 0
+    card = DatasetCard.load(out / "README.md")
+    assert (card.data.license, card.data.language) == ("apache-2.0", "en")
+    for name in ("problem_scores", "token_lengths"):
+        assert f"(figures/{name}.png)" in card.text
+        assert (out / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_curate_json_is_one_object_on_stdout_and_nothing_else(capsys, tmp_path):
