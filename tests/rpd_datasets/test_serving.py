@@ -210,6 +210,19 @@ def test_a_store_that_is_not_there_or_is_something_else_is_one_line(tmp_path, ca
         assert len(err.splitlines()) == 1
 
 
+def test_a_judge_decides_on_rows_without_labels(tmp_path, store, capsys):
+    rows = write_problems(tmp_path / "rows.jsonl", 2, num_solutions=3)
+    arguments = ["compare-metrics", str(rows), "--methods", "rpd", "raw", "--json"]
+    assert main(arguments) == 1
+    assert "--judge SPEC" in capsys.readouterr().err
+    with FakeTGI(reply=lambda body: 'They differ.\n\n//boxed{"rating": 2}') as server:
+        judge = ["--judge", f"tgi:{server.url}", "--store", str(store), "--num-bootstrap", "50"]
+        assert main([*arguments, *judge]) == 0
+        assert server.requests
+    results = json.loads(capsys.readouterr().out)["results"]
+    assert [row["figures"]["success"]["value"] for row in results] == [1.0, 1.0]
+
+
 def test_killed_three_times_the_result_is_the_same_and_nothing_finished_is_asked_again(tmp_path):
     outcome = run(tmp_path, num_problems=40, kills=3)
     assert outcome.in_flight
