@@ -23,7 +23,8 @@ from rpd_metric.errors import InputError, OutputError
 REPO = "datasets/ada/set"
 COMMIT = "POST .*/commit/"
 SHARDS = {"data/train-00000-of-00001.parquet", "sft/train-00000-of-00001.parquet"}
-FILES = {"README.md", "manifest.json", "scores.jsonl", "rejects.jsonl", *SHARDS}
+FIGURES = {"figures/problem_scores.png", "figures/token_lengths.png"}
+FILES = {"README.md", "manifest.json", "scores.jsonl", "rejects.jsonl", *SHARDS, *FIGURES}
 WORDS = ("factor", "integrate", "count", "draw", "guess", "induct")
 
 
@@ -112,7 +113,7 @@ def test_pushing_again_changes_nothing_and_sends_nothing(hub: LocalHub, folder: 
 
     assert (first.changed, second.changed) == (True, False)
     assert second.commit == first.commit
-    assert hub.uploads() == sent == 2
+    assert hub.uploads() == sent == len(SHARDS | FIGURES)
 
 
 def test_files_of_an_earlier_push_are_replaced_and_others_stay(hub: LocalHub, folder: Path) -> None:
@@ -155,7 +156,6 @@ def test_files_can_be_left_out(hub: LocalHub, folder: Path) -> None:
 
 
 def test_figures_go_along(hub: LocalHub, folder: Path) -> None:
-    (folder / "figures").mkdir()
     (folder / "figures/distances.png").write_bytes(b"\x89PNG")
     push(hub, folder)
     assert hub.files(REPO)["figures/distances.png"] == b"\x89PNG"
