@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 DEMO := demo-output
 WORKERS ?= 2
 
-.PHONY: help demo test lint bench kill-loop system clean
+.PHONY: help demo test lint bench bench-corpus loop loop-map kill-loop system clean
 
 help:  ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -47,9 +47,20 @@ lint: $(VENV)/installed  ## Check style and types
 bench: $(VENV)/installed  ## Print the benchmark tables that the README quotes
 	$(BIN)/python benchmarks/distance.py
 	$(BIN)/python benchmarks/client.py
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/embedding.py
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus.py --quick
+
+bench-corpus: $(VENV)/installed  ## Curate synthetic corpora of up to 53,125 problems (an hour)
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus.py --naive-up-to 10000
+
+loop: $(VENV)/installed  ## Run the whole loop on a small task and write docs/loop.md (20 minutes)
+	$(BIN)/python -m benchmarks.loop
+
+loop-map: $(VENV)/installed  ## Add to docs/loop.md where breadth and depth trade places
+	$(BIN)/python -m benchmarks.loop --map
 
 kill-loop: $(VENV)/installed  ## Kill a run ten times and compare its result with an undisturbed one
 	PYTHONPATH=tests HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m parts.kill_loop
 
 clean:  ## Remove the environment and everything made here
-	rm -rf $(VENV) $(DEMO) $(DEMO).partial build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(DEMO) $(DEMO).partial loop-output build *.egg-info .pytest_cache .mypy_cache .ruff_cache

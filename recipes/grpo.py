@@ -29,6 +29,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 from rpd_datasets.aime import HUB_ID, check_leakage, load_aime
 from rpd_datasets.memory import estimate_memory
 from rpd_datasets.model_card import CardFacts, model_card
+from rpd_datasets.model_push import take_push
 from rpd_datasets.recipe import (
     check_resumable,
     check_start,
@@ -40,7 +41,7 @@ from rpd_datasets.rewards import AccuracyReward, DiversityReward, FormatReward
 from rpd_datasets.training import keep_adapters_exact, load_tokenizer
 from rpd_metric.embedding import load_embedder
 from rpd_metric.errors import InputError
-from rpd_metric.grading import Grader
+from rpd_metric.own_grader import GraderLike, load_grader
 from rpd_metric.steps import load_extractor
 
 WARNING = (
@@ -55,7 +56,11 @@ class ReinforcementArguments:
     """The options of reinforcement learning that are this project's own."""
 
     problems: str = field(
-        default=HUB_ID, metadata={"help": "a Hub id, or a JSON file with problem, answer and year"}
+        default=HUB_ID,
+        metadata={
+            "help": "a Hub id, or a JSON or JSONL file with problem and answer; where rows have a "
+            "year, only 1983 to 2023 are taken, as from the AIME"
+        },
     )
     held_out: str | None = field(
         default=None, metadata={"help": "refuse problems that stand in this file or Hub dataset"}
@@ -82,6 +87,13 @@ class ReinforcementArguments:
         metadata={
             "help": "who samples completions: vLLM, transformers' continuous batching, or plain "
             "generate; auto takes the first that this machine has"
+        },
+    )
+    grader: str | None = field(
+        default=None,
+        metadata={
+            "help": "what tells right answers, where mathematics does not: a function of (answer, "
+            "response), as file.py:function or package.module:function"
         },
     )
     accuracy_weight: float = field(default=1.0, metadata={"help": "weight of the right answer"})
@@ -113,6 +125,7 @@ def main(arguments: Sequence[str]) -> None:
     options, training, model = recipe.parts
     check(options, training, model)
     say = _speaker(training)
+    push = take_push(training, model, recipe.settings)
 
     tokenizer = load_tokenizer(
         model.model_name_or_path,
@@ -169,7 +182,9 @@ def main(arguments: Sequence[str]) -> None:
             card = CardFacts(
                 name=(training.hub_model_id or output.resolve().name).split("/")[-1],
                 base_model=model.model_name_or_path,
-                method="GRPO on problems of the AIME"
+                method=(
+                    "GRPO on problems of the AIME" if counts["problems with a year"] else "GRPO"
+                )
                 + (f" with LoRA (rank {model.lora_r}, alpha {model.lora_alpha})" * model.use_peft),
                 library="peft" if model.use_peft else "transformers",
                 data=[options.problems],
@@ -187,7 +202,7 @@ def main(arguments: Sequence[str]) -> None:
         "dtype": model.dtype,
         "attn_implementation": model.attn_implementation,
     }
-    with Grader() as grader:
+    with load_grader(options.grader) as grader:
         rewards, training.reward_weights = _rewards(options, grader)
         trainer = Trainer(
             model=model.model_name_or_path,
@@ -209,9 +224,8 @@ def main(arguments: Sequence[str]) -> None:
     say(f"saved {output}")
     if model.use_peft:
         say(f"merge it: python recipes/merge.py --adapter {output} --output {output}-merged")
-    if training.push_to_hub:
-        trainer.push_to_hub()
-        say(f"pushed to {trainer.hub_model_id}")
+    if push is not None and training.process_index == 0:
+        push.publish(output, say)
     trainer.end()
 
 
@@ -273,6 +287,7 @@ def _prompts(options: ReinforcementArguments, tokenizer: Any) -> tuple[Any, dict
         )
     counts = {
         "problems": len(prompts),
+        "problems with a year": sum(year is not None for year in aime.years),
         "problems left out for their year": aime.other_years,
         "problems left out as duplicates": aime.duplicates,
         "problems left out as too long": len(aime.problems) - len(prompts),
@@ -299,7 +314,7 @@ def _choose_rollouts(
     say(f"rollouts: {who}")
 
 
-def _rewards(options: ReinforcementArguments, grader: Grader) -> tuple[list[Any], list[float]]:
+def _rewards(options: ReinforcementArguments, grader: GraderLike) -> tuple[list[Any], list[float]]:
     chosen: list[tuple[Any, float]] = []
     if options.accuracy_weight:
         chosen.append((AccuracyReward(grader), options.accuracy_weight))

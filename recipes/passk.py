@@ -208,7 +208,7 @@ class _Job:
 
 def _run(args: argparse.Namespace) -> None:
     job = _Job(args)
-    check_ready(job.benchmark, job.tasks, unsafe=args.unsafe)
+    check_ready(job.benchmark, job.tasks, grader=job.config.grader, unsafe=args.unsafe)
     _generate(args, job)
     _grade(args, job)
     _report(args, job)
@@ -250,6 +250,7 @@ def _grade(args: argparse.Namespace, job: _Job | None = None) -> None:
             job.benchmark,
             job.tasks,
             samples,
+            grader=job.config.grader,
             workers=args.workers,
             unsafe=args.unsafe,
             progress=lambda done: show(done, ""),

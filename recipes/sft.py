@@ -25,6 +25,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 from rpd_datasets.memory import estimate_memory
 from rpd_datasets.model_card import CardFacts, model_card
+from rpd_datasets.model_push import take_push
 from rpd_datasets.recipe import (
     check_resumable,
     check_start,
@@ -36,7 +37,7 @@ from rpd_datasets.training import (
     DataArguments,
     TokenizedRows,
     keep_adapters_exact,
-    load_rows,
+    load_pinned,
     load_tokenizer,
     optimizer_steps,
     tokenize_rows,
@@ -57,6 +58,7 @@ def main(arguments: Sequence[str]) -> None:
     data, training, model = recipe.parts
     check(data, training, model)
     say = _speaker(training)
+    push = take_push(training, model, recipe.settings)
 
     tokenizer = load_tokenizer(
         model.model_name_or_path,
@@ -65,7 +67,9 @@ def main(arguments: Sequence[str]) -> None:
         padding_token=data.padding_token,
         template=training.chat_template_path,
     )
-    rows = load_rows(data.data, config=data.data_config, split=data.data_split)
+    rows, sources = load_pinned(data.data, config=data.data_config, split=data.data_split)
+    # A run goes on with the very rows it began with, and its card names them.
+    recipe.settings["data"] = sources
     if data.num_samples is not None and len(rows) != data.num_samples:
         raise InputError(
             f"the recipe is for {data.num_samples} samples and {', '.join(data.data)} holds "
@@ -116,7 +120,7 @@ def main(arguments: Sequence[str]) -> None:
                 base_model=model.model_name_or_path,
                 method=_method(model),
                 library="peft" if model.use_peft else "transformers",
-                data=data.data,
+                data=sources,
                 counts=counts,
                 settings=recipe.settings,
                 losses=losses,
@@ -150,9 +154,8 @@ def main(arguments: Sequence[str]) -> None:
     say(f"saved {output}")
     if model.use_peft:
         say(f"merge it: python recipes/merge.py --adapter {output} --output {output}-merged")
-    if training.push_to_hub:
-        trainer.push_to_hub()
-        say(f"pushed to {trainer.hub_model_id}")
+    if push is not None and training.process_index == 0:
+        push.publish(output, say)
     trainer.end()
 
 

@@ -22,8 +22,8 @@ FIRST_YEAR, LAST_YEAR = 1983, 2023
 COLUMNS = {
     "problem": ("problem", "Question", "Problem", "question"),
     "answer": ("answer", "Answer"),
-    "year": ("year", "Year"),
 }
+YEAR = ("year", "Year")
 SHINGLE = 5
 # Two statements of one problem share most of their 5-word shingles. Different problems share stock
 # phrases ("where m and n are relatively prime positive integers"): of all pairs of AIME problems
@@ -38,23 +38,27 @@ class AimeProblems:
     Args:
         problems (`tuple[str, ...]`): Statements.
         answers (`tuple[str, ...]`): Integers from 0 to 999, as text.
-        years (`tuple[int, ...]`): When each was set.
+        years (`tuple[int | None, ...]`): When each was set; `None` for problems without a year,
+            which are a user's own.
         other_years (`int`): Rows left out because of their year.
         duplicates (`int`): Rows left out because the same statement stood before.
     """
 
     problems: tuple[str, ...]
     answers: tuple[str, ...]
-    years: tuple[int, ...]
+    years: tuple[int | None, ...]
     other_years: int
     duplicates: int
 
 
 def load_aime(spec: str = HUB_ID, *, limit: int | None = None) -> AimeProblems:
-    """Load the problems of 1983 to 2023.
+    """Load the problems of 1983 to 2023, or problems of one's own.
+
+    Rows without a year are not of the AIME: they are all taken, unless their text is the same.
 
     Args:
-        spec (`str`): A Hub id, or a JSON or JSONL file with problem, answer and year.
+        spec (`str`): A Hub id, or a JSON or JSONL file with problem and answer, and with the year
+            of problems of the AIME.
         limit (`int`, *optional*): Only the first so many.
 
     Returns:
@@ -63,18 +67,16 @@ def load_aime(spec: str = HUB_ID, *, limit: int | None = None) -> AimeProblems:
     Raises:
         [`InputError`]: The source cannot be read, lacks a column, or holds no such problem.
     """
-    problems: dict[str, tuple[str, str, int]] = {}
+    problems: dict[str, tuple[str, str, int | None]] = {}
     other_years = duplicates = 0
     for place, row in enumerate(_rows(spec)):
-        problem, answer, year = (_cell(row, name, spec) for name in COLUMNS)
-        try:
-            number = int(year)
-        except (TypeError, ValueError):
-            raise InputError(f"row {place} of {spec} has the year {year!r}, no number") from None
-        if not FIRST_YEAR <= number <= LAST_YEAR:
+        problem, answer = (_cell(row, name, spec) for name in COLUMNS)
+        number = _year(row, place, spec)
+        if number is not None and not FIRST_YEAR <= number <= LAST_YEAR:
             other_years += 1
             continue
-        key = " ".join(_words(str(problem)))
+        # Words and digits: copies of one AIME problem differ in spacing and LaTeX.
+        key = str(problem) if number is None else " ".join(_words(str(problem)))
         if key in problems:
             duplicates += 1
             continue
@@ -175,6 +177,14 @@ def _rows(spec: str) -> Any:
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(f"cannot load {spec}: {reason}") from error
+
+
+def _year(row: Any, place: int, spec: str) -> int | None:
+    year = next((row[name] for name in YEAR if row.get(name) is not None), None)
+    try:
+        return None if year is None else int(year)
+    except (TypeError, ValueError):
+        raise InputError(f"row {place} of {spec} has the year {year!r}, no number") from None
 
 
 def _cell(row: Any, name: str, spec: str) -> Any:

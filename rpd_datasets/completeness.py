@@ -38,10 +38,11 @@ ANSWER = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 PROOF_END = re.compile(
-    r"\bQ\.?\s?E\.?\s?D\b|\\(?:qed|blacksquare|square|Box)\b|[∎■□]"
-    r"|\bas (?:desired|required|claimed|wanted|needed)\b|\bwe(?: are|'re) done\b"
-    r"|\b(?:completes|concludes|finishes) the (?:proof|solution|problem)\b"
-    r"|\b(?:was|is) to be (?:shown|proved|proven)\b",
+    # One \b before all words: it lets most places go without trying each of them.
+    r"\b(?:Q\.?\s?E\.?\s?D|as (?:desired|required|claimed|wanted|needed)|we(?: are|'re) done"
+    r"|(?:completes|concludes|finishes) the (?:proof|solution|problem)"
+    r"|(?:was|is) to be (?:shown|proved|proven))\b"
+    r"|\\(?:qed|blacksquare|square|Box)\b|[∎■□]",
     re.IGNORECASE,
 )
 # Words that bring a result home, looked for in the last sentences only. Words such as "is" and
@@ -128,9 +129,7 @@ def _judge_end(solution: str, tail: str) -> Verdict:
 
 def _last_answer(tail: str) -> int | None:
     """Where the last announced answer begins; -1 without one, None for a box that never closes."""
-    last = max((match.start() for match in ANSWER.finditer(tail)), default=-1)
-    for announcement in (PROOF_END, BOLD_VALUE):
-        last = max([last, *(match.start() for match in announcement.finditer(tail))])
+    last = -1
     for match in BOX.finditer(tail):
         if tail.startswith("{", match.end()):
             if not _closes(tail, match.end()):
@@ -138,6 +137,10 @@ def _last_answer(tail: str) -> int | None:
             last = max(last, match.start())
         elif match.end() < len(tail):
             last = max(last, match.start())
+    for announcement in (ANSWER, PROOF_END, BOLD_VALUE):
+        # Only what stands behind the last one so far can matter: usually little is left.
+        for match in announcement.finditer(tail, last + 1):
+            last = match.start()
     return last
 
 

@@ -88,13 +88,18 @@ class Scored:
 
     def as_record(self) -> dict[str, Any]:
         """Plain JSON types, for the journal."""
-        return asdict(self)
+        # Not asdict, which would copy every step and every distance.
+        return {**vars(self), "rejects": [asdict(reject) for reject in self.rejects]}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Scored:
         """The inverse of `as_record`."""
         rejects = [Rejected(**reject) for reject in record["rejects"]]
         return cls(**{**record, "rejects": rejects})
+
+    def standing_at(self, where: str) -> Scored:
+        """The same, of an equal problem that stands elsewhere in the input."""
+        return replace(self, rejects=[replace(reject, where=where) for reject in self.rejects])
 
 
 async def score_problem(

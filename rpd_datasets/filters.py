@@ -156,7 +156,9 @@ def filter_problem(
         drops.update(_not_correct(problem, config.correct_column))
     if config.require_complete:
         for index in _left(solutions, drops):
-            tail = text_tail(solutions[index], config.completeness_tokens, count_tokens)
+            tail = text_tail(
+                solutions[index], config.completeness_tokens, count_tokens, num_tokens[index]
+            )
             finished, why = completeness(solutions[index], tail)
             short = num_tokens[index] < SHORT_TOKENS and why in OPEN_ENDED
             if not finished and not short:

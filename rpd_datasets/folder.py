@@ -14,7 +14,7 @@ import asyncio
 import json
 import shutil
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, aclosing, closing
 from dataclasses import asdict, dataclass, field
@@ -38,6 +38,14 @@ from rpd_datasets.partial import Spill, move_into_place, partial_folder
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import draw_lot, rank
+from rpd_datasets.shards import (
+    SHARD_SIZE,
+    Engine,
+    failed_on_a_model,
+    harvest_earlier,
+    journal_key,
+    score_in_shards,
+)
 from rpd_datasets.sources import Source
 from rpd_datasets.tables import ColumnTypes, ShardWriter
 from rpd_metric.bounded import run_bounded
@@ -49,6 +57,7 @@ REJECTS = ("rejects-read.jsonl", "rejects-scored.jsonl")
 SFT_CONFIG = "sft"
 
 OpenSource = Callable[[Path, Callable[[Rejected], None]], Source]
+Score = Callable[[Problem, CurationConfig, Models, ThreadPoolExecutor | None], Awaitable[Scored]]
 
 
 @dataclass(frozen=True)
@@ -132,6 +141,9 @@ def curate_folder(
     mixed_in: Sequence[MixedIn] = (),
     overwrite: bool = False,
     max_in_flight: int = MAX_IN_FLIGHT,
+    score: Score = score_problem,
+    engine: Engine | None = None,
+    shard_size: int = SHARD_SIZE,
     on_problem: Callable[[Scored], None] = lambda _: None,
     on_chosen: Callable[[Problem, Scored, list[int]], None] = lambda *_: None,
 ) -> Report:
@@ -147,6 +159,9 @@ def curate_folder(
         mixed_in (`Sequence[MixedIn]`): Further inputs, chosen from by the same options.
         overwrite (`bool`): Replace an existing output, at the very end.
         max_in_flight (`int`): Problems worked on at once.
+        score (`Callable`): Scores a problem; rows that were scored before bring another one.
+        engine (`Engine`, *optional*): Who scores; this process if unset. The result is the same.
+        shard_size (`int`): Problems that an engine's workers are handed at a time.
         on_problem (`Callable`): Called after each problem, for progress bars.
         on_chosen (`Callable`): Called for each chosen problem, best first, with its solutions'
             chosen indices.
@@ -161,6 +176,7 @@ def curate_folder(
     with partial_folder(output, overwrite) as partial, ExitStack() as stack:
         journal = stack.enter_context(closing(Journal(partial / "journal.sqlite")))
         result = partial / "result"
+        harvest_earlier(partial / "shards", journal)
         if result.exists():
             shutil.rmtree(result)  # half of an earlier attempt: it is cheap to write again
         result.mkdir()
@@ -171,11 +187,24 @@ def curate_folder(
             _reject_to(stack.enter_context(_open_text(partial / name)), report) for name in REJECTS
         )
         spill = stack.enter_context(closing(Spill(partial / "chosen.sqlite")))
-        work = _Run(config, models, journal, spill, report, reject)
+        work = _Run(config, models, journal, spill, report, reject, score)
         for one in (MixedIn(open_source, config.num_problems), *mixed_in):
             source = one.open_source(partial / "scratch", read_rejects)
             before = len(report.scores)
-            asyncio.run(work.score_all(source, max_in_flight, on_problem))
+            if engine is None:
+                asyncio.run(work.score_all(source, max_in_flight, on_problem))
+            else:
+                score_in_shards(
+                    source,
+                    journal,
+                    work.fingerprint,
+                    config,
+                    partial / "shards",
+                    engine,
+                    size=shard_size,
+                    on_problem=on_problem,
+                )
+                asyncio.run(work.score_all(source, max_in_flight, lambda _: None, final=True))
             rows_read = source.rows_read  # the next pass ends with the last chosen problem
             order = work.order(range(before, len(report.scores)), source.name)
             chosen = work.choose_all(source, order, one.num_problems)
@@ -238,7 +267,9 @@ class _Run:
         spill: Spill,
         report: Report,
         reject: Callable[[Rejected], None],
+        score: Score,
     ) -> None:
+        self.score = score
         self.config = config
         self.models = models
         self.journal = journal
@@ -251,9 +282,14 @@ class _Run:
         self.picks: dict[int, list[int]] = {}  # by index into the scores
 
     async def score_all(
-        self, source: Source, max_in_flight: int, on_problem: Callable[[Scored], None]
+        self,
+        source: Source,
+        max_in_flight: int,
+        on_problem: Callable[[Scored], None],
+        *,
+        final: bool = False,
     ) -> None:
-        """Score every problem of an input, in its order."""
+        """Score every problem of an input, in its order; `final` if the journal has them all."""
 
         # One thread encodes: several would each keep buffers of their own, and take turns anyway.
         with ThreadPoolExecutor(max_workers=1) as encoding:
@@ -262,11 +298,11 @@ class _Run:
                 key = self.key(problem)
                 record = self.journal.get(key)
                 # What a server failed to do in an earlier run it may do now.
-                if record is not None and not any(
-                    reject["reason"] == "model_error" for reject in record["rejects"]
-                ):
-                    return problem, Scored.from_record(record)
-                scored = await score_problem(problem, self.config, self.models, encoding)
+                if record is not None and (final or not failed_on_a_model(record)):
+                    return problem, Scored.from_record(record).standing_at(problem.where)
+                if final:
+                    raise InputError(f"{source.name} changed while it was read; run it again")
+                scored = await self.score(problem, self.config, self.models, encoding)
                 self.journal.put(key, scored.as_record())
                 return problem, scored
 
@@ -344,7 +380,7 @@ class _Run:
 
     def key(self, problem: Problem) -> str:
         """The problem's name in the journal."""
-        return f"{problem.key}:{self.fingerprint}"
+        return journal_key(problem, self.fingerprint)
 
     def _scored(self, index: int) -> Scored:
         record = self.journal.get(self.keys[index])

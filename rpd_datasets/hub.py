@@ -16,9 +16,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rpd_datasets.publishable import REPLACED, RepoType, check_text, publishable
+from rpd_datasets.publishable import (
+    REPLACED,
+    RepoType,
+    check_text,
+    public_record,
+    publishable,
+)
+from rpd_datasets.recipe import RECORD
 from rpd_datasets.rows import one_line
 from rpd_metric.errors import InputError, OutputError, RPDError
 
@@ -105,7 +112,9 @@ def push_folder(
     for name, path in found.files.items():
         if not any(fnmatch(name, pattern) for pattern in exclude):
             files[name] = path
-    check_text({name: found.files[name] for name in files})
+    if RECORD in files:
+        files[RECORD] = public_record(found.files[RECORD])
+    check_text(files)
     card = found.files["README.md"].read_text(encoding="utf-8")
     return publish(
         lambda full_id: {**files, "README.md": card.replace(PLACE, full_id).encode()},
@@ -154,31 +163,23 @@ def publish(
         InputError: If there is no token, the id is none, or the repository is public.
         OutputError: As [`push_folder`].
     """
-    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, get_token
-    from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+    from huggingface_hub.errors import RevisionNotFoundError
 
     api = api or HfApi(token=token)
-    if not (api.token or get_token()):
-        raise InputError(
-            "there is no token for the Hub: log in with `hf auth login`, or set HF_TOKEN"
-        )
     branch = revision or "main"
-    with _one_line_errors(repo_id):
-        if "/" not in repo_id:
-            repo_id = f"{api.whoami()['name']}/{repo_id}"
-        try:
-            info = api.repo_info(repo_id, repo_type=repo_type)
-        except RepositoryNotFoundError:
+    repo_id, info = check_access(repo_id, repo_type=repo_type, private=private, api=api)
+    again = (
+        f"{repo_id} holds either all of this push or nothing of it; push again to finish, what "
+        "has arrived is not sent twice"
+    )
+    with _one_line_errors(repo_id, again):
+        if info is None:
             sdk = "gradio" if repo_type == "space" else None
             api.create_repo(
                 repo_id, repo_type=repo_type, private=private, exist_ok=True, space_sdk=sdk
             )
             info = api.repo_info(repo_id, repo_type=repo_type)
-        if private and not info.private:
-            raise InputError(
-                f"{repo_id} exists and everybody can read it: pass --public (private=False) if "
-                "that is meant, or choose another name"
-            )
         if branch != "main":
             try:
                 info = api.repo_info(repo_id, repo_type=repo_type, revision=branch)
@@ -218,9 +219,58 @@ def publish(
     )
 
 
+def check_access(
+    repo_id: str,
+    *,
+    repo_type: RepoType,
+    private: bool = True,
+    token: str | None = None,
+    api: HfApi | None = None,
+) -> tuple[str, Any]:
+    """See that a repository may be written, as far as that can be told without writing.
+
+    Args:
+        repo_id (`str`): The repository; without a namespace, the user's own is taken.
+        repo_type (`"dataset"`, `"model"` or `"space"`): What it holds.
+        private (`bool`, defaults to `True`): See [`push_folder`].
+        token (`str`, *optional*): See [`push_folder`].
+        api ([`~huggingface_hub.HfApi`], *optional*): A client of your own.
+
+    Returns:
+        `tuple`: The full id, and what the Hub says of the repository; `None` where there is none.
+
+    Raises:
+        InputError: If there is no token, or the repository is public and `private` is not `False`.
+        OutputError: If the Hub cannot be reached, does not know the token, or the id is none.
+    """
+    from huggingface_hub import HfApi, get_token
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    api = api or HfApi(token=token)
+    if not (api.token or get_token()):
+        raise InputError(
+            "there is no token for the Hub: log in with `hf auth login`, or set HF_TOKEN"
+        )
+    with _one_line_errors(repo_id, "Nothing was sent"):
+        if "/" not in repo_id:
+            repo_id = f"{api.whoami()['name']}/{repo_id}"
+        try:
+            info = api.repo_info(repo_id, repo_type=repo_type)
+        except RepositoryNotFoundError:
+            # The Hub says so to those whom it does not know, too.
+            api.whoami()
+            return repo_id, None
+    if private and not info.private:
+        raise InputError(
+            f"{repo_id} exists and everybody can read it: pass --public (private=False) if "
+            "that is meant, or choose another name"
+        )
+    return repo_id, info
+
+
 @contextmanager
-def _one_line_errors(repo_id: str) -> Iterator[None]:
-    """Say in one line what went wrong between us and the Hub, and what to do."""
+def _one_line_errors(repo_id: str, state: str) -> Iterator[None]:
+    """Say in one line what went wrong between us and the Hub, how things stand, and what to do."""
     # The hub client raises RuntimeError around a failed upload of a file and out of Xet, and
     # ValueError for an id or card that the Hub would refuse.
     troubles: tuple[type[Exception], ...] = (OSError, RuntimeError, ValueError, *_http_errors())
@@ -229,7 +279,7 @@ def _one_line_errors(repo_id: str) -> Iterator[None]:
     except RPDError:
         raise
     except troubles as error:
-        raise OutputError(_explained(error, repo_id)) from error
+        raise OutputError(_explained(error, repo_id, state)) from error
 
 
 def _http_errors() -> tuple[type[Exception], ...]:
@@ -239,14 +289,10 @@ def _http_errors() -> tuple[type[Exception], ...]:
     return (httpx.HTTPError,)
 
 
-def _explained(error: BaseException, repo_id: str) -> str:
+def _explained(error: BaseException, repo_id: str, state: str) -> str:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
     chain = list(_causes(error))
-    again = (
-        f"{repo_id} holds either all of this push or nothing of it; run the same command again to "
-        "finish, what has arrived is not sent twice"
-    )
     if any(isinstance(cause, OfflineModeIsEnabled) for cause in chain):
         return "the hub client is in offline mode: unset HF_HUB_OFFLINE to publish"
     if isinstance(error, HFValidationError):
@@ -256,13 +302,13 @@ def _explained(error: BaseException, repo_id: str) -> str:
     for cause in chain:
         if isinstance(cause, HfHubHTTPError):
             status = cause.response.status_code
-            said = " ".join((cause.server_message or one_line(cause)).split())
-            return f"{_refusal(status, repo_id)} (HTTP {status}: {said}). {again}"
+            said = " ".join((cause.server_message or one_line(cause)).split()).rstrip(".")
+            return f"{_refusal(status, repo_id)} (HTTP {status}: {said}). {state}"
     if any(isinstance(cause, _http_errors()) for cause in chain):
-        return f"the connection to the Hub broke: {one_line(chain[-1])}. {again}"
+        return f"the connection to the Hub broke: {one_line(chain[-1]).rstrip('.')}. {state}"
     return (
         f"the upload to {repo_id} failed: {one_line(chain[-1])}. If it is Xet that fails, set "
-        f"HF_HUB_DISABLE_XET=1. {again}"
+        f"HF_HUB_DISABLE_XET=1. {state}"
     )
 
 

@@ -89,6 +89,11 @@ class HubRows:
                 "bad row costs only itself."
             ) from error
 
+    @property
+    def dataset(self) -> Any:
+        """The rows as `datasets` has them."""
+        return self._rows
+
     def fingerprint(self) -> str:
         """The commit that is read."""
         return self._fingerprint

@@ -30,6 +30,9 @@ class Journal:
         try:
             # Autocommit: a record is on disk as soon as put() returns.
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            # Without EXCLUSIVE, WAL shares memory through a file, which network file systems do
+            # not carry; the folder is this run's alone anyway.
+            self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
             self._db.execute("PRAGMA journal_mode=WAL")
             # With WAL, NORMAL can lose the last records on power failure but never corrupts;
             # a lost record is scored again.

@@ -26,7 +26,7 @@ from typing import Generic, TypeVar
 from rpd_datasets.verdicts import PARSER_VERSION, parse_pair, parse_rating, parse_set
 from rpd_metric.chat import Chat, ChatRequest, Sampling
 from rpd_metric.errors import InputError, ModelError, ReplyError
-from rpd_metric.templates import fence, load_template
+from rpd_metric.templates import fence, load_template, sendable
 
 JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=1024)
 NO_TEXT = "(not given)"
@@ -407,6 +407,4 @@ def _listed(steps: Sequence[Steps]) -> str:
 
 
 def _fenced(label: str, text: str) -> str:
-    # Servers speak UTF-8: lone surrogates cannot be encoded, and many refuse NUL.
-    sendable = text.encode("utf-8", "replace").decode("utf-8").replace("\0", "")
-    return fence(label, sendable.strip())
+    return fence(label, sendable(text).strip())

@@ -23,6 +23,7 @@ VERSIONED = (
     "torch",
     "datasets",
 )
+NOT_EVALUATED = "Not evaluated yet. A training loss is no evidence of reasoning."
 # Where things lie and how a run was watched is nobody's business and no part of the recipe.
 PRIVATE = {
     "data",
@@ -33,6 +34,8 @@ PRIVATE = {
     "hub_token",
     "hub_model_id",
     "hub_private_repo",
+    "hub_revision",
+    "hub_strategy",
     "push_to_hub",
     "problems",
     "held_out",
@@ -55,7 +58,8 @@ class CardFacts:
         base_model (`str`): What was trained, as it was named.
         method (`str`): In a few words, e.g. `"supervised fine-tuning with 4-bit QLoRA"`.
         library (`str`): `"peft"` for an adapter, `"transformers"` for a whole model.
-        data (`Sequence[str]`): The data sources, as they were named.
+        data (`Sequence[str]`): The data sources, as they were named; ids on the Hub with
+            `@` and the commit that was read.
         counts (`Mapping`): Samples, tokens, steps and the like, by label.
         settings (`Mapping`): The recipe's options that differ from their defaults.
         losses (`Sequence`): Step and value of what was logged.
@@ -92,17 +96,20 @@ def model_card(facts: CardFacts) -> str:
         "pipeline_tag": "text-generation",
         "tags": sorted({"rpd", "trl", *facts.tags}),
     }
-    if not _local(facts.base_model):
+    if not is_local(facts.base_model):
         header["base_model"] = facts.base_model
-    if ids := [spec for spec in facts.data if not _local(spec)]:
-        header["datasets"] = ids
+    if ids := [spec for spec in facts.data if not is_local(spec)]:
+        header["datasets"] = [spec.partition("@")[0] for spec in ids]
     parts = [
         f"---\n{yaml.safe_dump(header, sort_keys=True)}---",
         f"# {facts.name}",
         f"Made from `{public(facts.base_model)}` by {facts.method}.",
         "## Data",
-        "\n".join(f"- `{public(spec)}`" for spec in facts.data),
-        _table(("", ""), [(label, _shown(value)) for label, value in facts.counts.items()]),
+        "\n".join(f"- {_source(spec)}" for spec in facts.data),
+        _table(
+            ("what", "number"),
+            [(label, _shown(value)) for label, value in facts.counts.items()],
+        ),
         "## Recipe",
         "Every option that the recipe sets; the others have the defaults of the versions below.",
         _table(
@@ -121,7 +128,7 @@ def model_card(facts: CardFacts) -> str:
         )
     parts += [
         "## Results",
-        facts.results or "Not evaluated yet. A training loss is no evidence of reasoning.",
+        facts.results or NOT_EVALUATED,
         "## Versions",
         ", ".join(f"{name} {version}" for name, version in versions().items()) + ".",
     ]
@@ -140,7 +147,7 @@ def public(spec: str) -> str:
 
     ```
     """
-    return Path(spec).expanduser().resolve().name if _local(spec) else spec
+    return Path(spec).expanduser().resolve().name if is_local(spec) else spec
 
 
 def versions() -> dict[str, str]:
@@ -154,7 +161,13 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _local(spec: str) -> bool:
+def _source(spec: str) -> str:
+    name, at, commit = ("", "", "") if is_local(spec) else spec.partition("@")
+    return f"`{name}`, commit `{commit}`" if at else f"`{public(spec)}`"
+
+
+def is_local(spec: str) -> bool:
+    """Whether a spec names a file or folder rather than something on the Hub."""
     return spec.count("/") != 1 or spec.startswith((".", "/", "~")) or Path(spec).exists()
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
 
 from rpd_datasets.config import DEFAULT_TEMPLATE, CurationConfig
 from rpd_datasets.judges import Judges
@@ -13,7 +17,7 @@ from rpd_metric.embedding import Embedder, load_embedder
 from rpd_metric.errors import InputError
 from rpd_metric.flow import Flow
 from rpd_metric.steps import StepExtractor, load_extractor
-from rpd_metric.store import ReplyStore
+from rpd_metric.store import Replies, ReplyStore
 from rpd_metric.summarizer import steps_schema
 
 
@@ -45,6 +49,17 @@ class Models:
         return self.judges
 
 
+class _Later:
+    """An embedder that is loaded when it is first asked, for a process that hands scoring on."""
+
+    def __init__(self, name: str, load: Callable[[], Embedder]) -> None:
+        self.name = name
+        self._load = load
+
+    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        return self._load().encode(texts)
+
+
 def default_store() -> Path:
     """Where replies are kept unless told otherwise: `$RPD_STORE`, or the user's cache folder."""
     if named := os.environ.get("RPD_STORE"):
@@ -53,16 +68,18 @@ def default_store() -> Path:
     return Path(cache) / "rpd" / "replies.sqlite"
 
 
-def load_flow(spec: str, store: str | None) -> Flow:
+def load_flow(spec: str, store: str | None, *, keep_replies: bool = True) -> Flow:
     """A chat model whose replies are kept.
 
     Args:
         spec (`str`): See [`~rpd_metric.servers.load_chat`].
         store (`str`, *optional*): The file; [`default_store`] if unset.
+        keep_replies (`bool`): Whether replies go there.
     """
     from rpd_metric.servers import load_chat
 
-    return Flow(load_chat(spec), store=ReplyStore(Path(store) if store else default_store()))
+    path = Path(store) if store else default_store()
+    return Flow(load_chat(spec), store=ReplyStore(path) if keep_replies else None)
 
 
 def load_summarizer(config: CurationConfig, *, keep_replies: bool = True) -> StepExtractor:
@@ -86,29 +103,51 @@ def load_summarizer(config: CurationConfig, *, keep_replies: bool = True) -> Ste
     )
 
 
-def load_models(config: CurationConfig) -> Models:
+def load_models(
+    config: CurationConfig, *, here: bool = True, replies: Replies | None = None
+) -> Models:
     """Load the summarizer, the embedder, the tokenizer and the judges that a configuration names.
+
+    Args:
+        config ([`CurationConfig`]): The options.
+        here (`bool`): Whether scoring happens in this process. Otherwise an embedder of this
+            machine is only named, and loaded if it is asked after all.
+        replies ([`~rpd_metric.store.Replies`], *optional*): Takes the place of the store that the
+            options name.
 
     Raises:
         [`SpecError`], [`MissingExtraError`], [`ModelError`]: As the loaders do.
     """
-    extractor = load_summarizer(config)
+    extractor = load_summarizer(config, keep_replies=replies is None)
     judges = None
     if config.asks_judge:
         same = config.judge is None or config.judge == config.summarizer
         # The same model through one flow: two would each think they have its server to themselves.
         flow = getattr(extractor, "chat", None) if same else None
         spec = config.judge or config.summarizer
-        judges = Judges(flow if isinstance(flow, Flow) else load_flow(spec, config.store))
-    return Models(
-        extractor=extractor,
-        embedder=load_embedder(
+        judges = Judges(
+            flow
+            if isinstance(flow, Flow)
+            else load_flow(spec, config.store, keep_replies=replies is None)
+        )
+
+    def embedder() -> Embedder:
+        return load_embedder(
             config.embedder,
             device=config.device,
             batch_size=config.batch_size,
             dtype=config.dtype,
             truncate_dim=config.truncate_dim,
-        ),
+        )
+
+    elsewhere = not here and (config.embedder == "minilm" or config.embedder.startswith("st:"))
+    models = Models(
+        extractor=extractor,
+        embedder=_Later(config.embedder, embedder) if elsewhere else embedder(),
         count_tokens=token_counter(config.tokenizer),
         judges=judges,
     )
+    if replies is not None:
+        for flow in models.flows:
+            flow.store = replies
+    return models

@@ -11,10 +11,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rpd_datasets.leaks import find_leak
+from rpd_datasets.model_card import PRIVATE, is_local, public
 from rpd_datasets.rows import one_line
 from rpd_metric.errors import InputError
 
@@ -27,7 +29,16 @@ SHARD = re.compile(r".+-(\d{5})-of-(\d{5})\.parquet")
 MODEL_CONFIGS = ("config.json", "adapter_config.json")
 # Weights and what is needed to load them; a run's checkpoints, optimizer and pickled arguments
 # stay here.
-MODEL_FILES = ("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.md", *FIGURES)
+MODEL_FILES = (
+    "*.safetensors",
+    "*.json",
+    "*.jinja",
+    "*.txt",
+    "*.model",
+    "*.md",
+    ".eval_results/*.yaml",
+    *FIGURES,
+)
 # What an earlier push may have left and this one does not have; nothing else is ever deleted.
 REPLACED: Mapping[RepoType, tuple[str, ...]] = {
     "dataset": ("data/*.parquet", "sft/*.parquet", "figures/*", "report-figures/*", *OPTIONAL),
@@ -63,6 +74,8 @@ def publishable(folder: Path) -> Publishable:
     Raises:
         InputError: If the folder is neither, or not complete.
     """
+    if folder.with_name(f"{folder.name}.partial").is_dir() and not folder.is_dir():
+        raise InputError(f"{folder} is not finished: run the same rpd curate again, it goes on")
     if not folder.is_dir():
         raise InputError(f"{folder} is no folder; name one that rpd curate or a recipe made")
     if any((folder / name).is_file() for name in MODEL_CONFIGS):
@@ -118,11 +131,16 @@ def model_files(folder: Path) -> dict[str, Path]:
     """The files of a model or adapter that are published, by their names in it.
 
     Raises:
-        InputError: If the card or weights are missing or cut off.
+        InputError: If the card or weights are missing or cut off, or nobody else has the base.
     """
     if not (folder / "README.md").is_file():
         raise InputError(f"{folder} is not complete: it has no README.md, the model's card")
-    files = {path.name: path for pattern in MODEL_FILES for path in folder.glob(pattern)}
+    check_base(folder)
+    files = {
+        path.relative_to(folder).as_posix(): path
+        for pattern in MODEL_FILES
+        for path in folder.glob(pattern)
+    }
     weights = {name for name in files if name.endswith(".safetensors")}
     index = files.get("model.safetensors.index.json")
     try:
@@ -139,8 +157,52 @@ def model_files(folder: Path) -> dict[str, Path]:
     return dict(sorted(files.items()))
 
 
-def check_text(files: Mapping[str, Path]) -> None:
+def check_base(folder: Path) -> None:
+    """Refuse an adapter that nobody else could load.
+
+    Raises:
+        InputError: If its base model is a folder of this machine.
+    """
+    path = folder / "adapter_config.json"
+    if path.is_file():
+        base = _read_json(path).get("base_model_name_or_path") or ""
+        if is_local(base):
+            raise InputError(
+                f"{folder} is an adapter of {base}, a folder of this machine, so that nobody else "
+                "could load it: merge it (recipes/merge.py) and publish the merged model"
+            )
+
+
+def public_record(path: Path) -> bytes:
+    """A recipe's record without what is nobody's business: folders, tokens, where it was watched.
+
+    Args:
+        path (`Path`): The file that a recipe leaves beside a model.
+
+    Raises:
+        InputError: If it is damaged.
+    """
+    record = _read_json(path)
+    settings = record.get("settings", {})
+    record["settings"] = {name: value for name, value in settings.items() if name not in PRIVATE}
+    if "data" in settings:
+        record["settings"]["data"] = [public(spec) for spec in settings["data"]]
+    return (json.dumps(record, indent=2, sort_keys=True) + "\n").encode()
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: {one_line(error)}. Save the model again") from error
+    return content
+
+
+def check_text(files: Mapping[str, Path | bytes]) -> None:
     """Refuse files with a secret or a path of this machine in their text.
+
+    Args:
+        files (`Mapping[str, Path | bytes]`): Files, or their contents, by name.
 
     Raises:
         InputError: Naming the first file and line.
@@ -148,7 +210,8 @@ def check_text(files: Mapping[str, Path]) -> None:
     for name, path in files.items():
         if not name.endswith(WITH_TEXT) or any(fnmatch(name, one) for one in VOCABULARIES):
             continue
-        with path.open(encoding="utf-8", errors="replace") as lines:
+        with path.open("rb") if isinstance(path, Path) else BytesIO(path) as raw:
+            lines = TextIOWrapper(raw, encoding="utf-8", errors="replace")
             leak = find_leak(lines, home=Path.home())
         if leak is not None:
             raise InputError(

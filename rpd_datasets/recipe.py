@@ -51,6 +51,8 @@ FREE_TO_CHANGE = {
     "hub_model_id",
     "hub_private_repo",
     "hub_token",
+    "hub_revision",
+    "hub_strategy",
 }
 
 

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from rpd_metric.answers import final_answer
+from rpd_metric.answers import Verdict, final_answer
 from rpd_metric.embedding import Embedder
-from rpd_metric.grading import Grader, Verdict
+from rpd_metric.own_grader import GraderLike
 from rpd_metric.scoring import step_matrices
 from rpd_metric.steps import StepExtractor, run
 
@@ -36,12 +36,12 @@ class AccuracyReward:
     is counted as `accuracy/unreadable_reference`.
 
     Args:
-        grader ([`~rpd_metric.grading.Grader`]): Compares answers.
+        grader ([`~rpd_metric.own_grader.GraderLike`]): Compares answers.
     """
 
     __name__ = "accuracy"
 
-    def __init__(self, grader: Grader) -> None:
+    def __init__(self, grader: GraderLike) -> None:
         self._grader = grader
 
     def __call__(
@@ -86,14 +86,14 @@ class DiversityReward:
     is logged beside it, and why.
 
     Args:
-        grader ([`~rpd_metric.grading.Grader`]): Tells which are right.
+        grader ([`~rpd_metric.own_grader.GraderLike`]): Tells which are right.
         extractor ([`~rpd_metric.steps.StepExtractor`]): Turns completions into steps.
         embedder ([`~rpd_metric.embedding.Embedder`]): Encodes the steps.
     """
 
     __name__ = "diversity"
 
-    def __init__(self, grader: Grader, extractor: StepExtractor, embedder: Embedder) -> None:
+    def __init__(self, grader: GraderLike, extractor: StepExtractor, embedder: Embedder) -> None:
         self._grader = grader
         self._extractor = extractor
         self._embedder = embedder

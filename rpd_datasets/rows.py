@@ -317,8 +317,9 @@ def _read_parquet(path: Path, label: str) -> Iterator[Row | Rejected]:
     if path.stat().st_size == 0:
         return
     try:
-        # pre_buffer would hold a whole row group, which may be the whole file.
-        with pq.ParquetFile(path, pre_buffer=False) as file:
+        # Without a buffer's size, or with pre_buffer, all columns of a row group would be held,
+        # which may be the whole file.
+        with pq.ParquetFile(path, pre_buffer=False, buffer_size=CHUNK) as file:
             yield from _batch_rows(file.iter_batches(batch_size=BATCH_ROWS), label)
     except pa.ArrowException as error:
         raise InputError(f"{path} is not a readable Parquet file: {one_line(error)}") from error

@@ -199,7 +199,7 @@ class Source:
 
 
 def open_source(
-    spec: str | Path,
+    spec: str | Path | RowSource,
     *,
     scratch: Path,
     on_reject: Callable[[Rejected], None],
@@ -218,10 +218,10 @@ def open_source(
     """Open an input and look at its first rows; the problems are read when it is iterated.
 
     Args:
-        spec (`str` or `Path`): `"sample"` (packaged), a `.jsonl`, `.json` (also `.gz`),
-            `.parquet` or `.arrow` file, a folder of such files or written by `save_to_disk`, or
-            a Hub id. What exists on disk is never looked for on the Hub; a folder called
-            `sample` is `./sample`.
+        spec (`str`, `Path` or `RowSource`): `"sample"` (packaged), a `.jsonl`, `.json` (also
+            `.gz`), `.parquet` or `.arrow` file, a folder of such files or written by
+            `save_to_disk`, or a Hub id. What exists on disk is never looked for on the Hub; a
+            folder called `sample` is `./sample`. Rows of another kind are taken as they are.
         scratch (`Path`): A folder for the file through which flat rows are grouped. It is made
             when needed, and reused when input and options are the same.
         on_reject (`Callable`): Receives every [`Rejected`] once, in the order of the input.
@@ -254,7 +254,11 @@ def open_source(
             raise InputError(f"{option} must be at least 1, not {value}.")
     columns = columns or Columns()
     only = only or {}
-    rows = _open_rows(str(spec), split=split, name=name, revision=revision, streaming=streaming)
+    rows = (
+        _open_rows(str(spec), split=split, name=name, revision=revision, streaming=streaming)
+        if isinstance(spec, str | Path)
+        else spec
+    )
     peeked = list(islice(rows, PEEK_ROWS))
     if not peeked:
         raise InputError(f"{rows.name} is empty: it holds no rows.")

@@ -35,9 +35,10 @@ ABOUT = """# Reasoning Path Divergence
 
 How differently was a problem solved? Every solution becomes a few steps; each step of the shorter
 list looks for its closest step in the longer one; the mean of those cosine distances is the
-distance of the two solutions. Near 0 is the same argument, whatever the words; larger values mean
-other steps. Steps come from the extractive summarizer and embeddings from MiniLM, so values compare
-only with others made that way.
+distance of the two solutions. Near 0 the steps say the same; a larger value means other steps, be
+it by another strategy or only by other words, which an embedding cannot always tell apart. Steps
+come from the extractive summarizer and embeddings from MiniLM, so values compare only with others
+made that way.
 
 From Python: `evaluate.load("rpd")` after `import rpd_metric`.
 """
@@ -48,6 +49,11 @@ CSS = """
 .rpd td.n {text-align: right; font-variant-numeric: tabular-nums; min-width: 4.5rem}
 .rpd .wide {overflow-x: auto}
 .rpd .total {font-size: 1.5rem}
+@media (max-width: 600px) {
+  .rpd table {font-size: .85rem}
+  .rpd td, .rpd th {padding: .25rem .35rem}
+  .rpd td.n {min-width: 3.2rem}
+}
 """
 
 
@@ -173,7 +179,7 @@ def make_page(embedder: Embedder) -> gr.Blocks:
         for start in range(0, MAX_ENTRIES, 3):
             with gr.Row():
                 boxes += [
-                    gr.Textbox(label=f"Solution {place}", lines=6, max_lines=12)
+                    gr.Textbox(label=f"Solution {place}", lines=6, max_lines=12, min_width=260)
                     for place in range(start + 1, start + 4)
                 ]
         with gr.Row():

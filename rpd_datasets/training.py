@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from rpd_datasets.hub_rows import HubRows
 from rpd_datasets.rows import file_kind
 from rpd_metric.errors import InputError, ModelError
 
@@ -27,8 +28,8 @@ class DataArguments:
     """The options of supervised fine-tuning that are this project's own.
 
     Args:
-        data (`list[str]`): Curated folders, JSONL or Parquet files, or Hub ids; several are
-            joined.
+        data (`list[str]`): Curated folders, JSONL or Parquet files, or Hub ids, these also with
+            a branch, tag or commit (`me/set@v2`); several are joined.
         data_config (`str`): The configuration of a folder or a Hub dataset with training rows.
         data_split (`str`): Its split.
         num_samples (`int`, *optional*): How many samples the recipe is for; other numbers are
@@ -101,11 +102,24 @@ def load_rows(specs: Sequence[str], *, config: str = "sft", split: str = "train"
     Raises:
         [`InputError`]: A source cannot be read, is empty, or has other columns.
     """
+    return load_pinned(specs, config=config, split=split)[0]
+
+
+def load_pinned(
+    specs: Sequence[str], *, config: str = "sft", split: str = "train"
+) -> tuple[Any, list[str]]:
+    """Load rows as [`load_rows`] does, and tell what was read.
+
+    Returns:
+        `tuple`: The rows, and the sources, those of the Hub as `id@commit`: named so, they give
+            the same rows again whatever becomes of the branch.
+    """
     import datasets
 
     if not specs:
         raise InputError("no data: name a curated folder, e.g. --data data/rpd_1p3s")
-    return datasets.concatenate_datasets([_load(spec, config, split) for spec in specs])
+    loaded = [_load(spec, config, split) for spec in specs]
+    return datasets.concatenate_datasets([rows for rows, _ in loaded]), [one for _, one in loaded]
 
 
 def load_tokenizer(
@@ -295,10 +309,11 @@ def keep_adapters_exact(model: Any) -> None:
             weight.data = weight.data.float()
 
 
-def _load(spec: str, config: str, split: str) -> Any:
+def _load(spec: str, config: str, split: str) -> tuple[Any, str]:
     import datasets
 
     path = Path(spec).expanduser()
+    pinned = spec
     try:
         if path.is_file():
             kind = file_kind(path)
@@ -306,8 +321,14 @@ def _load(spec: str, config: str, split: str) -> Any:
                 raise InputError(f"{spec} is not a JSONL, JSON or Parquet file")
             loader = "parquet" if kind == "parquet" else "json"
             rows = datasets.load_dataset(loader, data_files=str(path), split="train")
-        elif path.is_dir() or spec.count("/") <= 1:
-            rows = datasets.load_dataset(str(path) if path.is_dir() else spec, config, split=split)
+        elif path.is_dir():
+            rows = datasets.load_dataset(str(path), config, split=split)
+        elif spec.count("/") <= 1:
+            name, _, revision = spec.partition("@")
+            source = HubRows(
+                name, config=config, split=split, revision=revision or None, streaming=False
+            )
+            rows, pinned = source.dataset, f"{name}@{source.fingerprint()}"
         else:
             raise InputError(f"there is no file or folder {spec}, and it is no Hub id (owner/name)")
     except InputError:
@@ -328,7 +349,7 @@ def _load(spec: str, config: str, split: str) -> Any:
                 f"{', '.join(rows.column_names)}; make training rows with `rpd curate` or "
                 "rpd_datasets.to_sft"
             )
-    return rows.select_columns(["prompt", "completion"])
+    return rows.select_columns(["prompt", "completion"]), pinned
 
 
 def _encode(tokenizer: Any, messages: list[dict[str, str]], **options: Any) -> list[int]:

@@ -277,7 +277,7 @@ def _directed(x: Any, lengths: npt.NDArray[np.intp], usable: list[int]) -> Any:
     np.subtract(1, closest, out=closest)
     np.maximum(closest, 0, out=closest)
     np.minimum(closest, 2, out=closest)
-    _zero_identical_steps(closest, x, zero, starts, lengths)
+    _zero_identical_steps(closest, x, zero, starts)
     directed = np.add.reduceat(closest, starts, axis=1)
     directed /= lengths
     return directed
@@ -312,7 +312,6 @@ def _zero_identical_steps(
     x: Any,
     zero: npt.NDArray[np.bool_],
     starts: npt.NDArray[np.intp],
-    lengths: npt.NDArray[np.intp],
 ) -> None:
     """Set the distance between bitwise equal steps to exactly 0, in place.
 
@@ -324,10 +323,11 @@ def _zero_identical_steps(
     # Every step is its own neighbour: only further ones call for a look.
     if np.count_nonzero(close) == len(x):
         return
-    for solution, step in np.argwhere(close):
-        own = x[starts[solution] : starts[solution] + lengths[solution]]
-        if (own == x[step]).all(axis=1).any():
-            closest[solution, step] = 0
+    first: dict[bytes, int] = {}
+    # Adding 0 makes 0 of -0, which is equal to it.
+    same = np.array([first.setdefault(row.tobytes(), len(first)) for row in x + 0])
+    found = np.logical_or.reduceat(same[:, None] == same, starts, axis=0)
+    closest[close & found] = 0
 
 
 def _symmetric(directed: Any, lengths: npt.NDArray[np.intp], ties: Ties) -> Any:

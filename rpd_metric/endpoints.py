@@ -4,6 +4,8 @@
     openai:http://host:port/v1#model   vLLM, SGLang, TEI's /v1, hosted APIs
     auto:http://host:port              asks the server which of the two it is
 
+Several servers with one model are named with commas, see `balance.py`.
+
 `encode` blocks until all vectors are there: it cuts its texts into batches that the server
 takes, keeps a few of them in flight, and waits and asks again on 429, 503, timeouts and lost
 connections. A reply that holds anything but one finite vector of one length per text is an
@@ -22,6 +24,7 @@ import httpx2
 import numpy as np
 import numpy.typing as npt
 
+from rpd_metric.balance import Balance, addresses, the_same
 from rpd_metric.connection import (
     CONNECT_SECONDS,
     NO_KEY,
@@ -172,6 +175,15 @@ def load_embedding_server(
     kind, _, rest = spec.strip().partition(":")
     if kind not in FORMS:
         raise unknown_spec(kind, FORMS, "embedding server")
+    if len(several := addresses(rest)) > 1:
+        return _together(
+            [
+                load_embedding_server(
+                    f"{kind}:{one}", batch_size=batch_size, timeout=timeout, in_flight=in_flight
+                )
+                for one in several
+            ]
+        )
     if kind == "auto":
         kind = (
             "tei" if _tei_info(parse_address("auto", rest, key_variable="HF_TOKEN")) else "openai"
@@ -210,6 +222,23 @@ def load_embedding_server(
         address=address,
         batch_size=batch_size or 64,
         in_flight=in_flight,
+    )
+
+
+def _together(servers: Sequence[EmbeddingServer]) -> EmbeddingServer:
+    """Several servers as one that takes the requests of all."""
+    balance = Balance([server._ask for server in servers])
+
+    def ask(texts: list[str]) -> Any:
+        with balance.turn() as one:
+            return one(texts)
+
+    return EmbeddingServer(
+        the_same([server.name for server in servers], "embedding server"),
+        ask,
+        address=servers[0]._address,
+        batch_size=min(server.batch_size for server in servers),
+        in_flight=sum(server._in_flight for server in servers),
     )
 
 

@@ -40,7 +40,7 @@ from rpd_metric.failures import (
 from rpd_metric.flow_stats import FlowStats
 from rpd_metric.limit import AdaptiveLimit
 from rpd_metric.request_key import request_key
-from rpd_metric.store import ReplyStore
+from rpd_metric.store import Replies
 
 __all__ = [
     "RETRIED",
@@ -61,7 +61,7 @@ class Flow:
     Args:
         chat ([`Chat`]): The client; it makes one attempt per call and raises [`ServerError`].
             If it has `max_concurrency`, the server's own limit, the flow starts from that.
-        store ([`ReplyStore`], *optional*): Where replies are looked up and kept.
+        store ([`~store.Replies`], *optional*): Where replies are looked up and kept.
         limit ([`AdaptiveLimit`], *optional*): How many requests may be in flight.
         retries ([`Retries`], *optional*): When to repeat an attempt.
         timeout (`float`, *optional*): Seconds for one attempt; `None` leaves it to the client.
@@ -92,7 +92,7 @@ class Flow:
         self,
         chat: Chat,
         *,
-        store: ReplyStore | None = None,
+        store: Replies | None = None,
         limit: AdaptiveLimit | None = None,
         retries: Retries | None = None,
         timeout: float | None = 600.0,
@@ -170,6 +170,18 @@ class Flow:
             self._tick()
             self._asking.pop(key, None)
             mine.set_result(outcome)
+
+    def share(self, sharers: int) -> None:
+        """Take only a part of what the server says it takes, because others ask it as well.
+
+        A server that does not say what it takes is shared without this: each finds out how much
+        is left for it.
+
+        Args:
+            sharers (`int`): How many processes ask the server, this one included.
+        """
+        if self.max_concurrency is not None:
+            self.limit.server_takes(max(1, self.max_concurrency // sharers))
 
     def drain(self) -> None:
         """Start no new request from now on; calls raise [`Interrupted`] once all have ended.

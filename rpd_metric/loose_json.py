@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from json_repair import repair_json
@@ -47,7 +48,7 @@ _LATEX_N_OR_T = re.compile(
 _UNICODE_ESCAPE = re.compile(r"u[0-9A-Fa-f]{4}\Z")
 _ROW_BREAK_FOLLOWER = re.compile(r"[\s\d-]|\Z")
 # Whether quotes are balanced before it does not matter: a string is never split.
-_BETWEEN_QUOTES = re.compile(r'(?:[^"\\]|\\.)+', re.DOTALL)
+_BETWEEN_QUOTES = re.compile(r'(?:[^"\\]+|\\.)+', re.DOTALL)
 _BACKSLASHES = re.compile(r"(\\+)(u[0-9A-Fa-f]{4}|[A-Za-z]+|.|\Z)", re.DOTALL)
 
 # Strict about the rest, but a string may hold a raw line break.
@@ -69,6 +70,7 @@ _SURROGATE_PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _CONTROL_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _QUOTE = "[\"'“”‘’]"
+_NO_LETTERS = bytes(code for code in range(128) if not chr(code).isalnum())
 _UNESCAPED_QUOTE = re.compile(r'(?<!\\)(?:\\\\)*"')
 
 
@@ -97,6 +99,8 @@ def escape_latex(text: str) -> str:
 
     ```
     """
+    if "\\" not in text:
+        return text
     return _BETWEEN_QUOTES.sub(lambda match: _escape_string(match[0]), text)
 
 
@@ -175,9 +179,11 @@ def occurs_in(value: dict[str, Any], text: str) -> bool:
 
 
 def _escape_string(text: str) -> str:
+    if "\\" not in text:
+        return text
     unescaped = any(
-        len(backslashes) % 2 == 1 and not _is_json_escape(follower)
-        for backslashes, follower in _BACKSLASHES.findall(text)
+        len(match[1]) % 2 == 1 and not _is_json_escape(match[2])
+        for match in _BACKSLASHES.finditer(text)
     )
     if not unescaped:
         return text
@@ -194,6 +200,7 @@ def _escape_string(text: str) -> str:
     return _BACKSLASHES.sub(mend, text)
 
 
+@lru_cache(maxsize=4096)
 def _is_json_escape(follower: str) -> bool:
     if follower[:1] in ("n", "t"):
         return _LATEX_N_OR_T.fullmatch(follower) is None
@@ -248,8 +255,10 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _letters(text: str) -> str:
+    # By bytes: whole prompts pass through here, and a pattern would look at each character.
+    kept = text.lower().encode("ascii", "ignore").translate(None, _NO_LETTERS).decode("ascii")
     # None and null are the same; removing them from both sides is simpler than telling which.
-    return re.sub(r"none|null", "", re.sub(r"[^a-z0-9]", "", text.lower()))
+    return re.sub(r"none|null", "", kept) if "none" in kept or "null" in kept else kept
 
 
 def _unescaped(json_text: str) -> str:

@@ -207,7 +207,7 @@ def _steps_of(found: dict[str, Any], min_steps: int, max_steps: int) -> tuple[st
     texts = [_text_of(item, number) for number, item in enumerate(items, start=1)]
     steps = tuple(step for text in texts if (step := _STEP_NUMBER.sub("", text.strip()).strip()))
     for number, step in enumerate(steps, start=1):
-        for character in step:
+        for character in () if step.isprintable() else step:
             if unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\r\t":
                 raise ReplyError(
                     "control_characters",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 
 from rpd_metric.chat import ChatRequest
 from rpd_metric.errors import InputError
@@ -37,7 +36,7 @@ def request_key(model: str, request: ChatRequest) -> str:
 
     ```
     """
-    sampling = asdict(request.sampling)
+    sampling = dict(vars(request.sampling))  # asdict copies deeply, for every request
     for name in ("temperature", "top_p"):
         sampling[name] = float(sampling[name])
     content = {

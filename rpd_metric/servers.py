@@ -5,6 +5,8 @@
     hf:model-id  hf:model-id?4bit     in this process, see inprocess.py
     auto:http://host:port             asks the server which of the first two it is
 
+Several servers with one model are named with commas, see `balance.py`.
+
 Every call is one attempt: a client raises `ServerError` and leaves retries, concurrency and
 storage to `flow.py`. Keys come from HF_TOKEN (tgi:) and OPENAI_API_KEY (openai:), are sent to
 the server that the spec names and appear nowhere else.
@@ -37,6 +39,7 @@ from typing import Any, cast
 
 import httpx2
 
+from rpd_metric.balance import ChatServers, addresses
 from rpd_metric.chat import Chat, ChatReply, ChatRequest
 from rpd_metric.connection import (
     CONNECT_SECONDS,
@@ -112,6 +115,8 @@ def load_chat(
         from rpd_metric.inprocess import load_in_process
 
         return load_in_process(rest, device=device, dtype=dtype, batch_size=batch_size)
+    if len(several := addresses(rest)) > 1:
+        return ChatServers([load_chat(f"{kind}:{one}", timeout=timeout) for one in several])
     if kind == "auto":
         return _find_out(rest, timeout=timeout)
     if kind == "tgi":

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rpd_metric.chat import ChatReply, ChatRequest
 from rpd_metric.errors import InputError, OutputError, StoreError
@@ -102,6 +102,20 @@ class StoreInfo:
     templates: dict[str, int]
     oldest: datetime | None
     newest: datetime | None
+
+
+class Replies(Protocol):
+    """Where replies are looked up and kept: a [`ReplyStore`], or the way to one elsewhere."""
+
+    def get(self, model: str, request: ChatRequest, *, key: str | None = None) -> ChatReply | None:
+        """The stored reply to a request, or `None`."""
+        ...
+
+    def put(
+        self, model: str, request: ChatRequest, reply: ChatReply, *, key: str | None = None
+    ) -> ChatReply:
+        """Keep a reply, and return the one that is now on file for the request."""
+        ...
 
 
 class ReplyStore:

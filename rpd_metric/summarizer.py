@@ -23,7 +23,7 @@ from rpd_metric.chat import Chat, ChatReply, ChatRequest, Sampling
 from rpd_metric.errors import InputError, ModelError, ReplyError
 from rpd_metric.replies import PARSER_VERSION, STEPS_KEY, after_thinking, parse_steps
 from rpd_metric.steps import MAX_STEPS, MIN_STEPS, Extraction
-from rpd_metric.templates import PromptTemplate, fence, load_template
+from rpd_metric.templates import PromptTemplate, fence, load_template, sendable
 
 
 def steps_schema(min_steps: int = MIN_STEPS, max_steps: int = MAX_STEPS) -> dict[str, Any]:
@@ -169,11 +169,11 @@ class LLMStepExtractor:
                 about: the solution, or the part of it that would be sent, is empty.
         """
         part = solution if self.solution_part == "full" else after_thinking(solution)
-        text = _sendable(part or "").strip()
+        text = sendable(part or "").strip()
         if not text:
             return None
         messages = self.template.render(
-            problem=fence("problem", _sendable(problem or "(not given)").strip()),
+            problem=fence("problem", sendable(problem or "(not given)").strip()),
             solution=fence("solution", text),
             min_steps=self.min_steps,
             max_steps=self.max_steps,
@@ -239,15 +239,10 @@ class LLMStepExtractor:
             first,
             messages=(
                 *first.messages,
-                {"role": "assistant", "content": _sendable(answer) or "(empty)"},
+                {"role": "assistant", "content": sendable(answer) or "(empty)"},
                 *self.repair_template.render(fault=error.detail),
             ),
         )
-
-
-def _sendable(text: str) -> str:
-    # Servers speak UTF-8: lone surrogates cannot be encoded, and many refuse NUL.
-    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "")
 
 
 def _why_empty(solution: str) -> str:

@@ -21,6 +21,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
 
@@ -53,12 +54,12 @@ class PromptTemplate:
     name: str
     text: str
 
-    @property
+    @cached_property
     def sha(self) -> str:
         """SHA-256 of the text in UTF-8, in hex: what `sha256sum` says of the file."""
         return hashlib.sha256(self.text.encode("utf-8")).hexdigest()
 
-    @property
+    @cached_property
     def placeholders(self) -> frozenset[str]:
         """The names that [`render`] needs values for."""
         return frozenset(_PLACEHOLDER.findall(self.text))
@@ -89,9 +90,10 @@ class PromptTemplate:
                 "role": role,
                 "content": _PLACEHOLDER.sub(lambda match: str(values[match[1]]), body),
             }
-            for role, body in self._sections()
+            for role, body in self._sections
         )
 
+    @cached_property
     def _sections(self) -> list[tuple[str, str]]:
         before, *rest = _SECTION.split(self.text)
         if not rest:
@@ -161,6 +163,19 @@ def load_template(
         )
     template.render(**dict.fromkeys(template.placeholders, ""))  # raises if sections are wrong
     return template
+
+
+def sendable(text: str) -> str:
+    """A text as servers take it: they speak UTF-8, which has no lone surrogates, and many refuse
+    NUL.
+
+    Example:
+
+    >>> from rpd_metric.templates import sendable
+    >>> sendable("x\\0 + \\ud800")
+    'x + ?'
+    """
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "")
 
 
 def fence(label: str, text: str) -> str:

@@ -10,8 +10,10 @@ from typing import Any
 from rpd_datasets.curate import CurationConfig
 from rpd_datasets.filters import FilterConfig
 from rpd_datasets.layouts import Columns
+from rpd_datasets.reading import Reading
 from rpd_datasets.rejects import Rejected
-from rpd_datasets.sources import Source, open_source
+from rpd_datasets.shards import SHARD_SIZE, Engine
+from rpd_datasets.sources import Source
 from rpd_metric.chat import Sampling
 from rpd_metric.errors import InputError
 
@@ -174,6 +176,70 @@ def add_models(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Options about who scores."""
+    group = parser.add_argument_group("where problems are scored (the result is the same)")
+    group.add_argument(
+        "--num-proc",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes of this machine, each with its own copy of the models that run here. Where "
+        "servers do the work it does not help: one process keeps them busy",
+    )
+    group.add_argument(
+        "--engine",
+        choices=("local", "ray"),
+        default="local",
+        help="ray: actors on a Ray cluster of any number of machines, which all see the output "
+        "folder",
+    )
+    group.add_argument(
+        "--ray-address",
+        metavar="ADDR",
+        help="host:port of a running cluster, or auto for this machine's (default: $RAY_ADDRESS, "
+        "or a cluster of this machine alone, for this run)",
+    )
+    group.add_argument(
+        "--ray-actors",
+        type=int,
+        metavar="N",
+        help="processes that score (default: one per GPU for models that run there, one per "
+        "machine where servers do all the work, else one per core)",
+    )
+    group.add_argument(
+        "--gpus-per-actor",
+        type=float,
+        metavar="SHARE",
+        help="GPUs of each, e.g. 0.5 (default: 1 where there are any and st: or hf: runs on them)",
+    )
+    group.add_argument(
+        "--shard-size",
+        type=int,
+        default=SHARD_SIZE,
+        metavar="N",
+        help="problems that a process is handed at a time",
+    )
+
+
+def engine(args: argparse.Namespace, config: CurationConfig) -> Engine | None:
+    """Who scores according to the options; `None` is this process."""
+    if args.engine == "ray":
+        from rpd_datasets.cluster import RayOptions, on_ray
+
+        if args.num_proc != 1:
+            raise InputError("--num-proc is for one machine; with --engine ray use --ray-actors")
+        return on_ray(config, RayOptions(args.ray_address, args.ray_actors, args.gpus_per_actor))
+    for name in ("ray_address", "ray_actors", "gpus_per_actor"):
+        if getattr(args, name) is not None:
+            raise InputError(f"--{name.replace('_', '-')} goes with --engine ray")
+    if args.num_proc == 1:
+        return None
+    from rpd_datasets.processes import local_processes
+
+    return local_processes(config, args.num_proc)
+
+
 def add_filters(parser: argparse.ArgumentParser) -> None:
     """Options about what is left out before scoring."""
     defaults = FilterConfig()
@@ -276,10 +342,12 @@ def open_input(
     args: argparse.Namespace, scratch: Path, on_reject: Callable[[Rejected], None]
 ) -> Source:
     """Open the input that the options name."""
-    return open_source(
-        args.input,
-        scratch=scratch,
-        on_reject=on_reject,
+    return reading(args).open(args.input, scratch, on_reject)
+
+
+def reading(args: argparse.Namespace) -> Reading:
+    """How the options want an input read."""
+    return Reading(
         columns=Columns(
             problem=args.problem_column,
             solutions=args.solutions_column,
@@ -288,37 +356,20 @@ def open_input(
         ),
         layout=args.layout,
         split=args.split,
-        name=args.config_name,
+        config_name=args.config_name,
         revision=args.revision,
         exactly=args.exactly,
         limit=args.limit,
-        only=_only(args.only),
+        only=only(args.only),
     )
 
 
-def reading(args: argparse.Namespace) -> dict[str, Any]:
-    """How the input was read, for the manifest."""
-    return {
-        "columns": {
-            "problem": args.problem_column,
-            "solutions": args.solutions_column,
-            "solution": args.solution_column,
-            "conversations": args.conversations_column,
-        },
-        "split": args.split,
-        "config_name": args.config_name,
-        "revision": args.revision,
-        "exactly": args.exactly,
-        "limit": args.limit,
-        "only": _only(args.only),
-    }
-
-
-def _only(pairs: Sequence[str]) -> dict[str, str]:
-    only = {}
+def only(pairs: Sequence[str]) -> dict[str, str]:
+    """The columns and values of `COLUMN=VALUE` options."""
+    wanted = {}
     for pair in pairs:
         column, separator, value = pair.partition("=")
         if not separator or not column:
             raise InputError(f"--only {pair!r} is not of the form COLUMN=VALUE")
-        only[column] = value
-    return only
+        wanted[column] = value
+    return wanted

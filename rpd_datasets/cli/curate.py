@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
-from importlib.util import find_spec
+import sys
+from contextlib import ExitStack
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rpd_datasets import baselines
 from rpd_datasets.baselines import PAPER
 from rpd_datasets.cli.arguments import (
     DEFAULTS,
     add_command,
+    add_engine,
     add_filters,
     add_input,
     add_models,
+    engine,
     filter_config,
     model_options,
-    open_input,
+    only,
     reading,
 )
-from rpd_datasets.cli.output import print_json, print_table, scoring, shortened
+from rpd_datasets.cli.output import print_json, print_table, progress, scoring, shortened
 from rpd_datasets.cli.push import print_pushed
 from rpd_datasets.config import PROBLEM_CHOICES, SOLUTION_CHOICES
 from rpd_datasets.curate import CurationConfig, Scored, load_models
-from rpd_datasets.hub import push_folder
+from rpd_datasets.curated import curate_dataset
+from rpd_datasets.hub import check_access
 from rpd_datasets.problem import Problem
 from rpd_datasets.select import SELECTIONS
 from rpd_metric.errors import InputError
-
-if TYPE_CHECKING:
-    from rpd_datasets.folder import MixedIn, OpenSource
 
 # What each preset sets; `None` is for the user to name.
 PRESETS: dict[str, dict[str, Any]] = {
@@ -159,66 +160,57 @@ def add_curate(commands: Any) -> None:
     )
     add_filters(parser)
     add_models(parser)
+    add_engine(parser)
 
 
 def _curate(args: argparse.Namespace) -> None:
-    from rpd_datasets.card import counts, dataset_card, manifest, ranking_scores
-    from rpd_datasets.figures import draw_card_figures
-    from rpd_datasets.folder import Report, curate_folder
+    from rpd_datasets.card import counts
 
     config = curation_config(args)
-    mixed_in = _mixed_in(args, config.num_problems)
-    models = load_models(config)
+    mixed = _mixed_in(args, config.num_problems)
+    if args.push_to_hub:
+        # Better said now than after hours of work.
+        check_access(args.push_to_hub, repo_type="dataset", private=not args.public)
+    scorers = engine(args, config)
+    models = load_models(config, here=scorers is None)
     chosen: list[dict[str, Any]] = []
 
     def remember(problem: Problem, scored: Scored, selected: list[int]) -> None:
         chosen.append(_chosen_row(problem, scored, selected))
 
-    def describe(report: Report) -> dict[str, str | bytes]:
-        figures: dict[str, bytes] = {}
-        if find_spec("matplotlib"):  # the extra "report"
-            scores, best = ranking_scores(report)
-            drawn = draw_card_figures(scores, best, report.selected_tokens)
-            figures = {f"figures/{name}": png for name, png in drawn.items()}
-        return {
-            **figures,
-            "README.md": dataset_card(
-                report,
-                config,
-                models,
-                license=args.license,
-                language=args.language,
-                figures=sorted(figures),
-            ),
-            "manifest.json": manifest(
-                report,
-                config,
-                models,
-                reading(args),
-                mixed_source=reading(_for_mixing(args)),
-                preset=args.preset,
-            ),
-        }
+    with ExitStack() as stack:
+        if args.engine == "ray":
+            from rpd_datasets.cluster import core_log_aside
 
-    with scoring(models, args.limit) as scored_one:
-        report = curate_folder(
-            lambda scratch, reject: open_input(args, scratch, reject),
+            stack.enter_context(core_log_aside())
+        # Where this process asks no server there is nothing to finish on Ctrl-C.
+        bar = progress("Scoring problems", args.limit) if scorers else scoring(models, args.limit)
+        scored_one = stack.enter_context(bar)
+        curated = curate_dataset(
+            args.input,
             args.output,
             config,
-            models,
-            describe=describe,
-            mixed_in=mixed_in,
+            reading=reading(args),
+            mixed=mixed,
+            mixed_reading=replace(reading(args), only=only(args.mix_only)),
+            license=args.license,
+            language=args.language,
+            preset=args.preset,
             overwrite=args.overwrite,
+            models=models,
+            engine=scorers,
+            shard_size=args.shard_size,
             on_problem=lambda _: scored_one(),
             on_chosen=remember,
         )
+    report = curated.report
+    assert report is not None, "a folder that was just made has one"
     pushed = None
     if args.push_to_hub:
-        pushed = push_folder(
-            args.output,
-            args.push_to_hub,
-            private=not args.public,
-            commit_message=args.message,
+        again = f"rpd push {args.output} {args.push_to_hub}{' --public' * args.public}"
+        print(f"{args.output} is complete; should publishing break: {again}", file=sys.stderr)
+        pushed = curated.push_to_hub(
+            args.push_to_hub, private=not args.public, commit_message=args.message
         )
     if args.json:
         result = {"output": str(args.output), "counts": counts(report), "chosen": chosen}
@@ -287,33 +279,19 @@ def curation_config(args: argparse.Namespace) -> CurationConfig:
     )
 
 
-def _mixed_in(args: argparse.Namespace, num_problems: int) -> list[MixedIn]:
-    """The further inputs that the options name."""
-    from rpd_datasets.folder import MixedIn
-
+def _mixed_in(args: argparse.Namespace, num_problems: int) -> list[tuple[str, int]]:
+    """The further inputs that the options name, and how many problems each gives."""
     if args.mix is None and args.preset and "mix" in PRESETS[args.preset]:
         raise InputError(
             f"the preset {args.preset} mixes two inputs, mathematics and code in the paper: name "
             "the second with --mix INPUT (and --mix-only domain=code where both are in one)"
         )
-
-    def opener(name: str) -> OpenSource:
-        other = _for_mixing(args, input=name)
-        return lambda scratch, reject: open_input(other, scratch, reject)
-
     found = []
     for mix in args.mix or ():
         name, colon, number = mix.rpartition(":")
         # A colon may belong to the name; a number of problems is all digits.
         numbered = bool(colon and number.isdigit())
-        found.append(
-            MixedIn(opener(name if numbered else mix), int(number) if numbered else num_problems)
-        )
-        if found[-1].num_problems < 1:
+        found.append((name if numbered else mix, int(number) if numbered else num_problems))
+        if found[-1][1] < 1:
             raise InputError(f"--mix {mix!r} asks for no problems; name 1 or more")
     return found
-
-
-def _for_mixing(args: argparse.Namespace, **changes: Any) -> argparse.Namespace:
-    """The options by which mixed-in inputs are read."""
-    return argparse.Namespace(**{**vars(args), "only": args.mix_only, **changes})

@@ -2,7 +2,8 @@
 
 Each is known by a name, a dataset on the Hub and the number of its problems; a local file
 (JSONL, JSONL.gz or JSON) of the same rows serves as well. A file with another number of
-problems is refused, because a figure on other problems is another figure.
+problems is refused, because a figure on other problems is another figure. `own` is for a local
+file of problems of one's own, which may be graded by a function of one's own, too.
 
 OlympiadBench has two sizes. Its English text-only subset with open answers
 (`OE_TO_maths_en_COMP`) has 674 rows on the Hub, while the file that many evaluation harnesses
@@ -47,7 +48,7 @@ class Benchmark:
         name (`str`): As in configurations.
         title (`str`): For tables.
         kind (`"math"`, `"function"` or `"stdio"`): How it is graded.
-        sizes (`tuple[int, ...]`): Numbers of problems that are right.
+        sizes (`tuple[int, ...]`): Numbers of problems that are right; any number if empty.
         hub (`str`, *optional*): Dataset id; `None` where only a local file serves.
         config (`str`, *optional*): Its configuration.
         split (`str`): Its split.
@@ -90,6 +91,7 @@ BENCHMARKS = {
         Benchmark("amc23", "AMC23", "math", (40,), "math-ai/amc23"),
         Benchmark("humaneval", "HumanEval", "function", (164,), "openai/openai_humaneval"),
         Benchmark("livecodebench", "LiveCodeBench v5", "stdio", (279,), None),
+        Benchmark("own", "own problems", "math", (), None),
     )
 }
 
@@ -147,7 +149,7 @@ def load_benchmark(name: str, path: str | Path | None = None) -> list[Task]:
     if benchmark.level is not None:
         rows = [row for row in rows if str(row.get("level")).split()[-1] == str(benchmark.level)]
     tasks = [_task(benchmark, row, number, where) for number, row in enumerate(rows)]
-    if len(tasks) not in benchmark.sizes:
+    if benchmark.sizes and len(tasks) not in benchmark.sizes:
         wanted = " or ".join(map(str, benchmark.sizes))
         raise InputError(
             f"{where} has {len(tasks)} problems of {benchmark.title}, which has {wanted}; "
@@ -215,8 +217,7 @@ def _file_rows(path: Path) -> list[Mapping[str, Any]]:
 def _hub_rows(benchmark: Benchmark) -> list[Mapping[str, Any]]:
     if benchmark.hub is None:
         raise InputError(
-            f"{benchmark.title} cannot be loaded from the Hub by `datasets`; name a local file "
-            "with --data"
+            f"{benchmark.title} cannot be loaded from the Hub; name a local file with --data"
         )
     try:
         rows = HubRows(

@@ -51,6 +51,8 @@ class EvaluationConfig:
         diversity (`bool`): Measure the diversity of correct solutions (Table 3).
         summarizer (`str`): Who turns solutions into steps for that.
         embedder (`str`): Who encodes the steps.
+        grader (`str`, *optional*): What tells right answers where mathematics does not, see
+            [`~rpd_metric.own_grader.OwnGrader`].
         paper (`str`, *optional*): The paper's model whose published rows are printed beside:
             `"Qwen3-4B-Base"`, `"Qwen2.5-3B"` or `"Llama-3.1-8B-Instruct"`.
     """
@@ -69,6 +71,7 @@ class EvaluationConfig:
     diversity: bool = True
     summarizer: str = "extractive"
     embedder: str = "minilm"
+    grader: str | None = None
     paper: str | None = None
 
     def __post_init__(self) -> None:
@@ -76,6 +79,8 @@ class EvaluationConfig:
         for name in ("samples", "runs", "max_tokens"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} is {getattr(self, name)}; use 1 or more")
+        if self.grader is not None and find_benchmark(self.benchmark).kind != "math":
+            raise InputError(f"{self.benchmark} is graded by its tests; leave grader out")
         if self.limit is not None and self.limit < 1:
             raise InputError(f"limit is {self.limit}; use 1 or more, or leave it out")
         if self.samples > SEEDS_PER_RUN:
@@ -107,7 +112,7 @@ class EvaluationConfig:
     def sampling(self) -> dict[str, Any]:
         """What decides the samples, for the file that goes with them."""
         decides = asdict(self) | {"prompt": self.sent}
-        for name in ("diversity", "summarizer", "embedder", "paper", "data"):
+        for name in ("diversity", "summarizer", "embedder", "grader", "paper", "data"):
             del decides[name]
         return decides
 

@@ -18,6 +18,7 @@ from rpd_datasets.evaluation.benchmarks import find_benchmark
 from rpd_datasets.evaluation.paper import published, published_diversity
 from rpd_datasets.evaluation.results import Results
 from rpd_datasets.evaluation.samples import write_text
+from rpd_datasets.model_card import NOT_EVALUATED
 from rpd_metric.errors import InputError
 
 
@@ -45,7 +46,8 @@ def report_text(results: Results, *, paper: str | None = None, markdown: bool = 
     ]
     if figures["cons_at_n"] is not None:
         lines.append(f"cons@{n} (majority vote of a run): {_percent(figures['cons_at_n'])}")
-    lines.append("Verdicts: " + _counts(results.verdicts))
+    by = f" (by {results.graded_by})" if results.graded_by else ""
+    lines.append(f"Verdicts{by}: " + _counts(results.verdicts))
     lines.append("Ends: " + _counts(results.finish_reasons))
     if results.mean_tokens is not None:
         lines.append(f"New tokens per sample: {results.mean_tokens:,.0f}")
@@ -118,6 +120,7 @@ def update_card(folder: Path, results: Results, *, paper: str | None = None) -> 
     section = f"{start}\n## pass@k on {title}\n\n{body}\n{end}"
     before, found, rest = card.text.partition(start)
     after = rest.partition(end)[2] if found else ""
+    before = before.replace(NOT_EVALUATED, "Measured after training, see below.")
     card.text = f"{before.rstrip()}\n\n{section}\n{after.lstrip()}"
     write_text(path, str(card))
     write_text(folder / ".eval_results" / f"{results.benchmark}.yaml", evaluation_entry(results))
@@ -166,15 +169,16 @@ def evaluation_entry(results: Results) -> str:
 
 
 def is_whole(results: Results) -> bool:
-    """Whether every problem of the benchmark took part."""
-    return len(results.problems) == results.of_problems
+    """Whether every problem of a published benchmark took part."""
+    published = bool(find_benchmark(results.benchmark).sizes)
+    return published and len(results.problems) == results.of_problems
 
 
 def _whole(results: Results) -> None:
     if not is_whole(results):
         raise InputError(
-            f"{len(results.problems)} of {results.of_problems} problems are no result for the Hub; "
-            "evaluate the whole benchmark (leave out `limit`)"
+            f"{len(results.problems)} of {results.of_problems} problems of {results.benchmark} are "
+            "no result for the Hub; evaluate a whole benchmark that others know (leave out `limit`)"
         )
 
 

@@ -60,6 +60,7 @@ class Results:
             `value` with `low` and `high`, and with `standard_error` over runs for `first_k`.
         diversity (`list[dict]`, *optional*): Table 3, first run.
         measured_with (`dict[str, str]`): The summarizer and the embedder of `diversity`.
+        graded_by (`str`, *optional*): The user's own grader, where there was one.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Results:
     figures: dict[str, Any]
     diversity: list[dict[str, Any]] | None = None
     measured_with: dict[str, str] = field(default_factory=dict)
+    graded_by: str | None = None
 
     @property
     def verdict_array(self) -> Bools:
@@ -142,6 +144,7 @@ def measure(
         finish_reasons=dict(Counter(s.finish_reason or "unknown" for s in samples).most_common()),
         mean_tokens=float(np.mean(tokens)) if len(tokens) == len(samples) else None,
         figures=figures,
+        graded_by=config.grader,
     )
 
 

@@ -40,6 +40,17 @@ def test_a_repeated_statement_is_left_out_and_counted(tmp_path):
     assert load_aime(str(file)).duplicates == 1
 
 
+def test_problems_without_a_year_are_ones_own_and_all_taken(tmp_path):
+    file = tmp_path / "own.jsonl"
+    texts = ["Make 12 from 3 4.", "Make 1 from 23 4.", "Make 12 from 3 4."]
+    lines = [json.dumps({"problem": text, "answer": "x"}) + "\n" for text in texts]
+    file.write_text("".join(lines), encoding="utf-8")
+    found = load_aime(str(file))
+    assert found.problems == tuple(texts[:2])
+    assert found.years == (None, None)
+    assert (found.other_years, found.duplicates) == (0, 1)
+
+
 def test_a_held_out_problem_is_found_in_other_words(tmp_path):
     file = tmp_path / "held.jsonl"
     statement = "Let $x$ be the positive root of the equation. Find the remainder of $x^2$ by 7."

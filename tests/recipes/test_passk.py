@@ -21,6 +21,7 @@ from parts.fake_tgi import FakeTGI, Fault
 from parts.tiny_qwen import tiny_qwen
 from parts.transformers_serve import transformers_serve
 from rpd_datasets.evaluation.config import read_config
+from rpd_datasets.model_card import NOT_EVALUATED
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "recipes" / "passk.py"
@@ -209,7 +210,7 @@ def test_results_go_into_the_model_card_and_replace_only_their_own(
         "---\nlicense: mit\nmodel-index:\n- name: mine\n  results:\n"
         "  - task: {type: text-generation}\n    dataset: {type: other/set, name: Other}\n"
         "    metrics:\n    - {type: acc, value: 1}\n"
-        "---\n# My model\n\nIt solves problems.\n"
+        f"---\n# My model\n\nIt solves problems.\n\n## Results\n\n{NOT_EVALUATED}\n"
     )
     for _ in range(2):
         report = ["report", *arguments(data, evaluated / "strong"), "--card", str(tmp_path)]
@@ -219,6 +220,7 @@ def test_results_go_into_the_model_card_and_replace_only_their_own(
     assert [entry.dataset_name for entry in card.data.eval_results] == ["Other", *["AIME24"] * 5]
     assert card.text.count("## pass@k on AIME24") == 1
     assert "It solves problems." in card.text
+    assert NOT_EVALUATED not in card.text
     assert (tmp_path / ".eval_results" / "aime24.yaml").exists()
     assert main([*report[:-1], str(tmp_path / "nowhere")]) == 1
     assert "cannot read the model card" in capsys.readouterr().err
@@ -356,6 +358,47 @@ def test_samples_that_another_tool_wrote_are_graded(data, tmp_path, capsys):
     assert main(["grade", *small(data, tmp_path / "m")]) == 0
     assert main(["report", *small(data, tmp_path / "m"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["figures"]["pass_at_k"]["1"]["value"] == 1
+
+
+def own_problems(folder: Path, *more: str) -> list[str]:
+    """Samples of three problems of one's own, with a grader of one's own."""
+    (folder / "checks.py").write_text(
+        "def ends(answer, response):\n    return response.endswith(answer)\n"
+    )
+    (folder / "config.yaml").write_text("benchmark: own\nsamples: 2\nruns: 1\ndiversity: false\n")
+    problems = ({"problem": f"End with {n}.", "answer": str(n)} for n in range(3))
+    (folder / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in problems))
+    texts = [
+        ("000", 0, "0"),
+        ("000", 1, "so 0"),
+        ("001", 0, "2"),
+        ("001", 1, "1"),
+        ("002", 0, ""),
+        ("002", 1, ""),
+    ]
+    rows = ({"problem_id": p, "run": 0, "sample": s, "text": text} for p, s, text in texts)
+    (folder / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    given = ["--config", str(folder / "config.yaml"), "--data", str(folder / "own.jsonl")]
+    given += ["--output", str(folder), "--name", "mine", "--set", f"grader={folder}/checks.py:ends"]
+    return [*given, *more]
+
+
+def test_problems_of_ones_own_are_graded_by_a_function_of_ones_own(tmp_path, capsys):
+    assert main(["grade", *own_problems(tmp_path)]) == 0
+    assert main(["report", *own_problems(tmp_path, "--json")]) == 0
+    results = json.loads(capsys.readouterr().out)
+    assert results["correct"] == [["11"], ["01"], ["00"]]
+    assert results["figures"]["pass_at_k"]["2"]["value"] == pytest.approx(2 / 3)
+    assert results["graded_by"] == f"{tmp_path}/checks.py:ends"
+    assert "(by " in (tmp_path / "report.md").read_text()
+    # The Hub knows no such benchmark.
+    assert not (tmp_path / "model-index.yaml").exists()
+
+
+def test_a_grader_that_is_not_there_is_one_line_and_status_1(tmp_path, capsys):
+    given = own_problems(tmp_path, "--set", "grader=checks.py:begins")
+    assert main(["grade", *given]) == 1
+    assert "there is no file checks.py" in capsys.readouterr().err
 
 
 def test_diversity_of_correct_solutions_is_reported_by_pass_count(data, tmp_path, capsys):

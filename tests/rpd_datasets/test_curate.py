@@ -233,10 +233,13 @@ def test_options_that_make_no_sense_are_refused(options, message):
 
 def test_the_public_names_are_these():
     assert sorted(rpd_datasets.__all__) == [
+        "Curated",
         "CurationConfig",
         "FilterConfig",
         "Problem",
         "Rejected",
+        "curate_dataset",
+        "load_curated",
         "rpd_curate",
         "select_problems",
         "select_solutions",

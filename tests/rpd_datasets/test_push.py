@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from parts.local_hub import TOKEN, LocalHub
+from parts.local_hub import TOKEN, LocalHub, Repo
 from rpd_datasets.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,6 +31,28 @@ print(json.dumps({
     "curated": curated.to_list(), "sft": sft.to_list(), "branch": len(branch),
     "streamed": len(list(stream)), "rpd": rpd.compute(predictions=groups)["rpd_per_problem"],
     "module": rpd.__module__,
+}))
+"""
+# The first problem that was scored moves the branch; the chosen ones are read again after it.
+MOVER = """
+import json
+from huggingface_hub import HfApi
+from rpd_datasets import CurationConfig, curate_dataset
+
+moved = []
+
+def move(_):
+    if not moved:
+        moved.append(HfApi().upload_file(
+            path_or_fileobj=b'{"problem": "Another?", "solutions": ["No."]}\\n',
+            path_in_repo="data/train.jsonl", repo_id="ada/moving", repo_type="dataset",
+        ))
+
+config = CurationConfig(num_problems=3, num_solutions=2)
+curated = curate_dataset("ada/moving", "out", config, on_problem=move)
+print(json.dumps({
+    "fingerprint": curated.manifest["input"]["fingerprint"],
+    "problems": list(curated.dataset["problem"]),
 }))
 """
 
@@ -106,6 +128,54 @@ def test_what_is_pushed_can_be_loaded_by_datasets_and_evaluate(
     assert "ada--rpd" in found["module"], "another metric than the Space's was loaded"
 
 
+def test_a_pushed_set_is_curated_again_by_streaming_and_its_commit_is_recorded(
+    hub: LocalHub, folder: Path, tmp_path: Path
+) -> None:
+    assert rpd(hub, tmp_path, "push", str(folder), "ada/rows").returncode == 0
+    assert rpd(hub, tmp_path, "push", str(folder), "ada/rows", "--revision", "v1").returncode == 0
+    repo = hub.repos["datasets/ada/rows"]
+    commit = repo.branches["v1"]
+    repo.commit("main", {"README.md": b"emptied"}, "emptied later")
+
+    asked = ["ada/rows", "--revision", "v1", "--num-problems", "2", "--num-solutions", "2"]
+    done = rpd(hub, tmp_path, "curate", *asked, "--output", "again")
+
+    assert done.returncode == 0, done.stderr
+    card = (tmp_path / "again/README.md").read_text()
+    source = json.loads((tmp_path / "again/manifest.json").read_text())["input"]
+    assert (source["name"], source["revision"]) == ("ada/rows", "v1")
+    assert source["fingerprint"] == commit
+    assert f"| Input fingerprint | `{commit}` |" in card
+    cached = (tmp_path / "home").rglob("*.parquet")
+    assert not list(cached), "it was downloaded, not streamed"
+
+
+def test_a_branch_that_moves_between_the_two_passes_of_a_run_changes_nothing(
+    hub: LocalHub, tmp_path: Path
+) -> None:
+    rows = [
+        {
+            "problem": f"What is {n} + {n}?",
+            "solutions": [
+                f"We {word} it. The answer is {2 * n}." for word in ("count", "draw", "guess")
+            ],
+        }
+        for n in range(4)
+    ]
+    repo = hub.repos["datasets/ada/moving"] = Repo(private=True)
+    lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    commit = repo.commit("main", {"data/train.jsonl": lines}, "rows")
+
+    done = run(hub, tmp_path, "-c", MOVER)
+
+    assert done.returncode == 0, done.stderr
+    assert len(repo.messages) == 2, "the branch did not move"
+    found = json.loads(done.stdout)
+    assert found["fingerprint"] == commit
+    assert len(found["problems"]) == 3
+    assert set(found["problems"]) <= {row["problem"] for row in rows}
+
+
 def test_errors_of_a_push_are_one_line_and_end_in_status_1(
     hub: LocalHub, folder: Path, tmp_path: Path
 ) -> None:
@@ -122,9 +192,35 @@ def test_errors_of_a_push_are_one_line_and_end_in_status_1(
         assert done.stdout == ""
 
 
+def test_curating_and_publishing_at_once_asks_the_hub_before_the_work_begins(
+    hub: LocalHub, tmp_path: Path
+) -> None:
+    asked = ["curate", "sample", "--limit", "4", "--num-problems", "2", "--output", "set"]
+    for env, says in (
+        ({"HF_TOKEN": "hf_wrong"}, "does not accept the token"),
+        ({"HF_HUB_OFFLINE": "1"}, "unset HF_HUB_OFFLINE"),
+    ):
+        done = rpd(hub, tmp_path, *asked, "--push-to-hub", "ada/once", **env)
+        assert done.returncode == 1
+        assert says in done.stderr.splitlines()[-1]
+        assert not (tmp_path / "set.partial").exists()
+        assert not (tmp_path / "set").exists()
+
+    done = rpd(hub, tmp_path, *asked, "--push-to-hub", "ada/once", "--message", "At once", "--json")
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["pushed"]["repo_id"] == "ada/once"
+    assert "should publishing break: rpd push set ada/once" in done.stderr
+    repo = hub.repos["datasets/ada/once"]
+    assert (repo.private, repo.messages[-1]) == (True, "At once")
+
+
 def test_an_unfinished_folder_is_refused_without_a_word_to_the_hub(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "set").mkdir()
     assert main(["push", str(tmp_path / "set"), "ada/set"]) == 1
     assert "is not complete: it has no README.md" in capsys.readouterr().err
+    (tmp_path / "running.partial").mkdir()
+    assert main(["push", str(tmp_path / "running"), "ada/set"]) == 1
+    assert "is not finished: run the same rpd curate again" in capsys.readouterr().err

@@ -5,6 +5,9 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -210,3 +213,27 @@ def test_the_fingerprint_follows_the_content_and_nothing_else(tmp_path: Path) ->
     assert LocalRows(tmp_path / "two", name="y").fingerprint() == expected
     write_jsonl(first, ROWS[:-1])
     assert LocalRows(first, name="x").fingerprint() != expected
+
+
+def test_one_huge_row_group_is_not_held_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    rows = [{"problem": str(n), "solutions": [os.urandom(500).hex()]} for n in range(24_000)]
+    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=len(rows), compression="none")
+    read = (
+        "import sys, pyarrow as pa\n"
+        "from pathlib import Path\n"
+        "from rpd_datasets.rows import LocalRows\n"
+        "count = sum(1 for _ in LocalRows(Path(sys.argv[1]), name='x'))\n"
+        "print(count, pa.default_memory_pool().max_memory())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", read, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    count, most = map(int, done.stdout.split())
+
+    assert count == 24_000
+    assert most < path.stat().st_size / 2

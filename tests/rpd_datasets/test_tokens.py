@@ -13,7 +13,15 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 from transformers.models.qwen2.tokenization_qwen2 import PRETOKENIZE_REGEX
 
-from rpd_datasets.tokens import estimate_tokens, text_tail, token_counter
+from rpd_datasets.tokens import (
+    ASCII_PIECE,
+    LONG_ASCII_SYMBOLS,
+    LONG_SYMBOLS,
+    PIECE,
+    estimate_tokens,
+    text_tail,
+    token_counter,
+)
 from rpd_metric.errors import InputError, MissingExtraError, SpecError
 
 QWEN_PIECES = pre_tokenizers.Split(Regex(PRETOKENIZE_REGEX), behavior="isolated")
@@ -48,6 +56,28 @@ def test_the_estimate_stays_close_above_the_pieces_of_the_published_rule() -> No
     pieces = len(QWEN_PIECES.pre_tokenize_str(MATHS))
 
     assert pieces <= estimate_tokens(MATHS) <= 1.1 * pieces
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_the_patterns_for_ascii_find_what_the_general_ones_find(text: str) -> None:
+    assert ASCII_PIECE.findall(text) == PIECE.findall(text)
+    assert LONG_ASCII_SYMBOLS.findall(text) == LONG_SYMBOLS.findall(text)
+
+
+def test_a_tail_is_not_counted_again_when_it_is_the_whole_text() -> None:
+    counted: list[str] = []
+
+    class Counter:
+        name, estimated = "counting", True
+
+        def __call__(self, text: str) -> int:
+            counted.append(text)
+            return estimate_tokens(text)
+
+    assert text_tail(MATHS, 20, Counter(), estimate_tokens(MATHS)) == text_tail(
+        MATHS, 20, token_counter("estimate")
+    )
+    assert len(counted) == (len(MATHS) > 7 * 20)
 
 
 @pytest.mark.parametrize(

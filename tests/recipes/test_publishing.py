@@ -1,0 +1,212 @@
+"""From a pushed dataset to a pushed model: recipes read from the Hub and publish there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from huggingface_hub import HfApi, ModelCard, constants
+
+from parts.local_hub import TOKEN, LocalHub
+from parts.recipe_scripts import RECIPES
+from parts.tiny_models import tiny_model
+from rpd_datasets.cli import main
+from rpd_datasets.hub import push_folder
+from rpd_datasets.model_push import ModelPush, take_push
+from rpd_datasets.publishable import public_record, publishable
+from rpd_metric.errors import InputError, OutputError
+
+ROOT = RECIPES.parent
+SFT = [str(RECIPES / "sft.py"), "--config", str(RECIPES / "configs/tiny/sft.yaml")]
+# What somebody else does with the model; the base is found by the adapter's own record of it.
+READER = """
+import json
+from peft import AutoPeftModelForCausalLM
+from transformers import AutoTokenizer
+
+model = AutoPeftModelForCausalLM.from_pretrained("ada/tuned")
+tokenizer = AutoTokenizer.from_pretrained("ada/tuned")
+ids = tokenizer.apply_chat_template(
+    [{"role": "user", "content": "3 + 4"}], add_generation_prompt=True, return_tensors="pt",
+    return_dict=True,
+)
+print(json.dumps({
+    "base": model.peft_config["default"].base_model_name_or_path,
+    "length": model(**ids).logits.shape[1] - ids["input_ids"].shape[1],
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalHub]:
+    """A Hub that holds a curated dataset and a tiny base model, both private."""
+    here = tmp_path_factory.mktemp("hub")
+    asked = ["curate", "sample", "--num-problems", "3", "--num-solutions", "2", "--limit", "6"]
+    assert main([*asked, "--output", str(here / "set")]) == 0
+    base = tiny_model(here / "tiny", "qwen3")
+    (base / "README.md").write_text("---\nlicense: apache-2.0\n---\nUntrained.\n")
+    before = constants.HF_HUB_OFFLINE, constants.HF_HUB_DISABLE_XET
+    constants.HF_HUB_OFFLINE, constants.HF_HUB_DISABLE_XET = False, True
+    with LocalHub() as local:
+        for folder in ("set", "tiny"):
+            push_folder(here / folder, f"ada/{folder}", api=HfApi(local.url, token=TOKEN))
+        constants.HF_HUB_OFFLINE, constants.HF_HUB_DISABLE_XET = before
+        yield local
+
+
+def run(hub: LocalHub, cwd: Path, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
+    # The hub client reads its settings when it is imported, so each setting needs a process.
+    settings = {
+        **{name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"},
+        "HF_ENDPOINT": hub.url,
+        "HF_HOME": str(cwd / "home"),
+        "HF_TOKEN": TOKEN,
+        "HF_HUB_DISABLE_XET": "1",
+        "NO_PROXY": "127.0.0.1",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(ROOT),
+        "PYTHONWARNINGS": "ignore",
+        **env,
+    }
+    return subprocess.run(
+        [sys.executable, *command],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=settings,
+        timeout=300,
+        check=False,
+    )
+
+
+def sft(hub: LocalHub, cwd: Path, *more: str, **env: str) -> subprocess.CompletedProcess[str]:
+    line = ["--model_name_or_path", "ada/tiny", "--data", "ada/set", "--num_train_epochs", "1"]
+    return run(hub, cwd, *SFT, *line, "--output_dir", "tuned", *more, **env)
+
+
+@pytest.mark.slow
+def test_a_recipe_trains_on_a_pushed_set_and_pushes_a_model_that_others_load(
+    hub: LocalHub, tmp_path: Path
+) -> None:
+    done = sft(hub, tmp_path, "--push_to_hub", "true", "--hub_token", TOKEN, "--num_samples", "6")
+    assert done.returncode == 0, done.stderr[-3000:]
+
+    repo = hub.repos["models/ada/tuned"]
+    assert repo.private
+    assert repo.messages[1:] == ["Trained on a set curated with Reasoning Path Divergence"]
+    files = hub.files("models/ada/tuned")
+    assert {"adapter_model.safetensors", "tokenizer.json", "recipe.json", "README.md"} <= set(files)
+    assert not [name for name in files if "checkpoint" in name or name.endswith(".bin")]
+    commit = hub.repos["datasets/ada/set"].branches["main"]
+    card = ModelCard(files["README.md"].decode())
+    assert card.data.datasets == ["ada/set"]
+    assert card.data.base_model == "ada/tiny"
+    assert f"- `ada/set`, commit `{commit}`" in card.text
+    record = json.loads(files["recipe.json"])
+    assert record["settings"]["data"] == [f"ada/set@{commit}"]
+    assert record["four_bit"] is True
+    everything = b"".join(data for name, data in files.items() if name.endswith((".json", ".md")))
+    assert TOKEN.encode() not in everything
+    assert str(tmp_path).encode() not in everything
+    assert TOKEN not in (tmp_path / "tuned/recipe.json").read_text()
+
+    read = run(hub, tmp_path, "-c", READER)
+    assert read.returncode == 0, read.stderr[-3000:]
+    assert json.loads(read.stdout) == {"base": "ada/tiny", "length": 0}
+
+    # A branch that has moved is another training set: the run does not go on with it unsaid.
+    moved = hub.repos["datasets/ada/set"]
+    moved.commit("main", {**hub.files("datasets/ada/set"), "NOTES.md": b"later"}, "later")
+    again = sft(hub, tmp_path, "--num_samples", "6")
+    assert again.returncode == 1
+    assert "holds a run with other settings (data" in again.stderr
+    pinned = sft(hub, tmp_path, "--data", f"ada/set@{commit}", "--num_samples", "6", "--dry_run")
+    assert pinned.returncode == 0, pinned.stderr[-3000:]
+    assert f"data: ['ada/set@{commit}']" in pinned.stderr
+
+
+def training(**options: Any) -> Any:
+    known = {
+        "push_to_hub": True,
+        "hub_always_push": False,
+        "hub_model_id": None,
+        "hub_private_repo": None,
+        "hub_token": None,
+        "hub_revision": None,
+        "output_dir": "runs/tuned",
+        "process_index": 1,
+    }
+    return SimpleNamespace(**known | options)
+
+
+BASE = SimpleNamespace(model_name_or_path="Qwen/Qwen3-4B-Base", use_peft=True)
+
+
+def test_trls_options_about_the_hub_mean_one_private_push_at_the_end() -> None:
+    given = training(hub_revision="v2", hub_token="secret")
+    settings = {"hub_token": "secret", "push_to_hub": True, "hub_strategy": "end"}
+    assert take_push(given, BASE, settings) == ModelPush("tuned", True, "v2", "secret")
+    assert (given.push_to_hub, given.hub_token) == (False, None), "TRL would push as well"
+    assert "hub_token" not in settings
+    public = training(hub_model_id="me/m", hub_private_repo=False)
+    assert take_push(public, BASE, {}) == ModelPush("me/m", False, None, None)
+    assert take_push(training(push_to_hub=False), BASE, {}) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "settings", "says"),
+    [
+        ({}, {"hub_strategy": "every_save"}, "leave hub_strategy out"),
+        ({"hub_always_push": True}, {}, "leave hub_always_push out"),
+        ({"push_to_hub": False, "hub_model_id": "me/m"}, {}, "hub_model_id does nothing"),
+        ({"push_to_hub": False, "hub_private_repo": True}, {}, "hub_private_repo does nothing"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(
+    options: dict[str, Any], settings: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(InputError, match=says):
+        take_push(training(**options), BASE, settings)
+
+
+def test_an_adapter_that_nobody_else_could_load_is_refused_before_and_after(
+    tmp_path: Path,
+) -> None:
+    base = SimpleNamespace(model_name_or_path=str(tmp_path), use_peft=True)
+    with pytest.raises(InputError, match="could be loaded by nobody else"):
+        take_push(training(), base, {})
+    (tmp_path / "README.md").touch()
+    config = {"base_model_name_or_path": str(tmp_path)}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="publish the merged model"):
+        publishable(tmp_path)
+
+
+def test_a_push_that_cannot_work_is_said_before_training(
+    hub: LocalHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+    first = {"process_index": 0, "hub_model_id": "ada/new"}
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(OutputError, match="unset HF_HUB_OFFLINE"):
+        take_push(training(**first, hub_token=TOKEN), BASE, {})
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    with pytest.raises(OutputError, match=r"does not accept the token.* Nothing was sent"):
+        take_push(training(**first, hub_token="hf_wrong"), BASE, {})
+    assert take_push(training(**first, hub_token=TOKEN), BASE, {}) is not None
+    assert "models/ada/new" not in hub.repos
+
+
+def test_a_published_record_holds_no_folder_of_this_machine(tmp_path: Path) -> None:
+    settings = {"data": ["/home/ada/set", "me/set@abc"], "output_dir": "/home/ada/runs", "seed": 0}
+    path = tmp_path / "recipe.json"
+    path.write_text(json.dumps({"settings": settings, "four_bit": True}))
+    record = json.loads(public_record(path))
+    assert record == {"settings": {"data": ["set", "me/set@abc"], "seed": 0}, "four_bit": True}
