@@ -50,7 +50,7 @@ bench: $(VENV)/installed  ## Print the benchmark tables that the README quotes
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/embedding.py
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus.py --quick
 
-bench-corpus: $(VENV)/installed  ## Curate synthetic corpora of up to 53,125 problems (an hour)
+bench-corpus: $(VENV)/installed  ## Curate synthetic corpora of up to 53,125 problems (half an hour)
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus.py --naive-up-to 10000
 
 loop: $(VENV)/installed  ## Run the whole loop on a small task and write docs/loop.md (20 minutes)

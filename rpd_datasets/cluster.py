@@ -365,8 +365,9 @@ def _connected(address: str | None) -> Iterator[Any]:
     except (ConnectionError, ValueError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0]
         raise RPDError(
-            f"cannot use Ray at {address or 'this machine'} ({reason}); ray start --head starts a "
-            "cluster, and without --ray-address a run has one of its own"
+            f"cannot use Ray at {address or 'this machine'} ({reason}); if that cluster wants a "
+            "token, set RAY_AUTH_MODE=token (docs/scaling.md); without --ray-address a run has a "
+            "cluster of its own"
         ) from error
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, on_sigterm)  # Ray sets its own

@@ -9,6 +9,7 @@ first loaded, never by importing this module.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -26,7 +27,7 @@ from rpd_metric.errors import InputError, MissingExtraError, ModelError, SpecErr
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 # Per forward pass on a CPU: what a larger batch gains there is less than what padding costs.
-CPU_BATCH = 16
+CPU_BATCH = 8
 
 EmbedderSpec = str
 Floats = npt.NDArray[np.float32]
@@ -49,7 +50,7 @@ class SentenceTransformerEmbedder:
         name (`str`): What cards and manifests call it.
         model_path (`str`): Model id or folder.
         device (`str`, *optional*): `"cpu"`, `"cuda"`, `"mps"`, ...; the library's choice if unset.
-        batch_size (`int`): Texts per forward pass, at most; on a CPU no more than 16.
+        batch_size (`int`): Texts per forward pass, at most; on a CPU no more than 8.
         dtype (`"float32"`, `"bfloat16"` or `"float16"`): Weights' type; the output is float32.
         truncate_dim (`int`, *optional*): Keep the first so many dimensions, renormalised
             to unit length, for models trained for it.
@@ -67,7 +68,9 @@ class SentenceTransformerEmbedder:
     ) -> None:
         try:
             import torch
-            from sentence_transformers import SentenceTransformer
+
+            with _without_kernels_warning():
+                from sentence_transformers import SentenceTransformer
         except ImportError as error:
             raise MissingExtraError(
                 f"embedder {name!r}", extra="local", module=error.name or "sentence-transformers"
@@ -218,17 +221,29 @@ def minilm_path(checksum: Callable[[Path], str] | None = None) -> Path:
 
 
 @contextmanager
+def _without_kernels_warning() -> Iterator[None]:
+    """bitsandbytes, imported on the way, warns that 4-bit products lack a kernel: none are made."""
+    logger = logging.getLogger("bitsandbytes")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+@contextmanager
 def _quiet() -> Iterator[None]:
     """No progress bar for reading weights: it takes less time than the bar is worth."""
-    from transformers.utils import logging
+    from transformers.utils import logging as transformers_logging
 
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
     try:
         yield
     finally:
         if shown:
-            logging.enable_progress_bar()
+            transformers_logging.enable_progress_bar()
 
 
 def _sha256(path: Path) -> str:

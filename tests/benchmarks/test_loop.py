@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from benchmarks.loop.arms import Arm, ArmResult, finished, settings_of
 from benchmarks.loop.catalogue import CORE, FULL, GROUPS, MAP, QUICK, QUICK_ARMS
@@ -152,6 +153,12 @@ def test_an_unknown_arm_is_one_line_and_status_1(
     assert "there is no arm or group 'rpd'" in capsys.readouterr().err
 
 
+def test_two_runs_do_not_share_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    with FileLock(tmp_path / "lock"):
+        assert main(["--quick", "--output", str(tmp_path)]) == 1
+    assert "another run is at work" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_the_loop_closes_and_goes_on_where_it_was(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -186,8 +193,12 @@ def test_the_loop_closes_and_goes_on_where_it_was(
     assert len(rewards) == 2
     assert all(0 <= row["rewards/accuracy/mean"] <= 1 for row in rewards)
     assert all(0 <= row["rewards/diversity/mean"] <= 1 for row in rewards)
+    # The card of a model that learnt from other problems does not speak of the AIME.
+    card = tmp_path / "run/seed-0/grpo_rpd_1p3s_diverse/model/README.md"
+    assert "GRPO" in card.read_text(encoding="utf-8")
+    assert "AIME" not in card.read_text(encoding="utf-8")
     text = page.read_text(encoding="utf-8")
-    assert "| RPD 1P3S | 6 |" in text
+    assert "| RPD 1P3S | 1 | 6 |" in text
     assert "pass@16" in text
     assert str(tmp_path) not in text
     assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,365 @@
+"""How does curation grow with the corpus? Time, memory and stages from 1,000 to 53,125 problems.
+
+    python benchmarks/corpus.py [--sizes 1000 10000 53125] [--quick]
+
+A synthetic corpus shaped like OpenThoughts3's mathematics (53,125 problems with 16 solutions, one
+row each, in random order) goes through `curate_folder`: grouping, filters, a prompt per solution,
+the flow of requests, the store of replies, the parser, embeddings, distances, ranking, selection
+and writing. The models are stand-ins that answer at once, so that what is measured is the pipeline.
+Every figure comes from a process of its own; memory is the most that was resident in it.
+
+Beside it, in the same run: the same choice by seven scripts (`naive.py`), up to `--naive-up-to`
+problems, its result checked against ours; how long minilm would take for the same distinct steps
+on one thread, from its speed on a sample of them; and scoring and selection alone, for all
+problems, from steps and embeddings on disk.
+
+Goals: memory under 2 GB and flat; time per problem within 10 % between sizes; the pipeline under
+10 % of the time of embedding with minilm; scoring and selection of 53,125 problems under 60 s.
+
+`python benchmarks/corpus.py` with the default sizes takes about half an hour on 2 idle cores
+and 5 GB of disk; `--quick` a minute or two.
+"""
+
+from __future__ import annotations
+
+import os
+
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")  # before numpy loads its BLAS
+
+import argparse
+import json
+import pickle
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from machine import machine, markdown, peak_memory
+from naive import curate_naively, differences
+from stage_clock import STAGES, STAND_IN, watch_curation
+from synthetic import LAYOUTS, SOLUTIONS, Corpus, HashingEmbedder, InstantChat
+
+from rpd_datasets.config import CurationConfig
+from rpd_datasets.folder import curate_folder
+from rpd_datasets.models import Models
+from rpd_datasets.select import rank, select_solutions
+from rpd_datasets.sources import open_source
+from rpd_datasets.tokens import token_counter
+from rpd_metric.distance import problem_score
+from rpd_metric.errors import RPDError
+from rpd_metric.extractive import ExtractiveSteps
+from rpd_metric.flow import Flow
+from rpd_metric.scoring import step_matrices
+from rpd_metric.store import ReplyStore
+from rpd_metric.summarizer import LLMStepExtractor
+
+SIZES = (1000, 10_000, 53_125)
+QUICK = (100, 400)
+SHARD = 1000
+MINILM_TEXTS = 512
+LOOP = "event loop"
+Figures = dict[str, Any]
+
+
+def generate(options: argparse.Namespace, folder: Path) -> Figures:
+    """Write the corpus."""
+    _corpus(options).write(folder / "corpus.parquet", options.layout)
+    return {"bytes": (folder / "corpus.parquet").stat().st_size}
+
+
+def curate(options: argparse.Namespace, folder: Path) -> Figures:
+    """Run the pipeline with a clock on its stages."""
+    clock = watch_curation()
+    embedder = HashingEmbedder()
+    config = CurationConfig(num_problems=options.num_problems, num_solutions=options.num_solutions)
+    with ReplyStore(folder / "replies.sqlite") as store:
+        extractor: Any = ExtractiveSteps()
+        if options.summarizer == "chat":
+            extractor = LLMStepExtractor(Flow(InstantChat(_corpus(options)), store=store))
+        models = Models(extractor, embedder, token_counter("estimate"))
+        began, cpu = time.perf_counter(), time.process_time()
+        report = curate_folder(
+            lambda scratch, reject: open_source(
+                folder / "corpus.parquet", scratch=scratch, on_reject=reject
+            ),
+            folder / "curated",
+            config,
+            models,
+            describe=lambda _: {},
+        )
+        seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+    stages = {name: clock.seconds[name] for name in (*STAGES, STAND_IN)}
+    stages[LOOP] = cpu - sum(stages.values())
+    return {
+        "seconds": seconds,
+        "cpu": cpu,
+        "stages": stages,
+        "problems": len(report.scores),
+        "usable": sum(score.num_usable for score in report.scores),
+        "encoded": embedder.texts,
+    }
+
+
+def naive(options: argparse.Namespace, folder: Path) -> Figures:
+    """Run the seven scripts, and compare what they choose."""
+    chat = InstantChat(_corpus(options))
+    (folder / "naive").mkdir()
+    began, cpu = time.perf_counter(), time.process_time()
+    best = curate_naively(
+        folder / "corpus.parquet",
+        folder / "naive",
+        chat,
+        options.num_problems,
+        options.num_solutions,
+    )
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+    return {"seconds": seconds, "cpu": cpu, "differences": differences(best, folder / "curated")}
+
+
+def store_vectors(options: argparse.Namespace, folder: Path) -> Figures:
+    """Put the steps of all problems and the embeddings of each problem's distinct steps on disk."""
+    corpus, embedder = _corpus(options), HashingEmbedder()
+    (folder / "vectors").mkdir()
+    for first in range(0, corpus.problems, SHARD):
+        problems = [
+            [corpus.steps(number, index) for index in range(SOLUTIONS)]
+            for number in range(first, min(first + SHARD, corpus.problems))
+        ]
+        with (folder / "vectors" / f"{first:08d}.npy").open("wb") as file:
+            for solutions in problems:
+                distinct = dict.fromkeys(step for steps in solutions for step in steps)
+                np.save(file, embedder.encode(list(distinct)))
+        (folder / "vectors" / f"{first:08d}.json").write_text(json.dumps(problems))
+    return {"bytes": sum(path.stat().st_size for path in (folder / "vectors").iterdir())}
+
+
+class StoredVectors:
+    """An embedder that reads its answers, in the order in which they will be asked for."""
+
+    name = "stored"
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb")
+
+    def encode(self, texts: Sequence[str]) -> Any:
+        """The next array on file, which must be as long as the texts."""
+        vectors = np.load(self._file)
+        assert len(vectors) == len(texts)
+        return vectors
+
+
+def score_shard(path: str, num_solutions: int) -> list[tuple[float | None, list[int]]]:
+    """Score and choose for each problem of a shard."""
+    vectors = StoredVectors(Path(path).with_suffix(".npy"))
+    results = []
+    for solutions in json.loads(Path(path).read_text()):
+        matrix = step_matrices([solutions], vectors)[0]
+        results.append((problem_score(matrix), select_solutions(matrix, num_solutions)))
+    return results
+
+
+def score(options: argparse.Namespace, folder: Path) -> Figures:
+    """Score, rank and choose for all problems, from disk."""
+    shards = sorted(map(str, (folder / "vectors").glob("*.json")))
+    began = time.perf_counter()
+    results: list[tuple[float | None, list[int]]] = []
+    with ProcessPoolExecutor(options.workers) as pool:
+        for part in pool.map(score_shard, shards, [options.num_solutions] * len(shards)):
+            results += part
+    order = rank([result[0] for result in results])
+    workers = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        "seconds": time.perf_counter() - began,
+        "cpu": workers.ru_utime + workers.ru_stime,
+        "problems": len(order),
+    }
+
+
+def minilm(options: argparse.Namespace, _: Path) -> Figures:
+    """How fast minilm encodes the corpus's steps."""
+    from rpd_metric.embedding import load_embedder
+
+    corpus = Corpus(10**6, options.characters, options.seed)
+    texts: dict[str, None] = {}
+    number = 0
+    while len(texts) < MINILM_TEXTS:
+        texts.update(dict.fromkeys(_steps(corpus, number)))
+        number += 1
+    embedder = load_embedder("minilm")
+    embedder.encode(list(texts)[:64])
+    began, cpu = time.perf_counter(), time.process_time()
+    embedder.encode(list(texts))
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+    return {"texts": len(texts), "seconds": seconds, "cpu": cpu}
+
+
+def _steps(corpus: Corpus, number: int) -> Iterator[str]:
+    for index in range(SOLUTIONS):
+        yield from corpus.steps(number, index)
+
+
+def _corpus(options: argparse.Namespace) -> Corpus:
+    return Corpus(options.problems, options.characters, options.seed)
+
+
+PARTS = {
+    "generate": generate,
+    "curate": curate,
+    "naive": naive,
+    "store-vectors": store_vectors,
+    "score": score,
+    "minilm": minilm,
+}
+
+
+def in_a_process(part: str, options: argparse.Namespace, problems: int, folder: Path) -> Figures:
+    """Run one part in a process of its own."""
+    print(f"{part}, {problems} problems ...", file=sys.stderr)
+    done = subprocess.run(
+        [sys.executable, __file__, "--part", part],
+        input=pickle.dumps(({**vars(options), "problems": problems}, folder)),
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    figures: Figures = json.loads(done.stdout)
+    print(f"  {figures}", file=sys.stderr)
+    return figures
+
+
+def one_part(part: str) -> None:
+    """The other end of `in_a_process`."""
+    settings, folder = pickle.loads(sys.stdin.buffer.read())
+    try:
+        figures = PARTS[part](argparse.Namespace(**settings), folder)
+    except RPDError as error:
+        sys.exit(str(error))
+    print(json.dumps({**figures, "peak": peak_memory()}))
+
+
+def measure(options: argparse.Namespace) -> Figures:
+    """All parts at all sizes."""
+    results: Figures = {"machine": machine(["numpy", "scipy", "pyarrow"]), "sizes": {}}
+    # First, because it is the part that may not be installed.
+    results["minilm"] = in_a_process("minilm", options, MINILM_TEXTS // SOLUTIONS, Path())
+    for problems in options.sizes:
+        with tempfile.TemporaryDirectory(dir=options.scratch) as name:
+            folder = Path(name)
+            found = results["sizes"][problems] = {}
+            found["corpus"] = in_a_process("generate", options, problems, folder)
+            found["curate"] = in_a_process("curate", options, problems, folder)
+            if problems <= options.naive_up_to and options.summarizer == "chat":
+                found["naive"] = in_a_process("naive", options, problems, folder)
+        with tempfile.TemporaryDirectory(dir=options.scratch) as name:
+            found["vectors"] = in_a_process("store-vectors", options, problems, Path(name))
+            found["score"] = in_a_process("score", options, problems, Path(name))
+    return results
+
+
+def tables(results: Figures, options: argparse.Namespace) -> str:
+    """The results as Markdown."""
+    sizes = results["sizes"]
+    rate = results["minilm"]["texts"] / results["minilm"]["seconds"]
+    cpu_per_text = results["minilm"]["cpu"] / results["minilm"]["texts"]
+    first = next(iter(sizes.values()))["curate"]
+    run, share, other, stage = [], [], [], []
+    for problems, found in sizes.items():
+        ours = found["curate"]
+        own = ours["cpu"] - ours["stages"]["embedding"] - ours["stages"][STAND_IN]
+        growth = (ours["cpu"] / problems) / (first["cpu"] / first["problems"])
+        run.append(
+            {
+                "problems": f"{problems:,}",
+                "solutions": f"{problems * SOLUTIONS:,}",
+                "seconds": f"{ours['seconds']:.0f}",
+                "problems/s": f"{problems / ours['seconds']:.0f}",
+                "CPU ms per problem": f"{1000 * ours['cpu'] / problems:.1f}",
+                "against the first size": f"{growth:.2f}",
+                "peak MB": f"{ours['peak'] / 2**20:.0f}",
+                "distinct steps": f"{ours['encoded']:,}",
+                "minilm for these, s": f"{ours['encoded'] / rate:,.0f}",
+                "own CPU / minilm's": f"{own / (ours['encoded'] * cpu_per_text):.1%}",
+            }
+        )
+        share.append(
+            {
+                "problems": f"{problems:,}",
+                **{name: f"{took / ours['cpu']:.1%}" for name, took in ours["stages"].items()},
+            }
+        )
+        if "naive" in found:
+            theirs = found["naive"]
+            agree = "; ".join(theirs["differences"][:3]) or "the same"
+            other.append(
+                {
+                    "problems": f"{problems:,}",
+                    "seven scripts, s": f"{theirs['seconds']:.0f}",
+                    "curate_folder, s": f"{ours['seconds']:.0f}",
+                    "their peak MB": f"{theirs['peak'] / 2**20:.0f}",
+                    "our peak MB": f"{ours['peak'] / 2**20:.0f}",
+                    "choice": agree,
+                }
+            )
+        stage.append(
+            {
+                "problems": f"{problems:,}",
+                "on disk, MB": f"{found['vectors']['bytes'] / 2**20:.0f}",
+                "seconds": f"{found['score']['seconds']:.1f}",
+                "CPU seconds": f"{found['score']['cpu']:.1f}",
+                "ms per problem": f"{1000 * found['score']['seconds'] / problems:.2f}",
+            }
+        )
+    return "\n\n".join(
+        [
+            f"{results['machine']}; layout {options.layout}, {options.characters} characters a "
+            f"solution, summarizer {options.summarizer}; minilm {rate:.0f} texts/s on one thread",
+            "The whole pipeline:\n\n" + markdown(run),
+            "Its processor time by stage:\n\n" + markdown(share),
+            *(["Against seven scripts:\n\n" + markdown(other)] if other else []),
+            f"Scoring and selection from disk, {options.workers} processes:\n\n" + markdown(stage),
+        ]
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="+", metavar="N", help="numbers of problems")
+    parser.add_argument("--quick", action="store_true", help=f"the sizes {QUICK}")
+    parser.add_argument("--layout", choices=LAYOUTS, default=LAYOUTS[0], help="of the rows")
+    parser.add_argument("--characters", type=int, default=2000, help="of a solution")
+    parser.add_argument("--summarizer", choices=("chat", "extractive"), default="chat")
+    parser.add_argument("--num-problems", type=int, default=100, help="to choose")
+    parser.add_argument("--num-solutions", type=int, default=3, help="to choose of each")
+    parser.add_argument("--naive-up-to", type=int, default=1000, metavar="N", help="problems")
+    parser.add_argument("--workers", type=int, default=2, help="for scoring from disk")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--scratch", type=Path, help="where the files go for a while")
+    parser.add_argument("--json", action="store_true", help="all figures as one JSON object")
+    parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    if options.part:
+        one_part(options.part)
+        return 0
+    options.sizes = options.sizes or (QUICK if options.quick else SIZES)
+    try:
+        results = measure(options)
+    except subprocess.CalledProcessError:
+        return 2  # it has said why
+    print(json.dumps(results) if options.json else tables(results, options))
+    wrong = [
+        line
+        for found in results["sizes"].values()
+        for line in found.get("naive", {}).get("differences", ())
+    ]
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
