@@ -23,7 +23,7 @@ from itertools import pairwise
 from rpd_metric.methods import Mention, find_methods
 from rpd_metric.steps import MAX_STEPS, MIN_STEPS, Extraction
 
-VERSION = "1"
+VERSION = "2"
 
 # Longer solutions are sampled in evenly spaced pieces: 200,000 characters hold four times a
 # 14,000-token chain of thought.
@@ -151,7 +151,12 @@ def _sentence(mentions: Sequence[Mention]) -> str:
 
 
 def _working(lines: Sequence[str], shares: Sequence[float], longest: int) -> list[str]:
-    """The text that follows each of the given shares of the solution, cut at a word."""
+    """The text that follows each of the given shares of the solution, cut at a word.
+
+    Of a solution with no more lines than that, every line.
+    """
+    if len(lines) <= len(shares):
+        return list(dict.fromkeys(_cut(line, longest) for line in lines))
     middles = []
     total = 0
     for line in lines:
@@ -165,10 +170,13 @@ def _working(lines: Sequence[str], shares: Sequence[float], longest: int) -> lis
         for line in lines[start:end]:
             text = f"{text} {line}".strip()
             if len(text) > longest:
-                text = text[:longest].rsplit(" ", 1)[0]
                 break
-        taken.append(text)
+        taken.append(_cut(text, longest))
     return list(dict.fromkeys(taken))
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[:longest].rsplit(" ", 1)[0]
 
 
 def working_lines(problem: str | None, solution: str) -> list[str]:

@@ -81,7 +81,7 @@ class Plan:
     samples: int = 300
     pool: int = 400
     tests: int = 100
-    practice: int = 320
+    practice: int = 800
     bases: Mapping[str, BaseOptions] = field(default_factory=lambda: {"base": BaseOptions()})
     sft: Mapping[str, Any] = field(default_factory=dict)
     grpo: Mapping[str, Any] = field(default_factory=dict)

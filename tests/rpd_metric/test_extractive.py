@@ -51,7 +51,7 @@ def methods_of(text: str) -> list[str]:
 def test_it_follows_the_protocol_of_step_extractors() -> None:
     follows: StepExtractor = extractor
     assert follows.name == "extractive"
-    assert follows.fingerprint == "extractive/1"
+    assert follows.fingerprint == "extractive/2"
 
 
 def test_other_options_have_another_fingerprint() -> None:
@@ -99,6 +99,11 @@ def test_one_sentence_without_a_known_method_is_its_own_only_step() -> None:
 
 def test_a_lone_answer_is_kept_rather_than_called_empty() -> None:
     assert steps("Answer: 42") == ("Answer: 42",)
+
+
+def test_a_short_solution_keeps_every_line() -> None:
+    lines = ["Take 3 * 5 and get 15.", "Take 15 + 9 and get 24.", "So 24 it is for us."]
+    assert steps("\n".join(lines)) == tuple(lines)
 
 
 def test_a_long_solution_without_a_known_method_still_gets_three_steps() -> None:
