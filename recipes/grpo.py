@@ -29,13 +29,14 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 from rpd_datasets.aime import HUB_ID, check_leakage, load_aime
 from rpd_datasets.memory import estimate_memory
 from rpd_datasets.model_card import CardFacts, model_card
-from rpd_datasets.model_push import take_push
+from rpd_datasets.model_push import finish, take_push
 from rpd_datasets.recipe import (
     check_resumable,
     check_start,
     parse_recipe,
     record_settings,
     run_script,
+    speaker,
 )
 from rpd_datasets.rewards import AccuracyReward, DiversityReward, FormatReward
 from rpd_datasets.training import keep_adapters_exact, load_tokenizer
@@ -124,7 +125,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     options, training, model = recipe.parts
     check(options, training, model)
-    say = _speaker(training)
+    say = speaker(training)
     push = take_push(training, model, recipe.settings)
 
     tokenizer = load_tokenizer(
@@ -217,16 +218,7 @@ def main(arguments: Sequence[str]) -> None:
         if model.load_in_4bit and not (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
             keep_adapters_exact(trainer.model)
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    trainer.save_model()
-    if training.process_index == 0:
-        trainer.accelerator.unwrap_model(trainer.model).generation_config.save_pretrained(output)
-    trainer.create_model_card()
-    say(f"saved {output}")
-    if model.use_peft:
-        say(f"merge it: python recipes/merge.py --adapter {output} --output {output}-merged")
-    if push is not None and training.process_index == 0:
-        push.publish(output, say)
-    trainer.end()
+    finish(trainer, push, say)
 
 
 def check(options: ReinforcementArguments, training: Any, model: Any) -> None:
@@ -325,12 +317,6 @@ def _rewards(options: ReinforcementArguments, grader: GraderLike) -> tuple[list[
         reward = DiversityReward(grader, extractor, embedder)
         chosen.append((reward, options.diversity_weight))
     return [reward for reward, _ in chosen], [weight for _, weight in chosen]
-
-
-def _speaker(training: Any) -> Any:
-    """Print on stderr, once for all processes."""
-    first = training.process_index == 0
-    return lambda line: print(line, file=sys.stderr, flush=True) if first else None
 
 
 if __name__ == "__main__":

@@ -25,13 +25,14 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 from rpd_datasets.memory import estimate_memory
 from rpd_datasets.model_card import CardFacts, model_card
-from rpd_datasets.model_push import take_push
+from rpd_datasets.model_push import finish, take_push
 from rpd_datasets.recipe import (
     check_resumable,
     check_start,
     parse_recipe,
     record_settings,
     run_script,
+    speaker,
 )
 from rpd_datasets.training import (
     DataArguments,
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str]) -> None:
     recipe = parse_recipe((DataArguments, SFTConfig, ModelConfig), arguments, prog="recipes/sft.py")
     data, training, model = recipe.parts
     check(data, training, model)
-    say = _speaker(training)
+    say = speaker(training)
     push = take_push(training, model, recipe.settings)
 
     tokenizer = load_tokenizer(
@@ -146,17 +147,7 @@ def main(arguments: Sequence[str]) -> None:
     if model.load_in_4bit and not (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
         keep_adapters_exact(trainer.model)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    trainer.save_model()
-    if training.process_index == 0:
-        # An adapter is saved without it, and a server needs to know where an answer ends.
-        trainer.accelerator.unwrap_model(trainer.model).generation_config.save_pretrained(output)
-    trainer.create_model_card()
-    say(f"saved {output}")
-    if model.use_peft:
-        say(f"merge it: python recipes/merge.py --adapter {output} --output {output}-merged")
-    if push is not None and training.process_index == 0:
-        push.publish(output, say)
-    trainer.end()
+    finish(trainer, push, say)
 
 
 def check(data: DataArguments, training: Any, model: Any) -> None:
@@ -203,12 +194,6 @@ def _method(model: Any) -> str:
         return "supervised fine-tuning of all weights"
     kind = "4-bit QLoRA" if model.load_in_4bit else "LoRA"
     return f"supervised fine-tuning with {kind} (rank {model.lora_r}, alpha {model.lora_alpha})"
-
-
-def _speaker(training: Any) -> Any:
-    """Print on stderr, once for all processes."""
-    first = training.process_index == 0
-    return lambda line: print(line, file=sys.stderr, flush=True) if first else None
 
 
 if __name__ == "__main__":

@@ -280,6 +280,17 @@ def record_settings(output: Path, settings: dict[str, Any], facts: dict[str, Any
         raise OutputError(f"cannot write {output}: {error.strerror}") from error
 
 
+def speaker(training: Any) -> Callable[[str], None]:
+    """Print lines on stderr, once for all processes of a run."""
+
+    def say(line: str) -> None:
+        if training.process_index == 0:
+            sys.stderr.write(line + "\n")
+            sys.stderr.flush()
+
+    return say
+
+
 def run_script(name: str, main: Callable[[Sequence[str]], None]) -> int:
     """Run a script's `main` on the command line: errors of the user in one line, exit status 1."""
     try:
