@@ -48,6 +48,7 @@ bench: $(VENV)/installed  ## Print the benchmark tables that the README quotes
 	$(BIN)/python benchmarks/distance.py
 	$(BIN)/python benchmarks/client.py
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/embedding.py
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/engines.py
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus.py --quick
 
 bench-corpus: $(VENV)/installed  ## Curate synthetic corpora of up to 53,125 problems (half an hour)

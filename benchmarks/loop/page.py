@@ -64,6 +64,14 @@ is looking many times: about one in twenty intervals excludes zero by chance.
 """
 
 
+HOW_CHOSEN = (
+    "What was tuned, and on what: the share of misses in the base's attempts and GRPO's learning "
+    "rate were chosen by pilots that looked at seed 0's test problems; the options of SFT were "
+    "never tuned. Samples are batched as they come, so that a second run gives slightly different "
+    "ones with the same seeds."
+)
+
+
 def write_page(file: Path, output: Path, plan: Plan, *, command: str) -> None:
     """Write the page and its figure from all results that are there.
 
@@ -176,6 +184,8 @@ def page_text(found: Found, output: Path, plan: Plan, *, command: str, figure_na
         f"{spent:,.0f} CPU seconds, and {base['cpu_seconds']:,.0f} for the base "
         f"model{_wall(output)}. Machine: {cores} cores, no GPU. Python {python_version()}, "
         f"{versions}.",
+        "",
+        HOW_CHOSEN,
         "",
     ]
     return "\n".join(lines)
