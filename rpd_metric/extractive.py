@@ -137,9 +137,14 @@ class ExtractiveSteps:
             steps.append(_sentence(combined))
         missing = MIN_STEPS - len(steps)
         if missing > 1:
-            # Too few methods to tell it by: fewer, longer lines of working, each a step.
-            shares = [(part + 1) / (missing + 1) for part in range(missing)]
-            steps += _working(lines, shares, 3 * options.line_chars)
+            # Too few methods to tell it by: fewer, longer lines of working, each a step; of a short
+            # solution every line.
+            longest = 3 * options.line_chars
+            if len(lines) <= missing:
+                steps += dict.fromkeys(_cut(line, longest) for line in lines)
+            else:
+                shares = [(part + 1) / (missing + 1) for part in range(missing)]
+                steps += _working(lines, shares, longest)
         elif options.quarters:
             steps.append(" … ".join(_working(lines, options.quarters, options.line_chars)))
         return Extraction(tuple(steps[:MAX_STEPS]))
@@ -151,12 +156,7 @@ def _sentence(mentions: Sequence[Mention]) -> str:
 
 
 def _working(lines: Sequence[str], shares: Sequence[float], longest: int) -> list[str]:
-    """The text that follows each of the given shares of the solution, cut at a word.
-
-    Of a solution with no more lines than that, every line.
-    """
-    if len(lines) <= len(shares):
-        return list(dict.fromkeys(_cut(line, longest) for line in lines))
+    """The text that follows each of the given shares of the solution, cut at a word."""
     middles = []
     total = 0
     for line in lines:
