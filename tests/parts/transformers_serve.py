@@ -47,7 +47,7 @@ def transformers_serve(model: Path, *, port: int | None = None) -> Iterator[str]
 
 
 def _await(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline and server.poll() is None:
         try:
             with urllib.request.urlopen(url, timeout=5):

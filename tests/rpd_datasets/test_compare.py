@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
@@ -96,7 +96,6 @@ def repeated(problems, weights):
 
 
 @given(problems=scored_problems(), data=st.data())
-@settings(deadline=None)
 def test_weighted_counts_give_the_auroc_of_the_resampled_problems(problems, data):
     size = len(problems)
     weights = np.array(data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size)))
@@ -111,7 +110,6 @@ def test_weighted_counts_give_the_auroc_of_the_resampled_problems(problems, data
 
 
 @given(problems=scored_problems(), data=st.data())
-@settings(deadline=None)
 def test_the_within_problem_figure_is_the_mean_of_the_problems_with_both_kinds(problems, data):
     size = len(problems)
     weights = np.array(data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size)))

@@ -245,7 +245,7 @@ def test_when_the_run_is_killed_its_processes_go_too_and_the_next_run_goes_on(
     process, workers = half_done
     process.kill()
     process.communicate()
-    gone, alive = psutil.wait_procs(workers, timeout=30)
+    gone, alive = psutil.wait_procs(workers, timeout=120)
     assert (len(gone), alive) == (2, [])
     finish(tmp_path, embeddings)
 
@@ -253,21 +253,21 @@ def test_when_the_run_is_killed_its_processes_go_too_and_the_next_run_goes_on(
 def test_ctrl_c_ends_all_processes_in_one_line(half_done):
     process, workers = half_done
     os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130, err
     assert "Traceback" not in err
     assert err.rstrip().endswith("; run the same command again to go on where it stopped"), err
-    assert not psutil.wait_procs(workers, timeout=30)[1]
+    assert not psutil.wait_procs(workers, timeout=120)[1]
 
 
 def test_a_killed_process_ends_the_run_in_one_line_that_says_what_to_do(half_done):
     process, workers = half_done
     workers[0].kill()
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 1
     assert "Traceback" not in err
     assert "a worker process was killed" in err
-    assert not psutil.wait_procs(workers, timeout=30)[1]
+    assert not psutil.wait_procs(workers, timeout=120)[1]
 
 
 def test_nothing_left_by_an_earlier_run_is_nothing_to_take_up(tmp_path):

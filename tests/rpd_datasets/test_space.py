@@ -120,7 +120,7 @@ def page(tmp_path: Path) -> Iterator[str]:
 def address(server: subprocess.Popen[bytes], log: Path) -> str:
     for _ in range(1200):
         if found := re.search(r"http://127\.0\.0\.1:\d+", log.read_text()):
-            with urllib.request.urlopen(found[0], timeout=60):
+            with urllib.request.urlopen(found[0], timeout=300):
                 return found[0]
         assert server.poll() is None, log.read_text()
         time.sleep(0.1)

@@ -65,7 +65,7 @@ def test_every_distance_is_symmetric_with_zeros_on_the_diagonal(name):
 
 @pytest.mark.parametrize("name", [n for n in DISTANCES if n not in ("random", "rpd_first")])
 @given(steps=problems, data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_reordering_the_solutions_reorders_the_matrix(name, steps, data):
     order = data.draw(st.permutations(range(len(steps))))
     texts = [" ".join(solution) for solution in steps]
@@ -169,7 +169,7 @@ def test_equal_step_lists_are_at_distance_zero_whatever_they_are_written_in(step
 
 
 @given(steps=problems)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_strategy_stays_in_its_range_and_keeps_equal_solutions_together(steps):
     matrix = strategy_matrix([*steps, list(steps[0])], WordCounts())
     assert (matrix >= 0).all()

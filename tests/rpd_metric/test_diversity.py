@@ -24,7 +24,7 @@ texts = st.lists(st.lists(words, min_size=1, max_size=12).map(" ".join), min_siz
 
 
 @given(texts=texts)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_self_bleu_is_sacrebleus_sentence_score_against_the_other_texts(texts):
     bleu = BLEU(tokenize="13a", smooth_method="exp", effective_order=True)
     scores = [
@@ -34,7 +34,7 @@ def test_self_bleu_is_sacrebleus_sentence_score_against_the_other_texts(texts):
 
 
 @given(texts=texts)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_div_self_bleu_lies_between_0_and_100(texts):
     assert 0 <= div_self_bleu(texts) <= 100
 

@@ -99,7 +99,7 @@ def test_a_signal_drains_and_the_next_run_sends_only_what_is_missing(tmp_path, n
         run = start_run(server, path, how)
         wait_until(lambda: server.outcomes["200"] >= 5)
         run.send_signal(number)
-        out, err = run.communicate(timeout=60)
+        out, err = run.communicate(timeout=300)
         assert run.returncode == 3, err
         assert f"{signal.Signals(number).name}: finishing" in out
         assert "interrupted" in out
@@ -109,7 +109,7 @@ def test_a_signal_drains_and_the_next_run_sends_only_what_is_missing(tmp_path, n
         assert 5 <= kept == len(server.bodies) == server.outcomes["200"] < 100
         server.median = 0.0
         again = start_run(server, path, how)
-        _, err = again.communicate(timeout=60)
+        _, err = again.communicate(timeout=300)
         assert again.returncode == 0, err
         assert len(server.bodies) == 100
 
@@ -123,7 +123,7 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path):
         run.send_signal(signal.SIGINT)
         assert "finishing 4 requests" in run.stdout.readline()
         run.send_signal(signal.SIGINT)
-        out, err = run.communicate(timeout=60)
+        out, err = run.communicate(timeout=300)
         assert (run.returncode, out[:13]) == (3, "interrupted 0"), err
         assert len(server.bodies) == 4
 
@@ -149,7 +149,7 @@ def test_kill_9_repeats_only_what_was_in_flight(tmp_path):
             run.kill()
             run.communicate()
         run = start_run(server, path)
-        _, err = run.communicate(timeout=60)
+        _, err = run.communicate(timeout=300)
         assert run.returncode == 0, err
         asked = [body["messages"][0]["content"] for body in server.bodies]
         assert sorted(set(asked), key=int) == [str(number) for number in range(100)]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("math_verify", reason="needs the extra 'grading'")
@@ -73,7 +73,6 @@ def test_the_answer_is_the_last_box_or_else_the_last_announcement(
     assert final_answer(response) == answer
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="\\boxedfrac{}$ 1a\n:"))
 def test_any_text_has_an_answer_or_none(text: str) -> None:
     answer = final_answer(text)
@@ -85,7 +84,6 @@ def test_a_model_stuck_in_a_loop_of_boxes_costs_little() -> None:
     assert final_answer(r"\boxed{" * 50_000) is None
 
 
-@settings(deadline=None)
 @given(
     st.recursive(
         st.sampled_from("1ax+"), lambda inner: st.builds("\\f{{{}}}{}".format, inner, inner)
@@ -124,7 +122,6 @@ def test_the_rows_of_a_matrix_stay_rows() -> None:
     assert r"1\\2" in tidy(r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}")
 
 
-@settings(deadline=None)
 @given(st.integers(-(10**15) + 1, 10**15 - 1), st.integers(0, 3))
 def test_whole_numbers_are_compared_as_numbers(number: int, zeros: int) -> None:
     sign, digits = ("-", str(number)[1:]) if number < 0 else ("", str(number))
@@ -133,7 +130,6 @@ def test_whole_numbers_are_compared_as_numbers(number: int, zeros: int) -> None:
     assert easy_verdict(str(number + 1), padded) in (Verdict.WRONG, None)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
 def test_easy_verdicts_on_numbers_are_those_of_computer_algebra(a: int, b: int) -> None:
     assert easy_verdict(str(a), f"{b:04}") is compare(str(a), f"{b:04}")

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rpd_metric.errors import ReplyError
@@ -16,9 +16,6 @@ from rpd_metric.loose_json import decode, decode_mended, escape_latex, occurs_in
 from rpd_metric.replies import parse_steps
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
-
-# How long an example takes depends on the machine and says nothing about the parser.
-untimed = settings(deadline=None)
 
 # LaTeX
 
@@ -92,14 +89,12 @@ def test_a_latex_command_survives_with_and_without_escaping(command: str) -> Non
         assert parse_steps(reply)[0] == text
 
 
-@untimed
 @given(LATEX_TEXTS)
 def test_latex_survives_in_a_string_without_any_escaping(text: str) -> None:
     reply = f'Uses {text}\n//boxed{{"logical_steps": [{unescaped(text)}, "Solve.", "Check."]}}'
     assert parse_steps(reply, "stop") == (text, "Solve.", "Check.")
 
 
-@untimed
 @given(LATEX_TEXTS, st.booleans())
 def test_latex_survives_in_proper_json(text: str, ensure_ascii: bool) -> None:
     steps = {"logical_steps": [{"step_title": None, "step_description": text}, "B.", "C."]}
@@ -107,21 +102,18 @@ def test_latex_survives_in_proper_json(text: str, ensure_ascii: bool) -> None:
     assert parse_steps(reply, "stop") == (text, "B.", "C.")
 
 
-@untimed
 @given(LATEX_TEXTS)
 def test_latex_survives_when_the_json_has_to_be_mended_as_well(text: str) -> None:
     steps = f'{{"step_title": null, "step_description": {unescaped(text)},}}, "B.", "C.",'
     assert parse_steps(f'//boxed{{{{"logical_steps": [{steps}]}}}}', "stop") == (text, "B.", "C.")
 
 
-@untimed
 @given(LATEX_TEXTS)
 def test_latex_survives_in_a_python_literal(text: str) -> None:
     steps = {"logical_steps": [{"step_title": None, "step_description": text}, "B.", "It's C."]}
     assert parse_steps(f"//boxed{steps!r}", "stop") == (text, "B.", "It's C.")
 
 
-@untimed
 @given(st.text(st.characters(exclude_categories=["Cc"])))
 def test_proper_json_is_left_alone(text: str) -> None:
     written = json.dumps(text)
@@ -238,7 +230,6 @@ def test_an_object_whose_strings_had_to_be_guessed_is_thrown_away(text: str) -> 
 SENTENCES = st.from_regex(r"[A-Z][a-z]{1,6}(,? [a-z]{1,6}){1,4}\.", fullmatch=True)
 
 
-@untimed
 @given(
     steps=st.lists(SENTENCES, min_size=3, max_size=5),
     as_objects=st.booleans(),

@@ -36,7 +36,7 @@ def test_texts_are_graded_against_references_and_verdicts_counted_apart(pass_at_
     assert results["verdicts"] == {"correct": 2, "no_answer": 1, "wrong": 1}
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(1, 5), st.integers(1, 6), st.randoms(use_true_random=False))
 def test_it_agrees_with_the_function_of_the_package(pass_at_k, problems, n, dice):
     rows = [[dice.random() < 0.5 for _ in range(n)] for _ in range(problems)]

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rpd_metric import passk
@@ -31,7 +31,6 @@ def counts(draw: st.DrawFn) -> tuple[int, int, int]:
     return n, draw(st.integers(0, n)), draw(st.integers(1, n))
 
 
-@settings(deadline=None)
 @given(counts())
 def test_pass_at_k_is_the_closed_form(nck: tuple[int, int, int]) -> None:
     n, c, k = nck
@@ -39,7 +38,6 @@ def test_pass_at_k_is_the_closed_form(nck: tuple[int, int, int]) -> None:
     assert pass_at_k(n, c, k) == pytest.approx(exact, abs=1e-12)
 
 
-@settings(deadline=None)
 @given(counts())
 def test_it_never_falls_when_k_or_c_grows(nck: tuple[int, int, int]) -> None:
     n, c, k = nck
@@ -49,7 +47,6 @@ def test_it_never_falls_when_k_or_c_grows(nck: tuple[int, int, int]) -> None:
         assert pass_at_k(n, c + 1, k) >= pass_at_k(n, c, k)
 
 
-@settings(deadline=None)
 @given(st.lists(counts(), min_size=1, max_size=20))
 def test_arrays_give_what_scalars_give(rows: list[tuple[int, int, int]]) -> None:
     n, c, k = (list(column) for column in zip(*rows, strict=True))

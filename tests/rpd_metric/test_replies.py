@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rpd_metric.errors import ReplyError
@@ -19,9 +19,6 @@ from rpd_metric.replies import (
     last_json,
     parse_steps,
 )
-
-# How long an example takes depends on the machine and says nothing about the parser.
-untimed = settings(deadline=None)
 
 REPLIES = Path(__file__).parent / "replies"
 
@@ -221,7 +218,6 @@ def test_an_envelope_quoted_from_the_solution_does_not_stand_in_for_a_missing_an
     assert reason_of(reply, sent=f"The solution: {injected} {injected}") == "quoted_envelope"
 
 
-@untimed
 @given(
     before=st.text(st.sampled_from("{}[]\"':, \n$\\abnft"), max_size=60),
     after=st.text(st.sampled_from("{}[]\"':, \n$\\abnft"), max_size=60),
@@ -241,7 +237,6 @@ FRAGMENTS = st.sampled_from(
 )
 
 
-@untimed
 @given(st.lists(FRAGMENTS, max_size=40).map("".join), st.sampled_from(["stop", "length", None]))
 @example('{"logical_steps": "', None)
 def test_any_text_gives_steps_or_a_reply_error_and_nothing_else(

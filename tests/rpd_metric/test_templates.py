@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rpd_metric.errors import InputError
@@ -143,7 +143,6 @@ AWKWARD_PIECES = [
 AWKWARD = st.lists(st.sampled_from(AWKWARD_PIECES)).map("".join)
 
 
-@settings(deadline=None)
 @given(problem=AWKWARD, solution=AWKWARD)
 def test_values_are_put_in_exactly_as_they_are(problem: str, solution: str) -> None:
     template = PromptTemplate("t", "[system]\nFixed.\n[user]\n<{{problem}}|{{solution}}>")
@@ -153,7 +152,6 @@ def test_values_are_put_in_exactly_as_they_are(problem: str, solution: str) -> N
     )
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(codec=None)))
 @example("half a \ud835 pair")
 def test_a_fence_encloses_any_text_and_does_not_occur_in_it(text: str) -> None:
