@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
 
+from threadpoolctl import threadpool_limits
+
 from rpd_datasets.cli.compare import add_compare
 from rpd_datasets.cli.curate import PRESETS, add_curate
 from rpd_datasets.cli.judge import add_judge
@@ -39,7 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _stop)
     try:
         command: Callable[[argparse.Namespace], None] = args.command
-        command(args)
+        # The products here are small, and OpenBLAS's threads go on spinning after each of them: on
+        # the cores that the encoder needs.
+        with threadpool_limits(1, user_api="blas"):
+            command(args)
     except Interrupted as error:
         print(f"rpd {args.name}: {error}", file=sys.stderr)
         return 130
