@@ -29,7 +29,7 @@ from typing import Any
 
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.models import default_store
-from rpd_datasets.shards import TODO, Engine, ShardWorker
+from rpd_datasets.shards import WAITING, Engine, ShardWorker
 from rpd_metric.chat import ChatReply, ChatRequest
 from rpd_metric.errors import InputError, MissingExtraError, RPDError, StoreError
 from rpd_metric.request_key import request_key
@@ -220,7 +220,7 @@ class ScoreShards:
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
         """Score the shards of a batch; errors that the user can mend come back as text."""
         names = [str(name) for name in batch["name"]]
-        errors = [self._worker.score(self._folder / (name + TODO)) or "" for name in names]
+        errors = [self._worker.score(self._folder / (name + WAITING)) or "" for name in names]
         return {"name": names, "error": errors}
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from tqdm.std import tqdm
 
 from rpd_datasets.config import CurationConfig
-from rpd_datasets.shards import TODO, Engine, ShardWorker
+from rpd_datasets.shards import WAITING, Engine, ShardWorker
 from rpd_metric.errors import InputError, RPDError
 
 
@@ -89,7 +89,7 @@ def _start(life: Connection, num_proc: int) -> None:
 def _score(
     folder: Path, name: str, config: CurationConfig, fingerprint: str, sharers: int
 ) -> tuple[str, str | None]:
-    return name, _worker(config, fingerprint, sharers).score(folder / (name + TODO))
+    return name, _worker(config, fingerprint, sharers).score(folder / (name + WAITING))
 
 
 @lru_cache(maxsize=1)

@@ -36,7 +36,7 @@ from rpd_metric.store import Replies
 
 SHARD_SIZE = 16
 MAX_IN_FLIGHT = 32
-TODO, DONE = ".todo", ".done"
+WAITING, DONE = ".waiting", ".done"
 
 # Scores the shards of a folder, given their names and the fingerprint that they were cut with, and
 # gives each name back once its records are there.
@@ -78,7 +78,7 @@ def cut(
             digest.update(line)
         name = digest.hexdigest()[:32]
         names[name] = None
-        _write_lines(folder / (name + TODO), lines)
+        _write_lines(folder / (name + WAITING), lines)
         lines.clear()
 
     column = config.filters.correct_column if config.filters.only_correct else None

@@ -10,14 +10,20 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
+import subprocess
+import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import yaml
 from aiohttp import web
 
 from parts.http_server import LocalServer
+
+ROOT = Path(__file__).resolve().parents[2]
 
 TOKEN = "hf_local"
 USER = "ada"
@@ -79,6 +85,34 @@ class LocalHub(LocalServer):
     def uploads(self) -> int:
         """How many large files were sent to the end so far."""
         return sum(request.startswith("PUT /lfs/") for request in self.requests)
+
+    def run(self, cwd: Path, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run Python as `ada` would, with this as the Hub and `cwd` as the place to work in.
+
+        The hub client reads its settings when it is imported, so each setting needs a process.
+        """
+        settings = {
+            **{name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"},
+            "HF_ENDPOINT": self.url,
+            "HF_HOME": str(cwd / "home"),
+            "HF_TOKEN": TOKEN,
+            "HF_HUB_DISABLE_XET": "1",
+            "HF_HUB_DISABLE_TELEMETRY": "1",
+            "NO_PROXY": "127.0.0.1",
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": str(ROOT),
+            "PYTHONWARNINGS": "ignore",
+            **env,
+        }
+        return subprocess.run(
+            [sys.executable, *command],
+            capture_output=True,
+            text=True,
+            cwd=cwd,
+            env=settings,
+            timeout=300,
+            check=False,
+        )
 
     def app(self) -> web.Application:
         app = web.Application(middlewares=[self._watch], client_max_size=1 << 30)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +21,6 @@ from rpd_datasets.model_push import ModelPush, take_push
 from rpd_datasets.publishable import public_record, publishable
 from rpd_metric.errors import InputError, OutputError
 
-ROOT = RECIPES.parent
 SFT = [str(RECIPES / "sft.py"), "--config", str(RECIPES / "configs/tiny/sft.yaml")]
 # What somebody else does with the model; the base is found by the adapter's own record of it.
 READER = """
@@ -61,34 +58,9 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalHub]:
         yield local
 
 
-def run(hub: LocalHub, cwd: Path, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
-    # The hub client reads its settings when it is imported, so each setting needs a process.
-    settings = {
-        **{name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"},
-        "HF_ENDPOINT": hub.url,
-        "HF_HOME": str(cwd / "home"),
-        "HF_TOKEN": TOKEN,
-        "HF_HUB_DISABLE_XET": "1",
-        "NO_PROXY": "127.0.0.1",
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(ROOT),
-        "PYTHONWARNINGS": "ignore",
-        **env,
-    }
-    return subprocess.run(
-        [sys.executable, *command],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env=settings,
-        timeout=300,
-        check=False,
-    )
-
-
 def sft(hub: LocalHub, cwd: Path, *more: str, **env: str) -> subprocess.CompletedProcess[str]:
     line = ["--model_name_or_path", "ada/tiny", "--data", "ada/set", "--num_train_epochs", "1"]
-    return run(hub, cwd, *SFT, *line, "--output_dir", "tuned", *more, **env)
+    return hub.run(cwd, *SFT, *line, "--output_dir", "tuned", *more, **env)
 
 
 @pytest.mark.slow
@@ -117,7 +89,7 @@ def test_a_recipe_trains_on_a_pushed_set_and_pushes_a_model_that_others_load(
     assert str(tmp_path).encode() not in everything
     assert TOKEN not in (tmp_path / "tuned/recipe.json").read_text()
 
-    read = run(hub, tmp_path, "-c", READER)
+    read = hub.run(tmp_path, "-c", READER)
     assert read.returncode == 0, read.stderr[-3000:]
     assert json.loads(read.stdout) == {"base": "ada/tiny", "length": 0}
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from parts.local_hub import TOKEN, LocalHub, Repo
+from parts.local_hub import LocalHub, Repo
 from rpd_datasets.cli import main
 
-ROOT = Path(__file__).resolve().parents[2]
 # What a stranger does with the ids; one process, because imports take most of the time.
 READER = """
 import json
@@ -71,33 +68,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(hub: LocalHub, cwd: Path, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
-    # The hub client reads its settings when it is imported, so each setting needs a process.
-    settings = {
-        **{name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"},
-        "HF_ENDPOINT": hub.url,
-        "HF_HOME": str(cwd / "home"),
-        "HF_TOKEN": TOKEN,
-        "HF_HUB_DISABLE_XET": "1",
-        "HF_HUB_DISABLE_TELEMETRY": "1",
-        "NO_PROXY": "127.0.0.1",
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(ROOT),
-        **env,
-    }
-    return subprocess.run(
-        [sys.executable, *command],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env=settings,
-        timeout=300,
-        check=False,
-    )
-
-
 def rpd(hub: LocalHub, cwd: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return run(hub, cwd, "-m", "rpd_datasets.cli", *arguments, **env)
+    return hub.run(cwd, "-m", "rpd_datasets.cli", *arguments, **env)
 
 
 def test_what_is_pushed_can_be_loaded_by_datasets_and_evaluate(
@@ -115,7 +87,7 @@ def test_what_is_pushed_can_be_loaded_by_datasets_and_evaluate(
     assert "for everybody" in space.stdout
     assert "evaluate.load('ada/rpd')" in space.stdout
 
-    read = run(hub, tmp_path, "-c", READER)
+    read = hub.run(tmp_path, "-c", READER)
 
     assert read.returncode == 0, read.stderr
     found = json.loads(read.stdout)
@@ -166,7 +138,7 @@ def test_a_branch_that_moves_between_the_two_passes_of_a_run_changes_nothing(
     lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
     commit = repo.commit("main", {"data/train.jsonl": lines}, "rows")
 
-    done = run(hub, tmp_path, "-c", MOVER)
+    done = hub.run(tmp_path, "-c", MOVER)
 
     assert done.returncode == 0, done.stderr
     assert len(repo.messages) == 2, "the branch did not move"

@@ -24,7 +24,7 @@ from rpd_datasets.models import load_models
 from rpd_datasets.problem import Problem
 from rpd_datasets.shards import (
     DONE,
-    TODO,
+    WAITING,
     ShardWorker,
     cut,
     harvest_earlier,
@@ -54,7 +54,7 @@ class Here:
         for name in names:
             if len(self.names) == self.stop_after:
                 raise KeyboardInterrupt
-            assert worker.score(folder / (name + TODO)) is None
+            assert worker.score(folder / (name + WAITING)) is None
             self.names.append(name)
             yield name
 
@@ -74,7 +74,7 @@ def test_a_shard_gives_back_its_problems_with_the_one_column_that_scoring_looks_
     odd = Problem("half a surrogate \ud800", ("a\0b", "c"), {"correct": [True, False], "big": 1})
     only_correct = replace(CONFIG, filters=FilterConfig(only_correct=True))
     (name,) = cut([odd], tmp_path, FINGERPRINT, only_correct, 4)
-    (back,) = problems_of(tmp_path / (name + TODO))
+    (back,) = problems_of(tmp_path / (name + WAITING))
     assert (back.problem, back.solutions) == (odd.problem, odd.solutions)
     assert back.extra == {"correct": [True, False], "big": None}
 
@@ -142,22 +142,22 @@ def test_records_are_written_once_even_if_a_shard_is_handed_out_again(tmp_path):
     fingerprint = curation_fingerprint()
     (name,) = cut([problem(1)], tmp_path, fingerprint, CONFIG, 4)
     worker = ShardWorker(CONFIG, fingerprint)
-    assert worker.score(tmp_path / (name + TODO)) is None
+    assert worker.score(tmp_path / (name + WAITING)) is None
     written = (tmp_path / (name + DONE)).stat()
-    assert worker.score(tmp_path / (name + TODO)) is None
+    assert worker.score(tmp_path / (name + WAITING)) is None
     assert (tmp_path / (name + DONE)).stat() == written
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == [DONE, TODO]
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [DONE, WAITING]
 
 
 def test_a_machine_that_does_not_see_the_folder_says_so_in_one_line(tmp_path):
-    said = ShardWorker(CONFIG, FINGERPRINT).score(tmp_path / "elsewhere" / f"shard{TODO}")
+    said = ShardWorker(CONFIG, FINGERPRINT).score(tmp_path / "elsewhere" / f"shard{WAITING}")
     assert "does not see" in said
     assert "must be on a file system that every machine has under the same path" in said
 
 
 def test_a_machine_that_would_score_differently_says_so(tmp_path):
     (name,) = cut([problem(1)], tmp_path, FINGERPRINT, CONFIG, 4)
-    said = ShardWorker(CONFIG, FINGERPRINT).score(tmp_path / (name + TODO))
+    said = ShardWorker(CONFIG, FINGERPRINT).score(tmp_path / (name + WAITING))
     assert "another version of this package, or a server with another model" in said
 
 
