@@ -32,10 +32,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rpd_metric.chat import ChatReply, ChatRequest
-from rpd_metric.flow import Flow, run_bounded
-from rpd_metric.servers import load_chat
-from rpd_metric.store import ReplyStore
+from rpd_metric.inference.chat import ChatReply, ChatRequest
+from rpd_metric.inference.scheduler import Flow, run_bounded
+from rpd_metric.inference.servers import load_chat
+from rpd_metric.inference.store import ReplyStore
 
 ROOT = Path(__file__).resolve().parents[1]
 SLOTS = 64

@@ -47,18 +47,18 @@ from stage_clock import STAGES, STAND_IN, watch_curation
 from synthetic import LAYOUTS, SOLUTIONS, Corpus, HashingEmbedder, InstantChat
 
 from rpd_datasets.config import CurationConfig
-from rpd_datasets.folder import curate_folder
-from rpd_datasets.models import Models
+from rpd_datasets.curation.models import Models
+from rpd_datasets.curation.run import curate_folder
+from rpd_datasets.inputs.source import open_source
 from rpd_datasets.select import rank, select_solutions
-from rpd_datasets.sources import open_source
 from rpd_datasets.tokens import token_counter
-from rpd_metric.distance import problem_score
+from rpd_metric.distance.core import problem_score
 from rpd_metric.errors import RPDError
-from rpd_metric.extractive import ExtractiveSteps
-from rpd_metric.flow import Flow
-from rpd_metric.scoring import step_matrices
-from rpd_metric.store import ReplyStore
-from rpd_metric.summarizer import LLMStepExtractor
+from rpd_metric.inference.scheduler import Flow
+from rpd_metric.inference.store import ReplyStore
+from rpd_metric.metrics.scoring import step_matrices
+from rpd_metric.steps.extractive import ExtractiveSteps
+from rpd_metric.steps.summarizer import LLMStepExtractor
 
 SIZES = (1000, 10_000, 53_125)
 QUICK = (100, 400)
@@ -184,7 +184,7 @@ def score(options: argparse.Namespace, folder: Path) -> Figures:
 
 def minilm(options: argparse.Namespace, _: Path) -> Figures:
     """How fast minilm encodes the corpus's steps."""
-    from rpd_metric.embedding import load_embedder
+    from rpd_metric.inference.embedders import load_embedder
 
     corpus = Corpus(10**6, options.characters, options.seed)
     texts: dict[str, None] = {}

@@ -13,8 +13,8 @@ the problems held out. The list of variants was drawn up on the same problems, s
 stable the choice is rather than how it does on new ones. Last come the thresholds at which
 average linkage counts strategies best.
 
-`strategy` in `rpd_metric/distances.py` is what came out of it. The output is Markdown; it stands
-in `docs/distances.md`.
+`strategy` in `rpd_metric/distance/registry.py` is what came out of it. The output is Markdown; it
+stands in `docs/distances.md`.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ from scipy.optimize import linear_sum_assignment, linprog
 from scipy.spatial.distance import squareform
 from scipy.stats import spearmanr
 
-from rpd_datasets.agreement import Labels
-from rpd_datasets.auroc import (
+from rpd_datasets.judging.auroc import (
     Wins,
     count_wins,
     estimate,
@@ -48,11 +47,12 @@ from rpd_datasets.auroc import (
     resamples,
     within_auroc,
 )
-from rpd_metric.distance import rpd_matrix
-from rpd_metric.distances import average_linkage, strategy_matrix
-from rpd_metric.diversity import effective_strategies
-from rpd_metric.embedding import Embedder, load_embedder
-from rpd_metric.steps import load_extractor, run
+from rpd_datasets.judging.labels import Labels
+from rpd_metric.distance.core import rpd_matrix
+from rpd_metric.distance.diversity import effective_strategies
+from rpd_metric.distance.registry import average_linkage, strategy_matrix
+from rpd_metric.inference.embedders import Embedder, load_embedder
+from rpd_metric.steps.protocol import load_extractor, run
 
 Array = Any
 Pairwise = Callable[[Array], float]

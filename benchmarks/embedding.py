@@ -28,10 +28,10 @@ from typing import Any
 
 from machine import machine, markdown
 
-from rpd_datasets.sources import open_source
-from rpd_metric.embedding import load_embedder, minilm_path
-from rpd_metric.extractive import ExtractiveSteps
-from rpd_metric.scoring import step_matrices
+from rpd_datasets.inputs.source import open_source
+from rpd_metric.inference.embedders import load_embedder, minilm_path
+from rpd_metric.metrics.scoring import step_matrices
+from rpd_metric.steps.extractive import ExtractiveSteps
 
 ROOT = Path(__file__).resolve().parents[1]
 LABELLED = ROOT.parent / "shared" / "data" / "strategy_bench" / "dev.jsonl"

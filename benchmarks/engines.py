@@ -88,7 +88,7 @@ def engines(count: int) -> list[dict[str, object]]:
 
 def pairs_a_second(replies: Any, count: int) -> float:
     """A look-up and a write for each of so many replies."""
-    from rpd_metric.chat import ChatReply, ChatRequest
+    from rpd_metric.inference.chat import ChatReply, ChatRequest
 
     started = time.perf_counter()
     for index in range(count):
@@ -102,8 +102,8 @@ def stores(count: int) -> list[dict[str, object]]:
     """One row for each way to the store."""
     import ray
 
-    from rpd_datasets.cluster import RemoteReplies, StoreActor
-    from rpd_metric.store import ReplyStore
+    from rpd_datasets.curation.engines.ray_cluster import RemoteReplies, StoreActor
+    from rpd_metric.inference.store import ReplyStore
 
     with tempfile.TemporaryDirectory() as folder:
         with ReplyStore(Path(folder, "here.sqlite")) as store:

@@ -54,9 +54,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata
 
-from rpd_metric.distance import rpd_matrix
-from rpd_metric.embedding import Embedder, load_embedder
-from rpd_metric.extractive import ExtractiveOptions, ExtractiveSteps, working_lines
+from rpd_metric.distance.core import rpd_matrix
+from rpd_metric.inference.embedders import Embedder, load_embedder
+from rpd_metric.steps.extractive import ExtractiveOptions, ExtractiveSteps, working_lines
 
 Row = dict[str, Any]
 Steps = list[list[list[str]]]  # problem, solution, step

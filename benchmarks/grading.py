@@ -26,10 +26,10 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from rpd_metric.answers import final_answer
-from rpd_metric.code_grading import CodeVerdict, FunctionTask, grade_code
-from rpd_metric.grading import Grader, Verdict
-from rpd_metric.sandbox import Limits, Sandbox
+from rpd_metric.grading.answers import final_answer
+from rpd_metric.grading.code import CodeVerdict, FunctionTask, grade_code
+from rpd_metric.grading.mathematics import Grader, Verdict
+from rpd_metric.grading.sandbox import Limits, Sandbox
 
 # class: (who is right, what happens, the solutions it happens in)
 CLASSES: dict[str, tuple[str, str, set[tuple[str, int]]]] = {

@@ -88,34 +88,34 @@ def watch_curation() -> StageClock:
     """A clock on every stage of `curate_folder`, with `synthetic`'s models or `extractive`."""
     import synthetic
 
-    import rpd_datasets.curate
-    import rpd_datasets.folder
-    import rpd_datasets.journal
-    import rpd_datasets.sources
-    import rpd_metric.extractive
-    import rpd_metric.flow
-    import rpd_metric.store
-    import rpd_metric.summarizer
+    import rpd_datasets.curation.journal
+    import rpd_datasets.curation.run
+    import rpd_datasets.curation.score
+    import rpd_datasets.inputs.source
+    import rpd_metric.inference.scheduler
+    import rpd_metric.inference.store
+    import rpd_metric.steps.extractive
+    import rpd_metric.steps.summarizer
 
     reading, filters, summaries, embedding, distances, journal, selection, writing = STAGES
     clock = StageClock()
-    clock.wrap_iterator(rpd_datasets.sources.Source, reading)
-    clock.wrap(rpd_datasets.sources.Source, "fingerprint", reading)
-    clock.wrap(rpd_datasets.curate, "filter_problem", filters)
-    clock.wrap(rpd_metric.summarizer.LLMStepExtractor, "request", summaries)
-    clock.wrap(rpd_metric.summarizer, "parse_steps", summaries)
-    clock.wrap(rpd_metric.flow, "request_key", summaries)
-    clock.wrap(rpd_metric.store.ReplyStore, "get", summaries)
-    clock.wrap(rpd_metric.store.ReplyStore, "put", summaries)
-    clock.wrap(rpd_metric.extractive.ExtractiveSteps, "steps", summaries)
+    clock.wrap_iterator(rpd_datasets.inputs.source.Source, reading)
+    clock.wrap(rpd_datasets.inputs.source.Source, "fingerprint", reading)
+    clock.wrap(rpd_datasets.curation.score, "filter_problem", filters)
+    clock.wrap(rpd_metric.steps.summarizer.LLMStepExtractor, "request", summaries)
+    clock.wrap(rpd_metric.steps.summarizer, "parse_steps", summaries)
+    clock.wrap(rpd_metric.inference.scheduler, "request_key", summaries)
+    clock.wrap(rpd_metric.inference.store.ReplyStore, "get", summaries)
+    clock.wrap(rpd_metric.inference.store.ReplyStore, "put", summaries)
+    clock.wrap(rpd_metric.steps.extractive.ExtractiveSteps, "steps", summaries)
     clock.wrap(synthetic.InstantChat, "reply", STAND_IN)
     clock.wrap(synthetic.HashingEmbedder, "encode", embedding, apart=True)
-    clock.wrap(rpd_datasets.curate, "_matrices", distances)
-    clock.wrap(rpd_datasets.curate, "problem_score", distances)
-    clock.wrap(rpd_datasets.journal.Journal, "get", journal)
-    clock.wrap(rpd_datasets.journal.Journal, "put", journal)
-    clock.wrap(rpd_datasets.folder._Run, "order", selection)
-    clock.wrap(rpd_datasets.folder._Run, "choose_all", selection)
-    clock.wrap(rpd_datasets.folder._Run, "write_rows", writing)
-    clock.wrap(rpd_datasets.folder, "_write_scores", writing)
+    clock.wrap(rpd_datasets.curation.score, "_matrices", distances)
+    clock.wrap(rpd_datasets.curation.score, "problem_score", distances)
+    clock.wrap(rpd_datasets.curation.journal.Journal, "get", journal)
+    clock.wrap(rpd_datasets.curation.journal.Journal, "put", journal)
+    clock.wrap(rpd_datasets.curation.run._Run, "order", selection)
+    clock.wrap(rpd_datasets.curation.run._Run, "choose_all", selection)
+    clock.wrap(rpd_datasets.curation.run._Run, "write_rows", writing)
+    clock.wrap(rpd_datasets.curation.run, "_write_scores", writing)
     return clock

@@ -26,11 +26,12 @@ from typing import Any, Literal
 # given by setting the variable to 0.
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
-from rpd_datasets.aime import HUB_ID, check_leakage, load_aime
-from rpd_datasets.memory import estimate_memory
-from rpd_datasets.model_card import CardFacts, model_card
-from rpd_datasets.model_push import finish, take_push
-from rpd_datasets.recipe import (
+from rpd_datasets.publish.model_card import CardFacts, model_card
+from rpd_datasets.training.aime import HUB_ID, check_leakage, load_aime
+from rpd_datasets.training.data import keep_adapters_exact, load_tokenizer
+from rpd_datasets.training.memory import estimate_memory
+from rpd_datasets.training.push import finish, take_push
+from rpd_datasets.training.recipe import (
     check_resumable,
     check_start,
     parse_recipe,
@@ -38,12 +39,11 @@ from rpd_datasets.recipe import (
     run_script,
     speaker,
 )
-from rpd_datasets.rewards import AccuracyReward, DiversityReward, FormatReward
-from rpd_datasets.training import keep_adapters_exact, load_tokenizer
-from rpd_metric.embedding import load_embedder
+from rpd_datasets.training.rewards import AccuracyReward, DiversityReward, FormatReward
 from rpd_metric.errors import InputError
-from rpd_metric.own_grader import GraderLike, load_grader
-from rpd_metric.steps import load_extractor
+from rpd_metric.grading.custom import GraderLike, load_grader
+from rpd_metric.inference.embedders import load_embedder
+from rpd_metric.steps.protocol import load_extractor
 
 WARNING = (
     "the diversity reward is on. A policy can raise a diversity measure without solving anything "

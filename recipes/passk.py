@@ -52,11 +52,11 @@ from rpd_datasets.evaluation.results import (
     write_results,
 )
 from rpd_datasets.evaluation.samples import SAMPLES, Sample, complete, read_samples, write_text
-from rpd_metric.draining import draining
-from rpd_metric.embedding import load_embedder
 from rpd_metric.errors import InputError, RPDError
-from rpd_metric.failures import Interrupted
-from rpd_metric.steps import load_extractor, run
+from rpd_metric.inference.embedders import load_embedder
+from rpd_metric.inference.errors import Interrupted
+from rpd_metric.inference.interrupt import draining
+from rpd_metric.steps.protocol import load_extractor, run
 
 COMMANDS = ("run", "generate", "grade", "report", "compare")
 
@@ -318,7 +318,7 @@ def _compare(args: argparse.Namespace) -> None:
 
 
 def _store(args: argparse.Namespace) -> Path:
-    from rpd_datasets.models import default_store
+    from rpd_datasets.curation.models import default_store
 
     return Path(args.store) if args.store else default_store()
 

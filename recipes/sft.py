@@ -7,7 +7,7 @@ r"""Supervised fine-tuning with LoRA on curated solutions (Sec. 4.2 and App. E o
 The loss is computed on the solutions only, no sample is cut, and the token that ends an answer
 is learnt. The same command goes on where an interrupted run stopped. `--dry_run` shows what a
 recipe would do and loads no weights. The options are TRL's (`SFTConfig`, `ModelConfig`) and those
-of `rpd_datasets.training.DataArguments`; the recipes' README has one command per row of the
+of `rpd_datasets.training.data.DataArguments`; the recipes' README has one command per row of the
 paper's tables.
 """
 
@@ -23,18 +23,8 @@ from typing import Any
 # given by setting the variable to 0.
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
-from rpd_datasets.memory import estimate_memory
-from rpd_datasets.model_card import CardFacts, model_card
-from rpd_datasets.model_push import finish, take_push
-from rpd_datasets.recipe import (
-    check_resumable,
-    check_start,
-    parse_recipe,
-    record_settings,
-    run_script,
-    speaker,
-)
-from rpd_datasets.training import (
+from rpd_datasets.publish.model_card import CardFacts, model_card
+from rpd_datasets.training.data import (
     DataArguments,
     TokenizedRows,
     keep_adapters_exact,
@@ -42,6 +32,16 @@ from rpd_datasets.training import (
     load_tokenizer,
     optimizer_steps,
     tokenize_rows,
+)
+from rpd_datasets.training.memory import estimate_memory
+from rpd_datasets.training.push import finish, take_push
+from rpd_datasets.training.recipe import (
+    check_resumable,
+    check_start,
+    parse_recipe,
+    record_settings,
+    run_script,
+    speaker,
 )
 from rpd_metric.errors import InputError
 

@@ -11,10 +11,10 @@ Importing this package is fast and imports neither torch nor datasets.
 """
 
 import rpd_metric  # noqa: F401  registers the metric
-from rpd_datasets.curate import CurationConfig, rpd_curate, to_sft
-from rpd_datasets.curated import Curated, curate_dataset, load_curated
-from rpd_datasets.filters import FilterConfig
+from rpd_datasets.curation.score import CurationConfig, rpd_curate, to_sft
+from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.problem import Problem
+from rpd_datasets.publish.curated import Curated, curate_dataset, load_curated
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import select_problems, select_solutions
 

@@ -1,6 +1,6 @@
 """Every option of curation, as one plain value.
 
-Nothing is loaded here: `models.py` makes models out of the names, `curate.py` does the work.
+Nothing is loaded here: `models.py` makes models out of the names, `score.py` does the work.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from rpd_datasets.filters import FilterConfig
+from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.select import SELECTIONS, Selection
-from rpd_metric.chat import Sampling
-from rpd_metric.distance import Ties
-from rpd_metric.distances import DISTANCES
+from rpd_metric.distance.core import Ties
+from rpd_metric.distance.registry import DISTANCES
 from rpd_metric.errors import InputError
+from rpd_metric.inference.chat import Sampling
 
 DEFAULT_TEMPLATE = "summarize"
 PAPER_NUM_PROBLEMS = 100
@@ -31,10 +31,10 @@ class CurationConfig:
 
     Args:
         summarizer (`str`): Who turns solutions into steps: `"extractive"` or a chat model's spec.
-        embedder (`str`): Who encodes the steps, see [`~rpd_metric.embedding.load_embedder`].
+        embedder (`str`): Who encodes the steps, see [`load_embedder`].
         ties (`"mean"` or `"first"`): See [`~rpd_metric.rpd_distance`].
         problems (`str`): How problems are chosen: the name of a distance
-            ([`~rpd_metric.distances.load_distance`]), by which they are ranked (Algorithm 1);
+            ([`load_distance`]), by which they are ranked (Algorithm 1);
             `"random"`; or `"llm"`: those that a judge calls diverse (App. D.2).
         num_problems (`int`): Problems in the curated dataset.
         solutions (`str`): How the solutions of a chosen problem are chosen: the name of a distance,
@@ -58,10 +58,10 @@ class CurationConfig:
             `"summarize_json"` unless another is named.
         solution_part (`"full"` or `"final"`): For a chat model, send the whole solution, or only
             what follows its think block.
-        sampling ([`~rpd_metric.chat.Sampling`]): For a chat model, how it samples summaries;
+        sampling ([`Sampling`]): For a chat model, how it samples summaries;
             judges are greedy.
         store (`str`, *optional*): The file that keeps every reply of a chat model;
-            [`~rpd_datasets.models.default_store`] if unset.
+            [`~rpd_datasets.curation.models.default_store`] if unset.
         problem_column (`str`): The column `rpd_curate` reads the problem from.
         solutions_column (`str`): The column `rpd_curate` reads the solutions from.
     """
@@ -155,7 +155,7 @@ class CurationConfig:
         return tuple(name for name in METRICS if name in named)
 
     def metric(self, name: str) -> str:
-        """The name in `distances.py` of a distance chosen here: `ties` says which RPD is meant."""
+        """The name in `registry.py` of a distance chosen here: `ties` says which RPD is meant."""
         return "rpd_first" if name == "rpd" and self.ties == "first" else name
 
     @property

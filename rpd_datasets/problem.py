@@ -1,7 +1,7 @@
 """One problem with its solutions, the unit that everything after reading works on.
 
-It is a plain value: where it comes from is decided in `sources.py`, what is wrong with it in
-`filters.py`.
+It is a plain value: where it comes from is decided in `source.py`, what is wrong with it in
+`pipeline.py`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Stage 1 of the paper ranks problems by their score (Eq. 3, Algorithm 1), stage 2 picks a
 diverse subset of each problem's solutions (Algorithm 2). Where the numbers come from is
-`curate.py`.
+`score.py`.
 """
 
 from __future__ import annotations

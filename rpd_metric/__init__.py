@@ -11,7 +11,7 @@ Importing this package is fast, imports no torch, and registers the metric, so t
 works in any directory, offline. The numbers alone are `rpd_distance` and `rpd_matrix`.
 """
 
-from rpd_metric.distance import (
+from rpd_metric.distance.core import (
     mean_pairwise,
     problem_score,
     rpd_alignment,
@@ -28,8 +28,8 @@ from rpd_metric.errors import (
     SpecError,
     StoreError,
 )
-from rpd_metric.passk import pass_at_k
 from rpd_metric.registration import register
+from rpd_metric.statistics.pass_at_k import pass_at_k
 
 __all__ = [
     "InputError",

@@ -16,7 +16,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-METRICS = {name: Path(__file__).with_name(f"{name}.py") for name in ("rpd", "pass_at_k")}
+METRICS = {
+    name: Path(__file__).parent / "metrics" / name / f"{name}.py" for name in ("rpd", "pass_at_k")
+}
 
 
 def register() -> None:

@@ -28,7 +28,11 @@ COMMANDS = [
     if line.strip()
 ]
 # Modules that are scripts of their own, or need a package that is not always installed.
-NO_DOCTESTS = {"rpd_metric.rpd", "rpd_metric.pass_at_k", "rpd_datasets.cli.__main__"}
+NO_DOCTESTS = {
+    "rpd_metric.metrics.rpd.rpd",
+    "rpd_metric.metrics.pass_at_k.pass_at_k",
+    "rpd_datasets.cli.__main__",
+}
 MODULES = sorted(
     module.name
     for package in (rpd_metric, rpd_datasets)

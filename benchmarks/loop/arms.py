@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.loop.base import BaseOptions
 from rpd_datasets.select import Selection
-from rpd_metric.distance import Ties
+from rpd_metric.distance.core import Ties
 
 HERE = Path(__file__).parent
 RESULT = "result.json"

@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.loop.arms import Arm
 from benchmarks.loop.catalogue import CORE, REINFORCED
 from benchmarks.loop.measure import Found, figure
-from rpd_datasets.figures import COLOURS
+from rpd_datasets.report.figures import COLOURS
 
 KS = (1, 2, 4, 8, 16)
 

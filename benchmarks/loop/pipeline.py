@@ -36,22 +36,22 @@ from benchmarks.loop.arms import (
 )
 from benchmarks.loop.steps import Exact, Kept, Labels, StatedSteps, stated
 from benchmarks.loop.task import pool_rows, problem_rows, strategy_of
-from rpd_datasets.card import dataset_card
 from rpd_datasets.config import CurationConfig
-from rpd_datasets.curate import Models
+from rpd_datasets.curation.run import Report, curate_folder
+from rpd_datasets.curation.score import Models
 from rpd_datasets.evaluation.results import read_results
 from rpd_datasets.evaluation.samples import read_samples
-from rpd_datasets.filters import FilterConfig
-from rpd_datasets.folder import Report, curate_folder
-from rpd_datasets.recipe import last_checkpoint
-from rpd_datasets.sources import open_source
+from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.inputs.source import open_source
+from rpd_datasets.publish.card import dataset_card
 from rpd_datasets.tokens import token_counter
-from rpd_metric.distance import mean_pairwise
-from rpd_metric.diversity import div_self_bleu
-from rpd_metric.embedding import Embedder, load_embedder
+from rpd_datasets.training.recipe import last_checkpoint
+from rpd_metric.distance.core import mean_pairwise
+from rpd_metric.distance.diversity import div_self_bleu
 from rpd_metric.errors import RPDError
-from rpd_metric.scoring import step_matrices
-from rpd_metric.steps import StepExtractor, load_extractor
+from rpd_metric.inference.embedders import Embedder, load_embedder
+from rpd_metric.metrics.scoring import step_matrices
+from rpd_metric.steps.protocol import StepExtractor, load_extractor
 
 CANDIDATES = 16
 

@@ -27,7 +27,7 @@ from rpd_datasets.cli.score import add_score
 from rpd_datasets.cli.space import add_space
 from rpd_datasets.cli.store import add_store
 from rpd_metric.errors import RPDError
-from rpd_metric.failures import Interrupted
+from rpd_metric.inference.errors import Interrupted
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.curate import CurationConfig
-from rpd_datasets.filters import FilterConfig
-from rpd_datasets.layouts import Columns
-from rpd_datasets.reading import Reading
+from rpd_datasets.curation.score import CurationConfig
+from rpd_datasets.curation.shards import SHARD_SIZE, Engine
+from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.inputs.layouts import Columns
+from rpd_datasets.inputs.source import Source
+from rpd_datasets.inputs.spec import Reading
 from rpd_datasets.rejects import Rejected
-from rpd_datasets.shards import SHARD_SIZE, Engine
-from rpd_datasets.sources import Source
-from rpd_metric.chat import Sampling
 from rpd_metric.errors import InputError
+from rpd_metric.inference.chat import Sampling
 
 DEFAULTS = CurationConfig()
 
@@ -225,7 +225,7 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
 def engine(args: argparse.Namespace, config: CurationConfig) -> Engine | None:
     """Who scores according to the options; `None` is this process."""
     if args.engine == "ray":
-        from rpd_datasets.cluster import RayOptions, on_ray
+        from rpd_datasets.curation.engines.ray_cluster import RayOptions, on_ray
 
         if args.num_proc != 1:
             raise InputError("--num-proc is for one machine; with --engine ray use --ray-actors")
@@ -235,7 +235,7 @@ def engine(args: argparse.Namespace, config: CurationConfig) -> Engine | None:
             raise InputError(f"--{name.replace('_', '-')} goes with --engine ray")
     if args.num_proc == 1:
         return None
-    from rpd_datasets.processes import local_processes
+    from rpd_datasets.curation.engines.processes import local_processes
 
     return local_processes(config, args.num_proc)
 

@@ -15,12 +15,12 @@ from rpd_datasets.cli.arguments import (
     open_input,
 )
 from rpd_datasets.cli.output import print_json, progress
-from rpd_datasets.compare import compare_metrics
-from rpd_datasets.curate import CurationConfig, load_models
-from rpd_datasets.judges import PairJudge
-from rpd_datasets.models import load_flow
+from rpd_datasets.curation.models import load_flow
+from rpd_datasets.curation.score import CurationConfig, load_models
+from rpd_datasets.judging.benchmark import compare_metrics
+from rpd_datasets.judging.judges import PairJudge
 from rpd_datasets.rejects import Rejected
-from rpd_metric.distances import DISTANCES
+from rpd_metric.distance.registry import DISTANCES
 
 
 def add_compare(commands: Any) -> None:

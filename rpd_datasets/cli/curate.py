@@ -9,8 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets import baselines
-from rpd_datasets.baselines import PAPER
+from rpd_datasets import presets
 from rpd_datasets.cli.arguments import (
     DEFAULTS,
     add_command,
@@ -27,10 +26,11 @@ from rpd_datasets.cli.arguments import (
 from rpd_datasets.cli.output import print_json, print_table, progress, scoring, shortened
 from rpd_datasets.cli.push import print_pushed
 from rpd_datasets.config import PROBLEM_CHOICES, SOLUTION_CHOICES
-from rpd_datasets.curate import CurationConfig, Scored, load_models
-from rpd_datasets.curated import curate_dataset
-from rpd_datasets.hub import check_access
+from rpd_datasets.curation.score import CurationConfig, Scored, load_models
+from rpd_datasets.presets import PAPER
 from rpd_datasets.problem import Problem
+from rpd_datasets.publish.curated import curate_dataset
+from rpd_datasets.publish.hub import check_access
 from rpd_datasets.select import SELECTIONS
 from rpd_metric.errors import InputError
 
@@ -50,7 +50,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         **({"summarizer": None, "embedder": None} if preset.names_models else {}),
         **({"mix": None} if preset.mixed else {}),
     }
-    for name, preset in baselines.PRESETS.items()
+    for name, preset in presets.PRESETS.items()
 }
 
 
@@ -164,7 +164,7 @@ def add_curate(commands: Any) -> None:
 
 
 def _curate(args: argparse.Namespace) -> None:
-    from rpd_datasets.card import counts
+    from rpd_datasets.publish.card import counts
 
     config = curation_config(args)
     mixed = _mixed_in(args, config.num_problems)
@@ -180,7 +180,7 @@ def _curate(args: argparse.Namespace) -> None:
 
     with ExitStack() as stack:
         if args.engine == "ray":
-            from rpd_datasets.cluster import core_log_aside
+            from rpd_datasets.curation.engines.ray_cluster import core_log_aside
 
             stack.enter_context(core_log_aside())
         # Where this process asks no server there is nothing to finish on Ctrl-C.

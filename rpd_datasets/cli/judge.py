@@ -16,11 +16,19 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rpd_datasets.agreement import judge_agreement
 from rpd_datasets.cli.arguments import DEFAULTS, add_command, add_input, open_input
 from rpd_datasets.cli.output import print_json, print_table
-from rpd_datasets.completeness import is_complete
-from rpd_datasets.judged import (
+from rpd_datasets.curation.models import default_store, load_flow
+from rpd_datasets.filters.completeness import is_complete
+from rpd_datasets.judging.judges import (
+    CompletenessJudge,
+    PairJudge,
+    PairVerdict,
+    ProblemJudge,
+    Verdict,
+)
+from rpd_datasets.judging.labels import judge_agreement
+from rpd_datasets.judging.questions import (
     JudgedPair,
     JudgedProblem,
     draw_pairs,
@@ -29,22 +37,14 @@ from rpd_datasets.judged import (
     labels_of,
     pairs_of,
 )
-from rpd_datasets.judges import (
-    CompletenessJudge,
-    PairJudge,
-    PairVerdict,
-    ProblemJudge,
-    Verdict,
-)
-from rpd_datasets.models import default_store, load_flow
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.tokens import text_tail, token_counter
-from rpd_metric.bounded import run_bounded
-from rpd_metric.draining import draining
 from rpd_metric.errors import InputError
-from rpd_metric.flow import Flow
-from rpd_metric.steps import load_extractor
+from rpd_metric.inference.concurrency import run_bounded
+from rpd_metric.inference.interrupt import draining
+from rpd_metric.inference.scheduler import Flow
+from rpd_metric.steps.protocol import load_extractor
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

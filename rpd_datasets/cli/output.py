@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from rpd_datasets.curate import Models
-from rpd_metric.draining import draining
+from rpd_datasets.curation.score import Models
+from rpd_metric.inference.interrupt import draining
 
 PROBLEM_WIDTH = 48
 

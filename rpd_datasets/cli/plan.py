@@ -19,13 +19,13 @@ from rpd_datasets.cli.arguments import (
     open_input,
 )
 from rpd_datasets.cli.output import print_json, print_table, progress
-from rpd_datasets.curate import CurationConfig, default_store, load_summarizer
-from rpd_datasets.filters import filter_problem
+from rpd_datasets.curation.score import CurationConfig, default_store, load_summarizer
+from rpd_datasets.filters.pipeline import filter_problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.tokens import TokenCounter, token_counter
-from rpd_metric.chat import ChatRequest
-from rpd_metric.store import ReplyStore
-from rpd_metric.summarizer import LLMStepExtractor
+from rpd_metric.inference.chat import ChatRequest
+from rpd_metric.inference.store import ReplyStore
+from rpd_metric.steps.summarizer import LLMStepExtractor
 
 # App. "Computational efficiency" of the paper: Qwen3-14B and Qwen3-Embedding-8B on two H20.
 PAPER_SECONDS_PER_SUMMARY = 1.64

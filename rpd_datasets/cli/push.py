@@ -9,7 +9,7 @@ from typing import Any
 
 from rpd_datasets.cli.arguments import add_command
 from rpd_datasets.cli.output import print_json
-from rpd_datasets.hub import Pushed, push_folder
+from rpd_datasets.publish.hub import Pushed, push_folder
 
 
 def add_push(commands: Any) -> None:

@@ -11,13 +11,13 @@ from typing import Any
 
 from rpd_datasets.cli.arguments import add_command, add_input, add_models, model_options, open_input
 from rpd_datasets.cli.output import print_json, print_table, scoring, shortened
-from rpd_datasets.curate import CurationConfig, Scored, load_models, score_problem
-from rpd_datasets.filters import FilterConfig
+from rpd_datasets.curation.score import CurationConfig, Scored, load_models, score_problem
+from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.inputs.source import Source
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
-from rpd_datasets.sources import Source
-from rpd_metric.bounded import run_bounded
-from rpd_metric.distance import mean_pairwise
+from rpd_metric.distance.core import mean_pairwise
+from rpd_metric.inference.concurrency import run_bounded
 
 MAX_PROMPTED = 3
 

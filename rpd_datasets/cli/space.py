@@ -42,7 +42,7 @@ def add_space(commands: Any) -> None:
 
 
 def _space(args: argparse.Namespace) -> None:
-    from rpd_datasets.space import push_space, write_space
+    from rpd_datasets.publish.space.files import push_space, write_space
 
     if not args.push:
         folder = write_space(args.target, package=args.package, overwrite=args.overwrite)

@@ -4,5 +4,6 @@
     (problems)       (samples)        (verdicts)    (figures)     (tables, files, sentences)
 
 `samples.py` is the file between the stages, `config.py` every option, `paper.py` the published
-figures. `recipes/passk.py` is the command. The estimators themselves are `rpd_metric.passk`.
+figures. `recipes/passk.py` is the command. The estimators themselves are in
+`rpd_metric.statistics`.
 """

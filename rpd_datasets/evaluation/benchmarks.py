@@ -26,10 +26,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rpd_datasets.hub_rows import HubRows
-from rpd_datasets.rows import Row
-from rpd_metric.code_grading import FunctionTask, StdioTask
+from rpd_datasets.inputs.files import Row
+from rpd_datasets.inputs.hub import HubRows
 from rpd_metric.errors import InputError
+from rpd_metric.grading.code import FunctionTask, StdioTask
 
 Kind = Literal["math", "function", "stdio"]
 

@@ -52,7 +52,7 @@ class EvaluationConfig:
         summarizer (`str`): Who turns solutions into steps for that.
         embedder (`str`): Who encodes the steps.
         grader (`str`, *optional*): What tells right answers where mathematics does not, see
-            [`~rpd_metric.own_grader.OwnGrader`].
+            [`~rpd_metric.grading.custom.OwnGrader`].
         paper (`str`, *optional*): The paper's model whose published rows are printed beside:
             `"Qwen3-4B-Base"`, `"Qwen2.5-3B"` or `"Llama-3.1-8B-Instruct"`.
     """

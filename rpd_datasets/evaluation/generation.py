@@ -31,12 +31,12 @@ from rpd_datasets.evaluation.samples import (
     write_samples,
     write_text,
 )
-from rpd_metric.bounded import run_bounded
-from rpd_metric.chat import ChatRequest, Sampling
 from rpd_metric.errors import InputError, ModelError, OutputError
-from rpd_metric.flow import Flow
-from rpd_metric.servers import load_chat
-from rpd_metric.store import ReplyStore
+from rpd_metric.inference.chat import ChatRequest, Sampling
+from rpd_metric.inference.concurrency import run_bounded
+from rpd_metric.inference.scheduler import Flow
+from rpd_metric.inference.servers import load_chat
+from rpd_metric.inference.store import ReplyStore
 
 RUN = "run.json"
 # Requests kept ready for the flow, which decides how many of them are sent at a time.
@@ -61,10 +61,10 @@ def open_model(
         store (`Path`): The file that keeps the replies.
         timeout (`float`): Seconds for one reply; a long solution on a full server takes minutes.
         device, dtype, batch_size: For a model of this machine, see
-            [`~rpd_metric.servers.load_chat`].
+            [`~rpd_metric.inference.servers.load_chat`].
 
     Returns:
-        [`~rpd_metric.flow.Flow`]: It never asks for more tokens than the benchmark allows. The
+        [`Flow`]: It never asks for more tokens than the benchmark allows. The
         `model` of a folder ends in a hash of its files, so that a model trained anew in the same
         folder is not answered with its predecessor's replies.
     """
@@ -110,7 +110,7 @@ async def generate(
     Args:
         tasks (`Sequence` of [`~rpd_datasets.evaluation.benchmarks.Task`]): The problems.
         config ([`EvaluationConfig`]): How to sample.
-        flow ([`~rpd_metric.flow.Flow`]): The model.
+        flow ([`~rpd_metric.inference.scheduler.Flow`]): The model.
         folder (`Path`): Where `samples.jsonl` is, or will be.
         progress (`Callable`, *optional*): Called with the number of samples on file.
 

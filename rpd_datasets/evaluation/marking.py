@@ -1,4 +1,4 @@
-"""Verdicts on samples: mathematics by `rpd_metric.grading`, programs in the sandbox.
+"""Verdicts on samples: mathematics by `rpd_metric.grading.mathematics`, programs in the sandbox.
 
 Every verdict is kept with its kind, so that a report can tell a wrong answer from none, from a
 reference answer that cannot be read, and from a comparison that ran out of time.
@@ -13,11 +13,11 @@ from pathlib import Path
 
 from rpd_datasets.evaluation.benchmarks import Benchmark, Task
 from rpd_datasets.evaluation.samples import Key, Sample, write_rows
-from rpd_metric.answers import Verdict, final_answer, tidy
-from rpd_metric.code_grading import CodeVerdict, FunctionTask, StdioTask, grade_code
 from rpd_metric.errors import InputError
-from rpd_metric.own_grader import load_grader
-from rpd_metric.sandbox import Sandbox
+from rpd_metric.grading.answers import Verdict, final_answer, tidy
+from rpd_metric.grading.code import CodeVerdict, FunctionTask, StdioTask, grade_code
+from rpd_metric.grading.custom import load_grader
+from rpd_metric.grading.sandbox import Sandbox
 
 VERDICTS = "verdicts.jsonl"
 
@@ -28,8 +28,8 @@ class Mark:
 
     Args:
         problem_id (`str`), run (`int`), sample (`int`): Which one.
-        verdict (`str`): A [`~rpd_metric.answers.Verdict`] or a
-            [`~rpd_metric.code_grading.CodeVerdict`].
+        verdict (`str`): A [`~rpd_metric.grading.answers.Verdict`] or a
+            [`~rpd_metric.grading.code.CodeVerdict`].
         correct (`bool`): Whether it counts as solved.
         answer (`str`, *optional*): The final answer, tidied; programs have none.
     """
@@ -63,7 +63,7 @@ def mark(
         benchmark ([`~rpd_datasets.evaluation.benchmarks.Benchmark`]): Says what kind it is.
         tasks (`Sequence` of [`~rpd_datasets.evaluation.benchmarks.Task`]): The problems.
         samples (`Sequence` of [`~rpd_datasets.evaluation.samples.Sample`]): All of them.
-        grader (`str`, *optional*): See [`~rpd_metric.own_grader.load_grader`].
+        grader (`str`, *optional*): See [`~rpd_metric.grading.custom.load_grader`].
         workers (`int`, *optional*): Processes, or programs, at a time.
         unsafe (`bool`): Run programs without a sandbox.
         progress (`Callable`, *optional*): Called with the number of verdicts so far.

@@ -56,7 +56,9 @@ def published_rows() -> list[PublishedRow]:
 
     ```
     """
-    text = (resources.files("rpd_datasets") / "paper_tables.json").read_text(encoding="utf-8")
+    text = (resources.files("rpd_datasets.evaluation") / "paper_tables.json").read_text(
+        encoding="utf-8"
+    )
     return [
         PublishedRow(
             label=table["label"],

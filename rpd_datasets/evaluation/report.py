@@ -18,7 +18,7 @@ from rpd_datasets.evaluation.benchmarks import find_benchmark
 from rpd_datasets.evaluation.paper import published, published_diversity
 from rpd_datasets.evaluation.results import Results
 from rpd_datasets.evaluation.samples import write_text
-from rpd_datasets.model_card import NOT_EVALUATED
+from rpd_datasets.publish.model_card import NOT_EVALUATED
 from rpd_metric.errors import InputError
 
 

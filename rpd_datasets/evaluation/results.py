@@ -20,10 +20,11 @@ from rpd_datasets.evaluation.benchmarks import Benchmark, Task
 from rpd_datasets.evaluation.config import EvaluationConfig
 from rpd_datasets.evaluation.marking import Mark
 from rpd_datasets.evaluation.samples import Sample, write_text
-from rpd_metric.diversity import PASS_COUNTS, diversity_by_pass_count
-from rpd_metric.embedding import Embedder
+from rpd_metric.distance.diversity import PASS_COUNTS, diversity_by_pass_count
 from rpd_metric.errors import InputError
-from rpd_metric.passk import (
+from rpd_metric.inference.embedders import Embedder
+from rpd_metric.metrics.scoring import step_matrices
+from rpd_metric.statistics.pass_at_k import (
     Bools,
     Floats,
     bootstrap_interval,
@@ -33,8 +34,7 @@ from rpd_metric.passk import (
     mean_at_n,
     unbiased_per_problem,
 )
-from rpd_metric.scoring import step_matrices
-from rpd_metric.steps import StepExtractor, run
+from rpd_metric.steps.protocol import StepExtractor, run
 
 RESULTS = "results.json"
 # Table 3 splits by how many of 16 samples are right.
@@ -159,12 +159,12 @@ def measure_diversity(
 
     Args:
         tasks, samples, marks: As for [`measure`].
-        extractor ([`~rpd_metric.steps.StepExtractor`]): Turns solutions into steps.
-        embedder ([`~rpd_metric.embedding.Embedder`]): Encodes the steps.
+        extractor ([`~rpd_metric.steps.protocol.StepExtractor`]): Turns solutions into steps.
+        embedder ([`~rpd_metric.inference.embedders.Embedder`]): Encodes the steps.
 
     Returns:
         `list[dict]`: One per range of pass counts, see
-        [`~rpd_metric.diversity.PassCountDiversity`]; empty unless a run has 16 samples.
+        [`~rpd_metric.distance.diversity.PassCountDiversity`]; empty unless a run has 16 samples.
     """
     texts: dict[str, list[str]] = {task.id: [] for task in tasks}
     correct: dict[str, list[bool]] = {task.id: [] for task in tasks}

@@ -6,9 +6,9 @@
     latex.py      model output as safe HTML
     charts.py     inline SVG
     page.py       the page, from its template
+    figures.py    the same as PNG files
 
-The PNGs are `rpd_datasets/figures.py`. Texts of a sample of the chosen problems are shown, all
-scores are counted.
+Texts of a sample of the chosen problems are shown, all scores are counted.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 from rpd_datasets.report.measures import Measures, measure
 from rpd_datasets.report.page import render
 from rpd_datasets.report.reading import CuratedFolder, read_curated
-from rpd_metric.embedding import Embedder
 from rpd_metric.errors import InputError, OutputError
+from rpd_metric.inference.embedders import Embedder
 
 __all__ = ["WrittenReport", "read_curated", "write_report"]
 
@@ -57,7 +57,7 @@ def write_report(
     Args:
         folder ([`~rpd_datasets.report.reading.CuratedFolder`]): See [`read_curated`].
         page (`Path`): The HTML file; figures go to `<its name>-figures` beside it.
-        embedder ([`~rpd_metric.embedding.Embedder`], *optional*): The one that the folder was
+        embedder ([`Embedder`], *optional*): The one that the folder was
             made with. Without one, the report has only the stored distances.
         figures (`bool`): Whether to draw PNGs.
         on_problem (`Callable`): Called after each problem, for a progress bar.
@@ -72,7 +72,7 @@ def write_report(
     measures = measure(folder.shown, embedder, folder.manifest["options"]["ties"], on_problem)
     pictures: dict[str, bytes] = {}
     if figures:
-        from rpd_datasets.figures import draw_figures
+        from rpd_datasets.report.figures import draw_figures
 
         pictures = draw_figures(folder, measures)
     text = render(folder, measures)

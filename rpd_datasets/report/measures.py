@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rpd_datasets.report.reading import ChosenProblem
-from rpd_metric.distance import StepMatch, Ties, rpd_alignment, rpd_matrix
-from rpd_metric.embedding import Embedder
+from rpd_metric.distance.core import StepMatch, Ties, rpd_alignment, rpd_matrix
+from rpd_metric.inference.embedders import Embedder
 
 Array = npt.NDArray[np.float64]
 
@@ -90,7 +90,7 @@ def measure(
 
     Args:
         rows (`Sequence` of [`ChosenProblem`]): The problems.
-        embedder ([`~rpd_metric.embedding.Embedder`], *optional*): The one that the distances were
+        embedder ([`Embedder`], *optional*): The one that the distances were
             made with; another one gives matches that do not explain them.
         ties (`"mean"` or `"first"`): As the distances were made.
         on_problem (`Callable`): Called after each problem, for a progress bar.

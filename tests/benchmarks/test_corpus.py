@@ -93,7 +93,7 @@ def test_the_corpus_is_a_function_of_its_numbers(benchmarks, tmp_path):
 def test_the_chat_knows_the_steps_of_the_solution_it_is_shown(benchmarks):
     import synthetic
 
-    from rpd_metric.replies import parse_steps
+    from rpd_metric.steps.replies import parse_steps
 
     corpus = synthetic.Corpus(3, characters=400)
     reply = synthetic.InstantChat(corpus).reply(f"Summarise this: {corpus.solution(2, 7)}")

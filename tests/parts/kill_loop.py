@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from parts.fake_tgi import FakeTGI
-from rpd_metric.store import ReplyStore
+from rpd_metric.inference.store import ReplyStore
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOTS = 16

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rpd_metric.templates import fence, load_template
+from rpd_metric.prompts.templates import fence, load_template
 
 SHORT_PROMPT = "List the steps of this solution as JSON.\n\n{{problem}}\n\n{{solution}}"
 

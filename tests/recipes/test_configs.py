@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from parts.recipe_scripts import RECIPES, script
-from rpd_datasets.recipe import Recipe, parse_recipe, read_recipe
-from rpd_datasets.training import DataArguments, optimizer_steps
+from rpd_datasets.training.data import DataArguments, optimizer_steps
+from rpd_datasets.training.recipe import Recipe, parse_recipe, read_recipe
 from rpd_metric.errors import InputError
 
 CONFIGS = RECIPES / "configs"

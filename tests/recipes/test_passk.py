@@ -21,7 +21,7 @@ from parts.fake_tgi import FakeTGI, Fault
 from parts.tiny_qwen import tiny_qwen
 from parts.transformers_serve import transformers_serve
 from rpd_datasets.evaluation.config import read_config
-from rpd_datasets.model_card import NOT_EVALUATED
+from rpd_datasets.publish.model_card import NOT_EVALUATED
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "recipes" / "passk.py"

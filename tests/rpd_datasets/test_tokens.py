@@ -155,7 +155,8 @@ def test_a_short_text_is_its_own_tail() -> None:
 
 def test_reading_and_filtering_import_no_heavy_library() -> None:
     check = (
-        "import sys, rpd_datasets.sources, rpd_datasets.filters, rpd_datasets.tokens\n"
+        "import sys, rpd_datasets.inputs.source, rpd_datasets.filters.pipeline\n"
+        "import rpd_datasets.tokens\n"
         "print([name for name in ('torch', 'transformers', 'datasets', 'pyarrow')"
         " if name in sys.modules])"
     )

@@ -29,7 +29,7 @@ def python(code: str, cwd: Path, **environment: str) -> subprocess.CompletedProc
     [
         "import evaluate, rpd_metric;",
         "import rpd_metric, evaluate;",
-        "import rpd_metric.distance, evaluate;",
+        "import rpd_metric.distance.core, evaluate;",
     ],
 )
 def test_load_works_in_any_directory_and_import_order(imports, tmp_path):

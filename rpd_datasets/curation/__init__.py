@@ -1,0 +1,1 @@
+"""From problems to a curated folder: score each, choose, write, resume."""

@@ -1,0 +1,1 @@
+"""Where shards are scored: processes of this machine, or a Ray cluster."""

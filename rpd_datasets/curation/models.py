@@ -1,0 +1,153 @@
+"""The models that a configuration names, loaded: summarizer, embedder, token counter, judges."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from rpd_datasets.config import DEFAULT_TEMPLATE, CurationConfig
+from rpd_datasets.judging.judges import Judges
+from rpd_datasets.tokens import TokenCounter, token_counter
+from rpd_metric.errors import InputError
+from rpd_metric.inference.embedders import Embedder, load_embedder
+from rpd_metric.inference.scheduler import Flow
+from rpd_metric.inference.store import Replies, ReplyStore
+from rpd_metric.steps.protocol import StepExtractor, load_extractor
+from rpd_metric.steps.summarizer import steps_schema
+
+
+@dataclass(frozen=True)
+class Models:
+    """What a configuration names, loaded: it can be passed in ready-made instead."""
+
+    extractor: StepExtractor
+    embedder: Embedder
+    count_tokens: TokenCounter
+    judges: Judges | None = None
+
+    @property
+    def flows(self) -> tuple[Flow, ...]:
+        """The requests to chat models, where there are any; each flow once."""
+        chats = [getattr(self.extractor, "chat", None)]
+        if self.judges is not None:
+            chats.append(self.judges.chat)
+        return tuple(dict.fromkeys(chat for chat in chats if isinstance(chat, Flow)))
+
+    def the_judges(self) -> Judges:
+        """The judges, where a configuration asks for them.
+
+        Raises:
+            [`InputError`]: There are none.
+        """
+        if self.judges is None:
+            raise InputError('"llm" asks a chat model; pass Models(..., judges=Judges(chat))')
+        return self.judges
+
+
+class _Later:
+    """An embedder that is loaded when it is first asked, for a process that hands scoring on."""
+
+    def __init__(self, name: str, load: Callable[[], Embedder]) -> None:
+        self.name = name
+        self._load = load
+
+    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        return self._load().encode(texts)
+
+
+def default_store() -> Path:
+    """Where replies are kept unless told otherwise: `$RPD_STORE`, or the user's cache folder."""
+    if named := os.environ.get("RPD_STORE"):
+        return Path(named)
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "rpd" / "replies.sqlite"
+
+
+def load_flow(spec: str, store: str | None, *, keep_replies: bool = True) -> Flow:
+    """A chat model whose replies are kept.
+
+    Args:
+        spec (`str`): See [`~rpd_metric.inference.servers.load_chat`].
+        store (`str`, *optional*): The file; [`default_store`] if unset.
+        keep_replies (`bool`): Whether replies go there.
+    """
+    from rpd_metric.inference.servers import load_chat
+
+    path = Path(store) if store else default_store()
+    return Flow(load_chat(spec), store=ReplyStore(path) if keep_replies else None)
+
+
+def load_summarizer(config: CurationConfig, *, keep_replies: bool = True) -> StepExtractor:
+    """Load the summarizer that a configuration names.
+
+    Args:
+        config ([`CurationConfig`]): The options.
+        keep_replies (`bool`): Whether a chat model's replies go to the store.
+    """
+    if config.summarizer == "extractive":
+        return load_extractor(config.summarizer)
+    guided = config.guided and config.template == DEFAULT_TEMPLATE
+    store = Path(config.store) if config.store else default_store()
+    return load_extractor(
+        config.summarizer,
+        store=store if keep_replies else None,
+        template="summarize_json" if guided else config.template,
+        schema=steps_schema() if config.guided else None,
+        solution_part=config.solution_part,
+        sampling=config.sampling,
+    )
+
+
+def load_models(
+    config: CurationConfig, *, here: bool = True, replies: Replies | None = None
+) -> Models:
+    """Load the summarizer, the embedder, the tokenizer and the judges that a configuration names.
+
+    Args:
+        config ([`CurationConfig`]): The options.
+        here (`bool`): Whether scoring happens in this process. Otherwise an embedder of this
+            machine is only named, and loaded if it is asked after all.
+        replies ([`Replies`], *optional*): Takes the place of the store that the
+            options name.
+
+    Raises:
+        [`SpecError`], [`MissingExtraError`], [`ModelError`]: As the loaders do.
+    """
+    extractor = load_summarizer(config, keep_replies=replies is None)
+    judges = None
+    if config.asks_judge:
+        same = config.judge is None or config.judge == config.summarizer
+        # The same model through one flow: two would each think they have its server to themselves.
+        flow = getattr(extractor, "chat", None) if same else None
+        spec = config.judge or config.summarizer
+        judges = Judges(
+            flow
+            if isinstance(flow, Flow)
+            else load_flow(spec, config.store, keep_replies=replies is None)
+        )
+
+    def embedder() -> Embedder:
+        return load_embedder(
+            config.embedder,
+            device=config.device,
+            batch_size=config.batch_size,
+            dtype=config.dtype,
+            truncate_dim=config.truncate_dim,
+        )
+
+    elsewhere = not here and (config.embedder == "minilm" or config.embedder.startswith("st:"))
+    models = Models(
+        extractor=extractor,
+        embedder=_Later(config.embedder, embedder) if elsewhere else embedder(),
+        count_tokens=token_counter(config.tokenizer),
+        judges=judges,
+    )
+    if replies is not None:
+        for flow in models.flows:
+            flow.store = replies
+    return models

@@ -1,0 +1,460 @@
+"""From an input to a curated folder: resumable, atomic, in bounded memory.
+
+A run scores every problem once (journalled as it goes), ranks the scores, reads the input a
+second time for the chosen problems only, and writes them beside a card, a manifest, all scores
+and the rejects. Several inputs can be mixed: each is scored and ranked by itself. Everything is
+built in `<output>.partial` and moved into place at the end, so that `<output>` is either complete
+or not there; an interrupted run goes on when it is started again. What happens to one problem is
+`score.py`; the card's words are `card.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, aclosing, closing
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from rpd_datasets.config import METRICS
+from rpd_datasets.curation.journal import Journal
+from rpd_datasets.curation.parquet import ColumnTypes, ShardWriter
+from rpd_datasets.curation.score import (
+    CurationConfig,
+    Models,
+    Scored,
+    choice_columns,
+    choose,
+    score_problem,
+    scoring_fingerprint,
+    sft_messages,
+)
+from rpd_datasets.curation.shards import (
+    SHARD_SIZE,
+    Engine,
+    failed_on_a_model,
+    harvest_earlier,
+    journal_key,
+    score_in_shards,
+)
+from rpd_datasets.curation.working_folder import Spill, move_into_place, partial_folder
+from rpd_datasets.inputs.source import Source
+from rpd_datasets.judging.judges import Verdict
+from rpd_datasets.problem import Problem
+from rpd_datasets.rejects import Rejected
+from rpd_datasets.select import draw_lot, rank
+from rpd_metric.distance.core import mean_pairwise
+from rpd_metric.errors import InputError
+from rpd_metric.inference.concurrency import run_bounded
+
+MAX_IN_FLIGHT = 32
+REJECTS = ("rejects-read.jsonl", "rejects-scored.jsonl")
+SFT_CONFIG = "sft"
+
+OpenSource = Callable[[Path, Callable[[Rejected], None]], Source]
+Score = Callable[[Problem, CurationConfig, Models, ThreadPoolExecutor | None], Awaitable[Scored]]
+
+
+@dataclass(frozen=True)
+class MixedIn:
+    """A further input, and how many problems are chosen from it."""
+
+    open_source: OpenSource
+    num_problems: int
+
+
+@dataclass(frozen=True)
+class ProblemScore:
+    """One line of `scores.jsonl`: what is remembered of every problem, chosen or not."""
+
+    key: str
+    where: str
+    rpd_score: float | None
+    mean_rpd: float | None
+    num_solutions: int
+    num_usable: int
+    mean_tokens: float
+    problem_score: float | None = None
+    diverse: bool | None = None
+
+
+@dataclass(frozen=True)
+class InputInfo:
+    """What the card says of one input."""
+
+    name: str
+    layout: str
+    fingerprint: str
+    rows_read: int
+    problems_read: int
+    problems_wanted: int
+    problems_chosen: int
+
+
+@dataclass(frozen=True)
+class TableInfo:
+    """What the card says of one configuration of the dataset."""
+
+    schema: Any
+    num_rows: int
+    num_bytes: int
+
+
+@dataclass
+class Report:
+    """What a run did; the card and the manifest are made from it.
+
+    Args:
+        inputs (`list[InputInfo]`): The input, and what was mixed in.
+        drops (`Counter`): Left out, by `(stage, reason, "problem" | "solution")`.
+        scores (`list[ProblemScore]`): In the order of the input.
+        chosen (`list[int]`): Indices into `scores`, best first for each input.
+        num_selected (`int`): Solutions chosen, over all chosen problems.
+        selected_tokens (`list[int]`): Length of each of them.
+        json_columns (`list[str]`): Carried columns stored as JSON text for want of one type.
+        tables (`dict`): Per configuration of the dataset what was written: its Arrow schema, its
+            rows, and their size in memory.
+    """
+
+    inputs: list[InputInfo] = field(default_factory=list)
+    drops: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    scores: list[ProblemScore] = field(default_factory=list)
+    chosen: list[int] = field(default_factory=list)
+    num_selected: int = 0
+    selected_tokens: list[int] = field(default_factory=list)
+    json_columns: list[str] = field(default_factory=list)
+    tables: dict[str, TableInfo] = field(default_factory=dict)
+
+
+def curate_folder(
+    open_source: OpenSource,
+    output: Path,
+    config: CurationConfig,
+    models: Models,
+    *,
+    describe: Callable[[Report], Mapping[str, str | bytes]],
+    mixed_in: Sequence[MixedIn] = (),
+    overwrite: bool = False,
+    max_in_flight: int = MAX_IN_FLIGHT,
+    score: Score = score_problem,
+    engine: Engine | None = None,
+    shard_size: int = SHARD_SIZE,
+    on_problem: Callable[[Scored], None] = lambda _: None,
+    on_chosen: Callable[[Problem, Scored, list[int]], None] = lambda *_: None,
+) -> Report:
+    """Curate an input into a folder that `load_dataset` reads.
+
+    Args:
+        open_source (`Callable`): Opens the input, given a scratch folder and where rejects go.
+        output (`Path`): The folder to make.
+        config ([`CurationConfig`]): The options.
+        models ([`Models`]): What the options name, loaded.
+        describe (`Callable`): Makes the files beside the data (card, manifest, figures) from the
+            report: name to text or bytes.
+        mixed_in (`Sequence[MixedIn]`): Further inputs, chosen from by the same options.
+        overwrite (`bool`): Replace an existing output, at the very end.
+        max_in_flight (`int`): Problems worked on at once.
+        score (`Callable`): Scores a problem; rows that were scored before bring another one.
+        engine (`Engine`, *optional*): Who scores; this process if unset. The result is the same.
+        shard_size (`int`): Problems that an engine's workers are handed at a time.
+        on_problem (`Callable`): Called after each problem, for progress bars.
+        on_chosen (`Callable`): Called for each chosen problem, best first, with its solutions'
+            chosen indices.
+
+    Returns:
+        [`Report`]
+
+    Raises:
+        [`OutputError`]: The output exists, cannot be written, or another run is at it.
+        [`InputError`]: The input cannot be read, or nothing in it can be chosen.
+    """
+    with partial_folder(output, overwrite) as partial, ExitStack() as stack:
+        journal = stack.enter_context(closing(Journal(partial / "journal.sqlite")))
+        result = partial / "result"
+        harvest_earlier(partial / "shards", journal)
+        if result.exists():
+            shutil.rmtree(result)  # half of an earlier attempt: it is cheap to write again
+        result.mkdir()
+        report = Report()
+        # Reading runs ahead of scoring by as much as is in flight. Each of the two writes in an
+        # order of its own, or equal runs would not give equal files.
+        read_rejects, reject = (
+            _reject_to(stack.enter_context(_open_text(partial / name)), report) for name in REJECTS
+        )
+        spill = stack.enter_context(closing(Spill(partial / "chosen.sqlite")))
+        work = _Run(config, models, journal, spill, report, reject, score)
+        for one in (MixedIn(open_source, config.num_problems), *mixed_in):
+            source = one.open_source(partial / "scratch", read_rejects)
+            before = len(report.scores)
+            if engine is None:
+                asyncio.run(work.score_all(source, max_in_flight, on_problem))
+            else:
+                score_in_shards(
+                    source,
+                    journal,
+                    work.fingerprint,
+                    config,
+                    partial / "shards",
+                    engine,
+                    size=shard_size,
+                    on_problem=on_problem,
+                )
+                asyncio.run(work.score_all(source, max_in_flight, lambda _: None, final=True))
+            rows_read = source.rows_read  # the next pass ends with the last chosen problem
+            order = work.order(range(before, len(report.scores)), source.name)
+            chosen = work.choose_all(source, order, one.num_problems)
+            report.chosen += chosen
+            report.inputs.append(
+                InputInfo(
+                    name=source.name,
+                    layout=source.layout,
+                    fingerprint=source.fingerprint(),
+                    rows_read=rows_read,
+                    problems_read=len(report.scores) - before,
+                    problems_wanted=one.num_problems,
+                    problems_chosen=len(chosen),
+                )
+            )
+        if not report.chosen:
+            raise InputError(
+                "the judge gave no usable choice of solutions for any problem: "
+                f"{_most_common(report)}. Try another model"
+            )
+        work.write_rows(result, on_chosen)
+        _write_scores(report, result)
+        for name, content in describe(report).items():
+            (result / name).parent.mkdir(exist_ok=True)
+            data = content if isinstance(content, bytes) else content.encode()
+            (result / name).write_bytes(data)
+        stack.close()
+        with _open_text(result / "rejects.jsonl") as file:
+            for name in REJECTS:
+                with (partial / name).open(encoding="utf-8") as part:
+                    shutil.copyfileobj(part, file)
+        move_into_place(result, output, partial)
+    return report
+
+
+def _open_text(path: Path) -> TextIO:
+    return path.open("w", encoding="utf-8", newline="\n")
+
+
+def _reject_to(file: TextIO, report: Report) -> Callable[[Rejected], None]:
+    """Count what is left out, and write it down."""
+
+    def reject(rejected: Rejected) -> None:
+        kind = "problem" if rejected.solution_index is None else "solution"
+        report.drops[rejected.stage, rejected.reason, kind] += 1
+        # ensure_ascii: a reject may be the very text that is no valid Unicode.
+        file.write(json.dumps(rejected.as_row()) + "\n")
+
+    return reject
+
+
+class _Run:
+    """What the stages of a run share. Lists beside `report.scores` are as long as that."""
+
+    def __init__(
+        self,
+        config: CurationConfig,
+        models: Models,
+        journal: Journal,
+        spill: Spill,
+        report: Report,
+        reject: Callable[[Rejected], None],
+        score: Score,
+    ) -> None:
+        self.score = score
+        self.config = config
+        self.models = models
+        self.journal = journal
+        self.spill = spill
+        self.report = report
+        self.reject = reject
+        self.fingerprint = scoring_fingerprint(config, models)
+        self.keys: list[str] = []  # in the journal
+        self.lots: list[str] = []  # the order in which problems are drawn
+        self.picks: dict[int, list[int]] = {}  # by index into the scores
+
+    async def score_all(
+        self,
+        source: Source,
+        max_in_flight: int,
+        on_problem: Callable[[Scored], None],
+        *,
+        final: bool = False,
+    ) -> None:
+        """Score every problem of an input, in its order; `final` if the journal has them all."""
+
+        # One thread encodes: several would each keep buffers of their own, and take turns anyway.
+        with ThreadPoolExecutor(max_workers=1) as encoding:
+
+            async def work(problem: Problem) -> tuple[Problem, Scored]:
+                key = self.key(problem)
+                record = self.journal.get(key)
+                # What a server failed to do in an earlier run it may do now.
+                if record is not None and (final or not failed_on_a_model(record)):
+                    return problem, Scored.from_record(record).standing_at(problem.where)
+                if final:
+                    raise InputError(f"{source.name} changed while it was read; run it again")
+                scored = await self.score(problem, self.config, self.models, encoding)
+                self.journal.put(key, scored.as_record())
+                return problem, scored
+
+            async with aclosing(run_bounded(source, work, max_in_flight=max_in_flight)) as results:
+                async for problem, scored in results:
+                    self.keys.append(self.key(problem))
+                    self.lots.append(draw_lot(problem.problem, self.config.seed))
+                    self.report.scores.append(_summed_up(problem, scored))
+                    for rejected in scored.rejects:
+                        self.reject(rejected)
+                    on_problem(scored)
+
+    def order(self, indices: Sequence[int], name: str) -> list[int]:
+        """The problems of one input that can be chosen, those to be chosen first in front."""
+        config, scores = self.config, self.report.scores
+        # With "all" the number of solutions is an upper limit; the filters set the lower one.
+        needed = config.filters.min_solutions if config.solutions == "all" else config.num_solutions
+        eligible = [index for index in indices if scores[index].num_usable >= needed]
+        if config.problems in METRICS:
+            eligible = [i for i in eligible if scores[i].problem_score is not None]
+        elif config.problems == "llm":
+            eligible = [index for index in eligible if scores[index].diverse]
+        if not eligible:
+            called = "is called diverse and " if config.problems == "llm" else ""
+            raise InputError(
+                f"no problem of {name} {called}has {needed} usable solutions to choose from; left "
+                f"out: {_most_common(self.report)}. Lower num_solutions or loosen the filters"
+            )
+        if config.problems in METRICS:
+            places = rank([scores[index].problem_score for index in eligible])
+            return [eligible[place] for place in places]
+        return sorted(eligible, key=self.lots.__getitem__)
+
+    def choose_all(self, source: Source, order: Sequence[int], num_problems: int) -> list[int]:
+        """Choose the solutions of the first problems in `order`.
+
+        Only a judge can fail to; the next problem then takes the place.
+
+        Returns:
+            `list[int]`: The chosen problems.
+        """
+        waiting, chosen = deque(order), list[int]()
+        while waiting and len(chosen) < num_problems:
+            wanted = min(len(waiting), num_problems - len(chosen))
+            batch = [waiting.popleft() for _ in range(wanted)]
+            self._spill(source, batch)
+            for index, verdict in zip(batch, asyncio.run(self._choose(batch)), strict=True):
+                if verdict.value is not None:
+                    self.picks[index] = list(verdict.value)
+                    chosen.append(index)
+                    continue
+                detail = f"the judge chose no solutions: {verdict.detail}"
+                reason = verdict.reason or "no_verdict"
+                self.reject(self.spill.get(index).rejected("select", reason, detail))
+        return chosen
+
+    def _spill(self, source: Source, batch: Sequence[int]) -> None:
+        """Read the input again for some of its problems."""
+        places = {self.keys[index]: index for index in batch}
+        for problem in source:
+            place = places.pop(self.key(problem), None)
+            if place is not None:
+                self.spill.put(place, problem)
+            if not places:
+                return
+        raise InputError(f"{source.name} changed while it was read; run the command again")
+
+    async def _choose(self, batch: Sequence[int]) -> list[Verdict[tuple[int, ...]]]:
+        async def work(index: int) -> Verdict[tuple[int, ...]]:
+            problem, scored = self.spill.get(index), self._scored(index)
+            return await choose(problem, scored, self.config, self.models)
+
+        async with aclosing(run_bounded(batch, work, max_in_flight=MAX_IN_FLIGHT)) as results:
+            return [verdict async for verdict in results]
+
+    def key(self, problem: Problem) -> str:
+        """The problem's name in the journal."""
+        return journal_key(problem, self.fingerprint)
+
+    def _scored(self, index: int) -> Scored:
+        record = self.journal.get(self.keys[index])
+        assert record is not None, "a chosen problem was scored in this very run"
+        return Scored.from_record(record)
+
+    def write_rows(
+        self, result: Path, on_chosen: Callable[[Problem, Scored, list[int]], None]
+    ) -> None:
+        """Write the chosen problems best first, and the training rows made from them."""
+        report = self.report
+
+        def chosen() -> Iterator[tuple[Problem, Scored, list[int]]]:
+            for index in report.chosen:
+                yield self.spill.get(index), self._scored(index), self.picks[index]
+
+        def rows() -> Iterator[dict[str, Any]]:
+            for problem, scored, selected in chosen():
+                yield {
+                    **problem.extra,
+                    "problem": problem.problem,
+                    "solutions": list(problem.solutions),
+                    "steps": scored.steps,
+                    "rpd_matrix": scored.matrix,
+                    "rpd_score": scored.score,
+                    "selected": selected,
+                    "drop_reasons": scored.drop_reasons,
+                    "num_tokens": scored.num_tokens,
+                    **choice_columns(scored, len(problem.solutions), self.config),
+                }
+
+        types = ColumnTypes.of(rows())
+        report.json_columns = types.json_columns
+        with (
+            ShardWriter(result / "data", types) as curated,
+            ShardWriter(result / SFT_CONFIG, ColumnTypes.sft()) as sft,
+        ):
+            for row in rows():
+                curated.write(row)
+                report.num_selected += len(row["selected"])
+                for index in row["selected"]:
+                    report.selected_tokens.append(row["num_tokens"][index])
+                    prompt, completion = sft_messages(row["problem"], row["solutions"][index])
+                    sft.write({"prompt": prompt, "completion": completion})
+        report.tables = {
+            "default": TableInfo(curated.schema, len(report.chosen), curated.num_bytes),
+            SFT_CONFIG: TableInfo(sft.schema, report.num_selected, sft.num_bytes),
+        }
+        for problem, scored, selected in chosen():
+            on_chosen(problem, scored, selected)
+
+
+def _summed_up(problem: Problem, scored: Scored) -> ProblemScore:
+    matrix = [[float("nan") if value is None else value for value in row] for row in scored.matrix]
+    return ProblemScore(
+        key=problem.key,
+        where=problem.where,
+        rpd_score=scored.score,
+        mean_rpd=mean_pairwise(matrix),
+        num_solutions=len(problem.solutions),
+        num_usable=len(scored.usable),
+        mean_tokens=sum(scored.num_tokens) / len(scored.num_tokens),
+        problem_score=scored.problem_score,
+        diverse=scored.diverse,
+    )
+
+
+def _most_common(report: Report) -> str:
+    reasons = [f"{reason} ({n})" for (_, reason, _), n in report.drops.most_common(5)]
+    return ", ".join(reasons) or "nothing"
+
+
+def _write_scores(report: Report, result: Path) -> None:
+    place = {index: place for place, index in enumerate(report.chosen)}
+    with (result / "scores.jsonl").open("w", encoding="utf-8", newline="\n") as file:
+        for index, score in enumerate(report.scores):
+            file.write(json.dumps({**asdict(score), "rank": place.get(index)}) + "\n")

@@ -1,0 +1,443 @@
+"""Curation of one problem: filters, steps, distances, verdicts, and the chosen solutions.
+
+`rpd_curate` is the function for `datasets.Dataset.map`; `score_problem` is what it shares with
+the command line. Choosing among problems is `select.py`; reading, resuming and writing a whole
+dataset is `run.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rpd_datasets.config import METRICS, CurationConfig
+from rpd_datasets.curation.models import Models, default_store, load_models, load_summarizer
+from rpd_datasets.filters.pipeline import Filtered, filter_problem
+from rpd_datasets.judging.judges import Verdict
+from rpd_datasets.problem import Problem
+from rpd_datasets.rejects import Rejected
+from rpd_datasets.select import select_solutions
+from rpd_datasets.sft import sft_messages, to_sft
+from rpd_metric.distance.core import problem_score
+from rpd_metric.distance.registry import load_distance
+from rpd_metric.errors import InputError
+
+__all__ = [
+    "CurationConfig",
+    "Models",
+    "Scored",
+    "choice_columns",
+    "choose",
+    "default_store",
+    "load_models",
+    "load_summarizer",
+    "rpd_curate",
+    "score_problem",
+    "scoring_fingerprint",
+    "sft_messages",
+    "to_sft",
+]
+
+Matrix = list[list[float | None]]
+
+_models_of = lru_cache(maxsize=4)(load_models)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What is known about a problem before anything is chosen.
+
+    Args:
+        steps (`list[list[str]]`): Per solution; empty where it was left out, and everywhere when
+            nothing that was asked for reads steps.
+        matrix (`list[list[float | None]]`): RPD, k x k; `None` in rows and columns of left-out
+            solutions, and everywhere without steps.
+        score (`float`, *optional*): Eq. 3 on it; `None` under two usable solutions.
+        drop_reasons (`list[str]`): Per solution, why it was left out; `""` where it was not.
+        num_tokens (`list[int]`): Per solution, by the configured tokenizer.
+        rejects (`list[Rejected]`): The same as records for the rejects file.
+        problem_score (`float`, *optional*): Eq. 3 on the distance that ranks problems.
+        distances (`list[list[float | None]]`, *optional*): The distance that chooses solutions,
+            like `matrix`; `None` when it is RPD, or no distance chooses.
+        diverse (`bool`, *optional*): What a judge said of the problem, where it was asked.
+    """
+
+    steps: list[list[str]]
+    matrix: Matrix
+    score: float | None
+    drop_reasons: list[str]
+    num_tokens: list[int]
+    rejects: list[Rejected]
+    problem_score: float | None = None
+    distances: Matrix | None = None
+    diverse: bool | None = None
+
+    @property
+    def usable(self) -> list[int]:
+        """Indices of the solutions that take part in scoring and selection."""
+        return [index for index, reason in enumerate(self.drop_reasons) if not reason]
+
+    def as_record(self) -> dict[str, Any]:
+        """Plain JSON types, for the journal."""
+        # Not asdict, which would copy every step and every distance.
+        return {**vars(self), "rejects": [asdict(reject) for reject in self.rejects]}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Scored:
+        """The inverse of `as_record`."""
+        rejects = [Rejected(**reject) for reject in record["rejects"]]
+        return cls(**{**record, "rejects": rejects})
+
+    def standing_at(self, where: str) -> Scored:
+        """The same, of an equal problem that stands elsewhere in the input."""
+        return replace(self, rejects=[replace(reject, where=where) for reject in self.rejects])
+
+
+async def score_problem(
+    problem: Problem,
+    config: CurationConfig,
+    models: Models,
+    encoding: ThreadPoolExecutor | None = None,
+) -> Scored:
+    """Filter a problem's solutions, extract their steps, and compare them.
+
+    A solution that a filter refuses or that cannot be summarised is left out of scoring with
+    its reason; it never counts as far away.
+
+    Args:
+        problem ([`~rpd_datasets.Problem`]): The problem.
+        config ([`CurationConfig`]): The options.
+        models ([`Models`]): What the options name, loaded.
+        encoding (`ThreadPoolExecutor`, *optional*): Where embeddings are made.
+
+    Returns:
+        [`Scored`]: Lists as long as the problem's solutions.
+    """
+    filtered = await _filtered(problem, config, models)
+    count = len(problem.solutions)
+    reasons = list(filtered.reasons)
+    rejects = list(filtered.rejects(problem))
+    steps: list[list[str]] = [[] for _ in range(count)]
+    kept = list(filtered.kept)
+    if kept and config.reads_steps:
+        extractions = await models.extractor.extract(
+            problem.problem, [problem.solutions[index] for index in kept]
+        )
+        for index, extraction in zip(kept, extractions, strict=True):
+            if extraction.ok:
+                steps[index] = list(extraction.steps)
+            else:
+                reason = extraction.reason or "no_steps"
+                reasons[index] = reason
+                detail = extraction.detail or "no step could be extracted"
+                rejects.append(problem.rejected("steps", reason, detail, index))
+    usable = [index for index, reason in enumerate(reasons) if not reason]
+    # Encoding in a thread lets other problems' requests go on meanwhile.
+    matrices = await asyncio.get_running_loop().run_in_executor(
+        encoding, _matrices, problem, steps, usable, config, models
+    )
+    diverse = None
+    if config.problems == "llm":
+        verdict = await _classified(problem, [steps[index] for index in usable], models)
+        diverse = verdict.value
+        if diverse is None:
+            detail = f"no verdict on the problem: {verdict.detail}"
+            rejects.append(problem.rejected("select", verdict.reason or "no_verdict", detail))
+        elif not diverse and len(usable) > 1:
+            detail = "the judge finds one method in all of its solutions"
+            rejects.append(problem.rejected("select", "uniform", detail))
+    unknown: Matrix = [[None] * count for _ in range(count)]
+    rpd = matrices.get("rpd")
+    by = {name: matrices.get(name) for name in (config.problems, config.solutions)}
+    ranking, choosing = by[config.problems], by[config.solutions]
+    return Scored(
+        steps=steps,
+        matrix=unknown if rpd is None else _plain(rpd),
+        score=None if rpd is None else problem_score(rpd),
+        drop_reasons=reasons,
+        num_tokens=list(filtered.num_tokens),
+        rejects=rejects,
+        problem_score=None if ranking is None else problem_score(ranking),
+        distances=None if choosing is None or config.solutions == "rpd" else _plain(choosing),
+        diverse=diverse,
+    )
+
+
+async def _filtered(problem: Problem, config: CurationConfig, models: Models) -> Filtered:
+    """The filters, with a judge in the place of the rules for completeness if that is wanted."""
+    if config.completeness == "rules" or not config.filters.require_complete:
+        return filter_problem(problem, config.filters, models.count_tokens)
+    tails: dict[str, None] = {}
+
+    def remember(_: str, tail: str) -> tuple[bool, None]:
+        tails[tail] = None
+        return True, None
+
+    # Which ends would be looked at, supposing that all are fine? The rest need no request.
+    hopeful = filter_problem(problem, config.filters, models.count_tokens, remember)
+    if not hopeful.kept:
+        return hopeful
+    judge = models.the_judges().completeness
+    verdicts = dict(
+        zip(tails, await asyncio.gather(*(judge.judge(tail) for tail in tails)), strict=True)
+    )
+    unread: dict[str, Verdict[bool]] = {}
+
+    def look_up(solution: str, tail: str) -> tuple[bool, str | None]:
+        verdict = verdicts[tail]
+        if verdict.value is None:
+            unread[solution] = verdict
+            return False, verdict.reason
+        return verdict.value, None if verdict.value else "incomplete"
+
+    filtered = filter_problem(problem, config.filters, models.count_tokens, look_up)
+    details = list(filtered.details)
+    for index, solution in enumerate(problem.solutions):
+        if solution in unread and details[index]:
+            details[index] = f"no verdict on its completeness: {unread[solution].detail}"
+    return replace(filtered, details=tuple(details))
+
+
+async def _classified(
+    problem: Problem, steps: Sequence[Sequence[str]], models: Models
+) -> Verdict[bool]:
+    if len(steps) < 2:
+        return Verdict(False)  # one solution is one method; there is nothing to ask
+    return await models.the_judges().problems.judge(problem.problem, steps)
+
+
+def _matrices(
+    problem: Problem,
+    steps: Sequence[Sequence[str]],
+    usable: Sequence[int],
+    config: CurationConfig,
+    models: Models,
+) -> dict[str, npt.NDArray[np.float64]]:
+    """The distances that the options call for, by the names that the options use."""
+    matrices = {}
+    for name in config.metrics:
+        matrix = np.full((len(steps), len(steps)), np.nan)
+        if usable:
+            matrix[np.ix_(usable, usable)] = load_distance(config.metric(name))(
+                problem.problem,
+                [problem.solutions[index] for index in usable],
+                [steps[index] for index in usable],
+                models.embedder,
+                config.seed,
+            )
+        matrices[name] = matrix
+    return matrices
+
+
+def _plain(matrix: npt.NDArray[np.float64]) -> Matrix:
+    return [[None if value != value else value for value in row] for row in matrix.tolist()]
+
+
+def scoring_fingerprint(config: CurationConfig, models: Models) -> str:
+    """A hash of all that decides a problem's scores, and of nothing else."""
+    judges = models.judges
+    parts = {
+        "summarizer": models.extractor.fingerprint if config.reads_steps else None,
+        "embedder": [models.embedder.name, config.dtype, config.truncate_dim],
+        "ties": config.ties,
+        # Which distances, and which of them ranks: a choice without one needs no other scores.
+        "problems": config.problems if config.problems in (*METRICS, "llm") else None,
+        "solutions": config.solutions if config.solutions in METRICS else None,
+        "filters": asdict(config.filters),
+        "completeness": judges.completeness.fingerprint
+        if judges and config.completeness == "llm"
+        else None,
+        "classification": judges.problems.fingerprint
+        if judges and config.problems == "llm"
+        else None,
+        "tokenizer": models.count_tokens.name,
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+async def choose(
+    problem: Problem, scored: Scored, config: CurationConfig, models: Models
+) -> Verdict[tuple[int, ...]]:
+    """Choose among a problem's solutions.
+
+    Args:
+        problem ([`~rpd_datasets.Problem`]): The problem.
+        scored ([`Scored`]): What is known about it.
+        config ([`CurationConfig`]): The options.
+        models ([`Models`]): What the options name, loaded.
+
+    Returns:
+        [`Verdict`]: Indices into its solutions, in order of choice; with a
+            reason where a judge chooses and gave no usable answer.
+    """
+    usable = scored.usable
+    if config.solutions == "all":
+        return Verdict(tuple(usable[: config.num_solutions]))
+    if config.solutions == "llm":
+        verdict = await models.the_judges().solutions.select(
+            problem.problem, [scored.steps[index] for index in usable], config.num_solutions
+        )
+        if verdict.value is None:
+            return verdict
+        return Verdict(tuple(usable[position] for position in verdict.value))
+    # A seed of its own for every problem, whatever its position: random picks must not be the
+    # same indices everywhere.
+    digest = hashlib.sha256(f"{config.seed}:{problem.key}".encode()).digest()
+    if config.solutions == "random":
+        matrix = np.zeros((len(usable), len(usable)))
+    else:
+        distances = scored.matrix if scored.distances is None else scored.distances
+        matrix = np.array(distances, dtype=np.float64)[np.ix_(usable, usable)]
+    picks = select_solutions(
+        matrix,
+        config.num_solutions,
+        "random" if config.solutions == "random" else config.selection,
+        seed=int.from_bytes(digest[:8], "big"),
+    )
+    return Verdict(tuple(usable[pick] for pick in picks))
+
+
+def choice_columns(scored: Scored | None, k: int, config: CurationConfig) -> dict[str, Any]:
+    """The columns beside the RPD ones that the options call for.
+
+    Args:
+        scored ([`Scored`], *optional*): What is known about the problem; `None` for a row of
+            which nothing can be used.
+        k (`int`): How many solutions it has.
+        config ([`CurationConfig`]): The options.
+
+    Returns:
+        `dict`: `problem_score` where a distance other than RPD ranks problems, `diverse` where a
+            judge classifies them, `distance_matrix` where a distance other than RPD chooses
+            solutions.
+    """
+    columns: dict[str, Any] = {}
+    if config.problems == "llm":
+        columns["diverse"] = scored.diverse if scored else None
+    elif config.problems in METRICS and config.problems != "rpd":
+        columns["problem_score"] = scored.problem_score if scored else None
+    if config.solutions in METRICS and config.solutions != "rpd":
+        known = scored.distances if scored else None
+        columns["distance_matrix"] = known or [[None] * k for _ in range(k)]
+    return columns
+
+
+async def rpd_curate(
+    row: Mapping[str, Any], config: CurationConfig | None = None
+) -> dict[str, Any]:
+    """Score one row's solutions and choose among them: the function for `ds.map`.
+
+    It is a coroutine function, which `datasets.Dataset.map` runs for many rows at once: that
+    keeps a server busy. Outside `map`, `asyncio.run(rpd_curate(row))` gives one result.
+
+    Args:
+        row (`Mapping`): With the columns `problem` (`str`) and `solutions` (`list[str]`); other
+            columns are carried along by `map`.
+        config ([`CurationConfig`], *optional*): The options; pass them as
+            `fn_kwargs={"config": CurationConfig(...)}`.
+
+    Returns:
+        `dict`: The new columns.
+
+        - `steps` (`list[list[str]]`): per solution;
+        - `rpd_matrix` (`list[list[float]]`): RPD of each pair, null for solutions left out;
+        - `rpd_score` (`float`): Eq. 3 on it, null under two usable solutions;
+        - `selected` (`list[int]`): indices into `solutions`, in order of choice;
+        - `drop_reasons` (`list[str]`): why a solution was left out, `""` where it was not.
+
+        With other distances or a judge also those of [`choice_columns`], and with `"llm"` for
+        problems or solutions a column `choice_reason` (`str`): why nothing was selected, `""`
+        where something was. A problem that a judge calls uniform has nothing selected, and no
+        request is spent on it.
+
+    Raises:
+        [`InputError`]: A column is missing. A bad value in a row raises nothing: the row gets a
+        null score and its solutions the reason `"bad_row"` or `"not_text"`.
+
+    Example:
+
+    ```py
+    >>> from datasets import Dataset
+    >>> from rpd_datasets import rpd_curate
+    >>> ds = Dataset.from_list([{"problem": "What is 2 + 3?", "solutions": [
+    ...     "We count on from two. After two come three, four, five. The sum is 5.",
+    ...     "Put two coins and three coins on a table. Counting all of them gives 5."]}])
+    >>> ds = ds.map(rpd_curate)
+    >>> sorted(ds["selected"][0])
+    [0, 1]
+
+    ```
+    """
+    config = config or CurationConfig()
+    for column in (config.problem_column, config.solutions_column):
+        if column not in row:
+            raise InputError(
+                f"the rows have no column {column!r}, only {', '.join(row)}; rename one, or set "
+                "problem_column and solutions_column in CurationConfig"
+            )
+    text, solutions = row[config.problem_column], row[config.solutions_column]
+    if not isinstance(text, str) or not isinstance(solutions, (list, tuple)):
+        count = len(solutions) if isinstance(solutions, (list, tuple)) else 0
+        return _left_out(["bad_row"] * count, config)
+    good = [index for index, solution in enumerate(solutions) if isinstance(solution, str)]
+    reasons = ["" if isinstance(solution, str) else "not_text" for solution in solutions]
+    result = _left_out(reasons, config)
+    if not good:
+        return result
+    extra = {
+        name: value
+        for name, value in row.items()
+        if name not in (config.problem_column, config.solutions_column)
+    }
+    problem = Problem(text, tuple(solution or "" for solution in solutions), extra).take(good)
+    models = _models_of(config)
+    scored = await score_problem(problem, config, models)
+    for position, index in enumerate(good):
+        result["steps"][index] = scored.steps[position]
+        result["drop_reasons"][index] = scored.drop_reasons[position]
+    result["rpd_matrix"] = _spread(scored.matrix, good, len(solutions))
+    result["rpd_score"] = scored.score
+    for name, value in choice_columns(scored, len(good), config).items():
+        matrix = name == "distance_matrix"
+        result[name] = _spread(value, good, len(solutions)) if matrix else value
+    if config.problems == "llm" and not scored.diverse:
+        selected: Verdict[tuple[int, ...]] = Verdict(None, "not_diverse")
+    else:
+        selected = await choose(problem, scored, config, models)
+    result["selected"] = [good[position] for position in selected.value or ()]
+    if "choice_reason" in result:
+        result["choice_reason"] = selected.reason or ""
+    return result
+
+
+def _spread(matrix: Matrix, good: Sequence[int], k: int) -> Matrix:
+    spread: Matrix = [[None] * k for _ in range(k)]
+    for index, row in zip(good, matrix, strict=True):
+        for other, value in zip(good, row, strict=True):
+            spread[index][other] = value
+    return spread
+
+
+def _left_out(reasons: list[str], config: CurationConfig) -> dict[str, Any]:
+    """The new columns of a row of which nothing can be used."""
+    k = len(reasons)
+    columns: dict[str, Any] = {
+        "steps": [[] for _ in range(k)],
+        "rpd_matrix": [[None] * k for _ in range(k)],
+        "rpd_score": None,
+        "selected": [],
+        "drop_reasons": list(reasons),
+        **choice_columns(None, k, config),
+    }
+    if "llm" in (config.problems, config.solutions):
+        columns["choice_reason"] = "no_solutions"
+    return columns

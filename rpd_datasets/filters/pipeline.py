@@ -1,0 +1,265 @@
+"""What is left out before scoring, and why: App. C.1 of the paper and some further filters.
+
+Pure functions from a problem to what is kept of it. The order is the paper's: length first, since
+it needs no reading, then completeness, then what is there twice, and last the number that must
+remain. Nothing is repaired or cut here, and no solution is checked for being right: `only_correct`
+believes a column that is already there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rpd_datasets.filters.completeness import Completeness, is_complete
+from rpd_datasets.problem import Problem
+from rpd_datasets.rejects import Rejected
+from rpd_datasets.tokens import TokenCounter, text_tail
+from rpd_metric.errors import InputError
+
+SHINGLE_WORDS = 5
+# No limit on new tokens cuts a solution this short, and notes of a line or two need not announce
+# an answer: rules about how a text should end do not apply to them.
+SHORT_TOKENS = 40
+OPEN_ENDED = ("cut_off", "no_final_answer")
+
+
+@dataclass(frozen=True)
+class FilterConfig:
+    """Which filters are on.
+
+    Args:
+        max_mean_tokens (`int`, *optional*): Leave out problems whose solutions, all of them, are
+            longer than this on average.
+        min_solutions (`int`): Leave out problems with fewer solutions after the other filters.
+        require_complete (`bool`): Leave out solutions that were not finished, see
+            [`is_complete`]; of texts under 40 tokens only those that
+            leave a box, a block of thoughts or of code open, or loop.
+        completeness_tokens (`int`): How much of a solution's end is looked at for that.
+        drop_duplicates (`bool`): Leave out a solution that is equal to an earlier one, blank
+            space aside.
+        near_duplicate (`float`, *optional*): Leave out a solution whose 5-word shingles have at
+            least this Jaccard similarity with those of an earlier one, e.g. 0.9.
+        only_correct (`bool`): Leave out solutions that are not marked as correct.
+        correct_column (`str`): The column with the marks: one boolean per solution, or one for
+            all.
+    """
+
+    max_mean_tokens: int | None = None
+    min_solutions: int = 2
+    require_complete: bool = True
+    completeness_tokens: int = 500
+    drop_duplicates: bool = True
+    near_duplicate: float | None = None
+    only_correct: bool = False
+    correct_column: str = "correct"
+
+    def __post_init__(self) -> None:
+        for name in ("max_mean_tokens", "min_solutions", "completeness_tokens"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name} must be at least 1, not {value}.")
+        if self.near_duplicate is not None and not 0 < self.near_duplicate <= 1:
+            raise InputError(
+                f"near_duplicate must be above 0 and at most 1, not {self.near_duplicate}."
+            )
+
+    @classmethod
+    def paper(cls) -> FilterConfig:
+        """The filters of App. C.1: 14,000 tokens on average, complete, at least 10 solutions."""
+        return cls(max_mean_tokens=14_000, min_solutions=10, require_complete=True)
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """What the filters left of a problem.
+
+    Args:
+        kept (`tuple[int, ...]`): Indices of the solutions that stay; none if the problem goes.
+        reasons (`tuple[str, ...]`): Per solution why it goes, `""` where it stays. Where the
+            whole problem goes, that reason stands for the solutions without one of their own.
+        details (`tuple[str, ...]`): Per solution a line for a person, `""` where there is none.
+        num_tokens (`tuple[int, ...]`): Per solution.
+        problem_reason (`str`, *optional*): Why the whole problem goes.
+        problem_detail (`str`): A line about that.
+    """
+
+    kept: tuple[int, ...]
+    reasons: tuple[str, ...]
+    details: tuple[str, ...]
+    num_tokens: tuple[int, ...]
+    problem_reason: str | None = None
+    problem_detail: str = ""
+
+    @property
+    def mean_tokens(self) -> float:
+        """Mean length over all of the problem's solutions, in tokens."""
+        return sum(self.num_tokens) / len(self.num_tokens) if self.num_tokens else 0.0
+
+    def rejects(self, problem: Problem) -> list[Rejected]:
+        """One record per solution that goes for a reason of its own, and one for the problem.
+
+        Args:
+            problem ([`Problem`]): The problem that was filtered.
+        """
+        records = [
+            problem.rejected("filter", reason, detail, index)
+            for index, (reason, detail) in enumerate(zip(self.reasons, self.details, strict=True))
+            if detail
+        ]
+        if self.problem_reason is not None:
+            records.append(problem.rejected("filter", self.problem_reason, self.problem_detail))
+        return records
+
+
+def filter_problem(
+    problem: Problem,
+    config: FilterConfig,
+    count_tokens: TokenCounter,
+    completeness: Completeness = is_complete,
+) -> Filtered:
+    """Decide what is kept of a problem (App. C.1).
+
+    Args:
+        problem ([`Problem`]): The problem with all its solutions.
+        config ([`FilterConfig`]): Which filters are on.
+        count_tokens ([`TokenCounter`]): Counts the tokens of a solution.
+        completeness (`Callable`): From a solution and its end to `(True, None)` or
+            `(False, reason)`; the rules if unset.
+
+    Returns:
+        [`Filtered`]: What stays, and a reason for everything that goes.
+
+    Raises:
+        InputError: If `only_correct` is on and the column is missing.
+
+    Example:
+
+    >>> from rpd_datasets.tokens import token_counter
+    >>> problem = Problem("2 + 2?", ("So it is $4$.", "So it  is $4$.", "<think> We add two and"))
+    >>> filtered = filter_problem(problem, FilterConfig(min_solutions=1), token_counter("estimate"))
+    >>> filtered.kept, filtered.reasons
+    ((0,), ('', 'duplicate', 'unclosed_think'))
+    """
+    solutions = problem.solutions
+    num_tokens = tuple(count_tokens(solution) for solution in solutions)
+    mean = sum(num_tokens) / max(1, len(num_tokens))
+    if config.max_mean_tokens is not None and mean > config.max_mean_tokens:
+        blank = ("",) * len(solutions)
+        reason = "too_long"
+        detail = f"Its solutions have {mean:.0f} tokens on average, over {config.max_mean_tokens}."
+        return Filtered((), (reason,) * len(solutions), blank, num_tokens, reason, detail)
+
+    drops: dict[int, tuple[str, str]] = {}
+    if config.only_correct:
+        drops.update(_not_correct(problem, config.correct_column))
+    if config.require_complete:
+        for index in _left(solutions, drops):
+            tail = text_tail(
+                solutions[index], config.completeness_tokens, count_tokens, num_tokens[index]
+            )
+            finished, why = completeness(solutions[index], tail)
+            short = num_tokens[index] < SHORT_TOKENS and why in OPEN_ENDED
+            if not finished and not short:
+                reason = why or "incomplete"
+                drops[index] = (reason, f"The solution was not finished: {reason}.")
+    if config.drop_duplicates:
+        drops.update(_duplicates(solutions, _left(solutions, drops)))
+    if config.near_duplicate is not None:
+        drops.update(_near(solutions, _left(solutions, drops), config.near_duplicate))
+
+    kept = tuple(_left(solutions, drops))
+    details = tuple(drops.get(index, ("", ""))[1] for index in range(len(solutions)))
+    if len(kept) >= config.min_solutions:
+        reasons = tuple(drops.get(index, ("", ""))[0] for index in range(len(solutions)))
+        return Filtered(kept, reasons, details, num_tokens)
+    few = "too_few_solutions"
+    reasons = tuple(drops.get(index, (few, ""))[0] for index in range(len(solutions)))
+    detail = (
+        f"{len(kept)} of {len(solutions)} solutions are left, {config.min_solutions} are needed."
+    )
+    return Filtered((), reasons, details, num_tokens, few, detail)
+
+
+def _left(solutions: Sequence[str], drops: dict[int, tuple[str, str]]) -> list[int]:
+    return [index for index in range(len(solutions)) if index not in drops]
+
+
+def _not_correct(problem: Problem, column: str) -> dict[int, tuple[str, str]]:
+    if column not in problem.extra:
+        raise InputError(
+            f"only_correct needs the column {column!r}, which {problem.where or 'the row'} does "
+            f"not have, only: {', '.join(problem.extra) or 'none'}. Name yours with "
+            "correct_column, or turn only_correct off."
+        )
+    marks: Any = problem.extra[column]
+    count = len(problem.solutions)
+    if not isinstance(marks, (list, tuple)):
+        # Flat rows whose marks never differ within a problem come with one mark for all.
+        marks = [marks] * count
+    if len(marks) != count:
+        detail = f"The column {column!r} has {len(marks)} marks for {count} solutions."
+        return dict.fromkeys(range(count), ("correctness_unknown", detail))
+    drops = {}
+    for index, mark in enumerate(marks):
+        if mark is False:
+            drops[index] = ("incorrect", f"The column {column!r} marks it as wrong.")
+        elif mark is not True:
+            drops[index] = ("correctness_unknown", f"The column {column!r} does not say.")
+    return drops
+
+
+def _duplicates(solutions: Sequence[str], left: Sequence[int]) -> dict[int, tuple[str, str]]:
+    first: dict[str, int] = {}
+    drops = {}
+    for index in left:
+        original = first.setdefault(" ".join(solutions[index].split()), index)
+        if original != index:
+            drops[index] = ("duplicate", f"The same text as solution {original}.")
+    return drops
+
+
+def _near(
+    solutions: Sequence[str], left: Sequence[int], threshold: float
+) -> dict[int, tuple[str, str]]:
+    """Near duplicates of an earlier solution that stays."""
+    kept: dict[int, frozenset[tuple[str, ...]]] = {}
+    drops = {}
+    for index in left:
+        mine = shingles(solutions[index])
+        for other, theirs in kept.items():
+            similarity = jaccard(mine, theirs)
+            if similarity >= threshold:
+                drops[index] = (
+                    "near_duplicate",
+                    f"It shares {similarity:.0%} of its 5-word shingles with solution {other}.",
+                )
+                break
+        else:
+            kept[index] = mine
+    return drops
+
+
+def shingles(text: str, size: int = SHINGLE_WORDS) -> frozenset[tuple[str, ...]]:
+    """All runs of `size` words of a text, without regard to case.
+
+    Args:
+        text (`str`): Any text; one shorter than `size` words is one run.
+        size (`int`): Words in a run.
+
+    Example:
+
+    >>> sorted(shingles("We add two and two.", size=4))
+    [('add', 'two', 'and', 'two.'), ('we', 'add', 'two', 'and')]
+    """
+    words = text.lower().split()
+    if len(words) <= size:
+        return frozenset([tuple(words)])
+    return frozenset(zip(*(words[start:] for start in range(size)), strict=False))
+
+
+def jaccard(one: frozenset[Any], other: frozenset[Any]) -> float:
+    """Shared elements over all elements of two sets; 1.0 for two empty ones."""
+    union = len(one | other)
+    return len(one & other) / union if union else 1.0

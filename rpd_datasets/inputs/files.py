@@ -1,0 +1,379 @@
+"""Raw rows out of files and folders, one at a time and each with its place.
+
+A row that cannot be read (a malformed JSON line, text that is not UTF-8) comes out as a
+`Rejected` in its turn and reading goes on: JSON Lines are read line by line here because the
+JSON reader of `datasets` gives up the whole file for one bad line. A file that is broken as a
+whole (not Parquet at all, a truncated archive) is an `InputError`. Memory holds one line or one
+batch of rows, however long the input. The rows of the Hub are in `hub.py`; what a row means
+is not decided here but in `source.py`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, cast
+
+from rpd_datasets.rejects import Rejected
+from rpd_metric.errors import InputError
+
+SUFFIXES = {
+    ".jsonl": "jsonl",
+    ".jsonl.gz": "jsonl",
+    ".json": "json",
+    ".json.gz": "json",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+}
+# Small enough that a batch of rows with 16 long chains of thought each stays under 100 MB.
+BATCH_ROWS = 32
+CHUNK = 1 << 20
+SPLIT_WORDS = {
+    "train": "train",
+    "training": "train",
+    "validation": "validation",
+    "valid": "validation",
+    "val": "validation",
+    "dev": "validation",
+    "test": "test",
+    "testing": "test",
+    "eval": "test",
+    "evaluation": "test",
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a row stands: a file's name (or a Hub id) and the line or row number, from 1."""
+
+    file: str
+    row: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.row}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row as it was read: column names to plain Python values."""
+
+    place: Place
+    values: dict[str, Any]
+
+
+class RowSource(Protocol):
+    """Rows that can be read again and again in the same order.
+
+    `name` is what the user calls the input, `part` the part of it that is read, where one
+    fingerprint covers several.
+    """
+
+    name: str
+    part: str
+
+    def __iter__(self) -> Iterator[Row | Rejected]:
+        """Read the rows; a row that cannot be read is a `Rejected` in its place."""
+        ...
+
+    def fingerprint(self) -> str:
+        """What changes whenever the rows could be others."""
+        ...
+
+
+def file_kind(path: Path) -> str | None:
+    """The reader for a file, by its suffix: `"jsonl"`, `"json"`, `"parquet"`, `"arrow"` or None.
+
+    Example:
+
+    >>> file_kind(Path("rows.jsonl.gz")), file_kind(Path("notes.txt"))
+    ('jsonl', None)
+    """
+    name = path.name.lower()
+    return next((kind for suffix, kind in SUFFIXES.items() if name.endswith(suffix)), None)
+
+
+class LocalRows:
+    """The rows of a file or of the data files of a folder.
+
+    Args:
+        path (`Path`): A `.jsonl`, `.json` (both also `.gz`), `.parquet` or `.arrow` file, or a
+            folder: of such files, with a `data` folder of them, or written by `save_to_disk`.
+        name (`str`): What the user calls it.
+        split (`str`): Which split to read where a folder holds several.
+
+    Raises:
+        InputError: If there is nothing there that can be read.
+    """
+
+    def __init__(self, path: Path, *, name: str, split: str = "train") -> None:
+        self.name = name
+        self.part = ""
+        if path.is_dir():
+            self.files = _folder_files(path, split)
+            self._labels = [file.relative_to(path).as_posix() for file in self.files]
+        elif file_kind(path) is None:
+            raise InputError(
+                f"{path} is not a data file: it must end in one of {', '.join(SUFFIXES)}."
+            )
+        else:
+            self.files, self._labels = [path], [path.name]
+        self._fingerprint: str | None = None
+
+    def __iter__(self) -> Iterator[Row | Rejected]:
+        for path, label in zip(self.files, self._labels, strict=True):
+            try:
+                yield from _READERS[file_kind(path) or ""](path, label)
+            except (OSError, EOFError, zlib.error) as error:
+                raise InputError(f"{path} cannot be read: {one_line(error)}") from error
+
+    def fingerprint(self) -> str:
+        """The sha256 over the content of the files, in the order in which they are read."""
+        if self._fingerprint is None:
+            digest = hashlib.sha256()
+            for path in self.files:
+                try:
+                    digest.update(f"{path.stat().st_size}\n".encode())
+                    with path.open("rb") as file:
+                        while chunk := file.read(CHUNK):
+                            digest.update(chunk)
+                except OSError as error:
+                    raise InputError(f"{path} cannot be read: {one_line(error)}") from error
+            self._fingerprint = digest.hexdigest()
+        return self._fingerprint
+
+
+def _folder_files(root: Path, split: str) -> list[Path]:
+    """The data files of a folder in a fixed order, chosen by rules that never mix two tables."""
+    if (root / "dataset_dict.json").is_file():
+        splits = _saved_list(root / "dataset_dict.json", "splits")
+        if split not in splits:
+            raise InputError(f"{root} has no split {split!r}, only: {', '.join(splits)}.")
+        root = root / split
+    if (root / "state.json").is_file():
+        return [
+            root / entry["filename"] for entry in _saved_list(root / "state.json", "_data_files")
+        ]
+
+    found = _data_files(root / "data") or _data_files(root)
+    by_kind: dict[str, list[Path]] = {}
+    for path in found:
+        by_kind.setdefault(file_kind(path) or "", []).append(path)
+    if len(by_kind) > 1:
+        # Next to tables, .json files are nearly always settings or metadata.
+        by_kind.pop("json", None)
+    if len(by_kind) > 1:
+        raise InputError(
+            f"{root} holds both {' and '.join(sorted(by_kind))} files, which may be the same rows "
+            "twice: name one file, or a folder with files of one kind."
+        )
+    if not by_kind:
+        raise InputError(
+            f"The folder {root} holds no data file ({', '.join(SUFFIXES)}), nor does a folder "
+            "'data' in it."
+        )
+    (files,) = by_kind.values()
+    return _of_split(files, root, split)
+
+
+def _saved_list(path: Path, key: str) -> list[Any]:
+    """A list out of the JSON that `save_to_disk` writes beside the rows."""
+    try:
+        return list(json.loads(path.read_text(encoding="utf-8"))[key])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path} is not as save_to_disk writes it: {one_line(error)}. Save the dataset again."
+        ) from error
+
+
+def _data_files(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if file_kind(path)
+        and path.is_file()
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
+
+
+def _of_split(files: list[Path], root: Path, split: str) -> list[Path]:
+    """Keep the files of one split where names such as `train-00000-of-00001` tell splits apart."""
+    by_split: dict[str | None, list[Path]] = {}
+    for path in files:
+        words = re.split(r"[^a-z0-9]+", path.relative_to(root).as_posix().lower())
+        named = {SPLIT_WORDS[word] for word in words if word in SPLIT_WORDS}
+        by_split.setdefault(named.pop() if len(named) == 1 else None, []).append(path)
+    named_splits = sorted(key for key in by_split if key)
+    if not named_splits:
+        return files
+    wanted = SPLIT_WORDS.get(split, split)
+    if wanted not in by_split:
+        raise InputError(
+            f"{root} holds no files of the split {split!r}, only: {', '.join(named_splits)}. "
+            "Choose one with the option split."
+        )
+    return by_split[wanted]
+
+
+def _open(path: Path) -> BinaryIO:
+    if path.name.lower().endswith(".gz"):
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    return path.open("rb")
+
+
+def _read_jsonl(path: Path, label: str) -> Iterator[Row | Rejected]:
+    with _open(path) as file:
+        for number, raw in enumerate(file, start=1):
+            if number == 1:
+                raw = raw.removeprefix(b"\xef\xbb\xbf")
+            if raw.strip():
+                yield _json_row(raw, Place(label, number))
+
+
+def _json_row(raw: bytes, place: Place) -> Row | Rejected:
+    try:
+        value = json.loads(raw.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        return Rejected("read", "not_utf8", str(place), f"The line is not UTF-8: {error.reason}.")
+    except (ValueError, RecursionError) as error:
+        return Rejected("read", "malformed_json", str(place), f"Not JSON: {one_line(error)}.")
+    return _as_row(value, place)
+
+
+def _as_row(value: Any, place: Place) -> Row | Rejected:
+    if isinstance(value, dict):
+        return Row(place, value)
+    kind = type(value).__name__
+    return Rejected("read", "not_an_object", str(place), f"A row must be an object, not {kind}.")
+
+
+def _read_json(path: Path, label: str) -> Iterator[Row | Rejected]:
+    """A `.json` file: one array of objects, or JSON Lines under another name."""
+    with _open(path) as file:
+        head = b""
+        while not head.strip() and (chunk := file.read(64)):
+            head = chunk.removeprefix(b"\xef\xbb\xbf")
+    if head.strip().startswith(b"["):
+        yield from _read_json_array(path, label)
+    else:
+        yield from _read_jsonl(path, label)
+
+
+def _read_json_array(path: Path, label: str) -> Iterator[Row | Rejected]:
+    """The items of one big array, decoded one after the other from a sliding window."""
+    decoder = json.JSONDecoder()
+    with _open(path) as binary, TextIOWrapper(binary, encoding="utf-8-sig") as text:
+        window, at, number = _read_text(text, CHUNK, path).lstrip(), 1, 0
+        while True:
+            while window[at : at + 1].isspace() or window[at : at + 1] == ",":
+                at += 1
+            if window[at : at + 1] == "]":
+                return
+            try:
+                value, at = decoder.raw_decode(window, at)
+            except (json.JSONDecodeError, RecursionError) as error:
+                more = ""
+                if _may_be_cut(error, window):
+                    # Doubling the window keeps the cost of one huge item linear in its length.
+                    more = _read_text(text, max(CHUNK, len(window) - at), path)
+                if not more:
+                    raise InputError(
+                        f"{path} is not valid JSON after item {number}: {one_line(error)}. Write "
+                        "it as JSON Lines (.jsonl), where a bad row costs only itself."
+                    ) from error
+                window, at = window[at:] + more, 0
+                continue
+            number += 1
+            yield _as_row(value, Place(label, number))
+
+
+def _read_text(text: TextIOWrapper, characters: int, path: Path) -> str:
+    try:
+        return text.read(characters)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8: {error.reason}.") from error
+
+
+def _may_be_cut(error: json.JSONDecodeError | RecursionError, window: str) -> bool:
+    """Whether the error may only mean that the window ends inside the item."""
+    if isinstance(error, RecursionError):
+        return False
+    # 16 covers the longest token that is no string: a cut number, literal or escape.
+    return error.msg.startswith("Unterminated string") or error.pos >= len(window) - 16
+
+
+def _read_parquet(path: Path, label: str) -> Iterator[Row | Rejected]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if path.stat().st_size == 0:
+        return
+    try:
+        # Without a buffer's size, or with pre_buffer, all columns of a row group would be held,
+        # which may be the whole file.
+        with pq.ParquetFile(path, pre_buffer=False, buffer_size=CHUNK) as file:
+            yield from _batch_rows(file.iter_batches(batch_size=BATCH_ROWS), label)
+    except pa.ArrowException as error:
+        raise InputError(f"{path} is not a readable Parquet file: {one_line(error)}") from error
+
+
+def _read_arrow(path: Path, label: str) -> Iterator[Row | Rejected]:
+    import pyarrow as pa
+
+    try:
+        with pa.memory_map(str(path)) as mapped, pa.ipc.open_stream(mapped) as batches:
+            small = (
+                batch.slice(start, BATCH_ROWS)
+                for batch in batches
+                for start in range(0, batch.num_rows, BATCH_ROWS)
+            )
+            yield from _batch_rows(small, label)
+    except pa.ArrowException as error:
+        raise InputError(f"{path} is not a readable Arrow stream: {one_line(error)}") from error
+
+
+def _batch_rows(batches: Iterator[Any], label: str) -> Iterator[Row | Rejected]:
+    number = 0
+    for batch in batches:
+        for values in _batch_values(batch):
+            number += 1
+            place = Place(label, number)
+            if isinstance(values, UnicodeDecodeError):
+                detail = f"The row is not UTF-8: {values.reason}."
+                yield Rejected("read", "not_utf8", str(place), detail)
+            else:
+                yield Row(place, values)
+
+
+def _batch_values(batch: Any) -> Iterator[dict[str, Any] | UnicodeDecodeError]:
+    try:
+        yield from batch.to_pylist()
+    except UnicodeDecodeError as error:
+        # One bad row spoils its whole batch: find it by taking the rows one by one.
+        if batch.num_rows == 1:
+            yield error
+        else:
+            for start in range(batch.num_rows):
+                yield from _batch_values(batch.slice(start, 1))
+
+
+_READERS = {
+    "jsonl": _read_jsonl,
+    "json": _read_json,
+    "parquet": _read_parquet,
+    "arrow": _read_arrow,
+}
+
+
+def one_line(error: BaseException) -> str:
+    """What an exception says, on one line and no longer than 300 characters."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 300 else text[:297] + "..."

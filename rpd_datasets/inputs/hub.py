@@ -1,0 +1,115 @@
+"""The rows of a dataset on the Hub, streamed and pinned to one commit.
+
+`datasets` and the hub client are imported when a Hub dataset is opened, never before. Files and
+folders on this machine are read in `files.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rpd_datasets.inputs.files import Place, Row, one_line
+from rpd_datasets.rejects import Rejected
+from rpd_metric.errors import InputError
+
+COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+class HubRows:
+    """The rows of a dataset on the Hub, pinned to the commit its revision names now.
+
+    Args:
+        repo (`str`): The dataset's id, e.g. `"open-thoughts/OpenThoughts3-1.2M"`.
+        config (`str`, *optional*): The dataset's configuration.
+        split (`str`): The split.
+        revision (`str`, *optional*): A branch, tag or commit; the main branch if unset.
+        streaming (`bool`): Read over the network row by row; otherwise download first, or use
+            what the cache holds when the Hub cannot be reached.
+
+    Raises:
+        InputError: If the Hub cannot be reached or knows no such dataset, configuration or split.
+    """
+
+    def __init__(
+        self,
+        repo: str,
+        *,
+        config: str | None = None,
+        split: str = "train",
+        revision: str | None = None,
+        streaming: bool = True,
+    ) -> None:
+        from datasets import load_dataset
+        from datasets.exceptions import DatasetsError
+        from huggingface_hub import HfApi
+        from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+
+        # The HTTP library differs between versions of the hub client; this name stays.
+        from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
+
+        self.name = repo
+        self.part = f"{config or ''}/{split}"
+        commit: str | None = None
+        try:
+            commit = HfApi().dataset_info(repo, revision=revision, timeout=20).sha
+        except RepositoryNotFoundError as error:
+            raise InputError(
+                f"{repo!r} is neither a file or folder here nor a dataset on the Hub that you may "
+                "read. Check the spelling; private and gated datasets need `hf auth login`."
+            ) from error
+        except RevisionNotFoundError as error:
+            raise InputError(f"{repo!r} has no revision {revision!r} on the Hub.") from error
+        except (OSError, httpx.HTTPError) as error:
+            if streaming:
+                raise InputError(_unreachable(repo, error)) from error
+        try:
+            self._rows = load_dataset(
+                repo, config, split=split, revision=commit or revision, streaming=streaming
+            )
+        except (DatasetsError, OSError, ValueError, httpx.HTTPError) as error:
+            if commit is None:
+                raise InputError(_unreachable(repo, error)) from error
+            raise InputError(f"{repo!r} cannot be read: {one_line(error)}") from error
+        self._fingerprint = commit or _cached_commit(self._rows)
+        # ValueError: the readers of `datasets` raise it for rows they cannot parse.
+        self._errors = (DatasetsError, OSError, ValueError, httpx.HTTPError)
+
+    def __iter__(self) -> Iterator[Row | Rejected]:
+        number = 0
+        try:
+            for number, values in enumerate(self._rows, start=1):
+                yield Row(Place(self.name, number), dict(values))
+        except self._errors as error:
+            raise InputError(
+                f"Reading {self.name!r} stopped after {number} rows: {one_line(error)}. Try "
+                "again; if it stops there again, download the dataset and name its files, where a "
+                "bad row costs only itself."
+            ) from error
+
+    @property
+    def dataset(self) -> Any:
+        """The rows as `datasets` has them."""
+        return self._rows
+
+    def fingerprint(self) -> str:
+        """The commit that is read."""
+        return self._fingerprint
+
+
+def _cached_commit(rows: Any) -> str:
+    """The commit of a dataset out of the cache, which names the folder of its files."""
+    for file in rows.cache_files:
+        folder = Path(file["filename"]).parent.name
+        if COMMIT.fullmatch(folder):
+            return folder
+    return f"cached-{rows._fingerprint}"
+
+
+def _unreachable(repo: str, error: Exception) -> str:
+    return (
+        f"No file or folder is called {repo!r}, and the Hub cannot be asked for a dataset of that "
+        f"name: {one_line(error)}"
+    )

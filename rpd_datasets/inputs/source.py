@@ -1,0 +1,301 @@
+"""Problems with their solutions, out of any of the row layouts such data comes in.
+
+`open_source` reads files, folders, the packaged sample and datasets on the Hub, in three layouts:
+rows already grouped (a problem and a list of solutions), flat rows (a problem and one solution)
+and the `conversations` rows of OpenThoughts3 (Sec. 3.2 of the paper starts from these). A bad row
+or solution is named and left out; the run goes on. Texts are kept as they are: NUL characters
+and `<think>` blocks stay in. Nothing is filtered for quality here: see `pipeline.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import astuple
+from itertools import islice
+from pathlib import Path
+
+from rpd_datasets.inputs.files import LocalRows, Row, RowSource, file_kind
+from rpd_datasets.inputs.grouping import (
+    VERSION,
+    FlatRow,
+    build_groups,
+    problem_digest,
+    read_groups,
+    read_rejects,
+    read_totals,
+)
+from rpd_datasets.inputs.hub import HubRows
+from rpd_datasets.inputs.layouts import (
+    Columns,
+    Layout,
+    check_columns,
+    conversation_row,
+    flat_row,
+    grouped_items,
+    kept_names,
+)
+from rpd_datasets.problem import Problem
+from rpd_datasets.rejects import Rejected
+from rpd_metric.errors import InputError
+
+__all__ = ["Columns", "Layout", "Problem", "Source", "open_source"]
+
+# Rows looked at to tell the layout; JSON Lines may leave a column out of some rows.
+PEEK_ROWS = 32
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+
+
+class Source:
+    """Problems that can be read again and again in the same order; made by `open_source`.
+
+    What is left out is handed to `on_reject` once, however often the source is read.
+
+    Attributes:
+        name (`str`): What the input was called.
+        layout (`str`): `"grouped"`, `"flat"` or `"openthoughts"`.
+        columns ([`Columns`]): What the columns are called.
+        rows_read (`int`): Input rows the latest pass rests on, bad ones included.
+        rows_skipped (`int`): Rows of these that `only` left aside.
+    """
+
+    def __init__(
+        self,
+        rows: RowSource,
+        *,
+        layout: Layout,
+        columns: Columns,
+        exactly: int | None,
+        limit: int | None,
+        max_rows: int | None,
+        only: Mapping[str, str],
+        scratch: Path,
+        on_reject: Callable[[Rejected], None],
+        on_read: Callable[[int], None],
+    ) -> None:
+        self.name = rows.name
+        self.layout = layout
+        self.columns = columns
+        self.rows_read = 0
+        self.rows_skipped = 0
+        self._rows = rows
+        self._exactly = exactly
+        self._limit = limit
+        self._max_rows = max_rows
+        self._only = {name: str(value) for name, value in only.items()}
+        self._scratch = scratch
+        self._on_reject = on_reject
+        self._on_read = on_read
+        self._reported = 0
+
+    def fingerprint(self) -> str:
+        """The sha256 over the content of local files, or the commit of a Hub dataset."""
+        return self._rows.fingerprint()
+
+    def __iter__(self) -> Iterator[Problem]:
+        reasons: Counter[str] = Counter()
+        found = 0
+        for item in self._grouped() if self.layout == "grouped" else self._gathered():
+            if isinstance(item, Problem):
+                found += 1
+                yield item
+                if found == self._limit:
+                    return
+            else:
+                reasons[item.reason] += 1
+                # The order is the same in every pass, so counting tells what is new.
+                if reasons.total() > self._reported:
+                    self._reported += 1
+                    self._on_reject(item)
+        if not found:
+            why = ", ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
+            raise InputError(
+                f"{self.name} has no usable problem in its {self.rows_read} rows. "
+                f"Left out: {why or 'nothing'}"
+                + (f"; skipped by the option only: {self.rows_skipped}." if self._only else ".")
+            )
+
+    def _grouped(self) -> Iterator[Problem | Rejected]:
+        # A nameless SQLite database lives in memory while small and on disk when it grows.
+        with closing(sqlite3.connect("", check_same_thread=False)) as seen:
+            seen.execute("CREATE TABLE seen (digest BLOB PRIMARY KEY, place TEXT) WITHOUT ROWID")
+            for row in self._read():
+                if isinstance(row, Rejected):
+                    yield row
+                    continue
+                for item in grouped_items(row, self.columns):
+                    yield self._checked(item, seen) if isinstance(item, Problem) else item
+
+    def _checked(self, problem: Problem, seen: sqlite3.Connection) -> Problem | Rejected:
+        digest = problem_digest(problem.problem)
+        known = seen.execute("SELECT place FROM seen WHERE digest = ?", (digest,)).fetchone()
+        if known is not None:
+            return problem.rejected(
+                "group", "duplicate_problem", f"The same problem stands at {known[0]}."
+            )
+        if (wrong := self._wrong_count(problem)) is None:
+            seen.execute("INSERT INTO seen VALUES (?, ?)", (digest, problem.where))
+        return wrong or problem
+
+    def _gathered(self) -> Iterator[Problem | Rejected]:
+        path = self._scratch / f"groups-{self._scratch_key()}.sqlite"
+        totals = read_totals(path)
+        if totals is None:
+            build_groups(path, self._flat_rows(), totals=self._totals)
+            totals = self._totals()
+        self.rows_read, self.rows_skipped = totals["rows_read"], totals["rows_skipped"]
+        yield from read_rejects(path)
+        for group in read_groups(path):
+            extra = kept_names(group.extra)
+            problem = Problem(group.problem, group.solutions, extra, group.where)
+            yield self._wrong_count(problem) or problem
+
+    def _scratch_key(self) -> str:
+        parts = [
+            VERSION,
+            self.fingerprint(),
+            self.name,
+            self._rows.part,
+            self.layout,
+            astuple(self.columns),
+            self._max_rows,
+            sorted(self._only.items()),
+        ]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+    def _flat_rows(self) -> Iterator[FlatRow | Rejected]:
+        convert = flat_row if self.layout == "flat" else conversation_row
+        for row in self._read():
+            yield row if isinstance(row, Rejected) else convert(row, self.columns)
+
+    def _totals(self) -> dict[str, int]:
+        return {"rows_read": self.rows_read, "rows_skipped": self.rows_skipped}
+
+    def _read(self) -> Iterator[Row | Rejected]:
+        self.rows_read = self.rows_skipped = 0
+        for row in islice(self._rows, self._max_rows):
+            self.rows_read += 1
+            self._on_read(self.rows_read)
+            if isinstance(row, Row) and not self._wanted(row):
+                self.rows_skipped += 1
+            else:
+                yield row
+
+    def _wanted(self, row: Row) -> bool:
+        return all(str(row.values.get(name)) == value for name, value in self._only.items())
+
+    def _wrong_count(self, problem: Problem) -> Rejected | None:
+        count = len(problem.solutions)
+        if self._exactly is None or count == self._exactly:
+            return None
+        return problem.rejected(
+            "group", "wrong_count", f"{count} usable solutions instead of {self._exactly}."
+        )
+
+
+def open_source(
+    spec: str | Path | RowSource,
+    *,
+    scratch: Path,
+    on_reject: Callable[[Rejected], None],
+    columns: Columns | None = None,
+    layout: Layout = "auto",
+    split: str = "train",
+    name: str | None = None,
+    revision: str | None = None,
+    exactly: int | None = None,
+    limit: int | None = None,
+    max_rows: int | None = None,
+    only: Mapping[str, str] | None = None,
+    streaming: bool = True,
+    on_read: Callable[[int], None] = lambda _: None,
+) -> Source:
+    """Open an input and look at its first rows; the problems are read when it is iterated.
+
+    Args:
+        spec (`str`, `Path` or `RowSource`): `"sample"` (packaged), a `.jsonl`, `.json` (also
+            `.gz`), `.parquet` or `.arrow` file, a folder of such files or written by
+            `save_to_disk`, or a Hub id. What exists on disk is never looked for on the Hub; a
+            folder called `sample` is `./sample`. Rows of another kind are taken as they are.
+        scratch (`Path`): A folder for the file through which flat rows are grouped. It is made
+            when needed, and reused when input and options are the same.
+        on_reject (`Callable`): Receives every [`Rejected`] once, in the order of the input.
+        columns ([`Columns`], *optional*): What the columns are called.
+        layout (`str`): `"grouped"`, `"flat"`, `"openthoughts"`, or `"auto"`: the first of these
+            whose columns are there.
+        split (`str`): The split, where there are several.
+        name (`str`, *optional*): The configuration of a Hub dataset.
+        revision (`str`, *optional*): The branch, tag or commit of a Hub dataset.
+        exactly (`int`, *optional*): Leave out problems with another number of usable solutions;
+            16 for OpenThoughts3's mathematics.
+        limit (`int`, *optional*): Stop after so many problems. Flat rows are all read even so,
+            since a problem's rows may stand anywhere.
+        max_rows (`int`, *optional*): Read only so many rows: a quick look at a huge dataset. The
+            last problem of a flat dataset may then lack solutions.
+        only (`Mapping[str, str]`, *optional*): Read only rows whose columns have these values,
+            e.g. `{"domain": "math"}`; compared as text.
+        streaming (`bool`): Read a Hub dataset over the network row by row instead of
+            downloading it first.
+        on_read (`Callable`): Called with the number of rows read so far, for progress bars.
+
+    Returns:
+        [`Source`]: Iterate it for [`Problem`]s. It raises `InputError` if there is none.
+
+    Raises:
+        InputError: If the input cannot be found or read, is empty, or lacks a column.
+    """
+    for option, value in (("exactly", exactly), ("limit", limit), ("max_rows", max_rows)):
+        if value is not None and value < 1:
+            raise InputError(f"{option} must be at least 1, not {value}.")
+    columns = columns or Columns()
+    only = only or {}
+    rows = (
+        _open_rows(str(spec), split=split, name=name, revision=revision, streaming=streaming)
+        if isinstance(spec, str | Path)
+        else spec
+    )
+    peeked = list(islice(rows, PEEK_ROWS))
+    if not peeked:
+        raise InputError(f"{rows.name} is empty: it holds no rows.")
+    samples = [row.values for row in peeked if isinstance(row, Row)]
+    if samples:
+        layout = check_columns(samples, rows.name, columns, layout, only)
+    elif layout == "auto":
+        first = next(row for row in peeked if isinstance(row, Rejected))
+        raise InputError(
+            f"None of the first {len(peeked)} rows of {rows.name} can be read. "
+            f"{first.where}: {first.detail}"
+        )
+    return Source(
+        rows,
+        layout=layout,
+        columns=columns,
+        exactly=exactly,
+        limit=limit,
+        max_rows=max_rows,
+        only=only,
+        scratch=scratch,
+        on_reject=on_reject,
+        on_read=on_read,
+    )
+
+
+def _open_rows(
+    spec: str, *, split: str, name: str | None, revision: str | None, streaming: bool
+) -> RowSource:
+    if spec == "sample":
+        return LocalRows(Path(__file__).parents[1] / "sample", name="sample", split=split)
+    path = Path(spec).expanduser()
+    if path.exists():
+        return LocalRows(path, name=spec, split=split)
+    if file_kind(path) is None and HUB_ID.fullmatch(spec):
+        return HubRows(spec, config=name, split=split, revision=revision, streaming=streaming)
+    raise InputError(
+        f"There is no file or folder {spec!r}, and it is not the id of a dataset on the Hub "
+        "(owner/name) either. Name a file, a folder, a Hub id or the word sample."
+    )

@@ -1,0 +1,149 @@
+"""How well distances tell different from same, with bootstrap intervals over problems.
+
+Everything here works on counts per problem, so that a resample of the problems is a vector of
+weights and 2,000 of them are a few small matrix products. A resample draws whole problems:
+pairs of one problem are not independent of each other. The same weights serve every method,
+which makes differences between methods paired.
+
+Where the scores and labels come from is `benchmark.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+CONFIDENCE = 95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure with its 95 % percentile-bootstrap interval.
+
+    Args:
+        value (`float`, *optional*): `None` when the rows do not allow one.
+        low (`float`, *optional*): Lower end of the interval.
+        high (`float`, *optional*): Upper end of the interval.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+    def __format__(self, spec: str) -> str:
+        if self.value is None:
+            return "-"
+        spec = spec or ".3f"
+        if self.low is None or self.high is None:
+            return format(self.value, spec)
+        return f"{self.value:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
+
+
+@dataclass(frozen=True)
+class Wins:
+    """Comparisons of pairs that differ with pairs that do not, counted by problem.
+
+    Args:
+        won (`array` of shape `(problems, problems)`): Entry [p, q]: in how many comparisons a
+            differing pair of p has a larger distance than a same pair of q; ties count half.
+        different (`array` of shape `(problems,)`): Differing pairs of each problem.
+        same (`array` of shape `(problems,)`): Same pairs of each problem.
+    """
+
+    won: Floats
+    different: Floats
+    same: Floats
+
+
+def count_wins(distances: Sequence[npt.ArrayLike], different: Sequence[npt.ArrayLike]) -> Wins:
+    """Count the comparisons between all problems.
+
+    Args:
+        distances (`Sequence` of arrays): Per problem, the distance of each labelled pair.
+            Pairs without a distance (NaN) are left out.
+        different (`Sequence` of boolean arrays): Per problem, each pair's label.
+
+    Returns:
+        [`Wins`]
+    """
+    scores = [np.asarray(values, dtype=np.float64) for values in distances]
+    labels = [np.asarray(values, dtype=np.bool_) for values in different]
+    known = [~np.isnan(values) for values in scores]
+    above = [s[k & y] for s, y, k in zip(scores, labels, known, strict=True)]
+    below = [np.sort(s[k & ~y]) for s, y, k in zip(scores, labels, known, strict=True)]
+    problem_of = np.repeat(np.arange(len(above)), [len(values) for values in above])
+    stacked = np.concatenate([*above, np.zeros(0)])
+    won = np.zeros((len(above), len(above)))
+    for problem, values in enumerate(below):
+        ranks = np.searchsorted(values, stacked, "left") + np.searchsorted(values, stacked, "right")
+        won[:, problem] = np.bincount(problem_of, weights=ranks / 2, minlength=len(above))
+    return Wins(
+        won,
+        np.array([len(values) for values in above], dtype=np.float64),
+        np.array([len(values) for values in below], dtype=np.float64),
+    )
+
+
+def resamples(num_problems: int, num_bootstrap: int, seed: int) -> Floats:
+    """Weights of the problems: the sample itself in row 0, then one row per resample.
+
+    Returns:
+        `array` of shape `(1 + num_bootstrap, num_problems)`: How often each problem was drawn.
+    """
+    drawn = np.random.default_rng(seed).multinomial(
+        num_problems, np.full(num_problems, 1 / num_problems), size=num_bootstrap
+    )
+    return np.vstack([np.ones(num_problems), drawn])
+
+
+def pooled_auroc(wins: Wins, weights: Floats) -> Floats:
+    """AUROC over all pairs of all problems, one value per row of `weights`.
+
+    It asks for distances that mean the same in every problem, which ranking problems by their
+    score (Eq. 3) needs too.
+    """
+    won = np.einsum("bp,pq,bq->b", weights, wins.won, weights, optimize=True)
+    return _ratio(won, (weights @ wins.different) * (weights @ wins.same))
+
+
+def within_auroc(wins: Wins, weights: Floats) -> Floats:
+    """Mean AUROC of the problems that have pairs of both kinds, one value per row of `weights`.
+
+    Every problem counts the same, however many pairs it has.
+    """
+    compared = wins.different * wins.same
+    return weighted_mean(_ratio(wins.won.diagonal(), compared), weights)
+
+
+def weighted_mean(values: npt.ArrayLike, weights: Floats) -> Floats:
+    """Mean over problems, one value per row of `weights`; problems with NaN do not count."""
+    array = np.asarray(values, dtype=np.float64)
+    counts = ~np.isnan(array)
+    return _ratio(weights[:, counts] @ array[counts], weights[:, counts].sum(axis=1))
+
+
+def estimate(values: Floats) -> Estimate:
+    """The figure (row 0) with the interval that its resamples (the other rows) span.
+
+    Resamples in which the figure does not exist, such as those that drew no problem with pairs
+    of both kinds, are left out.
+    """
+    if np.isnan(values[0]):
+        return Estimate(None, None, None)
+    drawn = values[1:][~np.isnan(values[1:])]
+    if not len(drawn):
+        return Estimate(float(values[0]), None, None)
+    outside = (100 - CONFIDENCE) / 2
+    low, high = np.percentile(drawn, [outside, 100 - outside])
+    return Estimate(float(values[0]), float(low), float(high))
+
+
+def _ratio(above: Floats, below: Floats) -> Floats:
+    """`above / below`, NaN where nothing is below."""
+    result: Floats = np.full(np.shape(above), np.nan)
+    np.divide(above, below, out=result, where=below > 0)
+    return result

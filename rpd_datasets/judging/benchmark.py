@@ -1,0 +1,386 @@
+"""The bench: which distance tells a change of strategy from a change of words?
+
+Rows in, figures out. With strategy labels (two passes, see `labels.py`) four things are
+measured, each with a 95 % bootstrap interval over problems and its paired difference to RPD:
+
+- `pooled`: AUROC over all pairs of all problems;
+- `within`: the mean AUROC of the problems that have pairs of both kinds;
+- `success`: the share of problems whose most distant pair differs in strategy (Table 1);
+- `triples`: the share of problems where three solutions chosen by max-min hold as many
+  strategies as three can, among those where a bad choice is possible.
+
+Rows without labels have `success` alone, and a judge decides it, as in the paper. The
+arithmetic is `auroc.py`, the distances are `rpd_metric/distance/registry.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rpd_datasets.judging.auroc import (
+    Estimate,
+    Floats,
+    count_wins,
+    estimate,
+    pooled_auroc,
+    resamples,
+    weighted_mean,
+    within_auroc,
+)
+from rpd_datasets.judging.labels import Judge, Labels, judge_pairs
+from rpd_datasets.select import select_solutions
+from rpd_metric.distance.registry import DISTANCES, Distance, load_distance
+from rpd_metric.errors import InputError
+from rpd_metric.inference.concurrency import run_bounded
+from rpd_metric.inference.embedders import Embedder, load_embedder
+from rpd_metric.steps.protocol import StepExtractor, load_extractor, run
+
+MEASURES = ("pooled", "within", "success", "triples")
+REFERENCE = "rpd"
+GIVEN = "given"
+
+Steps = list[list[str]]
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """What one distance achieved on one source of steps.
+
+    Args:
+        distance (`str`): Its name.
+        steps (`str`): `"given"`, the extractor's name, or `""` where steps do not matter.
+        figures (`dict`): An [`~rpd_datasets.judging.auroc.Estimate`] per measure.
+        differences (`dict`): The same, minus RPD's, paired by problem; empty for RPD itself.
+        pairs_without_distance (`int`): Labelled pairs with a solution it could not place; they
+            are in no AUROC.
+        undecided (`int`): Problems where the judge gave no verdict on the most distant pair;
+            they are not in `success`.
+    """
+
+    distance: str
+    steps: str
+    figures: dict[str, Estimate]
+    differences: dict[str, Estimate]
+    pairs_without_distance: int
+    undecided: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The bench's outcome.
+
+    Args:
+        results (`tuple` of [`MethodResult`]): In the order asked for; given steps first.
+        embedder (`str`): Whose vectors they are.
+        num_problems (`int`): Rows with two or more solutions.
+        skipped (`int`): Rows with fewer.
+        different (`int`): Labelled pairs that differ.
+        same (`int`): Labelled pairs that do not.
+        disputed (`int`): Pairs left out because the passes disagree.
+        possible (`float`, *optional*): Share of the labelled problems that have a differing
+            pair: the success rate of a perfect method.
+        num_triples (`int`): Problems in which the choice of three matters.
+        seed (`int`): Of the bootstrap and of random distances.
+        num_bootstrap (`int`): Resamples.
+    """
+
+    results: tuple[MethodResult, ...]
+    embedder: str
+    num_problems: int
+    skipped: int
+    different: int
+    same: int
+    disputed: int
+    possible: float | None
+    num_triples: int
+    seed: int
+    num_bootstrap: int
+
+    def table(self) -> list[list[str]]:
+        """One row per method with figures and intervals; the first row is the header."""
+        rows = [["distance", "steps", *MEASURES]]
+        for result in self.results:
+            figures = [format(result.figures[name]) for name in MEASURES]
+            rows.append([result.distance, result.steps or "-", *figures])
+        return rows
+
+    def difference_table(self) -> list[list[str]]:
+        """One row per method with its paired differences to RPD; the first row is the header."""
+        rows = [["distance", "steps", *(f"{name} - {REFERENCE}" for name in MEASURES)]]
+        for result in self.results:
+            if result.differences:
+                figures = [format(result.differences[name], "+.3f") for name in MEASURES]
+                rows.append([result.distance, result.steps or "-", *figures])
+        return rows
+
+    def caption(self) -> str:
+        """One line on what was measured."""
+        possible = "" if self.possible is None else f"; success at best {self.possible:.3f}"
+        return (
+            f"{self.num_problems} problems ({self.skipped} skipped), {self.different} pairs "
+            f"differ, {self.same} do not, {self.disputed} disputed{possible}; triples over "
+            f"{self.num_triples} problems; embedder {self.embedder}; 95 % intervals from "
+            f"{self.num_bootstrap} resamples of the problems, seed {self.seed}"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything as plain JSON types."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One problem of the bench."""
+
+    problem: str
+    solutions: list[str]
+    steps: dict[str, Steps]
+    labels: Labels | None
+
+
+@dataclass
+class _Column:
+    """What one method made of each problem."""
+
+    distance: Distance
+    source: str
+    pairs: list[npt.NDArray[np.float64]]
+    furthest: list[tuple[int, int] | None]
+    success: list[float]
+    triples: list[float]
+
+
+def compare_metrics(
+    rows: Sequence[Mapping[str, Any]],
+    embedder: str | Embedder = "minilm",
+    extractor: str | StepExtractor | None = None,
+    methods: Sequence[str | Distance] = tuple(DISTANCES),
+    seed: int = 0,
+    num_bootstrap: int = 2000,
+    judge: Judge | None = None,
+) -> Comparison:
+    """Measure how well distances see strategy (Sec. 4.1, Table 1).
+
+    Args:
+        rows (`Sequence`): Each with `solutions`; with `steps` (per solution a list), `problem`
+            and, for labelled rows, `strategy_a` and `strategy_b`, or `strategies`.
+        embedder (`str` or [`~rpd_metric.inference.embedders.Embedder`]): For all of them.
+        extractor (`str` or [`StepExtractor`], *optional*): Steps of its making
+            stand in the table beside the given ones, or alone where none are given.
+        methods (`Sequence` of `str` or [`Distance`]): RPD is added as the
+            reference when it is not among them.
+        seed (`int`): Of the bootstrap and of random distances.
+        num_bootstrap (`int`): Resamples of the problems.
+        judge (`Callable`, *optional*): `async (problem, steps_a, steps_b) -> bool | None`, for
+            rows without labels.
+
+    Returns:
+        [`Comparison`]
+
+    Raises:
+        [`InputError`]: Rows that do not fit, or with neither labels nor a judge for them.
+    """
+    encoder = load_embedder(embedder)
+    cases, skipped = _read(rows)
+    if not cases:
+        raise InputError("no row has two or more solutions; there is nothing to compare")
+    if judge is None and any(case.labels is None for case in cases):
+        raise InputError(
+            "there are rows without strategy labels, and no judge to decide on them; "
+            "label the rows or name a judge (--judge SPEC)"
+        )
+    sources = [GIVEN] if cases[0].steps else []
+    if extractor is not None:
+        maker = load_extractor(extractor)
+        for case, steps in zip(cases, run(_extract(maker, cases)), strict=True):
+            case.steps[maker.name] = steps
+        sources.append(maker.name)
+    distances = [load_distance(method) for method in methods]
+    if all(distance.name != REFERENCE for distance in distances):
+        distances.insert(0, load_distance(REFERENCE))
+    if not sources:
+        raise InputError("the rows have no steps; name an extractor, for instance 'extractive'")
+    columns = [
+        _Column(distance, source, [], [], [], [])
+        for source in [*sources, ""]
+        for distance in distances
+        if distance.reads_steps == bool(source)
+    ]
+    for case in cases:
+        _measure(case, columns, _Once(encoder), sources[0], seed)
+    if judge is not None:
+        _ask(judge, cases, columns, sources[0])
+    return _summarise(cases, columns, encoder.name, skipped, seed, num_bootstrap)
+
+
+def _read(rows: Sequence[Mapping[str, Any]]) -> tuple[list[_Case], int]:
+    cases = []
+    for number, row in enumerate(rows):
+        where = f"row {row.get('problem_id', number)}"
+        solutions = row.get("solutions")
+        if not isinstance(solutions, list):
+            raise InputError(f"{where} has no list of solutions")
+        steps = row.get("steps")
+        if steps is not None and len(steps) != len(solutions):
+            raise InputError(f"{where} has {len(steps)} step lists for {len(solutions)} solutions")
+        try:
+            labels = Labels.of(row)
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+        given = {} if steps is None else {GIVEN: [list(found or ()) for found in steps]}
+        if len(solutions) > 1:
+            cases.append(_Case(str(row.get("problem") or ""), solutions, given, labels))
+            if bool(given) != bool(cases[0].steps):
+                raise InputError(f"{where} and the first row: one has steps, the other has not")
+    return cases, len(rows) - len(cases)
+
+
+async def _extract(extractor: StepExtractor, cases: Sequence[_Case]) -> list[Steps]:
+    async def extract(case: _Case) -> Steps:
+        found = await extractor.extract(case.problem or None, case.solutions)
+        return [list(extraction.steps) for extraction in found]
+
+    async with aclosing(run_bounded(cases, extract, max_in_flight=16)) as results:
+        return [steps async for steps in results]
+
+
+class _Once:
+    """An encoder that remembers what it encoded: the methods share most of their texts."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.name = embedder.name
+        self._embedder = embedder
+        self._vectors: dict[str, npt.NDArray[np.float32]] = {}
+
+    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        new = list(dict.fromkeys(text for text in texts if text not in self._vectors))
+        if new or not texts:
+            found = self._embedder.encode(new)
+            if not texts:
+                return found
+            self._vectors.update(zip(new, found, strict=True))
+        return np.stack([self._vectors[text] for text in texts])
+
+
+def _measure(
+    case: _Case, columns: Sequence[_Column], embedder: Embedder, judged: str, seed: int
+) -> None:
+    """Add one problem to every column."""
+    labels = case.labels
+    pairs = labels.pairs() if labels else []
+    for column in columns:
+        steps = case.steps[column.source or judged]
+        matrix = column.distance(case.problem, case.solutions, steps, embedder, seed)
+        column.pairs.append(np.array([matrix[i, j] for i, j, _ in pairs], dtype=np.float64))
+        pair = _furthest(matrix)
+        column.furthest.append(pair)
+        if labels is None:
+            column.success.append(math.nan if pair else 0.0)
+            column.triples.append(math.nan)
+            continue
+        column.success.append(float(pair is not None and labels.different(*pair) is True))
+        column.triples.append(
+            float(labels.complete(select_solutions(matrix, 3), 3))
+            if labels.choice_matters(3)
+            else math.nan
+        )
+
+
+def _furthest(matrix: npt.NDArray[np.float64]) -> tuple[int, int] | None:
+    """The most distant pair, the first one on ties; `None` when there is no distance at all."""
+    first, second = np.triu_indices(len(matrix), 1)
+    distances = matrix[first, second]
+    if np.isnan(distances).all():
+        return None
+    best = int(np.nanargmax(distances))
+    return int(first[best]), int(second[best])
+
+
+def _ask(judge: Judge, cases: Sequence[_Case], columns: Sequence[_Column], judged: str) -> None:
+    """Let the judge decide where there are no labels, each pair once for all methods."""
+    wanted = {
+        (number, pair): None
+        for column in columns
+        for number, pair in enumerate(column.furthest)
+        if pair and cases[number].labels is None
+    }
+    questions = []
+    for number, (i, j) in wanted:
+        steps = cases[number].steps[judged]
+        questions.append((cases[number].problem, steps[i], steps[j]))
+    verdicts = dict(zip(wanted, run(judge_pairs(judge, questions)), strict=True))
+    for column in columns:
+        for number, pair in enumerate(column.furthest):
+            if pair and cases[number].labels is None:
+                verdict = verdicts[number, pair]
+                column.success[number] = math.nan if verdict is None else float(verdict)
+
+
+def _summarise(
+    cases: Sequence[_Case],
+    columns: Sequence[_Column],
+    embedder: str,
+    skipped: int,
+    seed: int,
+    num_bootstrap: int,
+) -> Comparison:
+    weights = resamples(len(cases), num_bootstrap, seed)
+    labelled = [case.labels for case in cases if case.labels]
+    pairs = [case.labels.pairs() if case.labels else [] for case in cases]
+    different = [np.array([label for _, _, label in found], dtype=bool) for found in pairs]
+    drawn = [_draw(column, different, weights) for column in columns]
+    # Its first source of steps is the one that counts: the given ones, where there are any.
+    reference = next(
+        place for place, column in enumerate(columns) if column.distance.name == REFERENCE
+    )
+    results = tuple(
+        MethodResult(
+            distance=column.distance.name,
+            steps=column.source,
+            figures={name: estimate(values[name]) for name in MEASURES},
+            differences={name: estimate(values[name] - drawn[reference][name]) for name in MEASURES}
+            if place != reference
+            else {},
+            pairs_without_distance=int(sum(np.isnan(values).sum() for values in column.pairs)),
+            undecided=int(np.isnan(column.success).sum()),
+        )
+        for place, (column, values) in enumerate(zip(columns, drawn, strict=True))
+    )
+    num_different = int(sum(labels.sum() for labels in different))
+    num_agreed = sum(len(labels) for labels in different)
+    num_pairs = sum(math.comb(len(case.solutions), 2) for case in cases if case.labels)
+    return Comparison(
+        results=results,
+        embedder=embedder,
+        num_problems=len(cases),
+        skipped=skipped,
+        different=num_different,
+        same=num_agreed - num_different,
+        disputed=num_pairs - num_agreed,
+        possible=sum(bool(found.any()) for found in different) / len(labelled)
+        if labelled
+        else None,
+        num_triples=sum(labels.choice_matters(3) for labels in labelled),
+        seed=seed,
+        num_bootstrap=num_bootstrap,
+    )
+
+
+def _draw(
+    column: _Column, different: Sequence[npt.NDArray[np.bool_]], weights: Floats
+) -> dict[str, Floats]:
+    """Each measure on the problems as they are and on every resample of them."""
+    wins = count_wins(column.pairs, different)
+    return {
+        "pooled": pooled_auroc(wins, weights),
+        "within": within_auroc(wins, weights),
+        "success": weighted_mean(column.success, weights),
+        "triples": weighted_mean(column.triples, weights),
+    }

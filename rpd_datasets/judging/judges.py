@@ -1,0 +1,410 @@
+"""Language models as judges: is a solution finished, is a problem diverse, do two solutions differ?
+
+    CompletenessJudge  the end of a solution: finished or not (App. C.1, stage 2)
+    ProblemJudge       all solutions of a problem: one method or several (App. C.2: 58 % uniform)
+    PairJudge          two solutions: the same method or not (App. D.1, Table 1's success rate)
+    PairSelector       the two solutions that differ most, or "No" (App. D.1, LLM selection)
+    SetSelector        the M solutions that differ most as a set (App. D.2, LLM selection)
+
+They ask any chat model, greedily by default, with prompts that are package data (`judge_*.md`),
+and read its reply with `replies.py`. A reply that cannot be read, and a request that failed, is
+a [`Verdict`] with a reason instead of a value: it is counted, never guessed. Requests in flight,
+retries and the store of replies are the business of the chat callable that is passed in. How
+well a judge agrees with labels is `labels.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from rpd_datasets.judging.replies import PARSER_VERSION, parse_pair, parse_rating, parse_set
+from rpd_metric.errors import InputError, ModelError, ReplyError
+from rpd_metric.inference.chat import Chat, ChatRequest, Sampling
+from rpd_metric.prompts.templates import fence, load_template, sendable
+
+JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=1024)
+NO_TEXT = "(not given)"
+
+Value = TypeVar("Value")
+Steps = Sequence[str]
+
+
+@dataclass(frozen=True)
+class Verdict(Generic[Value]):
+    """What a judge said, or why there is nothing.
+
+    Args:
+        value (*optional*): The verdict; `None` when there is none.
+        reason (`str`, *optional*): Why not, a short code: `"model_error"`, `"truncated"`,
+            `"no_envelope"`, `"bad_verdict"`, `"wrong_count"`, `"contradiction"`.
+        detail (`str`, *optional*): One line about that for a person.
+    """
+
+    value: Value | None
+    reason: str | None = None
+    detail: str | None = None
+
+
+class _Judge:
+    """A chat model with one prompt.
+
+    Args:
+        chat ([`~rpd_metric.inference.chat.Chat`]): The model.
+        template (`str` or `Path`): A packaged prompt or a file of one's own.
+        required, optional (sequence of `str`): Placeholders of that prompt.
+        sampling ([`~rpd_metric.inference.chat.Sampling`], *optional*): Greedy by default.
+    """
+
+    def __init__(
+        self,
+        chat: Chat,
+        template: str | Path,
+        required: Sequence[str],
+        optional: Sequence[str],
+        sampling: Sampling | None,
+    ) -> None:
+        self.chat = chat
+        self.template = load_template(template, required=required, optional=optional)
+        self.sampling = sampling or JUDGE_SAMPLING
+        decisive = [PARSER_VERSION, chat.model, self.template.sha, asdict(self.sampling)]
+        self.fingerprint = hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
+
+    async def _ask(
+        self, parse: Callable[[str, str | None], Value], **values: object
+    ) -> Verdict[Value]:
+        request = ChatRequest(
+            self.template.render(**values), self.sampling, template=self.template.sha
+        )
+        try:
+            reply = await self.chat(request)
+        except ModelError as error:
+            return Verdict(None, "model_error", " ".join(str(error).split()))
+        try:
+            return Verdict(parse(reply.text, reply.finish_reason))
+        except ReplyError as error:
+            return Verdict(None, error.reason, error.detail)
+
+
+class CompletenessJudge(_Judge):
+    """Whether a solution was finished, told from its end (App. C.1, stage 2).
+
+    Args:
+        chat ([`~rpd_metric.inference.chat.Chat`]): The model.
+        template (`str` or `Path`): With the placeholder `{{tail}}`.
+        sampling ([`~rpd_metric.inference.chat.Sampling`], *optional*): Greedy by default.
+    """
+
+    def __init__(
+        self,
+        chat: Chat,
+        *,
+        template: str | Path = "judge_complete",
+        sampling: Sampling | None = None,
+    ) -> None:
+        super().__init__(chat, template, ("tail",), (), sampling)
+
+    async def judge(self, tail: str) -> Verdict[bool]:
+        """Judge one solution.
+
+        Args:
+            tail (`str`): Its end; the paper shows the last 500 tokens.
+
+        Returns:
+            [`Verdict`]: `True` if it was finished.
+        """
+        return await self._ask(_is_second, tail=_fenced("ending", tail))
+
+
+class ProblemJudge(_Judge):
+    """Whether a problem's solutions use more than one method (App. C.2).
+
+    The paper finds 58 % of its problems uniform. Its LLM selection baseline asks the same
+    question to choose problems (App. D.2).
+
+    Args:
+        chat ([`~rpd_metric.inference.chat.Chat`]): The model.
+        template (`str` or `Path`): With the placeholders `{{problem}}` and `{{solutions}}`.
+        sampling ([`~rpd_metric.inference.chat.Sampling`], *optional*): Greedy by default.
+
+    Example:
+
+    ```py
+    >>> import asyncio
+    >>> from rpd_datasets.judging.judges import ProblemJudge
+    >>> from rpd_metric.inference.chat import ChatReply
+    >>> class Yes:
+    ...     model = "yes"
+    ...     async def __call__(self, request):
+    ...         return ChatReply("//boxed{2}", "stop")
+    >>> steps = [["Place coordinates.", "Solve."], ["Chase angles.", "Compare."]]
+    >>> asyncio.run(ProblemJudge(Yes()).judge("Find the angle.", steps)).value
+    True
+
+    ```
+    """
+
+    def __init__(
+        self,
+        chat: Chat,
+        *,
+        template: str | Path = "judge_problem",
+        sampling: Sampling | None = None,
+    ) -> None:
+        super().__init__(chat, template, ("problem", "solutions"), (), sampling)
+
+    async def judge(self, problem: str, steps: Sequence[Steps]) -> Verdict[bool]:
+        """Judge one problem.
+
+        Args:
+            problem (`str`): Its text.
+            steps (`Sequence`): Per solution, its steps.
+
+        Returns:
+            [`Verdict`]: `True` if at least two methods are among them.
+        """
+        return await self._ask(
+            _is_second, problem=_fenced("problem", problem), solutions=_listed(steps)
+        )
+
+
+@dataclass(frozen=True)
+class PairVerdict:
+    """What the pair judge said of two solutions, in one order and in the other.
+
+    Args:
+        forward ([`Verdict`]): In the given order; `True` means different methods.
+        backward ([`Verdict`], *optional*): With the solutions swapped; `None` if not asked.
+    """
+
+    forward: Verdict[bool]
+    backward: Verdict[bool] | None
+
+    @property
+    def contradiction(self) -> bool:
+        """Whether both orders gave a verdict, and not the same one."""
+        return (
+            self.backward is not None
+            and self.forward.value is not None
+            and self.backward.value is not None
+            and self.forward.value != self.backward.value
+        )
+
+    @property
+    def agreement(self) -> bool:
+        """Whether both orders gave the same verdict."""
+        return (
+            self.backward is not None
+            and self.forward.value is not None
+            and self.forward.value == self.backward.value
+        )
+
+    @property
+    def verdict(self) -> Verdict[bool]:
+        """The one that both orders share; with a reason where there is none."""
+        if self.contradiction:
+            detail = "the judge rates the pair differently when its order is swapped"
+            return Verdict(None, "contradiction", detail)
+        if self.backward is None or self.forward.value is None:
+            return self.forward
+        return self.backward
+
+
+class PairJudge(_Judge):
+    """Whether two solutions use different methods: analysis first, then a rating (App. D.1).
+
+    The paper asks once; this judge asks in both orders, and one that contradicts itself has not
+    decided. It is also a callable `(problem, steps_a, steps_b) -> bool | None`, as
+    [`~rpd_datasets.judging.benchmark.compare_metrics`] takes one.
+
+    Args:
+        chat ([`~rpd_metric.inference.chat.Chat`]): The model.
+        template (`str` or `Path`): With the placeholders `{{problem}}`, `{{steps_a}}` and
+            `{{steps_b}}`, and where wanted `{{solution_a}}` and `{{solution_b}}`.
+        sampling ([`~rpd_metric.inference.chat.Sampling`], *optional*): Greedy by default.
+        both_orders (`bool`): Whether to ask with the solutions swapped, too.
+    """
+
+    def __init__(
+        self,
+        chat: Chat,
+        *,
+        template: str | Path = "judge_pair",
+        sampling: Sampling | None = None,
+        both_orders: bool = True,
+    ) -> None:
+        required, optional = ("problem", "steps_a", "steps_b"), ("solution_a", "solution_b")
+        super().__init__(chat, template, required, optional, sampling)
+        self.both_orders = both_orders
+
+    async def rate(
+        self,
+        problem: str,
+        steps: tuple[Steps, Steps],
+        solutions: tuple[str | None, str | None] = (None, None),
+    ) -> PairVerdict:
+        """Rate one pair.
+
+        Args:
+            problem (`str`): The problem's text.
+            steps (`tuple`): The steps of both solutions.
+            solutions (`tuple`): Their texts, which the paper shows as well; `None` to leave them
+                out, for instance where they are too long for the model.
+
+        Returns:
+            [`PairVerdict`]
+        """
+        forward = self._rate(problem, steps, solutions)
+        if not self.both_orders:
+            return PairVerdict(await forward, None)
+        backward = self._rate(problem, steps[::-1], solutions[::-1])
+        return PairVerdict(*await asyncio.gather(forward, backward))
+
+    async def __call__(self, problem: str, steps_a: Steps, steps_b: Steps) -> bool | None:
+        """Whether the two differ; `None` without a verdict."""
+        return (await self.rate(problem, (steps_a, steps_b))).verdict.value
+
+    async def _rate(
+        self,
+        problem: str,
+        steps: tuple[Steps, ...],
+        solutions: tuple[str | None, ...],
+    ) -> Verdict[bool]:
+        shown = [NO_TEXT if text is None else _fenced("solution", text) for text in solutions]
+        return await self._ask(
+            _is_second,
+            problem=_fenced("problem", problem),
+            steps_a=_fenced("steps", _numbered(steps[0])),
+            steps_b=_fenced("steps", _numbered(steps[1])),
+            solution_a=shown[0],
+            solution_b=shown[1],
+        )
+
+
+class PairSelector(_Judge):
+    """The two solutions that differ most, or "No": LLM selection of Table 1 (App. D.1).
+
+    Args:
+        chat ([`~rpd_metric.inference.chat.Chat`]): The model.
+        template (`str` or `Path`): With the placeholders `{{problem}}` and `{{solutions}}`.
+        sampling ([`~rpd_metric.inference.chat.Sampling`], *optional*): Greedy by default.
+    """
+
+    def __init__(
+        self,
+        chat: Chat,
+        *,
+        template: str | Path = "judge_select_pair",
+        sampling: Sampling | None = None,
+    ) -> None:
+        super().__init__(chat, template, ("problem", "solutions"), (), sampling)
+
+    async def select(
+        self, problem: str, steps: Sequence[Steps]
+    ) -> Verdict[tuple[int, int] | tuple[()]]:
+        """Select among one problem's solutions.
+
+        Args:
+            problem (`str`): Its text.
+            steps (`Sequence`): Per solution, its steps.
+
+        Returns:
+            [`Verdict`]: Two indices into `steps`, ascending; `()` for "No".
+        """
+        return await self._ask(
+            lambda text, finish_reason: parse_pair(text, len(steps), finish_reason),
+            problem=_fenced("problem", problem),
+            solutions=_listed(steps),
+        )
+
+
+class SetSelector(_Judge):
+    """The M solutions that differ most as a set: second stage of LLM selection (App. D.2).
+
+    Args:
+        chat ([`~rpd_metric.inference.chat.Chat`]): The model.
+        template (`str` or `Path`): With the placeholders `{{problem}}`, `{{solutions}}` and
+            `{{count}}`.
+        sampling ([`~rpd_metric.inference.chat.Sampling`], *optional*): Greedy by default.
+    """
+
+    def __init__(
+        self,
+        chat: Chat,
+        *,
+        template: str | Path = "judge_select_set",
+        sampling: Sampling | None = None,
+    ) -> None:
+        super().__init__(chat, template, ("problem", "solutions", "count"), (), sampling)
+
+    async def select(
+        self, problem: str, steps: Sequence[Steps], count: int
+    ) -> Verdict[tuple[int, ...]]:
+        """Select among one problem's solutions.
+
+        Args:
+            problem (`str`): Its text.
+            steps (`Sequence`): Per solution, its steps.
+            count (`int`): How many to select.
+
+        Returns:
+            [`Verdict`]: Indices into `steps`, in the model's order. With no more solutions than
+                wanted all of them, without a request.
+
+        Raises:
+            [`InputError`]: `count` is below two: one solution differs from nothing.
+        """
+        if count < 2:
+            raise InputError(f"a model selects two solutions or more, not {count}")
+        if len(steps) <= count:
+            return Verdict(tuple(range(len(steps))))
+        return await self._ask(
+            lambda text, finish_reason: parse_set(text, len(steps), count, finish_reason),
+            problem=_fenced("problem", problem),
+            solutions=_listed(steps),
+            count=count,
+        )
+
+
+class Judges:
+    """The judges that take part in curation, over one chat model.
+
+    Args:
+        chat ([`~rpd_metric.inference.chat.Chat`]): The model.
+
+    Attributes:
+        completeness ([`CompletenessJudge`]): As a filter.
+        problems ([`ProblemJudge`]): As the choice of problems.
+        solutions ([`SetSelector`]): As the choice of solutions.
+    """
+
+    def __init__(self, chat: Chat) -> None:
+        self.chat = chat
+        self.completeness = CompletenessJudge(chat)
+        self.problems = ProblemJudge(chat)
+        self.solutions = SetSelector(chat)
+
+
+def _is_second(text: str, finish_reason: str | None) -> bool:
+    return parse_rating(text, finish_reason) == 2
+
+
+def _numbered(steps: Steps) -> str:
+    kept = [step.strip() for step in steps if step.strip()]
+    return "\n".join(f"{number}. {step}" for number, step in enumerate(kept, start=1))
+
+
+def _listed(steps: Sequence[Steps]) -> str:
+    return "\n\n".join(
+        f"Solution {number}:\n{_fenced('steps', _numbered(one))}"
+        for number, one in enumerate(steps, start=1)
+    )
+
+
+def _fenced(label: str, text: str) -> str:
+    return fence(label, sendable(text).strip())

@@ -1,0 +1,131 @@
+"""The paper's training sets by name: what each row of its tables was trained on.
+
+A preset is a choice of problems, a choice of solutions and two numbers over the paper's filters
+(App. C.1) and tie rule (Algorithm 3). What it leaves to the user are the models, except for
+`paper`, which insists on them, and the input.
+
+All presets draw problems in one order that the seed decides (`select.py`), so that two sets with
+one seed differ only in what their names say: `random-q-rpd-a` has the problems of `random-1p3s`,
+which are among those of `random-1p1s`. One thing can come between them: a solution whose summary
+fails is used only by sets that read no summaries.
+
+The judges that `llm` asks are in `judging`, the distances in `rpd_metric/distance`; what becomes of
+each problem is `curation/score.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from rpd_datasets.config import CurationConfig
+from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_metric.errors import InputError
+
+PAPER = CurationConfig.paper("", "")
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One training set of the paper.
+
+    Args:
+        problems (`str`): How problems are chosen, see [`CurationConfig`].
+        solutions (`str`): How their solutions are chosen.
+        num_problems (`int`): How many problems; for a mix, from each input.
+        num_solutions (`int`): How many solutions for each.
+        source (`str`): Where the paper reports on it.
+        filtered (`bool`): Whether the paper's filters are on.
+        mixed (`bool`): Whether a second input is mixed in.
+        names_models (`bool`): Whether summarizer and embedder must be named.
+    """
+
+    problems: str
+    solutions: str
+    num_problems: int
+    num_solutions: int
+    source: str
+    filtered: bool = True
+    mixed: bool = False
+    names_models: bool = False
+
+    @property
+    def filters(self) -> FilterConfig:
+        """What is left out before scoring."""
+        if self.filtered:
+            return PAPER.filters
+        # Nothing is left out but problems that lack solutions: 1P16S wants 16 of each.
+        return FilterConfig(
+            min_solutions=self.num_solutions, require_complete=False, drop_duplicates=False
+        )
+
+
+PRESETS: Mapping[str, Preset] = MappingProxyType(
+    {
+        # name                    problems   solutions  N     M   where
+        "paper": Preset("rpd", "rpd", 100, 3, "Table 2, Ours (RPD)", names_models=True),
+        "rpd": Preset("rpd", "rpd", 100, 3, "Table 2, Ours (RPD)"),
+        "random-1p3s": Preset("random", "random", 100, 3, "Table 2, Random (1P3S)"),
+        "raw": Preset("raw", "raw", 100, 3, "Table 2, Raw Emb."),
+        "summary": Preset("summary", "summary", 100, 3, "Table 2, Summary Emb."),
+        "llm": Preset("llm", "llm", 100, 3, "Table 2, LLM Selection"),
+        "unfiltered-1p16s": Preset(
+            "random", "all", 225, 16, "Table 2, Unfiltered (1P16S)", filtered=False
+        ),
+        "random-1p1s": Preset("random", "random", 300, 1, "Table 4, Random (1P1S)"),
+        "rpd-1p2s": Preset("rpd", "rpd", 150, 2, "Table 4, RPD (1P2S)"),
+        "rpd-1p3s": Preset("rpd", "rpd", 100, 3, "Table 4, RPD (1P3S)"),
+        "rpd-1p4s": Preset("rpd", "rpd", 75, 4, "Table 4, RPD (1P4S)"),
+        "rpd-1p5s": Preset("rpd", "rpd", 60, 5, "Table 4, RPD (1P5S)"),
+        "random-q-rpd-a": Preset("random", "rpd", 100, 3, "Table 5, Random-Q + RPD-A"),
+        "rpd-q-random-a": Preset("rpd", "random", 100, 3, "Table 5, RPD-Q + Random-A"),
+        "rpd-3000": Preset("rpd", "rpd", 1000, 3, "Table 15, Ours (RPD 1P3S)"),
+        "random-3000": Preset("random", "random", 3000, 1, "Table 15, Random (1P1S)"),
+        "rpd-math-code": Preset("rpd", "rpd", 100, 3, "Table 18, Ours (Math + Code)", mixed=True),
+        "random-math-code": Preset(
+            "random", "random", 300, 1, "Table 18, Random 1P1S (Math + Code)", mixed=True
+        ),
+    }
+)
+
+
+def preset_config(name: str, **changes: Any) -> CurationConfig:
+    """The configuration of a preset, for [`~rpd_datasets.rpd_curate`] in `ds.map`.
+
+    Choosing the problems is then [`~rpd_datasets.select_problems`]'s job, by the method
+    `"score"`, `"random"` or `"llm"` that the configuration's `problems` calls for.
+
+    Args:
+        name (`str`): One of [`PRESETS`].
+        changes: Any field that should differ, models above all.
+
+    Raises:
+        [`InputError`]: There is no such preset, or it wants models that are not named.
+
+    Example:
+
+    ```py
+    >>> from rpd_datasets.presets import preset_config
+    >>> config = preset_config("raw", num_problems=10)
+    >>> config.problems, config.solutions, config.num_problems, config.num_solutions
+    ('raw', 'raw', 10, 3)
+
+    ```
+    """
+    preset = PRESETS.get(name)
+    if preset is None:
+        raise InputError(f"unknown preset {name!r}; use one of {', '.join(PRESETS)}")
+    if preset.names_models and not {"summarizer", "embedder"} <= changes.keys():
+        raise InputError(f"the preset {name!r} wants its models named: summarizer and embedder")
+    settings: dict[str, Any] = {
+        "ties": PAPER.ties,
+        "selection": PAPER.selection,
+        "problems": preset.problems,
+        "solutions": preset.solutions,
+        "num_problems": preset.num_problems,
+        "num_solutions": preset.num_solutions,
+        "filters": preset.filters,
+    }
+    return CurationConfig(**{**settings, **changes})

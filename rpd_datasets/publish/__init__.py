@@ -1,0 +1,1 @@
+"""Publishing: checks before a push, cards, the push itself, and the metric's Space."""

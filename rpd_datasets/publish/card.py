@@ -1,0 +1,338 @@
+"""The dataset card and the manifest: an honest account of one run, in words and in JSON.
+
+Pure functions from a run's report to text. Neither holds a date, a path or a host, so that equal
+runs give equal files and nothing private is published.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from importlib import metadata, resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rpd_datasets.curation.run import SFT_CONFIG, ProblemScore, Report, TableInfo
+from rpd_datasets.curation.score import CurationConfig, Models, choice_columns
+
+# Packages whose version can change a result.
+VERSIONED = (
+    "rpd-metric",
+    "numpy",
+    "pyarrow",
+    "datasets",
+    "torch",
+    "transformers",
+    "sentence-transformers",
+)
+# Options that name a server, a device or a folder, and how the input is called: what matters of
+# them stands elsewhere in the manifest, by name.
+PRIVATE_OPTIONS = ("summarizer", "embedder", "judge", "tokenizer", "device", "batch_size", "store")
+SIZE_CATEGORIES = (
+    (1_000, "n<1K"),
+    (10_000, "1K<n<10K"),
+    (100_000, "10K<n<100K"),
+    (1_000_000, "100K<n<1M"),
+)
+QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
+METRIC_NAMES = {
+    "rpd": "RPD, between the steps of two solutions",
+    "strategy": "`strategy`, this project's own distance between the steps of two solutions",
+    "summary": "the cosine distance between embeddings of two solutions' joined steps",
+    "raw": "the cosine distance between embeddings of two solutions' texts, as far as the encoder "
+    "reads them",
+    "raw_chunks": "the cosine distance between mean embeddings of two solutions' texts, piece by "
+    "piece",
+}
+SELECTION_RULES = {
+    "maxmin": "greedy: start with the solution furthest from all others, then keep adding the one "
+    "whose closest chosen neighbour is furthest away (the paper's Algorithm 2)",
+    "maxavg": "greedy: keep adding the solution with the highest average distance to those chosen "
+    "(the paper's text in Sec. 3.2)",
+    "exact": "the subset with the largest smallest distance among all subsets",
+    "random": "at random, without regard to distance",
+}
+
+
+def manifest(
+    report: Report,
+    config: CurationConfig,
+    models: Models,
+    source: dict[str, Any],
+    *,
+    mixed_source: dict[str, Any] | None = None,
+    preset: str | None = None,
+) -> str:
+    """Everything needed to tell how the dataset was made, and whether two runs were the same.
+
+    Args:
+        report ([`~rpd_datasets.curation.run.Report`]): What the run did.
+        config ([`CurationConfig`]): Its options.
+        models ([`Models`]): What made the steps and the embeddings.
+        source (`dict`): How the input was read (split, columns, limit, ...).
+        mixed_source (`dict`, *optional*): How inputs that were mixed in were read.
+        preset (`str`, *optional*): The name of the training set, where it has one; what it set is
+            among the options.
+
+    Returns:
+        `str`: JSON, sorted and indented, the same for the same run.
+    """
+    options = {
+        name: value for name, value in config.as_dict().items() if name not in PRIVATE_OPTIONS
+    }
+    first, *mixed_in = [
+        {
+            "name": public_name(one.name),
+            "layout": one.layout,
+            "fingerprint": one.fingerprint,
+            "problems_read": one.problems_read,
+            "problems_wanted": one.problems_wanted,
+            "problems_chosen": one.problems_chosen,
+        }
+        for one in report.inputs
+    ]
+    content = {
+        "format": 1,
+        "input": {**first, **source},
+        "mixed_in": [{**one, **(mixed_source or {})} for one in mixed_in],
+        "preset": preset,
+        "options": options,
+        "summarizer": {"name": models.extractor.name, "fingerprint": models.extractor.fingerprint},
+        "embedder": {"name": public_name(models.embedder.name)},
+        "used": {
+            "summarizer": config.reads_steps,
+            "embedder": bool(config.metrics),
+            "judge": config.asks_judge,
+        },
+        "judge": _judge(config, models),
+        "tokenizer": {
+            "name": public_name(models.count_tokens.name),
+            "estimated": models.count_tokens.estimated,
+        },
+        "counts": counts(report),
+        "drops": [
+            {"stage": stage, "reason": reason, "unit": unit, "count": count}
+            for (stage, reason, unit), count in sorted(report.drops.items())
+        ],
+        "columns_stored_as_json": report.json_columns,
+        "versions": versions(),
+    }
+    return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def counts(report: Report) -> dict[str, int]:
+    """How much came in, could be used, and was chosen."""
+    return {
+        "rows_read": sum(one.rows_read for one in report.inputs),
+        "problems_read": len(report.scores),
+        "solutions_read": sum(score.num_solutions for score in report.scores),
+        "solutions_usable": sum(score.num_usable for score in report.scores),
+        "problems_scored": sum(
+            score.rpd_score is not None or score.problem_score is not None
+            for score in report.scores
+        ),
+        "problems_chosen": len(report.chosen),
+        "solutions_chosen": report.num_selected,
+    }
+
+
+def _judge(config: CurationConfig, models: Models) -> dict[str, Any] | None:
+    """Who judged, and with which prompts; `None` where nobody did."""
+    if models.judges is None or not config.asks_judge:
+        return None
+    judges = models.judges
+    asked = {
+        "completeness": judges.completeness if config.completeness == "llm" else None,
+        "problems": judges.problems if config.problems == "llm" else None,
+        "solutions": judges.solutions if config.solutions == "llm" else None,
+    }
+    return {
+        "name": public_name(judges.chat.model),
+        "prompts": {name: judge.template.sha for name, judge in asked.items() if judge},
+    }
+
+
+def problem_rule(config: CurationConfig) -> str:
+    """How problems were chosen, in words."""
+    if config.problems == "random":
+        return "drawn at random"
+    if config.problems == "llm":
+        return "drawn at random among those that a language model calls diverse in method"
+    return (
+        "ranked by the largest mean distance of one solution to the others (Eq. 3), where the "
+        f"distance is {METRIC_NAMES[config.problems]}"
+    )
+
+
+def solution_rule(config: CurationConfig) -> str:
+    """How the solutions of a chosen problem were chosen, in words."""
+    if config.solutions == "random" or config.selection == "random":
+        return SELECTION_RULES["random"]
+    if config.solutions == "llm":
+        return "the set that a language model calls most diverse in method"
+    if config.solutions == "all":
+        return f"all there are, up to {config.num_solutions}"
+    return (
+        f"`{config.selection}` – {SELECTION_RULES[config.selection]}; the distance is "
+        f"{METRIC_NAMES[config.solutions]}"
+    )
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that can change a result, where installed."""
+    found = {"python": platform.python_version()}
+    for package in VERSIONED:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def public_name(name: str) -> str:
+    """A model's or input's name without the folders it lies in on this machine."""
+    kind, separator, rest = name.partition(":")
+    if separator and Path(rest).is_absolute():
+        return f"{kind}:{Path(rest).name}"
+    return Path(name).name if Path(name).exists() else name
+
+
+def dataset_card(
+    report: Report,
+    config: CurationConfig,
+    models: Models,
+    *,
+    license: str | None = None,
+    language: str | None = None,
+    figures: Sequence[str] = (),
+) -> str:
+    """The README.md of a curated dataset, with the metadata that the Hub and `datasets` read.
+
+    Args:
+        report ([`~rpd_datasets.curation.run.Report`]): What the run did.
+        config ([`CurationConfig`]): Its options.
+        models ([`Models`]): What made the steps and the embeddings.
+        license (`str`, *optional*): The licence of the texts, as the Hub names it.
+        language (`str`, *optional*): Their language, e.g. `"en"`.
+        figures (`Sequence[str]`): Paths of figures beside the card.
+
+    Returns:
+        `str`: YAML metadata and Markdown.
+    """
+    from huggingface_hub import DatasetCard, DatasetCardData
+
+    num_problems = len(report.chosen)
+    num_wanted = sum(one.problems_wanted for one in report.inputs)
+    tags = ["reasoning", "chain-of-thought"]
+    if "rpd" in (config.problems, config.solutions):
+        tags += ["reasoning-path-divergence", "diversity"]
+    data = DatasetCardData(
+        pretty_name=f"{num_problems} problems with up to {config.num_solutions} solutions each "
+        f"(problems: {config.problems}, solutions: {config.solutions})",
+        size_categories=[_size_category(num_problems)],
+        task_categories=["text-generation"],
+        license=license,
+        language=language,
+        tags=tags,
+        configs=[
+            {
+                "config_name": "default",
+                "default": True,
+                "data_files": [{"split": "train", "path": "data/train-*.parquet"}],
+            },
+            {
+                "config_name": SFT_CONFIG,
+                "data_files": [{"split": "train", "path": f"{SFT_CONFIG}/train-*.parquet"}],
+            },
+        ],
+        dataset_info=[_dataset_info(name, table) for name, table in report.tables.items()],
+    )
+    template = resources.files("rpd_datasets.publish") / "card_template.md"
+    card = DatasetCard.from_template(
+        data,
+        template_str=template.read_text(encoding="utf-8"),
+        inputs=[(public_name(one.name), one) for one in report.inputs],
+        config=config,
+        filters=asdict(config.filters),
+        counts=counts(report),
+        drops=_by_unit(report.drops),
+        summarizer=models.extractor.name if config.reads_steps else None,
+        embedder=public_name(models.embedder.name) if config.metrics else None,
+        judge=_judge(config, models),
+        tokenizer=public_name(models.count_tokens.name),
+        tokens_estimated=models.count_tokens.estimated,
+        problem_rule=problem_rule(config),
+        solution_rule=solution_rule(config),
+        own_columns=sorted(choice_columns(None, 0, config)),
+        sft=SFT_CONFIG,
+        quantiles=[f"{quantile:.0%}" for quantile in QUANTILES],
+        statistics={
+            **_score_statistics(report, config),
+            "Tokens of a chosen solution": quantiles(report.selected_tokens, 0),
+        },
+        versions=versions(),
+        license=license,
+        figures=figures,
+        num_wanted=num_wanted,
+        short=num_problems < num_wanted,
+    )
+    return str(card)
+
+
+def ranking_scores(report: Report) -> tuple[list[float], list[float]]:
+    """The scores that ranked the problems: those of all scored ones, and of the chosen ones."""
+
+    def known(scores: Iterable[ProblemScore]) -> list[float]:
+        values = [s.rpd_score if s.problem_score is None else s.problem_score for s in scores]
+        return [value for value in values if value is not None]
+
+    return known(report.scores), known(report.scores[index] for index in report.chosen)
+
+
+def _score_statistics(report: Report, config: CurationConfig) -> dict[str, list[str]]:
+    chosen = [report.scores[index] for index in report.chosen]
+    rows = {}
+    if config.reads_steps:
+        everywhere = [s.rpd_score for s in report.scores]
+        rows["Problem score by RPD, all scored problems"] = quantiles(everywhere, 3)
+        rows["Problem score by RPD, chosen problems"] = quantiles([s.rpd_score for s in chosen], 3)
+        rows["Mean pairwise RPD, chosen problems"] = quantiles([s.mean_rpd for s in chosen], 3)
+    if config.problems in METRIC_NAMES and config.problems != "rpd":
+        for whom, scores in (("all scored", report.scores), ("chosen", chosen)):
+            name = f"Problem score by `{config.problems}`, {whom} problems"
+            rows[name] = quantiles([score.problem_score for score in scores], 3)
+    return rows
+
+
+def quantiles(values: Sequence[float | None], digits: int) -> list[str]:
+    """Minimum, quartiles and maximum as text, `None` left out; dashes where there are no values."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return ["–"] * len(QUANTILES)
+    found = np.quantile(np.array(known, dtype=np.float64), QUANTILES)
+    return [f"{value:.{digits}f}" for value in found]
+
+
+def _by_unit(drops: Counter[tuple[str, str, str]]) -> list[tuple[str, str, str, int]]:
+    return [(stage, reason, unit, count) for (stage, reason, unit), count in sorted(drops.items())]
+
+
+def _size_category(rows: int) -> str:
+    return next((name for limit, name in SIZE_CATEGORIES if rows < limit), "1M<n<10M")
+
+
+def _dataset_info(config_name: str, table: TableInfo) -> dict[str, Any]:
+    from datasets import Features
+
+    split = {"name": "train", "num_bytes": table.num_bytes, "num_examples": table.num_rows}
+    return {
+        "config_name": config_name,
+        "features": Features.from_arrow_schema(table.schema)._to_yaml_list(),
+        "splits": [split],
+        "dataset_size": table.num_bytes,
+    }

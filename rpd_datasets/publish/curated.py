@@ -1,0 +1,377 @@
+"""Curated datasets from Python: made, loaded, looked at and published.
+
+```py
+from rpd_datasets import CurationConfig, curate_dataset
+
+curated = curate_dataset("solutions.jsonl", "curated", CurationConfig(num_problems=100))
+curated.push_to_hub("me/diverse-math")
+```
+
+`rpd curate` is the same function behind a command line. How a folder is made is `run.py`, what
+its card says `card.py`, how it is sent `hub.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rpd_datasets.curation.mapped_rows import made_columns, scores_of
+from rpd_datasets.curation.run import SFT_CONFIG, MixedIn, OpenSource, Report, Score, curate_folder
+from rpd_datasets.curation.score import CurationConfig, Models, Scored, load_models, score_problem
+from rpd_datasets.curation.shards import SHARD_SIZE, Engine
+from rpd_datasets.inputs.layouts import Columns
+from rpd_datasets.inputs.memory import DatasetRows
+from rpd_datasets.inputs.spec import IN_MEMORY, Reading
+from rpd_datasets.problem import Problem
+from rpd_datasets.publish.card import dataset_card, manifest, ranking_scores
+from rpd_datasets.publish.checks import curated_files
+from rpd_datasets.publish.hub import Pushed, push_folder
+
+if TYPE_CHECKING:
+    from huggingface_hub import DatasetCard, HfApi
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Curated:
+    """A complete curated folder: the data, its card, and the way to the Hub.
+
+    Args:
+        folder (`Path`): Where it lies.
+        report ([`~rpd_datasets.curation.run.Report`], *optional*): What the run that made it did;
+            `None` where it was loaded.
+    """
+
+    folder: Path
+    report: Report | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def dataset(self) -> Any:
+        """The chosen problems, best first, with all their solutions (`datasets.Dataset`)."""
+        return self._load("default")
+
+    @cached_property
+    def sft(self) -> Any:
+        """TRL's conversational prompt-completion rows (`datasets.Dataset`)."""
+        return self._load(SFT_CONFIG)
+
+    @cached_property
+    def card(self) -> DatasetCard:
+        """What its page on the Hub says: `.data` is its metadata, `.text` the rest."""
+        from huggingface_hub import DatasetCard
+
+        card: DatasetCard = DatasetCard.load(self.folder / "README.md")
+        return card
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        """Every option, count and version."""
+        text = (self.folder / "manifest.json").read_text(encoding="utf-8")
+        content: dict[str, Any] = json.loads(text)
+        return content
+
+    def _load(self, name: str) -> Any:
+        from datasets import load_dataset
+
+        return load_dataset(str(self.folder), name, split="train")
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        private: bool = True,
+        revision: str | None = None,
+        commit_message: str | None = None,
+        token: str | None = None,
+        exclude: Sequence[str] = (),
+        api: HfApi | None = None,
+    ) -> Pushed:
+        """Publish the folder in one commit: data, card, manifest, lists and figures.
+
+        Args:
+            repo_id (`str`): The id there; without a namespace, the user's own is taken.
+            private (`bool`, defaults to `True`): For a repository that does not exist yet. An
+                existing public one is refused unless this is `False`.
+            revision (`str`, *optional*): The branch, made where it is missing.
+            commit_message (`str`, *optional*): The first line of the commit.
+            token (`str`, *optional*): Instead of `HF_TOKEN` or the stored login.
+            exclude (`Sequence[str]`): Files to leave out, as `"rejects.jsonl"`.
+            api ([`~huggingface_hub.HfApi`], *optional*): A client of your own.
+
+        Returns:
+            [`~rpd_datasets.publish.hub.Pushed`]: What happened.
+
+        Raises:
+            InputError: If a secret or a local path is in it, or there is no token.
+            OutputError: If the Hub cannot be reached or refuses; see
+                [`~rpd_datasets.publish.hub.push_folder`].
+        """
+        return push_folder(
+            self.folder,
+            repo_id,
+            private=private,
+            revision=revision,
+            commit_message=commit_message,
+            token=token,
+            exclude=exclude,
+            api=api,
+        )
+
+    @classmethod
+    def from_rows(
+        cls,
+        rows: Any,
+        output: str | Path,
+        config: CurationConfig | None = None,
+        *,
+        name: str = IN_MEMORY,
+        license: str | None = None,
+        language: str | None = None,
+        overwrite: bool = False,
+        checked: int = 3,
+    ) -> Curated:
+        """Make a curated folder of rows that `ds.map(rpd_curate)` has scored.
+
+        The best `config.num_problems` are chosen here, so pass all rows and not a selection: the
+        card counts what it was made of. No solution is summarised again.
+
+        Args:
+            rows (`datasets.Dataset`): What `ds.map(rpd_curate, ...)` gave.
+            output (`str` or `Path`): The folder to make.
+            config ([`CurationConfig`], *optional*): What the rows were made with.
+            name (`str`): What the card calls the input.
+            license (`str`, *optional*): The licence of the texts, as the Hub names it.
+            language (`str`, *optional*): Their language, e.g. `"en"`.
+            overwrite (`bool`): Replace an existing folder.
+            checked (`int`): For so many rows steps and distances are computed again (steps only
+                by `"extractive"`), to see that they are the configuration's. 0 needs no encoder
+                or server.
+
+        Returns:
+            [`Curated`]: The same bytes as by [`curate_dataset`] from the bare rows, but for the
+            details of solutions whose steps could not be extracted, which rows do not carry.
+
+        Raises:
+            InputError: If a column is missing, or a row cannot have come from the configuration.
+            OutputError: If the folder exists or cannot be written.
+
+        Example:
+
+        ```py
+        config = CurationConfig(num_problems=100)
+        curated = Curated.from_rows(
+            ds.map(rpd_curate, fn_kwargs={"config": config}), "curated", config
+        )
+        ```
+        """
+        config = config or CurationConfig()
+        made = made_columns(config)
+        # Opened once before, so that what is no dataset is said before its columns are looked at.
+        DatasetRows(rows, name=name)
+        return _make(
+            rows,
+            Path(output),
+            config,
+            reading=_reading_of(config),
+            score=scores_of(rows, config, checked),
+            without=made,
+            name=name,
+            license=license,
+            language=language,
+            overwrite=overwrite,
+        )
+
+
+def curate_dataset(
+    source: Any,
+    output: str | Path,
+    config: CurationConfig | None = None,
+    *,
+    reading: Reading | None = None,
+    mixed: Sequence[tuple[Any, int]] = (),
+    mixed_reading: Reading | None = None,
+    name: str = IN_MEMORY,
+    license: str | None = None,
+    language: str | None = None,
+    preset: str | None = None,
+    overwrite: bool = False,
+    models: Models | None = None,
+    engine: Engine | None = None,
+    shard_size: int = SHARD_SIZE,
+    on_problem: Callable[[Scored], None] = lambda _: None,
+    on_chosen: Callable[[Problem, Scored, list[int]], None] = lambda *_: None,
+) -> Curated:
+    """Curate an input into a folder with data, training rows, card, manifest, lists and figures.
+
+    A run that was interrupted goes on when it is called again; `output` is either complete or not
+    there. Equal inputs, options and seed give equal bytes.
+
+    Args:
+        source (`str`, `Path` or `datasets.Dataset`): A file, a folder, a Hub id, `"sample"`, or
+            rows in memory.
+        output (`str` or `Path`): The folder to make.
+        config ([`CurationConfig`], *optional*): What is chosen and how.
+        reading ([`Reading`], *optional*): How the input is read; by default
+            with the column names of `config`.
+        mixed (`Sequence[tuple]`): Further inputs, each with the number of problems chosen from it;
+            they are ranked by themselves.
+        mixed_reading (`Reading`, *optional*): How those are read; like the first if unset.
+        name (`str`): What the card calls a dataset in memory.
+        license (`str`, *optional*): The licence of the texts, as the Hub names it.
+        language (`str`, *optional*): Their language, e.g. `"en"`.
+        preset (`str`, *optional*): The name of a training set of the paper, for the card.
+        overwrite (`bool`): Replace an existing folder, at the very end.
+        models ([`Models`], *optional*): What `config` names, loaded already.
+        engine (`Engine`, *optional*): Who scores: [`local_processes`] or
+            [`on_ray`]; this process if unset. The result is the same.
+        shard_size (`int`): Problems that an engine's workers are handed at a time.
+        on_problem (`Callable`): Called after each problem, for progress bars.
+        on_chosen (`Callable`): Called for each chosen problem, best first, with its scores and
+            the indices of its chosen solutions.
+
+    Returns:
+        [`Curated`]: What was made; `.push_to_hub("me/name")` publishes it.
+
+    Raises:
+        InputError: If the input cannot be read, or nothing in it can be chosen.
+        OutputError: If the folder exists, cannot be written, or another run is at it.
+
+    Example:
+
+    ```py
+    curated = curate_dataset("sample", "curated", CurationConfig(num_problems=10))
+    print(curated.dataset[0]["problem"], curated.card.data.license)
+    ```
+    """
+    config = config or CurationConfig()
+    return _make(
+        source,
+        Path(output),
+        config,
+        reading=reading or _reading_of(config),
+        mixed=mixed,
+        mixed_reading=mixed_reading,
+        name=name,
+        license=license,
+        language=language,
+        preset=preset,
+        overwrite=overwrite,
+        models=models,
+        engine=engine,
+        shard_size=shard_size,
+        on_problem=on_problem,
+        on_chosen=on_chosen,
+    )
+
+
+def load_curated(folder: str | Path) -> Curated:
+    """A curated folder that was made before, by this function's siblings or by `rpd curate`.
+
+    Args:
+        folder (`str` or `Path`): Where it lies.
+
+    Raises:
+        InputError: If it is not there or not complete.
+    """
+    folder = Path(folder)
+    curated_files(folder)
+    return Curated(folder)
+
+
+def _reading_of(config: CurationConfig) -> Reading:
+    columns = Columns(problem=config.problem_column, solutions=config.solutions_column)
+    return Reading(columns=columns)
+
+
+def _make(
+    source: Any,
+    output: Path,
+    config: CurationConfig,
+    *,
+    reading: Reading,
+    mixed: Sequence[tuple[Any, int]] = (),
+    mixed_reading: Reading | None = None,
+    score: Score = score_problem,
+    without: Sequence[str] = (),
+    name: str,
+    license: str | None,
+    language: str | None,
+    preset: str | None = None,
+    overwrite: bool,
+    models: Models | None = None,
+    engine: Engine | None = None,
+    shard_size: int = SHARD_SIZE,
+    on_problem: Callable[[Scored], None] = lambda _: None,
+    on_chosen: Callable[[Problem, Scored, list[int]], None] = lambda *_: None,
+) -> Curated:
+    models = models or load_models(config, here=engine is None)
+    mixed_reading = mixed_reading or reading
+
+    def describe(report: Report) -> dict[str, str | bytes]:
+        figures = _figures(report)
+        return {
+            **figures,
+            "README.md": dataset_card(
+                report, config, models, license=license, language=language, figures=sorted(figures)
+            ),
+            "manifest.json": manifest(
+                report,
+                config,
+                models,
+                reading.as_dict(),
+                mixed_source=mixed_reading.as_dict(),
+                preset=preset,
+            ),
+        }
+
+    def opener(source: Any, reading: Reading) -> OpenSource:
+        return lambda scratch, reject: reading.open(
+            source, scratch, reject, name=name, without=without
+        )
+
+    report = _outside_loops(
+        lambda: curate_folder(
+            opener(source, reading),
+            output,
+            config,
+            models,
+            describe=describe,
+            mixed_in=[MixedIn(opener(one, mixed_reading), number) for one, number in mixed],
+            overwrite=overwrite,
+            score=score,
+            engine=engine,
+            shard_size=shard_size,
+            on_problem=on_problem,
+            on_chosen=on_chosen,
+        )
+    )
+    return Curated(output, report)
+
+
+def _figures(report: Report) -> dict[str, bytes]:
+    if not find_spec("matplotlib"):  # the extra "report"
+        return {}
+    from rpd_datasets.report.figures import draw_card_figures
+
+    scores, best = ranking_scores(report)
+    drawn = draw_card_figures(scores, best, report.selected_tokens)
+    return {f"figures/{name}": png for name, png in drawn.items()}
+
+
+def _outside_loops(work: Callable[[], Result]) -> Result:
+    """Run what starts event loops of its own; a notebook has one running already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return work()
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(work).result()

@@ -1,0 +1,334 @@
+"""Publishing on the Hub: a curated folder, a model, or any set of files, in one commit.
+
+One commit is what keeps a half-finished push from anybody's sight: large files are sent first and
+belong to nobody until the commit names them all. `HfApi.upload_folder` is not used, because it
+splits large folders into several commits. A push that broke is completed by running it again; the
+Hub knows by their hashes which files it already has. Reading from the Hub is `hub.py`.
+
+Uploads go through Xet where `hf_xet` is installed, which the hub client decides by itself;
+`HF_HUB_DISABLE_XET=1` makes it use Git LFS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rpd_datasets.inputs.files import one_line
+from rpd_datasets.publish.checks import (
+    REPLACED,
+    RepoType,
+    check_text,
+    public_record,
+    publishable,
+)
+from rpd_datasets.training.recipe import RECORD
+from rpd_metric.errors import InputError, OutputError, RPDError
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+# The card's place-holder for where the dataset lies.
+PLACE = "PATH_OR_ID"
+MESSAGES: Mapping[RepoType, str] = {
+    "dataset": "Curated with Reasoning Path Divergence",
+    "model": "Trained on a set curated with Reasoning Path Divergence",
+}
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """What a push came to.
+
+    Args:
+        repo_id (`str`): With its namespace.
+        url (`str`): The page of the repository.
+        revision (`str`): The branch that was written.
+        commit (`str`): What the branch now names.
+        changed (`bool`): False if everything was there already.
+        private (`bool`): Whether only its owner sees it.
+        files (`int`): How many files the commit holds of this push.
+        deleted (`tuple[str, ...]`): Files of an earlier push that this one replaced.
+    """
+
+    repo_id: str
+    url: str
+    revision: str
+    commit: str
+    changed: bool
+    private: bool
+    files: int
+    deleted: tuple[str, ...]
+
+
+def push_folder(
+    folder: str | Path,
+    repo_id: str,
+    *,
+    private: bool = True,
+    revision: str | None = None,
+    commit_message: str | None = None,
+    token: str | None = None,
+    exclude: Sequence[str] = (),
+    api: HfApi | None = None,
+) -> Pushed:
+    """Publish what `rpd curate` made (shards, card, manifest, lists, figures), or a trained model.
+
+    Args:
+        folder (`str` or `Path`): The folder. It is checked before anything is sent.
+        repo_id (`str`): The id there; without a namespace, the user's own is taken.
+        private (`bool`, defaults to `True`): For a repository that does not exist yet. An
+            existing public one is refused unless this is `False`.
+        revision (`str`, *optional*): The branch, made where it is missing; the main one if unset.
+        commit_message (`str`, *optional*): The first line of the commit.
+        token (`str`, *optional*): Instead of `HF_TOKEN` or the stored login.
+        exclude (`Sequence[str]`): Files to leave out, as `"rejects.jsonl"` or `"*.png"`.
+        api ([`~huggingface_hub.HfApi`], *optional*): A client of your own.
+
+    Returns:
+        [`Pushed`]: What happened.
+
+    Raises:
+        InputError: If the folder is not complete, holds a secret or a local path, or there is no
+            token.
+        OutputError: If the Hub cannot be reached or refuses. It then holds either the whole push
+            or nothing of it.
+
+    Example:
+
+    ```py
+    from rpd_datasets.publish.hub import push_folder
+
+    push_folder("curated", "me/diverse-math")
+    ```
+    """
+    folder = Path(folder)
+    found = publishable(folder)
+    files: dict[str, Path | bytes] = {}
+    for name, path in found.files.items():
+        if not any(fnmatch(name, pattern) for pattern in exclude):
+            files[name] = path
+    if RECORD in files:
+        files[RECORD] = public_record(found.files[RECORD])
+    check_text(files)
+    card = found.files["README.md"].read_text(encoding="utf-8")
+    return publish(
+        lambda full_id: {**files, "README.md": card.replace(PLACE, full_id).encode()},
+        repo_id,
+        repo_type=found.repo_type,
+        private=private,
+        revision=revision,
+        commit_message=commit_message or MESSAGES[found.repo_type],
+        token=token,
+        replaced=REPLACED[found.repo_type],
+        api=api,
+    )
+
+
+def publish(
+    files: Callable[[str], Mapping[str, Path | bytes]],
+    repo_id: str,
+    *,
+    repo_type: RepoType,
+    commit_message: str,
+    private: bool = True,
+    revision: str | None = None,
+    token: str | None = None,
+    replaced: Sequence[str] = (),
+    api: HfApi | None = None,
+) -> Pushed:
+    """Put files into a repository in one commit, and make the repository where it is missing.
+
+    Args:
+        files (`Callable[[str], Mapping[str, Path | bytes]]`): From the repository's full id to
+            contents by file name.
+        repo_id (`str`): The repository; without a namespace, the user's own is taken.
+        repo_type (`"dataset"`, `"model"` or `"space"`): A new Space is one for Gradio.
+        commit_message (`str`): Its first line.
+        private (`bool`, defaults to `True`): See [`push_folder`].
+        revision (`str`, *optional*): See [`push_folder`].
+        token (`str`, *optional*): See [`push_folder`].
+        replaced (`Sequence[str]`): Patterns of files there that are deleted in the same commit
+            unless they are among `files`.
+        api ([`~huggingface_hub.HfApi`], *optional*): A client of your own.
+
+    Returns:
+        [`Pushed`]: What happened.
+
+    Raises:
+        InputError: If there is no token, the id is none, or the repository is public.
+        OutputError: As [`push_folder`].
+    """
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+    from huggingface_hub.errors import RevisionNotFoundError
+
+    api = api or HfApi(token=token)
+    branch = revision or "main"
+    repo_id, info = check_access(repo_id, repo_type=repo_type, private=private, api=api)
+    again = (
+        f"{repo_id} holds either all of this push or nothing of it; push again to finish, what "
+        "has arrived is not sent twice"
+    )
+    with _one_line_errors(repo_id, again):
+        if info is None:
+            sdk = "gradio" if repo_type == "space" else None
+            api.create_repo(
+                repo_id, repo_type=repo_type, private=private, exist_ok=True, space_sdk=sdk
+            )
+            info = api.repo_info(repo_id, repo_type=repo_type)
+        if branch != "main":
+            try:
+                info = api.repo_info(repo_id, repo_type=repo_type, revision=branch)
+            except RevisionNotFoundError:
+                api.create_branch(repo_id, repo_type=repo_type, branch=branch, exist_ok=True)
+                info = api.repo_info(repo_id, repo_type=repo_type, revision=branch)
+        head = info.sha
+        there = api.list_repo_files(repo_id, repo_type=repo_type, revision=head)
+        contents = files(repo_id)
+        deleted = [
+            name
+            for name in there
+            if name not in contents and any(fnmatch(name, pattern) for pattern in replaced)
+        ]
+        commit = api.create_commit(
+            repo_id,
+            [
+                *(CommitOperationAdd(name, content) for name, content in contents.items()),
+                *(CommitOperationDelete(name) for name in deleted),
+            ],
+            commit_message=commit_message,
+            repo_type=repo_type,
+            revision=branch,
+            # Somebody else's commit in the meantime is then refused, not overwritten.
+            parent_commit=head,
+        ).oid
+    prefix = "" if repo_type == "model" else f"{repo_type}s/"
+    return Pushed(
+        repo_id=repo_id,
+        url=f"{api.endpoint}/{prefix}{repo_id}",
+        revision=branch,
+        commit=commit,
+        changed=commit != head,
+        private=bool(info.private),
+        files=len(contents),
+        deleted=tuple(deleted),
+    )
+
+
+def check_access(
+    repo_id: str,
+    *,
+    repo_type: RepoType,
+    private: bool = True,
+    token: str | None = None,
+    api: HfApi | None = None,
+) -> tuple[str, Any]:
+    """See that a repository may be written, as far as that can be told without writing.
+
+    Args:
+        repo_id (`str`): The repository; without a namespace, the user's own is taken.
+        repo_type (`"dataset"`, `"model"` or `"space"`): What it holds.
+        private (`bool`, defaults to `True`): See [`push_folder`].
+        token (`str`, *optional*): See [`push_folder`].
+        api ([`~huggingface_hub.HfApi`], *optional*): A client of your own.
+
+    Returns:
+        `tuple`: The full id, and what the Hub says of the repository; `None` where there is none.
+
+    Raises:
+        InputError: If there is no token, or the repository is public and `private` is not `False`.
+        OutputError: If the Hub cannot be reached, does not know the token, or the id is none.
+    """
+    from huggingface_hub import HfApi, get_token
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    api = api or HfApi(token=token)
+    if not (api.token or get_token()):
+        raise InputError(
+            "there is no token for the Hub: log in with `hf auth login`, or set HF_TOKEN"
+        )
+    with _one_line_errors(repo_id, "Nothing was sent"):
+        if "/" not in repo_id:
+            repo_id = f"{api.whoami()['name']}/{repo_id}"
+        try:
+            info = api.repo_info(repo_id, repo_type=repo_type)
+        except RepositoryNotFoundError:
+            # The Hub says so to those whom it does not know, too.
+            api.whoami()
+            return repo_id, None
+    if private and not info.private:
+        raise InputError(
+            f"{repo_id} exists and everybody can read it: pass --public (private=False) if "
+            "that is meant, or choose another name"
+        )
+    return repo_id, info
+
+
+@contextmanager
+def _one_line_errors(repo_id: str, state: str) -> Iterator[None]:
+    """Say in one line what went wrong between us and the Hub, how things stand, and what to do."""
+    # The hub client raises RuntimeError around a failed upload of a file and out of Xet, and
+    # ValueError for an id or card that the Hub would refuse.
+    troubles: tuple[type[Exception], ...] = (OSError, RuntimeError, ValueError, *_http_errors())
+    try:
+        yield
+    except RPDError:
+        raise
+    except troubles as error:
+        raise OutputError(_explained(error, repo_id, state)) from error
+
+
+def _http_errors() -> tuple[type[Exception], ...]:
+    # The HTTP library differs between versions of the hub client; this name stays.
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
+
+    return (httpx.HTTPError,)
+
+
+def _explained(error: BaseException, repo_id: str, state: str) -> str:
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
+
+    chain = list(_causes(error))
+    if any(isinstance(cause, OfflineModeIsEnabled) for cause in chain):
+        return "the hub client is in offline mode: unset HF_HUB_OFFLINE to publish"
+    if isinstance(error, HFValidationError):
+        return f"{repo_id!r} is no repository id: {one_line(error)}"
+    if isinstance(error, ValueError):
+        return f"the Hub refuses {repo_id}: {one_line(error)}"
+    for cause in chain:
+        if isinstance(cause, HfHubHTTPError):
+            status = cause.response.status_code
+            said = " ".join((cause.server_message or one_line(cause)).split()).rstrip(".")
+            return f"{_refusal(status, repo_id)} (HTTP {status}: {said}). {state}"
+    if any(isinstance(cause, _http_errors()) for cause in chain):
+        return f"the connection to the Hub broke: {one_line(chain[-1]).rstrip('.')}. {state}"
+    return (
+        f"the upload to {repo_id} failed: {one_line(chain[-1])}. If it is Xet that fails, set "
+        f"HF_HUB_DISABLE_XET=1. {state}"
+    )
+
+
+def _refusal(status: int, repo_id: str) -> str:
+    reasons = {
+        401: "the Hub does not accept the token: log in with `hf auth login`, or set HF_TOKEN to "
+        "a token that may write",
+        403: f"the token may not write to {repo_id}: take one with write permission there, or "
+        "another namespace",
+        404: f"{repo_id} is not there, or the token may not see it",
+        409: f"another change to {repo_id} is under way: wait until it is done",
+        412: f"{repo_id} was changed by somebody else in the meantime: look at it first",
+        429: "the Hub takes no more requests for now: wait some minutes",
+    }
+    if status >= 500:
+        return "the Hub is in trouble: try later"
+    return reasons.get(status, f"the Hub refuses to write {repo_id}")
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__

@@ -1,0 +1,184 @@
+"""The card of a trained model: what it was made of, by what recipe, and what is known of it.
+
+A pure function from plain values to Markdown. It holds no path and no host: local folders appear
+by their last name only.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+VERSIONED = (
+    "rpd-metric",
+    "trl",
+    "peft",
+    "transformers",
+    "accelerate",
+    "bitsandbytes",
+    "torch",
+    "datasets",
+)
+NOT_EVALUATED = "Not evaluated yet. A training loss is no evidence of reasoning."
+# Where things lie and how a run was watched is nobody's business and no part of the recipe.
+PRIVATE = {
+    "data",
+    "output_dir",
+    "model_name_or_path",
+    "report_to",
+    "run_name",
+    "hub_token",
+    "hub_model_id",
+    "hub_private_repo",
+    "hub_revision",
+    "hub_strategy",
+    "push_to_hub",
+    "problems",
+    "held_out",
+    "summarizer",
+    "embedder",
+    "chat_template_path",
+    "logging_dir",
+    "disable_tqdm",
+    "use_cpu",
+    "dry_run",
+}
+
+
+@dataclass(frozen=True)
+class CardFacts:
+    """What a card says.
+
+    Args:
+        name (`str`): The model's name.
+        base_model (`str`): What was trained, as it was named.
+        method (`str`): In a few words, e.g. `"supervised fine-tuning with 4-bit QLoRA"`.
+        library (`str`): `"peft"` for an adapter, `"transformers"` for a whole model.
+        data (`Sequence[str]`): The data sources, as they were named; ids on the Hub with
+            `@` and the commit that was read.
+        counts (`Mapping`): Samples, tokens, steps and the like, by label.
+        settings (`Mapping`): The recipe's options that differ from their defaults.
+        losses (`Sequence`): Step and value of what was logged.
+        measure (`str`): What `losses` holds, e.g. `"loss"`.
+        results (`str`, *optional*): A Markdown table of evaluation results.
+    """
+
+    name: str
+    base_model: str
+    method: str
+    library: str
+    data: Sequence[str]
+    counts: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    losses: Sequence[tuple[int, float]] = ()
+    measure: str = "loss"
+    results: str | None = None
+    tags: Sequence[str] = field(default_factory=tuple)
+
+
+def model_card(facts: CardFacts) -> str:
+    """Render the card.
+
+    Args:
+        facts ([`CardFacts`]): What it says.
+
+    Returns:
+        `str`: Markdown with the YAML header that the Hub reads.
+    """
+    import yaml  # type: ignore[import-untyped]
+
+    header: dict[str, Any] = {
+        "library_name": facts.library,
+        "pipeline_tag": "text-generation",
+        "tags": sorted({"rpd", "trl", *facts.tags}),
+    }
+    if not is_local(facts.base_model):
+        header["base_model"] = facts.base_model
+    if ids := [spec for spec in facts.data if not is_local(spec)]:
+        header["datasets"] = [spec.partition("@")[0] for spec in ids]
+    parts = [
+        f"---\n{yaml.safe_dump(header, sort_keys=True)}---",
+        f"# {facts.name}",
+        f"Made from `{public(facts.base_model)}` by {facts.method}.",
+        "## Data",
+        "\n".join(f"- {_source(spec)}" for spec in facts.data),
+        _table(
+            ("what", "number"),
+            [(label, _shown(value)) for label, value in facts.counts.items()],
+        ),
+        "## Recipe",
+        "Every option that the recipe sets; the others have the defaults of the versions below.",
+        _table(
+            ("option", "value"),
+            [
+                (f"`{name}`", f"`{value}`")
+                for name, value in sorted(facts.settings.items())
+                if name not in PRIVATE
+            ],
+        ),
+    ]
+    if facts.losses:
+        (first, before), (last, after) = facts.losses[0], facts.losses[-1]
+        parts.append(
+            f"The {facts.measure} was {before:.4f} at step {first} and {after:.4f} at step {last}."
+        )
+    parts += [
+        "## Results",
+        facts.results or NOT_EVALUATED,
+        "## Versions",
+        ", ".join(f"{name} {version}" for name, version in versions().items()) + ".",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def public(spec: str) -> str:
+    """A source's or model's name without the folders it lies in.
+
+    Example:
+
+    ```py
+    >>> from rpd_datasets.publish.model_card import public
+    >>> public("/home/me/runs/rpd_1p3s"), public("Qwen/Qwen3-4B-Base")
+    ('rpd_1p3s', 'Qwen/Qwen3-4B-Base')
+
+    ```
+    """
+    return Path(spec).expanduser().resolve().name if is_local(spec) else spec
+
+
+def versions() -> dict[str, str]:
+    """The versions that can change a result, of what is installed."""
+    found = {"python": platform.python_version()}
+    for name in VERSIONED:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _source(spec: str) -> str:
+    name, at, commit = ("", "", "") if is_local(spec) else spec.partition("@")
+    return f"`{name}`, commit `{commit}`" if at else f"`{public(spec)}`"
+
+
+def is_local(spec: str) -> bool:
+    """Whether a spec names a file or folder rather than something on the Hub."""
+    return spec.count("/") != 1 or spec.startswith((".", "/", "~")) or Path(spec).exists()
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return ""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+    )

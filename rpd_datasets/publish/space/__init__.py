@@ -1,0 +1,1 @@
+"""The metric's Space: its files, and the page that runs in it."""

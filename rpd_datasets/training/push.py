@@ -1,0 +1,124 @@
+"""What TRL's options about the Hub mean in a recipe: one push, when training has finished.
+
+TRL and transformers push the output folder after every save, publicly unless told otherwise, with
+whatever lies in it. A recipe publishes as `rpd push` does: once, in one commit, privately unless
+told otherwise, and only after a look for secrets and paths. Options that would then do nothing
+are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rpd_datasets.publish.hub import check_access, push_folder
+from rpd_datasets.publish.model_card import is_local
+from rpd_metric.errors import InputError
+
+# What makes no sense before there is something to publish.
+NEED_PUSH = ("hub_model_id", "hub_private_repo", "hub_token", "hub_revision")
+
+
+@dataclass(frozen=True)
+class ModelPush:
+    """Where a model goes when it is trained.
+
+    Args:
+        repo_id (`str`): Without a namespace it is put under the user's own.
+        private (`bool`): Whether only its owner sees a new repository.
+        revision (`str`, *optional*): The branch; the main one if unset.
+        token (`str`, *optional*): Instead of `HF_TOKEN` or the stored login.
+    """
+
+    repo_id: str
+    private: bool
+    revision: str | None
+    token: str | None
+
+    def publish(self, folder: Path, say: Callable[[str], None]) -> None:
+        """Publish a model's folder.
+
+        Raises:
+            InputError: As [`~rpd_datasets.publish.hub.push_folder`]; the model stays where it is.
+            OutputError: The same.
+        """
+        public = "" if self.private else " --public"
+        branch = f" --revision {self.revision}" if self.revision else ""
+        say(f"publishing it; should that break: rpd push {folder} {self.repo_id}{public}{branch}")
+        pushed = push_folder(
+            folder, self.repo_id, private=self.private, revision=self.revision, token=self.token
+        )
+        say(f"{'published' if pushed.changed else 'already there'}: {pushed.url}")
+        say(f"commit {pushed.commit}")
+
+
+def take_push(training: Any, model: Any, settings: dict[str, Any]) -> ModelPush | None:
+    """Take pushing out of TRL's hands, before any time is spent on training.
+
+    Args:
+        training (`transformers.TrainingArguments`): Of the run; it pushes nothing afterwards.
+        model (`trl.ModelConfig`): Of the run.
+        settings (`dict`): Of the recipe; a token is taken out of it, since settings are written
+            down and shown.
+
+    Returns:
+        [`ModelPush`], *optional*: `None` where nothing is to be published.
+
+    Raises:
+        InputError: If an option would do nothing, there is no token, the repository is public,
+            or it would be an adapter that nobody else could load.
+        OutputError: If the Hub cannot be reached or refuses the token.
+    """
+    settings.pop("hub_token", None)
+    if settings.get("hub_strategy", "end") != "end":
+        raise InputError(
+            "a recipe publishes once, when training has finished: leave hub_strategy out"
+        )
+    if training.hub_always_push:
+        raise InputError("a recipe publishes once: leave hub_always_push out")
+    if not training.push_to_hub:
+        idle = [name for name in NEED_PUSH if getattr(training, name) is not None]
+        if idle:
+            raise InputError(f"{idle[0]} does nothing by itself: add push_to_hub: true")
+        return None
+    if model.use_peft and is_local(model.model_name_or_path):
+        raise InputError(
+            f"an adapter of {model.model_name_or_path}, a folder of this machine, could be loaded "
+            "by nobody else: train without push_to_hub, merge (recipes/merge.py), then rpd push"
+        )
+    push = ModelPush(
+        repo_id=training.hub_model_id or Path(training.output_dir).resolve().name,
+        private=training.hub_private_repo is not False,
+        revision=training.hub_revision,
+        token=training.hub_token,
+    )
+    training.push_to_hub = False
+    training.hub_token = None
+    if training.process_index == 0:
+        check_access(push.repo_id, repo_type="model", private=push.private, token=push.token)
+    return push
+
+
+def finish(trainer: Any, push: ModelPush | None, say: Callable[[str], None]) -> None:
+    """What every recipe does when training has finished: save, write the card, publish.
+
+    Args:
+        trainer (`transformers.Trainer`): The one that trained.
+        push ([`ModelPush`], *optional*): Where the model goes.
+        say (`Callable`): Tells the user.
+    """
+    output = Path(trainer.args.output_dir)
+    trainer.save_model()
+    unwrapped = trainer.accelerator.unwrap_model(trainer.model)
+    if trainer.is_world_process_zero():
+        # An adapter is saved without it, and a server needs to know where an answer ends.
+        unwrapped.generation_config.save_pretrained(output)
+    trainer.create_model_card()
+    say(f"saved {output}")
+    if (output / "adapter_config.json").is_file():
+        say(f"merge it: python recipes/merge.py --adapter {output} --output {output}-merged")
+    if push is not None and trainer.is_world_process_zero():
+        push.publish(output, say)
+    trainer.end()

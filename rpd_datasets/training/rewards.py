@@ -1,0 +1,180 @@
+"""Rewards of reinforcement learning on mathematics: right answer, readable form, and diversity.
+
+Each is called as TRL calls reward functions: with all completions of a batch and the columns of
+their rows, repeated per completion, and it returns one number per completion. Completions of the
+same prompt are the group that GRPO compares.
+
+The diversity reward is off unless it is asked for. A policy can raise a diversity measure without
+solving anything in another way (arXiv 2606.29985): by rewording, by padding, by detours. It
+therefore counts only among right answers, and two measures that it does not reward are logged
+beside it, `diversity/wording` (distance between the words) and `diversity/length`. RPD that rises
+while wording or length carries it, or while accuracy falls, is a policy that plays the measure.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rpd_metric.grading.answers import Verdict, final_answer
+from rpd_metric.grading.custom import GraderLike
+from rpd_metric.inference.embedders import Embedder
+from rpd_metric.metrics.scoring import step_matrices
+from rpd_metric.steps.protocol import StepExtractor, run
+
+Completion = str | Sequence[dict[str, Any]]
+Log = Callable[[str, float], None]
+
+
+class AccuracyReward:
+    """1 for a right answer, 0 for a wrong or missing one.
+
+    A row whose reference answer cannot be read gets no reward (`None`), which TRL leaves out, and
+    is counted as `accuracy/unreadable_reference`.
+
+    Args:
+        grader ([`~rpd_metric.grading.custom.GraderLike`]): Compares answers.
+    """
+
+    __name__ = "accuracy"
+
+    def __init__(self, grader: GraderLike) -> None:
+        self._grader = grader
+
+    def __call__(
+        self,
+        completions: Sequence[Completion],
+        answer: Sequence[str],
+        log_metric: Log | None = None,
+        **_: Any,
+    ) -> list[float | None]:
+        """One reward per completion."""
+        verdicts = list(
+            self._grader.grade(zip(answer, (text_of(c) for c in completions), strict=True))
+        )
+        if log_metric is not None:
+            for name, verdict in (
+                ("unreadable_reference", Verdict.UNPARSABLE_GOLD),
+                ("timed_out", Verdict.TIMED_OUT),
+                ("no_answer", Verdict.NO_ANSWER),
+            ):
+                log_metric(f"accuracy/{name}", verdicts.count(verdict) / len(verdicts))
+        # A group that has no reward at all stops TRL; its row's other rewards keep it going.
+        return [
+            None if verdict is Verdict.UNPARSABLE_GOLD else float(verdict is Verdict.CORRECT)
+            for verdict in verdicts
+        ]
+
+
+class FormatReward:
+    """1 for a completion that closes its thoughts, if it has any, and then boxes its answer."""
+
+    __name__ = "format"
+
+    def __call__(self, completions: Sequence[Completion], **_: Any) -> list[float]:
+        """One reward per completion."""
+        return [float(well_formed(text_of(completion))) for completion in completions]
+
+
+class DiversityReward:
+    """The mean RPD of a right completion to the other right completions of its prompt.
+
+    0 for a wrong one, and where it is the only right one. See this module's docstring for what
+    is logged beside it, and why.
+
+    Args:
+        grader ([`~rpd_metric.grading.custom.GraderLike`]): Tells which are right.
+        extractor ([`~rpd_metric.steps.protocol.StepExtractor`]): Turns completions into steps.
+        embedder ([`~rpd_metric.inference.embedders.Embedder`]): Encodes the steps.
+    """
+
+    __name__ = "diversity"
+
+    def __init__(self, grader: GraderLike, extractor: StepExtractor, embedder: Embedder) -> None:
+        self._grader = grader
+        self._extractor = extractor
+        self._embedder = embedder
+
+    def __call__(
+        self,
+        prompts: Sequence[Any],
+        completions: Sequence[Completion],
+        answer: Sequence[str],
+        log_metric: Log | None = None,
+        **_: Any,
+    ) -> list[float]:
+        """One reward per completion."""
+        texts = [text_of(completion) for completion in completions]
+        verdicts = self._grader.grade(zip(answer, texts, strict=True))
+        groups: dict[str, list[int]] = defaultdict(list)
+        for place, (prompt, verdict) in enumerate(zip(prompts, verdicts, strict=True)):
+            if verdict is Verdict.CORRECT:
+                groups[text_of(prompt)].append(place)
+        compared = {prompt: places for prompt, places in groups.items() if len(places) > 1}
+        rewards = [0.0] * len(texts)
+        if not compared:
+            return rewards
+        steps = [
+            [
+                list(extraction.steps)
+                for extraction in run(
+                    self._extractor.extract(prompt, [texts[place] for place in places])
+                )
+            ]
+            for prompt, places in compared.items()
+        ]
+        matrices = step_matrices(steps, self._embedder)
+        for places, matrix in zip(compared.values(), matrices, strict=True):
+            for row, place in enumerate(places):
+                others = np.delete(matrix[row], row)
+                # A completion without steps is unknown, not maximally far away.
+                if not np.isnan(others).all():
+                    rewards[place] = float(np.nanmean(others))
+        if log_metric is not None:
+            right = [place for places in compared.values() for place in places]
+            log_metric("diversity/rpd", float(np.mean([rewards[place] for place in right])))
+            log_metric("diversity/length", float(np.mean([len(texts[p].split()) for p in right])))
+            log_metric(
+                "diversity/wording",
+                float(np.mean([_wording([texts[p] for p in ps]) for ps in compared.values()])),
+            )
+        return rewards
+
+
+def text_of(message: Any) -> str:
+    """The text of a completion or prompt, conversational or not."""
+    if isinstance(message, str):
+        return message
+    return "\n".join(str(part.get("content") or "") for part in message)
+
+
+def well_formed(text: str) -> bool:
+    r"""Whether a completion closes its thoughts, if any, and names an answer in a box after them.
+
+    Example:
+
+    ```py
+    >>> from rpd_datasets.training.rewards import well_formed
+    >>> well_formed(r"<think>hm</think> So \\boxed{3}."), well_formed(r"<think>\\boxed{3}")
+    (True, False)
+
+    ```
+    """
+    opened, closed = text.count("<think>"), text.count("</think>")
+    # The prompt of some templates opens the thoughts, so that only their end is in the text.
+    if closed > 1 or opened > 1 or opened > closed:
+        return False
+    reply = text.rpartition("</think>")[2]
+    return "\\boxed{" in reply and final_answer(reply) is not None
+
+
+def _wording(texts: Sequence[str]) -> float:
+    """Mean share of words that two texts do not share (Jaccard distance)."""
+    sets = [set(text.lower().split()) for text in texts]
+    distances = [
+        1 - len(a & b) / max(1, len(a | b)) for i, a in enumerate(sets) for b in sets[i + 1 :]
+    ]
+    return float(np.mean(distances))

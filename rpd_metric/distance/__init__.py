@@ -1,0 +1,1 @@
+"""From step embeddings to distances: vectors in, matrices out. No model is called here."""

@@ -1,0 +1,343 @@
+"""Reasoning Path Divergence between lists of step embeddings: numpy in, numpy out.
+
+What is here: the distance of two solutions (Eq. 1-2, Algorithm 3 of the paper), which of their
+steps matched, the matrix of a problem's solutions, and the two figures made from it. What is
+not: texts and models; embeddings come in as arrays.
+
+How the matrix is made. A problem's step embeddings are stacked and multiplied by their own
+transpose once. The small Gram matrix is scaled by the norms, and segmented minima and sums
+give every pair at once:
+
+    X (s, d) -> X X^T (s, s) -> 1 - cosine (s, s) -> min over each solution's columns (s, k)
+      -> mean over each solution's rows (k, k), entry [i, j]: solution i asks, j answers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rpd_metric.errors import InputError
+
+Ties = Literal["mean", "first"]
+Floats = npt.NDArray[np.floating[Any]]
+
+
+def rpd_distance(steps_a: npt.ArrayLike, steps_b: npt.ArrayLike, ties: Ties = "mean") -> float:
+    """Reasoning Path Divergence between two solutions (Eq. 1-2, Algorithm 3).
+
+    Every step of the shorter list looks for its closest step in the longer one; the result
+    is the mean of those cosine distances. When both lists have the same length the paper
+    leaves open which of them asks: `ties="mean"` averages both directions, `ties="first"`
+    lets `steps_a` ask, as Algorithm 3 does, which makes the result depend on the order.
+
+    Args:
+        steps_a (`array` of shape `(m, d)`): Step embeddings of one solution, of any norm.
+        steps_b (`array` of shape `(n, d)`): Step embeddings of the other.
+        ties (`"mean"` or `"first"`, defaults to `"mean"`): What to do when `m == n`.
+
+    Returns:
+        `float`: In [0, 2]. Exactly 0 for identical lists, 1 when either list is empty
+        (Algorithm 3). A zero vector is at distance 1 from every step but another zero vector.
+
+    Raises:
+        [`InputError`]: An array is not two-dimensional, dimensions differ, or a value is not
+        finite.
+
+    Example:
+
+    ```py
+    >>> import numpy as np
+    >>> from rpd_metric import rpd_distance
+    >>> rpd_distance(np.eye(3)[:2], np.eye(3))
+    0.0
+    >>> rpd_distance([[1.0, 0.0]], [[0.0, 1.0], [1.0, 1.0]])
+    0.29289321881345254
+
+    ```
+    """
+    return float(rpd_matrix([steps_a, steps_b], ties=ties)[0, 1])
+
+
+class StepMatch(NamedTuple):
+    """One step of the list that asks, and the step of the other list that is closest to it.
+
+    Args:
+        asker (`"a"` or `"b"`): Which of the two lists asks.
+        step (`int`): Index into the list that asks.
+        match (`int`): Index into the other list; the lowest where several are equally close.
+        distance (`float`): Cosine distance of the two steps, in [0, 2].
+    """
+
+    asker: Literal["a", "b"]
+    step: int
+    match: int
+    distance: float
+
+
+def rpd_alignment(
+    steps_a: npt.ArrayLike, steps_b: npt.ArrayLike, ties: Ties = "mean"
+) -> list[StepMatch]:
+    """Which step found which when two solutions were compared (Eq. 1).
+
+    [`rpd_distance`] is the mean of the distances returned here, up to rounding.
+
+    Args:
+        steps_a (`array` of shape `(m, d)`): Step embeddings of one solution, of any norm.
+        steps_b (`array` of shape `(n, d)`): Step embeddings of the other.
+        ties (`"mean"` or `"first"`, defaults to `"mean"`): What to do when `m == n`: both lists
+            ask, or `steps_a` alone does.
+
+    Returns:
+        `list` of [`StepMatch`]: One per asking step, in order, those of `steps_a` first. Empty
+        when either list is: a distance of 1 by definition comes from no match.
+
+    Raises:
+        [`InputError`]: As [`rpd_distance`] does.
+
+    Example:
+
+    ```py
+    >>> import numpy as np
+    >>> from rpd_metric import rpd_alignment
+    >>> rpd_alignment([[0.0, 3.0]], np.eye(2))
+    [StepMatch(asker='a', step=0, match=1, distance=0.0)]
+
+    ```
+    """
+    rpd_matrix([steps_a, steps_b], ties=ties)  # refuses what the distance refuses, in its words
+    a, b = np.asarray(steps_a), np.asarray(steps_b)
+    if not (a.size and b.size):
+        return []
+    # Single steps as solutions of their own: the same zeros and clipping as in every distance.
+    between = rpd_matrix([step[None] for step in (*a, *b)])[: len(a), len(a) :]
+    matches = []
+    if len(a) <= len(b):
+        matches += _matches("a", between)
+    if len(a) > len(b) or (len(a) == len(b) and ties == "mean"):
+        matches += _matches("b", between.T)
+    return matches
+
+
+def _matches(asker: Literal["a", "b"], between: Floats) -> list[StepMatch]:
+    return [
+        StepMatch(asker, step, int(row.argmin()), float(row.min()))
+        for step, row in enumerate(between)
+    ]
+
+
+def rpd_matrix(solutions: Sequence[npt.ArrayLike], ties: Ties = "mean") -> Floats:
+    """Pairwise Reasoning Path Divergence between all solutions of one problem.
+
+    Args:
+        solutions (`Sequence` of arrays of shape `(n_i, d)`): The step embeddings of each of the
+            `k` solutions. An empty list of steps is at distance 1 from every other solution.
+        ties (`"mean"` or `"first"`, defaults to `"mean"`): See [`rpd_distance`]. With `"first"`
+            the solution with the lower index asks, so that the matrix stays symmetric.
+
+    Returns:
+        `array` of shape `(k, k)`: Symmetric, zero on the diagonal, values in [0, 2]; float32 if
+        all inputs are, else float64.
+
+    Raises:
+        [`InputError`]: An array is not two-dimensional, dimensions differ, or a value is not
+        finite; the message names the solution.
+
+    Example:
+
+    ```py
+    >>> import numpy as np
+    >>> from rpd_metric import rpd_matrix
+    >>> rpd_matrix([np.eye(3)[:2], np.eye(3), np.eye(3)[2:]])
+    array([[0., 0., 1.],
+           [0., 0., 0.],
+           [1., 0., 0.]])
+
+    ```
+    """
+    if ties not in ("mean", "first"):
+        raise InputError(f'ties is {ties!r}; use "mean" or "first"')
+    arrays = [np.asarray(steps) for steps in solutions]
+    filled = [array for array in arrays if array.size]
+    if not filled:
+        return 1 - np.eye(len(arrays))
+    stacked = _stack(arrays, filled)
+    lengths = np.array([len(array) for array in filled], dtype=np.intp)
+    usable = [index for index, array in enumerate(arrays) if array.size]
+    matrix: Floats = _symmetric(_directed(stacked, lengths, usable), lengths, ties)
+    if len(usable) < len(arrays):
+        inner, matrix = matrix, np.ones((len(arrays), len(arrays)), dtype=stacked.dtype)
+        matrix[np.ix_(usable, usable)] = inner
+    np.fill_diagonal(matrix, 0)
+    return matrix
+
+
+def mean_pairwise(matrix: npt.ArrayLike) -> float | None:
+    """Mean distance over all pairs of solutions: what `evaluate.load("rpd")` calls `rpd`.
+
+    Args:
+        matrix (`array` of shape `(k, k)`): Distances; rows and columns of NaN are left out.
+
+    Returns:
+        `float`, or `None` with fewer than two usable solutions.
+    """
+    usable = _usable(matrix)
+    k = len(usable)
+    return None if k < 2 else float(usable.sum() / (k * (k - 1)))
+
+
+def problem_score(matrix: npt.ArrayLike) -> float | None:
+    """How diverse a problem's solutions are at best (Eq. 3, Algorithm 1).
+
+    The mean distance to the others of the solution that stands furthest apart: one different
+    approach is enough for a high score, however many near-copies surround it.
+
+    Args:
+        matrix (`array` of shape `(k, k)`): Distances; rows and columns of NaN are left out.
+
+    Returns:
+        `float`, or `None` with fewer than two usable solutions, where Algorithm 1 has minus
+        infinity: such problems rank last.
+
+    Example:
+
+    ```py
+    >>> from rpd_metric.distance.core import problem_score
+    >>> problem_score([[0.0, 0.1, 0.5], [0.1, 0.0, 0.7], [0.5, 0.7, 0.0]])
+    0.6
+
+    ```
+    """
+    usable = _usable(matrix)
+    k = len(usable)
+    return None if k < 2 else float(usable.sum(axis=1).max() / (k - 1))
+
+
+def _usable(matrix: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """The part of a distance matrix whose diagonal is not NaN, diagonal zero, in float64."""
+    distances = np.array(matrix, dtype=np.float64)
+    if distances.size == 0:
+        return np.zeros((0, 0))
+    if distances.ndim != 2 or distances.shape[0] != distances.shape[1]:
+        raise InputError(f"a distance matrix is square; this one has shape {distances.shape}")
+    keep = np.flatnonzero(~np.isnan(np.diagonal(distances)))
+    distances = distances[np.ix_(keep, keep)]
+    if np.isnan(distances).any():
+        raise InputError("a distance matrix has NaN in whole rows and columns only")
+    np.fill_diagonal(distances, 0)
+    return distances
+
+
+def _stack(arrays: list[Any], filled: list[Any]) -> Any:
+    """All steps as one (s, d) array of float32 or float64; refuses what is no such list."""
+    kinds = {array.dtype.kind for array in filled}
+    shapes = {array.shape[1:] for array in filled}
+    if len(shapes) > 1 or len(next(iter(shapes))) != 1 or not kinds <= set("fiu"):
+        dimension = next((array.shape[1] for array in filled if array.ndim == 2), None)
+        for index, array in enumerate(arrays):
+            if array.size and (array.ndim != 2 or array.dtype.kind not in "fiu"):
+                raise InputError(
+                    f"solution {index}: step embeddings are a (steps, dimension) array of numbers, "
+                    f"not {array.dtype} of shape {array.shape}"
+                )
+            if array.size and array.shape[1] != dimension:
+                raise InputError(
+                    f"solution {index} has embeddings of dimension {array.shape[1]}, an earlier "
+                    f"one of dimension {dimension}: encode all of them with the same model"
+                )
+    stacked = np.concatenate(filled)
+    exact = stacked.dtype in (np.float32, np.float64)
+    return stacked if exact else stacked.astype(np.float64)
+
+
+def _directed(x: Any, lengths: npt.NDArray[np.intp], usable: list[int]) -> Any:
+    """`(k, k)`: mean over solution j's steps of the distance to the closest step of i."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        gram = x @ x.T  # one symmetric product: BLAS does half the work of a general one
+    squares = gram.diagonal()
+    # Non-finite input, overflow and vanishing norms all show on the diagonal, which is far
+    # smaller than x: the common case pays for one look at it.
+    info = np.finfo(x.dtype)
+    if not (squares.min() > info.tiny / info.eps and squares.max() < info.max):
+        x = _rescaled(x, lengths, usable)
+        gram = x @ x.T
+        squares = gram.diagonal()
+    zero = squares == 0
+    inverse = 1 / np.sqrt(np.where(zero, 1, squares))
+    starts = np.zeros(len(lengths), dtype=np.intp)
+    np.cumsum(lengths[:-1], out=starts[1:])
+    # The largest cosine is the smallest distance, and a column's own norm does not change
+    # which row is largest: reducing first leaves (k, s) instead of (s, s) to work on.
+    gram *= inverse[:, None]
+    closest = _segment_max(gram, starts, lengths)
+    closest *= inverse
+    np.subtract(1, closest, out=closest)
+    np.maximum(closest, 0, out=closest)
+    np.minimum(closest, 2, out=closest)
+    _zero_identical_steps(closest, x, zero, starts)
+    directed = np.add.reduceat(closest, starts, axis=1)
+    directed /= lengths
+    return directed
+
+
+def _segment_max(gram: Any, starts: npt.NDArray[np.intp], lengths: npt.NDArray[np.intp]) -> Any:
+    """Maxima over each solution's rows: (s, s) -> (k, s)."""
+    longest = int(lengths.max())
+    if longest * len(lengths) > 2 * len(gram):
+        return np.maximum.reduceat(gram, starts, axis=0)
+    # Step counts of 3 to 5 are nearly equal: repeating a solution's last step up to the longest
+    # makes one plain maximum of it, which takes less than half of reduceat's time.
+    rows = np.minimum(np.arange(longest)[:, None] + starts, starts + lengths - 1)
+    return np.maximum.reduce(gram[rows], axis=0)
+
+
+def _rescaled(x: Any, lengths: npt.NDArray[np.intp], usable: list[int]) -> Any:
+    """Rows scaled to a largest entry of 1, so that no square overflows or vanishes."""
+    bad = np.flatnonzero(~np.isfinite(x).all(axis=1))
+    if len(bad):
+        owner = int(np.searchsorted(np.cumsum(lengths), bad[0], side="right"))
+        raise InputError(
+            f"a step embedding of solution {usable[owner]} holds NaN or infinity; encode it again "
+            "or leave the solution out"
+        )
+    largest = np.abs(x).max(axis=1, keepdims=True)
+    return x / np.where(largest == 0, 1, largest)
+
+
+def _zero_identical_steps(
+    closest: Any,
+    x: Any,
+    zero: npt.NDArray[np.bool_],
+    starts: npt.NDArray[np.intp],
+) -> None:
+    """Set the distance between bitwise equal steps to exactly 0, in place.
+
+    A product summed in another order leaves them some rounding errors apart, and zero vectors
+    a whole 1. `closest` is (k, s): entry [i, j] belongs to solution i and step j.
+    """
+    close = closest < (x.shape[1] + 8) * np.finfo(x.dtype).eps
+    close |= zero
+    # Every step is its own neighbour: only further ones call for a look.
+    if np.count_nonzero(close) == len(x):
+        return
+    first: dict[bytes, int] = {}
+    # Adding 0 makes 0 of -0, which is equal to it.
+    same = np.array([first.setdefault(row.tobytes(), len(first)) for row in x + 0])
+    found = np.logical_or.reduceat(same[:, None] == same, starts, axis=0)
+    closest[close & found] = 0
+
+
+def _symmetric(directed: Any, lengths: npt.NDArray[np.intp], ties: Ties) -> Any:
+    """Choose who asks: the shorter list, and on ties both or the lower index.
+
+    `directed[i, j]` is what j finds in i, so its weight is 1 where j is the shorter.
+    """
+    weight = (np.sign(lengths[:, None] - lengths) + 1).astype(directed.dtype) / 2
+    if ties == "first":
+        weight[weight == 0.5] = 0
+        weight += np.tril(lengths[:, None] == lengths, -1)
+    directed *= weight
+    return directed + directed.T

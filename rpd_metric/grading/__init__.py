@@ -1,0 +1,1 @@
+"""Whether an answer or a program is right."""

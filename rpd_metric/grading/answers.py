@@ -1,0 +1,194 @@
+r"""The final answer of a solution as text: finding it, tidying it, and the easy comparisons.
+
+What is here needs string operations only. `mathematics_worker.py` compares what is left by
+computer algebra, in another process.
+
+    response -> last \boxed{...}, else the last "answer: ..." -> tidied text -> easy verdict?
+
+The easy verdicts are two: equal text is right, and two whole numbers are compared as
+whole numbers, so that AIME's "025" equals "25". Everything else has no easy verdict.
+
+Not here: guessing an answer from the last number of a solution that names none. A cut-off
+solution would then be graded by whatever it was writing when it was cut.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+# "Answer: 5", "the final answer is 5", "**Answer**: 5", to the end of the line; or on the next
+# line with text, unless that announces the answer itself.
+_ANNOUNCED = re.compile(
+    r"\banswer\b[*_ \t]*(?:is\b[ \t]*:?|:)[*_\s]*"
+    r"(?![*_#\s]*(?:final\s+)?answer\b)(?P<answer>(?:(?!\banswer\b\s*(?:is\b|:))[^\n])*)",
+    flags=re.IGNORECASE,
+)
+_NEXT_SENTENCE = re.compile(r"\.\s+(?=[A-Z])")
+_BOX = re.compile(r"\\f?box(?:ed)?(?![A-Za-z])\s*")
+_BRACE = re.compile(r"\\.|[{}]", flags=re.DOTALL)  # an escaped brace is a set's, not a box's
+_TOKEN = re.compile(r"\\[A-Za-z]+|[^\s{}$\\]")
+# $...$, \( ... \) and \[ ... \] inside a line of prose.
+_INLINE = re.compile(r"\$\$?(?P<dollar>[^$]+)\$\$?|\\[(\[](?P<bracket>.+?)\\[)\]]")
+_TEXT = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox)\s*\{([^{}]*)\}")
+_SPACING = re.compile(r"(?<!\\)\\(?:[!,;:> ]|quad\b|qquad\b)|~")  # not the "\\ " that ends a row
+_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:(?:\{,\}|,\s*\\!\s*)\d{3})+(?!\d)")
+_PARENTHESISED = re.compile(r"\(([+-]?\d+|[A-Za-z])\)")  # "(073)", "(C)"
+_WHOLE = re.compile(r"[+-]?\d{1,15}")
+_WORDS = re.compile(r"[A-Za-z]{3,}(?:[ ,'-]+[A-Za-z]+)*")
+_ROOT = re.compile(r"(?:(?<![\\A-Za-z])sqrt|√)\s*(?:\(([^()]*)\)|(\d+|[A-Za-z]\b))")
+_SIGNS = str.maketrans({"−": "-", "–": "-", "\u00a0": " ", "π": r"\pi ", "×": r"\times "})
+
+
+class Verdict(StrEnum):
+    """What grading one response came to. Only `CORRECT` counts as solved.
+
+    `NO_ANSWER`: the response names no final answer, or one that cannot be read.
+    `UNPARSABLE_GOLD`: the reference answer cannot be read; the problem is at fault, not the
+    response. `TIMED_OUT`: the comparison was ended by its limit of time or memory.
+    """
+
+    CORRECT = "correct"
+    WRONG = "wrong"
+    NO_ANSWER = "no_answer"
+    UNPARSABLE_GOLD = "unparsable_gold"
+    TIMED_OUT = "timed_out"
+
+
+def final_answer(response: str) -> str | None:
+    r"""The final answer that a response names, as it is written there.
+
+    The last box wins: earlier ones are restatements or corrected mistakes. Without a box, the
+    last line with "answer: ..." or "answer is ..." does. What a `<think>` block says is not an
+    answer unless nothing follows it.
+
+    Args:
+        response (`str`): A solution.
+
+    Returns:
+        `str`, or `None` when the response names no answer.
+
+    Example:
+
+    ```py
+    >>> from rpd_metric.grading.answers import final_answer
+    >>> final_answer(r"First \boxed{3}. No: $x = \boxed{\frac{1}{2}}$.")
+    '\\frac{1}{2}'
+    >>> final_answer("Therefore the answer is $7$ apples.")
+    '7'
+
+    ```
+    """
+    _, closed, after = response.rpartition("</think>")
+    spoken = after if closed and after.strip() else response
+    return _last_box(spoken) or _announced(spoken)
+
+
+def readable(answer: str) -> str:
+    r"""An answer in the notation that computer algebra reads: no outer `$`, LaTeX roots.
+
+    Example:
+
+    ```py
+    >>> from rpd_metric.grading.answers import readable
+    >>> readable("$10{,}000$."), readable("2√3 + sqrt(x+1)")
+    ('10000', '2\\sqrt{3} + \\sqrt{x+1}')
+
+    ```
+    """
+    text = answer.translate(_SIGNS).strip().rstrip(".").strip()
+    for opening, closing in (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]")):
+        inner = text[len(opening) : -len(closing)]
+        if text.startswith(opening) and text.endswith(closing) and opening not in inner:
+            text = inner.strip()
+            break
+    text = _ROOT.sub(lambda match: rf"\sqrt{{{match.group(1) or match.group(2)}}}", text)
+    return _THOUSANDS.sub(lambda match: re.sub(r"\D", "", match.group()), text)
+
+
+def tidy(answer: str) -> str:
+    r"""An answer without what is only typography: `\left`, thin spaces, `\dfrac`, `\text`.
+
+    Two answers with equal tidied text are the same answer. It is what majority votes count;
+    computer algebra gets [`readable`], which still knows `\text{cm}` for a unit.
+
+    Example:
+
+    ```py
+    >>> from rpd_metric.grading.answers import tidy
+    >>> tidy(r"$\left( \dfrac{1}{2},\, 3 \right)$."), tidy(r"\text{no solution}")
+    ('(\\frac{1}{2},3)', 'no solution')
+
+    ```
+    """
+    text = _TEXT.sub(r"\1", readable(answer))
+    text = re.sub(r"\\(?:left|right)(?![A-Za-z])", "", text)
+    text = re.sub(r"\\[dt]frac(?![A-Za-z])", r"\\frac", text)
+    text = re.sub(r"\s+", " ", _SPACING.sub(" ", text))
+    # A space stays between letters or digits ("no solution", "1 2"), where it means something.
+    text = re.sub(r" (?![A-Za-z0-9])|(?<![A-Za-z0-9]) ", "", text)
+    text = text.strip().rstrip(".")
+    alone = _PARENTHESISED.fullmatch(text)
+    return alone.group(1) if alone else text
+
+
+def easy_verdict(gold: str, answer: str) -> Verdict | None:
+    """The verdict on two tidied answers where none but the text is needed.
+
+    Args:
+        gold (`str`): The reference answer, tidied.
+        answer (`str`): The response's answer, tidied.
+
+    Returns:
+        [`Verdict`]: `CORRECT` for equal text (words: whatever the case) and equal whole numbers,
+        `WRONG` for unequal whole numbers of up to 15 digits and for different words, unless
+        they are anagrams; `None` when computer algebra has to decide. Where there is a verdict,
+        computer algebra would not contradict it, but for words that differ in case alone.
+    """
+    if gold == answer:
+        return Verdict.CORRECT
+    if _WHOLE.fullmatch(gold) and _WHOLE.fullmatch(answer):
+        return Verdict.CORRECT if int(gold) == int(answer) else Verdict.WRONG
+    if _WORDS.fullmatch(gold) and _WORDS.fullmatch(answer):
+        if gold.casefold() == answer.casefold():
+            return Verdict.CORRECT
+        # Computer algebra reads words as products of their letters: "xyz" does equal "zyx".
+        if sorted(filter(str.isalpha, gold)) != sorted(filter(str.isalpha, answer)):
+            return Verdict.WRONG
+    return None
+
+
+def _last_box(response: str) -> str | None:
+    """What stands in the last box that is closed, with nested braces; `None` without one."""
+    starts = [match.end() for match in _BOX.finditer(response)]
+    if not starts:
+        return None
+    # One pass over the braces: a model stuck in a loop writes thousands of open boxes.
+    closes: dict[int, int] = {}
+    opened: list[int] = []
+    for match in _BRACE.finditer(response):
+        if match.group() == "{":
+            opened.append(match.start())
+        elif match.group() == "}" and opened:
+            closes[opened.pop()] = match.start()
+    for start in reversed(starts):
+        if start in closes:
+            return response[start + 1 : closes[start]].strip() or None
+        # "\\boxed 5" is TeX for a box around one token.
+        token = _TOKEN.match(response, start)
+        if token:
+            return token.group()
+    return None
+
+
+def _announced(response: str) -> str | None:
+    """What stands after the last "answer:" or "answer is"; `None` without one."""
+    lines = [match.group("answer").strip("*_ \t\r") for match in _ANNOUNCED.finditer(response)]
+    line: str | None = next((line for line in reversed(lines) if line), None)
+    if line is None:
+        return None
+    line = _NEXT_SENTENCE.split(line)[0]
+    formulas = [match.group("dollar") or match.group("bracket") for match in _INLINE.finditer(line)]
+    if len(formulas) == 1:
+        return str(formulas[0]).strip()
+    return line

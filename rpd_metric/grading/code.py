@@ -1,0 +1,250 @@
+"""Grading programs by running their tests in a sandbox.
+
+Two kinds of problem: HumanEval's (complete a function; a `check` function asserts) and
+those of programming contests such as LiveCodeBench's (read standard input, print the answer).
+
+    completion -> code (fenced block, or a raw continuation) -> program -> sandbox -> verdict
+
+Not here: LiveCodeBench's tests that call a method rather than use standard input; and
+protection against a program that is written to fool this very harness: it shares a process
+with its tests. Ending early (`sys.exit(0)`) does not pass: a test run must reach its end.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+
+from rpd_metric.errors import InputError
+from rpd_metric.grading.sandbox import Outcome, Sandbox
+
+_FENCE = re.compile(
+    r"^[ \t]*(?:```|~~~)[ \t]*(?P<language>[\w+-]*)[^\n]*\n(?P<code>.*?)(?:^[ \t]*(?:```|~~~)|\Z)",
+    flags=re.DOTALL | re.MULTILINE,
+)
+# Where a base model that was to complete one function goes on to something else.
+_NEXT_TOPLEVEL = re.compile(
+    r"^(?:def |class |if __name__|print\(|assert |#|@|```|<\|)", re.MULTILINE
+)
+_NOT_PYTHON = ("SyntaxError:", "IndentationError:", "TabError:")
+
+
+class CodeVerdict(StrEnum):
+    """What running a completion's tests came to. Only `PASSED` counts as solved.
+
+    `FAILED`: a test did not hold, or the program broke or exceeded its memory or output.
+    `ERROR`: there was no program to test: no code, or not Python.
+    """
+
+    PASSED = "passed"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class FunctionTask:
+    """A function to complete, as in HumanEval.
+
+    Args:
+        prompt (`str`): Imports, helpers, signature and docstring.
+        entry_point (`str`): The function's name.
+        test (`str`): Source that defines `check(candidate)`.
+    """
+
+    prompt: str
+    entry_point: str
+    test: str
+
+
+@dataclass(frozen=True)
+class StdioTask:
+    """A program to write, tested through its standard input and output.
+
+    Args:
+        tests (`Sequence` of `(input, expected output)`): All must hold.
+    """
+
+    tests: Sequence[tuple[str, str]]
+
+    def __post_init__(self) -> None:
+        if not self.tests:
+            raise InputError("a task without tests would be passed by any program")
+
+
+def extract_code(completion: str, entry_point: str | None = None) -> str:
+    """The code of a completion: its last fenced block, else all of it.
+
+    With several blocks and an `entry_point`, the last block that defines it. A block that was
+    never closed counts to the end; a `<think>` block does not count.
+
+    Args:
+        completion (`str`): What the model wrote.
+        entry_point (`str`, *optional*): The function that is wanted.
+
+    Example:
+
+    ```py
+    >>> from rpd_metric.grading.code import extract_code
+    >>> extract_code("Sure:\\n```python\\nprint(1)\\n```\\nIt prints 1.")
+    'print(1)\\n'
+
+    ```
+    """
+    spoken = completion.rpartition("</think>")[2]
+    blocks = [match.group("code") for match in _FENCE.finditer(spoken)]
+    if not blocks:
+        return spoken
+    if entry_point is not None:
+        defining = [code for code in blocks if _defines(code, entry_point)]
+        blocks = defining or blocks
+    return blocks[-1]
+
+
+def function_program(task: FunctionTask, completion: str) -> str:
+    """The program that a completion of a function makes: prompt and function.
+
+    A completion that defines the function itself follows the whole prompt, whose imports and
+    helpers it may need, and replaces its empty function. Another one is a continuation of the
+    prompt and ends where something else begins at the left margin.
+    """
+    code = extract_code(completion, task.entry_point)
+    if _defines(code, task.entry_point):
+        return f"{task.prompt}\n{code}"
+    after = _NEXT_TOPLEVEL.search(code)
+    return task.prompt + (code[: after.start()] if after else code)
+
+
+def grade_function(task: FunctionTask, completion: str, sandbox: Sandbox) -> CodeVerdict:
+    """Run a completed function's tests.
+
+    Args:
+        task ([`FunctionTask`]): The problem.
+        completion (`str`): What the model wrote.
+        sandbox ([`~rpd_metric.grading.sandbox.Sandbox`]): Where to run it.
+    """
+    if not extract_code(completion, task.entry_point).strip():
+        return CodeVerdict.ERROR
+    # Only a run that comes to its end prints this; the program cannot know it in advance.
+    reached = secrets.token_hex(16)
+    outcome = sandbox.run(
+        f"{function_program(task, completion)}\n\n{task.test}\n\n"
+        f"check({task.entry_point})\nprint()\nprint({reached!r})\n"
+    )
+    ended_well = outcome.end == "exited" and outcome.returncode == 0
+    if ended_well and outcome.stdout.rstrip("\n").endswith(f"\n{reached}"):
+        return CodeVerdict.PASSED
+    return _not_passed(outcome)
+
+
+def grade_stdio(task: StdioTask, completion: str, sandbox: Sandbox) -> CodeVerdict:
+    """Run a program on the tests' inputs and compare what it prints; stops at the first failure.
+
+    Outputs are equal when their lines are, but for white space around them and empty lines at
+    the end, or when all their words are equal as text or as exact decimal numbers ("1.50" is
+    "1.5").
+    """
+    code = extract_code(completion)
+    if not code.strip():
+        return CodeVerdict.ERROR
+    for given, expected in task.tests:
+        outcome = sandbox.run(code, given)
+        if outcome.end != "exited" or outcome.returncode != 0:
+            return _not_passed(outcome)
+        if not same_output(outcome.stdout, expected):
+            return CodeVerdict.FAILED
+    return CodeVerdict.PASSED
+
+
+def grade_code(
+    rows: Iterable[tuple[FunctionTask | StdioTask, str]],
+    sandbox: Sandbox,
+    *,
+    workers: int = 2,
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[CodeVerdict]:
+    """Grade completions in parallel; verdicts keep the order of the rows.
+
+    Args:
+        rows (iterable of `(task, completion)`): Read only a little ahead.
+        sandbox ([`~rpd_metric.grading.sandbox.Sandbox`]): Where to run them.
+        workers (`int`, defaults to 2): Programs that run at a time. Each may take the sandbox's
+            limits, and more of them than cores make each other time out.
+        progress (callable, *optional*): Called with the number of verdicts so far.
+    """
+    if workers < 1:
+        raise InputError(f"workers is {workers}; use at least 1")
+    pending: deque[Future[CodeVerdict]] = deque()
+    done = 0
+
+    def oldest() -> CodeVerdict:
+        nonlocal done
+        verdict = pending.popleft().result()
+        done += 1
+        if progress is not None:
+            progress(done)
+        return verdict
+
+    with ThreadPoolExecutor(max_workers=workers) as threads:
+        try:
+            for task, completion in rows:
+                pending.append(threads.submit(_grade_one, task, completion, sandbox))
+                if len(pending) >= 4 * workers:
+                    yield oldest()
+            while pending:
+                yield oldest()
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+def same_output(got: str, expected: str) -> bool:
+    """Whether two outputs are the same, in the sense of [`grade_stdio`]."""
+    ours = [line.strip() for line in got.rstrip().split("\n")]
+    theirs = [line.strip() for line in expected.rstrip().split("\n")]
+    if len(ours) != len(theirs):
+        return False
+    return all(a == b or _same_words(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+def _grade_one(task: FunctionTask | StdioTask, completion: str, sandbox: Sandbox) -> CodeVerdict:
+    if isinstance(task, FunctionTask):
+        return grade_function(task, completion, sandbox)
+    return grade_stdio(task, completion, sandbox)
+
+
+def _not_passed(outcome: Outcome) -> CodeVerdict:
+    if outcome.end == "timed_out":
+        return CodeVerdict.TIMED_OUT
+    last = outcome.stderr.rstrip().rpartition("\n")[2]
+    # The interpreter itself reports no traceback for a file that it cannot compile.
+    if last.startswith(_NOT_PYTHON) and "Traceback" not in outcome.stderr:
+        return CodeVerdict.ERROR
+    return CodeVerdict.FAILED
+
+
+def _defines(code: str, name: str) -> bool:
+    pattern = rf"^(?:(?:async )?def|class) {re.escape(name)}\b|^{re.escape(name)}\s*="
+    return re.search(pattern, code, re.MULTILINE) is not None
+
+
+def _same_words(a: str, b: str) -> bool:
+    ours, theirs = a.split(), b.split()
+    return len(ours) == len(theirs) and all(
+        x == y or (_number(x) is not None and _number(x) == _number(y))
+        for x, y in zip(ours, theirs, strict=True)
+    )
+
+
+def _number(word: str) -> Decimal | None:
+    try:
+        number = Decimal(word)
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None

@@ -1,0 +1,135 @@
+"""Grading by a function of the user's own, in the place of `grading.Grader`.
+
+    def check(answer: str, response: str) -> bool:  # in checks.py
+        ...
+
+    load_grader("checks.py:check")
+
+For tasks whose answers are more than a value: programs, proofs with a checker, games. The
+function runs in this process: it has to end by itself, and what it raises is its own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Protocol
+
+from rpd_metric.errors import InputError
+from rpd_metric.grading.answers import Verdict
+from rpd_metric.grading.mathematics import Grader
+
+FORMS = "file.py:function or package.module:function, the function one of (answer, response)"
+
+
+class GraderLike(Protocol):
+    """What grades: [`~rpd_metric.grading.mathematics.Grader`] or [`OwnGrader`]."""
+
+    def grade(
+        self,
+        rows: Iterable[tuple[str | int | float, str]],
+        *,
+        progress: Callable[[int], None] | None = None,
+    ) -> Iterator[Verdict]:
+        """One verdict per row, in order."""
+        ...
+
+
+class OwnGrader:
+    """Grades by a function that says whether a response is right.
+
+    Args:
+        spec (`str`): `"file.py:function"` or `"package.module:function"`. The function gets a
+            row's reference answer as text and a response, and returns a `bool`.
+
+    Raises:
+        [`InputError`]: There is no such function.
+
+    Example:
+
+    ```py
+    >>> from rpd_metric.grading.custom import OwnGrader
+    >>> list(OwnGrader("operator:contains").grade([("a right word", "right")]))
+    [<Verdict.CORRECT: 'correct'>]
+
+    ```
+    """
+
+    def __init__(self, spec: str) -> None:
+        self.spec = spec
+        self._check = _find(spec)
+
+    def __enter__(self) -> OwnGrader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def grade(
+        self,
+        rows: Iterable[tuple[str | int | float, str]],
+        *,
+        progress: Callable[[int], None] | None = None,
+    ) -> Iterator[Verdict]:
+        """Grade rows as they come, see [`~rpd_metric.grading.mathematics.Grader.grade`].
+
+        Raises:
+            [`InputError`]: The function returned something else than a `bool`.
+        """
+        for done, (answer, response) in enumerate(rows, start=1):
+            right = self._check(str(answer), response)
+            if not isinstance(right, bool):
+                raise InputError(f"{self.spec} returned {right!r}; a grader returns True or False")
+            if progress is not None:
+                progress(done)
+            yield Verdict.CORRECT if right else Verdict.WRONG
+
+
+def load_grader(spec: str | None = None, *, workers: int | None = None) -> Grader | OwnGrader:
+    """The grader that a spec names: mathematics without one.
+
+    Args:
+        spec (`str`, *optional*): See [`OwnGrader`].
+        workers (`int`, *optional*): Processes that grade mathematics.
+
+    Raises:
+        [`InputError`], [`MissingExtraError`]: As the two do.
+    """
+    return Grader(workers=workers) if spec is None else OwnGrader(spec)
+
+
+def _find(spec: str) -> Callable[[str, str], object]:
+    place, _, name = spec.rpartition(":")
+    if not place or not name.isidentifier():
+        raise InputError(f"the grader {spec!r} is not of the form {FORMS}")
+    try:
+        module = (
+            _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        )
+    except ImportError as error:
+        raise InputError(f"the grader {spec!r} cannot be loaded: {error}; use {FORMS}") from error
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise InputError(f"{place} has no function {name!r}; a grader is {FORMS}")
+    check: Callable[[str, str], object] = found
+    return check
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise InputError(f"there is no file {path}; a grader is {FORMS}")
+    name = f"rpd_own_grader_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up by name
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,85 @@
+r"""Comparing two answers by computer algebra, and the process that does it for `mathematics.py`.
+
+`compare` asks math-verify; it may hang or eat memory on some inputs (`10^{10^{10}}` is
+enough), and math-verify's own time limits need SIGALRM in a main thread. So it runs in a
+process of its own, which its parent kills when a comparison takes too long:
+
+    python -m rpd_metric.grading.mathematics_worker
+
+Protocol: the worker writes one line "ready", then answers each line `[gold, answer]` (JSON)
+with one line holding the verdict. It ends with its input.
+
+Not here: finding the answer in a response, and what needs no algebra (`answers.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import resource
+import sys
+from functools import lru_cache
+from typing import Any
+
+from rpd_metric.grading.answers import Verdict
+
+MEMORY_BYTES = 2 << 30
+
+_BASE = re.compile(r"^[0-9A-Za-z]+_\{?(\d+)\}?$")
+
+
+def compare(gold: str, answer: str) -> Verdict:
+    """The verdict of math-verify on two answers.
+
+    Args:
+        gold (`str`): The reference answer, as [`~rpd_metric.grading.answers.readable`] gives it.
+        answer (`str`): The response's answer, likewise.
+
+    Returns:
+        [`Verdict`]: `UNPARSABLE_GOLD` and `NO_ANSWER` when one of them cannot be read.
+    """
+    from math_verify import verify
+
+    bases = [match and match.group(1) for match in (_BASE.match(gold), _BASE.match(answer))]
+    if all(bases) and bases[0] != bases[1]:
+        return Verdict.WRONG  # math-verify drops the base: to it, 12_8 equals 12_5
+    references = _expressions(gold)
+    if not references:
+        return Verdict.UNPARSABLE_GOLD
+    candidates = _expressions(answer)
+    if not candidates:
+        return Verdict.NO_ANSWER
+    # The order matters: "x = 5" is accepted where the reference says "5", not the reverse.
+    same = verify(list(references), list(candidates), timeout_seconds=None)
+    return Verdict.CORRECT if same else Verdict.WRONG
+
+
+@lru_cache(maxsize=4096)
+def _expressions(answer: str) -> tuple[Any, ...]:
+    """What math-verify reads in an answer. It appends the text itself, which is left out."""
+    from math_verify import LatexExtractionConfig, parse
+
+    # One box around the whole: without it, a list is cut and a bare word is not read at all.
+    found = parse(rf"\boxed{{{answer}}}", [LatexExtractionConfig()], parsing_timeout=None)
+    return tuple(item for item in found if not isinstance(item, str))
+
+
+def main() -> None:
+    """Answer lines until the input ends."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    # math-verify warns that its timeouts are off, on every start.
+    logging.disable(logging.CRITICAL)
+    # Whatever a parser prints must not end up between the replies.
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    os.dup2(2, 1)
+    compare("x^2+1", "1+x^2")  # loads sympy and its parsers before the first time limit
+    replies.write("ready\n")
+    for line in sys.stdin:
+        gold, answer = json.loads(line)
+        replies.write(compare(gold, answer).value + "\n")
+
+
+if __name__ == "__main__":
+    main()

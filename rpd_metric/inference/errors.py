@@ -1,0 +1,107 @@
+"""How requests to a server fail, and when a failed attempt is worth repeating.
+
+    RPDError
+    ├── ModelError
+    │   └── ServerError      one request failed; the extractors turn it into data
+    ├── Interrupted          the run was asked to stop; everything in flight was waited for
+    └── ServerUnavailable    request after request fails: going on would only mark every
+                             solution as failed
+
+The last two end a run, which is why they are no `ModelError`. `scheduler.py` acts on all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from rpd_metric.errors import ModelError, RPDError
+
+# What the server says about the request itself: the same request would fail again.
+NEVER_RETRIED = frozenset({400, 401, 403, 404, 405, 413, 422})
+RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
+# About this one request's content, rather than about the server or the key.
+UNFIT_REQUEST = frozenset({400, 413, 422})
+# The server cannot cope: it should be given fewer requests at a time.
+TROUBLE = frozenset({502, 503, 504, 529})
+
+
+class ServerError(ModelError):
+    """One attempt at a request failed.
+
+    Args:
+        message (`str`): One line for a person, without any secret.
+        status (`int`, *optional*): The HTTP status, where there was one.
+        retry_after (`float`, *optional*): Seconds the server asked to wait (`Retry-After`).
+        retryable (`bool`, *optional*): Whether the same request may succeed later. Left out, it
+            follows from the status, and without a status from the kind.
+        kind (`str`): `"http"`, `"timeout"`, `"connection"` or `"protocol"` (an answer that is
+            not what the server's interface promises).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+        retryable: bool | None = None,
+        kind: Literal["http", "timeout", "connection", "protocol"] = "http",
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after = retry_after
+        self.kind = kind
+        if retryable is None:
+            retryable = status in RETRIED if status is not None else kind != "protocol"
+        self.retryable = retryable and status not in NEVER_RETRIED
+
+    @property
+    def reason(self) -> str:
+        """The short code that failures are counted by, e.g. `"http_422"` or `"timeout"`."""
+        return self.kind if self.status is None else f"http_{self.status}"
+
+
+class Interrupted(RPDError):
+    """The run was asked to stop; every reply that was in flight has reached the store."""
+
+
+class ServerUnavailable(RPDError):
+    """So many requests failed in a row that the server, and not a request, must be at fault."""
+
+
+@dataclass(frozen=True)
+class Retries:
+    """How often and how soon a failed attempt is repeated: exponential back-off, full jitter.
+
+    With the defaults a request outlives an outage of about two minutes on average.
+
+    Args:
+        attempts (`int`): Attempts in all, the first one included.
+        first (`float`): Seconds; the first wait is drawn between 0 and this.
+        longest (`float`): Seconds; the range doubles each time up to this.
+        patience (`float`): Seconds; a server that asks for a longer wait than this
+            (`Retry-After`) is not waited for, and the request fails.
+    """
+
+    attempts: int = 10
+    first: float = 1.0
+    longest: float = 60.0
+    patience: float = 600.0
+
+    def wait(self, attempt: int, error: ServerError, random: Callable[[], float]) -> float | None:
+        """Seconds to wait after a failed attempt, or `None` when it is not to be repeated.
+
+        Args:
+            attempt (`int`): Which attempt failed, from 1.
+            error ([`ServerError`]): How it failed.
+            random (`Callable`): Draws from [0, 1).
+        """
+        if not error.retryable or attempt >= self.attempts:
+            return None
+        if error.retry_after is not None:
+            # Never earlier than asked for, and not all at the same moment.
+            asked = error.retry_after + random() * self.first
+            return asked if error.retry_after <= self.patience else None
+        return random() * min(self.longest, self.first * 2.0 ** (attempt - 1))

@@ -1,0 +1,110 @@
+"""How many requests a server should be given at once, learned from how it answers.
+
+A server that is given too few requests idles; one that is given too many refuses them or lets
+them time out. `AdaptiveLimit` is the arithmetic of finding the number between the two. It knows
+no clock, no event loop and no server: `scheduler.py` tells it what happened.
+"""
+
+from __future__ import annotations
+
+import math
+
+from rpd_metric.errors import InputError
+
+
+class AdaptiveLimit:
+    """A limit on requests in flight: additive growth, multiplicative back-off.
+
+    While no request has been refused, each reply raises the limit by one, so it doubles per
+    round trip. A cut marks the number then in flight as more than the server takes. After a
+    refusal (429) the limit falls by a tenth, climbs back to just below the mark as fast as it
+    grew before, and from there by one per round, so the server's slots stay nearly full. After
+    trouble (503, a timeout) it falls by half and grows by one per round all the way. Once it
+    stands clearly above the mark, the mark is out of date and forgotten. Requests that left
+    before the last cut say nothing new, so a burst of refusals counts once.
+
+    Args:
+        start (`int`, *optional*): Where to begin. Left out, it is the server's own limit if that
+            is known, and 8 otherwise.
+        most (`int`, *optional*): Never more than this. Left out, it is the server's own limit if
+            that is known, and 256 otherwise.
+
+    Raises:
+        InputError: When a number is below one or `start` is above `most`.
+
+    Example:
+
+    ```python
+    >>> limit = AdaptiveLimit(start=10)
+    >>> tickets = [limit.started() for _ in range(10)]
+    >>> for ticket in tickets:
+    ...     limit.refused(ticket)
+    ...     limit.ended()
+    >>> limit.allowed
+    9
+
+    ```
+    """
+
+    def __init__(self, start: int | None = None, *, most: int | None = None) -> None:
+        if any(number is not None and number < 1 for number in (start, most)):
+            raise InputError("a limit on requests in flight must be at least 1")
+        if start is not None and most is not None and start > most:
+            raise InputError(f"the limit cannot start at {start} with at most {most} allowed")
+        self._start = start
+        self._most = most
+        self.in_flight = 0
+        self._round = 0
+        self._mark: float = math.inf
+        self._gentle = False
+        self._most_now = most or max(256, start or 0)
+        self._limit = float(start or min(8, self._most_now))
+
+    def server_takes(self, count: int) -> None:
+        """Begin from what the server itself says it takes, as far as the caller left that open."""
+        self._most_now = self._most or max(count, self._start or 0)
+        self._limit = float(self._start or min(count, self._most_now))
+
+    @property
+    def allowed(self) -> int:
+        """How many requests may be in flight now."""
+        return int(self._limit)
+
+    @property
+    def full(self) -> bool:
+        """Whether a new request has to wait."""
+        return self.in_flight >= self.allowed
+
+    def started(self) -> int:
+        """Note that a request left; returns the ticket that its outcome is reported with."""
+        self.in_flight += 1
+        return self._round
+
+    def ended(self) -> None:
+        """Note that a request is no longer in flight, whatever came of it."""
+        self.in_flight -= 1
+
+    def replied(self) -> None:
+        """Note a reply, before `ended`."""
+        # Growth without need would leave the limit meaningless when the need comes.
+        if self.in_flight >= self.allowed:
+            if self._limit > 1.1 * self._mark + 1:
+                self._mark, self._gentle = math.inf, False
+            quick = not self._gentle and self._limit + 1 < self._mark
+            step = 1.0 if quick else 1 / self._limit
+            self._limit = min(self._limit + step, float(self._most_now))
+
+    def refused(self, ticket: int) -> None:
+        """Note, before `ended`, that the server had no room (429)."""
+        self._cut(ticket, 0.9, gentle=False)
+
+    def troubled(self, ticket: int) -> None:
+        """Note, before `ended`, that the server could not cope (503, a timeout)."""
+        self._cut(ticket, 0.5, gentle=True)
+
+    def _cut(self, ticket: int, factor: float, *, gentle: bool) -> None:
+        if ticket == self._round:
+            self._round += 1
+            self._mark, self._gentle = self.in_flight, gentle
+            # Rounding down: a cut always lowers what is allowed, until one is left.
+            self._limit = max(1.0, math.floor(min(self._limit, self.in_flight) * factor))

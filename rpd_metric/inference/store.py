@@ -1,0 +1,493 @@
+"""A store of every reply a model ever gave, so that no reply is paid for twice.
+
+One SQLite file in WAL mode, safe for several threads and processes at once. A reply is kept
+under the hash of everything that decided it (model, prompt template, messages, sampling,
+schema) and as raw text, so that a better parser needs no new call. A reply is on file when
+`put` returns: killing the process afterwards loses nothing. A power cut may take the last
+moments with it (the file stays sound), which is the price of not waiting for the disk on each
+reply.
+
+What it leaves out: the requests themselves (they can be made again and would be far larger
+than the replies), parsing, and the choice of where the file lives. The file must be on a local
+disk, because WAL does not work over a network file system.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+from rpd_metric.errors import InputError, OutputError, StoreError
+from rpd_metric.inference.chat import ChatReply, ChatRequest
+from rpd_metric.inference.request_key import request_key
+
+_COLUMNS = (
+    "model",
+    "template",
+    "text",
+    "finish_reason",
+    "prompt_tokens",
+    "completion_tokens",
+    "seconds",
+    "created",
+)
+
+# `text` is a BLOB because a reply may hold NUL or half a surrogate pair, which SQLite's TEXT
+# does not carry. `crc` catches damage that SQLite cannot see: flipped bits inside a value.
+_TABLE = """
+CREATE TABLE IF NOT EXISTS replies (
+    id INTEGER PRIMARY KEY,
+    key BLOB NOT NULL UNIQUE,
+    model TEXT NOT NULL,
+    template TEXT NOT NULL,
+    text BLOB NOT NULL,
+    crc INTEGER NOT NULL,
+    finish_reason TEXT,
+    prompt_tokens INTEGER,
+    completion_tokens INTEGER,
+    seconds REAL,
+    created REAL NOT NULL
+)
+"""
+_INDEX = "CREATE INDEX IF NOT EXISTS replies_by_origin ON replies (model, template, created)"
+
+_READ = f"SELECT {', '.join(_COLUMNS)}, crc, key FROM replies"
+_PAGE = 500
+
+# What SQLite says, and what a person can do about it.
+_FIXES = {
+    "locked": "another process holds it (waited {wait:g} s); stop that process or let it finish",
+    "disk is full": "the disk is full; free some space or move the file to a larger disk",
+    "not a database": "it is not a store of replies; give another path or move that file away",
+    "malformed": "it is damaged; save what can be read with "
+    "`python -m rpd_metric.inference.repair_store {path} NEW_FILE` and use NEW_FILE",
+    "readonly": "it is read-only; check the permissions of the file and of its folder",
+    "unable to open": "it cannot be opened; check that its folder exists and may be written to",
+    "disk I/O error": "the disk refused; check its free space, quota and health",
+}
+
+
+class DamagedStoreError(StoreError):
+    """A part of the file does not hold what was written there."""
+
+
+@dataclass(frozen=True)
+class StoreInfo:
+    """What a store holds.
+
+    Args:
+        path (`str`): The file.
+        entries (`int`): Replies in it.
+        bytes (`int`): Size on disk, write-ahead log included.
+        models (`dict[str, int]`): Replies per model.
+        templates (`dict[str, int]`): Replies per prompt template hash.
+        oldest (`datetime`, *optional*): When the oldest reply came, in UTC.
+        newest (`datetime`, *optional*): When the newest reply came, in UTC.
+    """
+
+    path: str
+    entries: int
+    bytes: int
+    models: dict[str, int]
+    templates: dict[str, int]
+    oldest: datetime | None
+    newest: datetime | None
+
+
+class Replies(Protocol):
+    """Where replies are looked up and kept: a [`ReplyStore`], or the way to one elsewhere."""
+
+    def get(self, model: str, request: ChatRequest, *, key: str | None = None) -> ChatReply | None:
+        """The stored reply to a request, or `None`."""
+        ...
+
+    def put(
+        self, model: str, request: ChatRequest, reply: ChatReply, *, key: str | None = None
+    ) -> ChatReply:
+        """Keep a reply, and return the one that is now on file for the request."""
+        ...
+
+
+class ReplyStore:
+    """Raw model replies on disk, found again by the request that they answer.
+
+    The first reply to a request stands: a later `put` for the same request changes nothing and
+    returns the reply that is on file, so every process works on the same text.
+
+    Args:
+        path (`str` or `os.PathLike`): The SQLite file. It and its folder are made when missing.
+        create (`bool`): With `False`, a missing file is an error rather than a new store.
+        busy_timeout (`float`): Seconds to wait for another process that holds the file.
+        clock (`Callable`): Gives the time, in seconds since 1970, that a reply is dated with.
+
+    Raises:
+        StoreError: When the file cannot be opened or is something else.
+
+    Example:
+
+    ```python
+    >>> import tempfile
+    >>> from rpd_metric.inference.chat import ChatReply, ChatRequest
+    >>> request = ChatRequest(messages=({"role": "user", "content": "2 + 2?"},))
+    >>> with tempfile.TemporaryDirectory() as folder, ReplyStore(f"{folder}/r.sqlite") as store:
+    ...     _ = store.put("tiny", request, ChatReply(text="4", finish_reason="stop"))
+    ...     store.get("tiny", request).text, store.count()
+    ('4', 1)
+
+    ```
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        create: bool = True,
+        busy_timeout: float = 30.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.path = Path(path).absolute()
+        self._busy_timeout = busy_timeout
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._inherited: list[sqlite3.Connection] = []
+        if create:
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise self._failure(f"its folder cannot be made ({error.strerror})") from error
+        elif not self.path.exists():
+            raise self._failure("there is no such file; check the path, or start a run first")
+        self._pid = os.getpid()
+        self._connection: sqlite3.Connection | None = self._open()
+
+    def get(self, model: str, request: ChatRequest, *, key: str | None = None) -> ChatReply | None:
+        """Look up the stored reply to a request.
+
+        Args:
+            model (`str`): The model's name.
+            request ([`ChatRequest`]): The request.
+            key (`str`, *optional*): Its [`request_key`], where the caller has it already.
+
+        Returns:
+            [`ChatReply`] with `cached=True`, or `None` when there is none.
+
+        Raises:
+            StoreError: When the store cannot be read or the reply in it is damaged.
+        """
+        rows = self._run(f"{_READ} WHERE key = ?", (_key(model, request, key),))
+        return self._reply(rows[0]) if rows else None
+
+    def put(
+        self, model: str, request: ChatRequest, reply: ChatReply, *, key: str | None = None
+    ) -> ChatReply:
+        """Keep a reply, and return the reply that is now on file for the request.
+
+        Args:
+            model (`str`): The model's name.
+            request ([`ChatRequest`]): The request.
+            reply ([`ChatReply`]): Its raw reply.
+            key (`str`, *optional*): Its [`request_key`], where the caller has it already.
+
+        Returns:
+            [`ChatReply`]: `reply` itself, or the earlier one when another process was first.
+
+        Raises:
+            StoreError: When the reply cannot be written; what was on file stays.
+        """
+        text = reply.text.encode("utf-8", "surrogatepass")
+        row = (
+            *(_key(model, request, key), model, request.template, text, zlib.crc32(text)),
+            *(reply.finish_reason, reply.prompt_tokens, reply.completion_tokens),
+            *(reply.seconds, self._clock()),
+        )
+        try:
+            written = self._change(
+                "INSERT INTO replies (key, model, template, text, crc, finish_reason,"
+                " prompt_tokens, completion_tokens, seconds, created)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING",
+                row,
+            )
+        except UnicodeEncodeError as error:
+            raise self._failure("a model or template name holds half a surrogate pair") from error
+        if written:
+            return reply
+        # Another process may have pruned the earlier reply since; then this one stands.
+        return self.get(model, request, key=key) or reply
+
+    def missing(self, model: str, requests: Iterable[ChatRequest]) -> Iterator[ChatRequest]:
+        """Go through the requests that the store has no reply to, each once and in order.
+
+        Args:
+            model (`str`): The model's name.
+            requests (`Iterable` of [`ChatRequest`]): What a run would send; read lazily.
+
+        Yields:
+            [`ChatRequest`]: Those that a run would have to send.
+
+        Raises:
+            StoreError: When the store cannot be read.
+        """
+        seen: set[bytes] = set()
+        stream = iter(requests)
+        while page := list(islice(stream, _PAGE)):
+            wanted: dict[bytes, ChatRequest] = {}
+            for request in page:
+                key = _key(model, request)
+                if key not in seen:
+                    wanted[key] = request
+            seen.update(wanted)
+            marks = ", ".join("?" * len(wanted))
+            rows = self._run(f"SELECT key FROM replies WHERE key IN ({marks})", tuple(wanted))
+            found = {row[0] for row in rows}
+            yield from (request for key, request in wanted.items() if key not in found)
+
+    def count(self) -> int:
+        """Count the stored replies."""
+        return int(self._run("SELECT count(*) FROM replies")[0][0])
+
+    def size(self) -> int:
+        """The size on disk, write-ahead log included."""
+        files = (self.path, self.path.with_name(self.path.name + "-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def info(self) -> StoreInfo:
+        """Sum up what the store holds."""
+        groups = self._run(
+            "SELECT model, template, count(*), min(created), max(created) FROM replies"
+            " GROUP BY model, template"
+        )
+        models: dict[str, int] = {}
+        templates: dict[str, int] = {}
+        for model, template, count, _, _ in groups:
+            models[model] = models.get(model, 0) + count
+            templates[template] = templates.get(template, 0) + count
+        return StoreInfo(
+            path=str(self.path),
+            entries=sum(models.values()),
+            bytes=self.size(),
+            models=models,
+            templates=templates,
+            oldest=_moment(min((group[3] for group in groups), default=None)),
+            newest=_moment(max((group[4] for group in groups), default=None)),
+        )
+
+    def prune(
+        self,
+        *,
+        model: str | None = None,
+        template: str | None = None,
+        older_than: timedelta | None = None,
+    ) -> int:
+        """Delete the replies that meet every condition given, and give the space back.
+
+        Args:
+            model (`str`, *optional*): Replies of this model.
+            template (`str`, *optional*): Replies to prompts of this template hash.
+            older_than (`timedelta`, *optional*): Replies that came longer ago than this.
+
+        Returns:
+            `int`: How many replies were deleted.
+
+        Raises:
+            InputError: When no condition is given.
+            StoreError: When the store cannot be written.
+        """
+        conditions: list[str] = []
+        values: list[Any] = []
+        if model is not None:
+            conditions.append("model = ?")
+            values.append(model)
+        if template is not None:
+            conditions.append("template = ?")
+            values.append(template)
+        if older_than is not None:
+            conditions.append("created < ?")
+            values.append(self._clock() - older_than.total_seconds())
+        if not conditions:
+            raise InputError(
+                "prune needs a condition (model, template or older_than); "
+                "to drop everything, delete the file"
+            )
+        where = " AND ".join(conditions)
+        deleted = 0
+        # In pages, so that other processes wait for moments only.
+        while gone := self._change(
+            f"DELETE FROM replies WHERE id IN (SELECT id FROM replies WHERE {where} LIMIT {_PAGE})",
+            values,
+        ):
+            deleted += gone
+        for _ in range(self._run("PRAGMA freelist_count")[0][0]):
+            # From Python it frees one page per call, however many are asked for.
+            self._run("PRAGMA incremental_vacuum")
+        self._run("PRAGMA wal_checkpoint(TRUNCATE)")
+        return deleted
+
+    def export(self, path: str | os.PathLike[str]) -> int:
+        """Write every reply as one JSON line, oldest entry first.
+
+        The file appears under its name only when it is complete.
+
+        Args:
+            path (`str` or `os.PathLike`): The JSONL file to write; replaced when it exists.
+
+        Returns:
+            `int`: How many lines were written.
+
+        Raises:
+            OutputError: When the file cannot be written.
+            StoreError: When the store cannot be read.
+        """
+        target = Path(path)
+        partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+        count = 0
+        try:
+            try:
+                with partial.open("w", encoding="ascii") as lines:
+                    for row in self._rows():
+                        # ASCII escapes carry a lone surrogate, which UTF-8 refuses.
+                        lines.write(json.dumps(row) + "\n")
+                        count += 1
+                partial.replace(target)
+            finally:
+                partial.unlink(missing_ok=True)
+        except OSError as error:
+            raise OutputError(f"cannot write {target}: {error.strerror}") from error
+        return count
+
+    def close(self) -> None:
+        """Close the file; closing twice does no harm."""
+        with self._lock:
+            if self._connection is not None and self._pid == os.getpid():
+                self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> ReplyStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        # By id rather than in one long read, which would keep the log from being folded in.
+        last = 0
+        while rows := self._run(
+            f"{_READ.replace('SELECT', 'SELECT id,', 1)} WHERE id > ? ORDER BY id LIMIT {_PAGE}",
+            (last,),
+        ):
+            last = rows[-1][0]
+            for _, *row in rows:
+                values = dict(zip(_COLUMNS, row, strict=False))
+                yield {"key": row[-1].hex(), **values, "text": self._reply(row).text}
+
+    def _reply(self, row: Sequence[Any]) -> ChatReply:
+        _, _, text, finish_reason, prompt_tokens, completion_tokens, seconds, _, crc, key = row
+        if zlib.crc32(text) != crc:
+            raise self._explained(sqlite3.DatabaseError(f"malformed: reply {key.hex()}"))
+        return ChatReply(
+            text=text.decode("utf-8", "surrogatepass"),
+            finish_reason=finish_reason,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
+            seconds=seconds,
+            cached=True,
+        )
+
+    def _open(self) -> sqlite3.Connection:
+        give_up = time.monotonic() + self._busy_timeout
+        while True:
+            try:
+                # One connection, used by one thread at a time (`_lock`).
+                connection = sqlite3.connect(
+                    self.path,
+                    timeout=self._busy_timeout,
+                    isolation_level=None,
+                    check_same_thread=False,
+                )
+                try:
+                    self._prepare(connection)
+                except BaseException:
+                    connection.close()
+                    raise
+                return connection
+            except sqlite3.Error as error:
+                # Switching a new file to WAL fails at once, without the busy timeout, while
+                # another process is doing the same.
+                if "locked" not in str(error) or time.monotonic() > give_up:
+                    raise self._explained(error) from error
+                time.sleep(0.02)
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+        if not tables:
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        elif "replies" not in tables:
+            raise self._failure(
+                "it is a database of another program; give another path or move that file away"
+            )
+        mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+        if mode != "wal":
+            raise self._failure("its disk does not support WAL; put the store on a local disk")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        if "replies_by_origin" not in tables:
+            connection.execute(_TABLE)
+            connection.execute(_INDEX)
+        found = {row[1] for row in connection.execute("PRAGMA table_info(replies)")}
+        if not found.issuperset({"key", "crc", *_COLUMNS}):
+            raise self._failure(
+                "another version of this package made it; give another path or install that version"
+            )
+
+    def _run(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Run a statement and return its rows."""
+        return self._execute(statement, values)[0]
+
+    def _change(self, statement: str, values: Sequence[Any]) -> int:
+        """Run a statement, which commits by itself, and return how many rows it changed."""
+        return self._execute(statement, values)[1]
+
+    def _execute(self, statement: str, values: Sequence[Any]) -> tuple[list[Any], int]:
+        if self._pid != os.getpid():
+            # After a fork. The parent's connection must be neither used nor closed here, and a
+            # thread of the parent may have held the lock.
+            self._lock = threading.Lock()
+            if self._connection is not None:
+                self._inherited.append(self._connection)
+                self._connection = self._open()
+            self._pid = os.getpid()
+        with self._lock:
+            if self._connection is None:
+                raise self._failure("it has been closed; open it again")
+            try:
+                cursor = self._connection.execute(statement, values)
+                return cursor.fetchall(), cursor.rowcount
+            except sqlite3.Error as error:
+                raise self._explained(error) from error
+
+    def _explained(self, error: sqlite3.Error) -> StoreError:
+        text = str(error)
+        for sign, fix in _FIXES.items():
+            if sign in text:
+                kind = DamagedStoreError if sign == "malformed" else StoreError
+                return self._failure(fix.format(path=self.path, wait=self._busy_timeout), kind)
+        return self._failure(f"SQLite says: {text}; check the file, then run again")
+
+    def _failure(self, what: str, kind: type[StoreError] = StoreError) -> StoreError:
+        return kind(f"the store {self.path} cannot be used: {what}. Stored replies are kept.")
+
+
+def _key(model: str, request: ChatRequest, key: str | None = None) -> bytes:
+    return bytes.fromhex(key or request_key(model, request))
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, tz=UTC)

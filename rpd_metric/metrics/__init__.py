@@ -1,0 +1,1 @@
+"""The `evaluate` modules, laid out as `evaluate` lays out its own."""

@@ -1,0 +1,333 @@
+"""The `evaluate` metric: Reasoning Path Divergence of groups of solutions.
+
+Thin on purpose: this file is also the whole of a metric Space on the Hub, so it validates
+what comes in, lets `rpd_metric` do the work, and returns plain JSON types.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import datasets
+import evaluate
+
+from rpd_metric.distance.core import mean_pairwise, problem_score
+from rpd_metric.errors import InputError
+from rpd_metric.inference.embedders import load_embedder
+from rpd_metric.metrics.scoring import step_matrices
+from rpd_metric.steps.protocol import load_extractor, run
+
+_DESCRIPTION = """
+Reasoning Path Divergence (RPD) says how differently a problem was solved. Every solution
+becomes a short list of steps; each step of the shorter list looks for its closest step in the
+longer one; the mean of those cosine distances is the RPD of the pair. A retelling of the same
+argument scores low, another strategy scores high, whatever the wording.
+"""
+
+_CITATION = """
+@article{ju2025rpd,
+  title  = {Reasoning Path Divergence: A New Metric and Curation Strategy to Unlock LLM Diverse
+            Thinking},
+  author = {Ju, Feng and Qin, Zeyu and Min, Rui and He, Zhitao and Kong, Lingpeng and
+            Fung, Yi R.},
+  year   = {2025}
+}
+"""
+
+_KWARGS_DESCRIPTION = """
+Options of `evaluate.load("rpd", ...)`:
+    summarizer (`str`, defaults to `"extractive"`): Turns solution texts into steps:
+        `"extractive"` (no language model) or a chat model's spec such as `"tgi:http://host:port"`.
+        Not used for input that is already made of steps.
+    embedder (`str`, defaults to `"minilm"`): Encodes steps: `"minilm"`, `"st:<model>"`,
+        `"tei:<url>"` or `"openai:<url>#<model>"`.
+    ties (`"mean"` or `"first"`, defaults to `"mean"`): With equally long step lists, average both
+        directions, or let the first solution ask as in the paper's Algorithm 3.
+
+Args:
+    predictions (`list`): One of three forms, the same for every row:
+        groups of step lists, `[[["step", ...], ["step", ...]], ...]`;
+        groups of solution texts, `[["solution", "solution", ...], ...]`, one group per problem;
+        solution texts, `["solution", ...]`, each compared with the text in `references`.
+    references (`list[str]`, *optional*): The problem of each group; the summarizer reads it. With
+        the third form, the other solution of each pair.
+    return_matrices (`bool`, defaults to `False`): Also return every problem's distance matrix.
+
+Returns:
+    rpd (`float` or `None`): Mean over problems of the mean pairwise distance.
+    rpd_per_problem (`list`): Mean pairwise distance of each problem, `None` where fewer than two
+        solutions are usable.
+    problem_score (`list`): Eq. 3 of the paper for each problem: the mean distance to the others of
+        the solution that stands furthest apart. `None` as above.
+    num_problems, num_solutions (`int`): What came in.
+    num_unsummarized (`int`): Solutions without steps; they are left out, not guessed.
+    unsummarized_reasons (`dict`): Their number by reason.
+    matrices (`list`, with `return_matrices=True`): k x k distances per problem, `None` in rows
+        and columns of solutions without steps.
+
+Examples:
+
+    >>> import evaluate, rpd_metric
+    >>> rpd = evaluate.load("rpd", embedder="minilm")
+    >>> same = [["Expand both products.", "Add like terms."],
+    ...         ["Multiply out both products.", "Collect like terms."]]
+    >>> other = [["Expand both products.", "Add like terms."],
+    ...          ["Set x to zero, which leaves the constant term."]]
+    >>> results = rpd.compute(predictions=[same, other])
+    >>> results["rpd_per_problem"][0] < results["rpd_per_problem"][1]
+    True
+    >>> results["num_solutions"]
+    4
+"""
+
+_OF_THE_BASE_CLASS = {
+    "cache_dir",
+    "config_name",
+    "experiment_id",
+    "hash",
+    "keep_in_memory",
+    "max_concurrent_cache_files",
+    "num_process",
+    "process_id",
+    "seed",
+    "timeout",
+}
+# Arrow's 32-bit string offsets end at 2 GB; one batch of base-class input stays well below.
+_BATCH_CHARACTERS = 1 << 27
+_PROBLEMS_PER_CALL = 64
+_TEXT = datasets.Value("string")
+# What one row of each form looks like.
+_FEATURES = {
+    "steps": datasets.Features(
+        {"predictions": datasets.List(datasets.List(_TEXT)), "references": _TEXT}
+    ),
+    "solutions": datasets.Features({"predictions": datasets.List(_TEXT), "references": _TEXT}),
+    "pair": datasets.Features({"predictions": _TEXT, "references": _TEXT}),
+}
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+class Rpd(evaluate.Metric):  # type: ignore[misc]
+    """Reasoning Path Divergence as an `evaluate` metric."""
+
+    def __init__(
+        self,
+        *args: Any,
+        summarizer: Any = "extractive",
+        embedder: Any = "minilm",
+        ties: Any = "mean",
+        **kwargs: Any,
+    ) -> None:
+        unknown = sorted(set(kwargs) - _OF_THE_BASE_CLASS)
+        if unknown:
+            raise InputError(
+                f"evaluate.load('rpd') has no option {', '.join(unknown)}; "
+                "its options are summarizer, embedder and ties"
+            )
+        if ties not in ("mean", "first"):
+            raise InputError(f'ties is {ties!r}; use "mean" or "first"')
+        self.summarizer = summarizer
+        self.embedder = embedder
+        self.ties = ties
+        self._form = ""
+        super().__init__(*args, **kwargs)
+
+    def _info(self) -> Any:
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_KWARGS_DESCRIPTION,
+            features=list(_FEATURES.values()),
+            reference_urls=["https://github.com/fengjujf/Reasoning-Path-Divergence"],
+        )
+
+    def add(self, *, prediction: Any = None, reference: Any = None, **kwargs: Any) -> None:
+        """Add one problem's solutions (or one pair); see the description of the inputs.
+
+        Args:
+            prediction: One row of `predictions`.
+            reference (`str`, *optional*): One row of `references`.
+        """
+        # evaluate.combine passes a single row under the plural names.
+        prediction = kwargs.pop("predictions", prediction)
+        reference = kwargs.pop("references", reference)
+        references = None if reference is None else [reference]
+        self.add_batch(predictions=[prediction], references=references, **kwargs)
+
+    def add_batch(self, *, predictions: Any = None, references: Any = None, **kwargs: Any) -> None:
+        """Add several problems (or pairs); see the description of the inputs.
+
+        Every row is checked before the first one is stored, so a refused batch leaves nothing
+        behind.
+
+        Args:
+            predictions (`list`): Rows of one of the three forms.
+            references (`list[str]`, *optional*): As many as there are predictions.
+        """
+        if kwargs:
+            raise InputError(f"rpd takes predictions and references, not {', '.join(kwargs)}")
+        rows, references, form = _validated(predictions, references)
+        if self.writer is not None and form != self._form:
+            raise InputError(
+                f"these rows are of the form {form!r}, earlier ones of the form {self._form!r}: "
+                "use one form for one result"
+            )
+        self._form = form
+        start, size = 0, 0
+        for end, (row, reference) in enumerate(zip(rows, references, strict=True)):
+            size += _characters(row) + len(reference)
+            if size > _BATCH_CHARACTERS and end > start:
+                super().add_batch(predictions=rows[start:end], references=references[start:end])
+                start, size = end, _characters(row) + len(reference)
+        super().add_batch(predictions=rows[start:], references=references[start:])
+
+    def _infer_feature_from_example(self, example: Any) -> Any:  # noqa: ARG002
+        # The base class tries the features on the first row and takes what happens to fit;
+        # here the form is known.
+        return _FEATURES[self._form]
+
+    def _compute(
+        self, predictions: Any, references: Any, return_matrices: bool = False
+    ) -> dict[str, Any]:
+        if not isinstance(return_matrices, bool):
+            raise InputError(f"return_matrices is {return_matrices!r}; use True or False")
+        embedder = load_embedder(self.embedder)
+        summarizer = None
+        results: dict[str, list[Any]] = {"rpd_per_problem": [], "problem_score": [], "matrices": []}
+        reasons: dict[str, int] = {}
+        num_solutions = 0
+        for start in range(0, len(predictions), _PROBLEMS_PER_CALL):
+            groups = []
+            batch = slice(start, start + _PROBLEMS_PER_CALL)
+            for row, reference in zip(predictions[batch], references[batch], strict=True):
+                if isinstance(row, str):
+                    problem, solutions = None, [row, reference]
+                else:
+                    problem, solutions = reference or None, row
+                if solutions and isinstance(solutions[0], str):
+                    summarizer = summarizer or load_extractor(self.summarizer)
+                    extractions = run(summarizer.extract(problem, solutions))
+                    solutions = [list(extraction.steps) for extraction in extractions]
+                    why = [extraction.reason for extraction in extractions]
+                else:
+                    why = [None] * len(solutions)
+                groups.append(solutions)
+                num_solutions += len(solutions)
+                for steps, reason in zip(solutions, why, strict=True):
+                    if not any(step.strip() for step in steps):
+                        reason = reason or "no_steps"
+                        reasons[reason] = reasons.get(reason, 0) + 1
+            for matrix in step_matrices(groups, embedder, self.ties):
+                results["rpd_per_problem"].append(mean_pairwise(matrix))
+                results["problem_score"].append(problem_score(matrix))
+                results["matrices"].append(
+                    [
+                        [None if value != value else value for value in row]
+                        for row in matrix.tolist()
+                    ]
+                )
+        measured = [value for value in results["rpd_per_problem"] if value is not None]
+        if not return_matrices:
+            del results["matrices"]
+        return {
+            "rpd": sum(measured) / len(measured) if measured else None,
+            **results,
+            "num_problems": len(predictions),
+            "num_solutions": num_solutions,
+            "num_unsummarized": sum(reasons.values()),
+            "unsummarized_reasons": reasons,
+        }
+
+
+def _characters(value: Any) -> int:
+    return len(value) if isinstance(value, str) else sum(map(_characters, value))
+
+
+def _plain(value: Any) -> Any:
+    """Lists for tuples and arrays, so that one kind of container is left to check."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _form_of(row: Any, where: str) -> str | None:
+    """`"pair"`, `"solutions"`, `"steps"`, or `None` for an empty group; refuses anything else."""
+    if isinstance(row, str):
+        return "pair"
+    if not isinstance(row, list):
+        raise InputError(
+            f"{where} is {type(row).__name__}; a row is a list of solution texts, a list of step "
+            "lists, or one solution text to compare with its reference"
+        )
+    if not row:
+        return None
+    kinds = {str if isinstance(item, str) else type(item) for item in row}
+    if kinds == {str}:
+        return "solutions"
+    if kinds != {list}:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise InputError(
+            f"{where} mixes or holds {names}; its solutions are all texts or all lists of steps"
+        )
+    for index, steps in enumerate(row):
+        wrong = [step for step in steps if not isinstance(step, str)]
+        if wrong:
+            raise InputError(
+                f"{where}, solution {index}: a step is a text, not {type(wrong[0]).__name__}"
+            )
+    return "steps"
+
+
+def _validated(predictions: Any, references: Any) -> tuple[list[Any], list[str], str]:
+    """Rows, one reference text per row, and their form; refuses the first row that is wrong."""
+    if predictions is None:
+        raise InputError("predictions are missing: pass a list with one group per problem")
+    rows = _plain(predictions)
+    if not isinstance(rows, list):
+        raise InputError(f"predictions are a list of groups, not {type(predictions).__name__}")
+    if not rows:
+        raise InputError("predictions are empty: there is nothing to measure")
+    forms = [_form_of(row, f"predictions[{index}]") for index, row in enumerate(rows)]
+    known = [form for form in forms if form is not None]
+    form = known[0] if known else "solutions"
+    for index, other in enumerate(forms):
+        if other not in (None, form):
+            raise InputError(
+                f"predictions[{index}] has the form {other!r}, earlier rows the form {form!r}: "
+                "use one form for all rows"
+            )
+    if form == "pair" and None in forms:
+        raise InputError(f"predictions[{forms.index(None)}] is an empty list, others are texts")
+    if references is None:
+        if form == "pair":
+            raise InputError(
+                "flat solution texts need references, the other solution of each pair; for groups "
+                "pass a list of lists"
+            )
+        references = [""] * len(rows)
+    references = _plain(references)
+    if not isinstance(references, list) or len(references) != len(rows):
+        count = len(references) if isinstance(references, list) else type(references).__name__
+        raise InputError(f"{len(rows)} predictions need as many references, not {count}")
+    for index, reference in enumerate(references):
+        if not isinstance(reference, str):
+            raise InputError(f"references[{index}] is a text, not {type(reference).__name__}")
+    for index, row in enumerate(zip(rows, references, strict=True)):
+        try:
+            _encode(row)
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"row {index} holds the lone surrogate {error.object[error.start]!a}, which is no "
+                "text: decode the input with errors='replace'"
+            ) from None
+    return rows, references, form
+
+
+def _encode(value: Any) -> None:
+    if isinstance(value, str):
+        value.encode()
+    else:
+        for item in value:
+            _encode(item)

@@ -1,0 +1,1 @@
+"""Prompt templates as package data, and how they are filled."""

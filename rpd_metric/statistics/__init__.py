@@ -1,0 +1,1 @@
+"""pass@k and its neighbours: estimators, intervals and tests on plain arrays."""

@@ -1,0 +1,269 @@
+r"""JSON as language models write it.
+
+The worst fault is silent. In `"\frac{1}{2}"` the backslash and the f are a valid JSON escape, so a
+parser returns a form feed and `rac{1}{2}`. Backslashes that mean LaTeX are therefore doubled
+before any parser sees the text ([`escape_latex`]). The loud faults, trailing commas, Python
+literals, stray or missing quotes and braces, are mended after a strict parser has failed
+([`decode_mended`]); a result that has lost or gained words on the way is thrown away.
+
+Finding the JSON in a reply is the business of `replies.py`.
+
+Known limits: a single backslash at the end of a string swallows the string's closing quote; a
+line break before a line that starts with just the letter u or e reads as `\nu` or `\ne`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from json_repair import repair_json
+
+# LaTeX commands that begin with n or t, where `\n` and `\t` may also be meant as JSON escapes.
+# (`\b`, `\f` and `\r` followed by a letter are never meant as such in prose, `\u` only before four
+# hexadecimal digits.) Left out: `\ni`, because a new line may well begin with the letter i.
+_LATEX_N_OR_T = re.compile(
+    r"""
+    nabla | natural | ncong | ne | nearrow | neg | negmedspace | negthinspace | neq | newline
+    | nexists | ngeq | ngeqq | ngeqslant | ngtr | nleftarrow | nLeftarrow | nleftrightarrow
+    | nLeftrightarrow | nleq | nleqq | nleqslant | nless | nmid | nobreak | noindent | nolimits
+    | nonumber | norm | normalfont | normalsize | not | notag | notin | nparallel | nprec | npreceq
+    | nrightarrow | nRightarrow | nshortmid | nshortparallel | nsim | nsubseteq | nsubseteqq
+    | nsucc | nsucceq | nsupseteq | nsupseteqq | ntriangleleft | ntrianglelefteq | ntriangleright
+    | ntrianglerighteq | nu | nvdash | nvDash | nVdash | nVDash | nwarrow
+    | tag | tan | tanh | tau | tbinom | tensor | text | textasciicircum | textasciitilde
+    | textbackslash | textbf | textbullet | textcolor | textdegree | textgreater | textit
+    | textless | textmd | textnormal | textquotesingle | textrm | textsc | textsf | textsl
+    | textstyle | textsubscript | textsuperscript | texttt | textunderscore | textup | textwidth
+    | tfrac | tg | therefore | theta | thetasym | thickapprox | thicksim | thickspace | thinspace
+    | tilde | times | tiny | to | top | tr | trace | triangle | triangledown | triangleleft
+    | trianglelefteq | triangleq | triangleright | trianglerighteq | tt | twoheadleftarrow
+    | twoheadrightarrow
+    """,
+    re.VERBOSE,
+)
+_UNICODE_ESCAPE = re.compile(r"u[0-9A-Fa-f]{4}\Z")
+_ROW_BREAK_FOLLOWER = re.compile(r"[\s\d-]|\Z")
+# Whether quotes are balanced before it does not matter: a string is never split.
+_BETWEEN_QUOTES = re.compile(r'(?:[^"\\]+|\\.)+', re.DOTALL)
+_BACKSLASHES = re.compile(r"(\\+)(u[0-9A-Fa-f]{4}|[A-Za-z]+|.|\Z)", re.DOTALL)
+
+# Strict about the rest, but a string may hold a raw line break.
+_DECODER = json.JSONDecoder(strict=False)
+
+# Mending takes time quadratic in the length in the worst case: about a second for this many. Five
+# steps are far shorter; what is longer has usually run into a loop.
+_MENDABLE_CHARACTERS = 6000
+# Strings in single quotes: an apostrophe inside is not followed by what follows a string.
+_SINGLE_QUOTED_OBJECT = re.compile(r"\{\s*'")
+_SINGLE_QUOTED = re.compile(r"(?<=[\[{,:\s])'((?:[^'\\]|\\.|'(?!\s*[,:\]}]))*)'(?=\s*[,:\]}])")
+_STRING = r'(?P<string>"(?:[^"\\]|\\.)*")|'
+# Trailing commas are looked for before the comments that may follow them are gone.
+_COMMENT_OR_COMMA = re.compile(_STRING + r",(?=(?:\s|//[^\n]*)*[}\]])|//[^\n]*", re.DOTALL)
+_PYTHON_TO_JSON = {"None": "null", "True": "true", "False": "false"}
+_PYTHON_LITERAL = re.compile(_STRING + r"\b(?:None|True|False)\b", re.DOTALL)
+_DOUBLED_BRACE = re.compile(_STRING + r"\{\{|\}\}", re.DOTALL)
+_SURROGATE_PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
+_CONTROL_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_QUOTE = "[\"'“”‘’]"
+_NO_LETTERS = bytes(code for code in range(128) if not chr(code).isalnum())
+_UNESCAPED_QUOTE = re.compile(r'(?<!\\)(?:\\\\)*"')
+
+
+def escape_latex(text: str) -> str:
+    r"""Double the backslashes of LaTeX commands, leaving JSON's own escapes as they are.
+
+    Kept: `\"`, `\\`, `\/`, `\'`, `\uXXXX`; `\n` and `\t` unless the letters that follow make them a
+    LaTeX command, such as `\nu` or `\times`; `\b`, `\f` and `\r` unless any letter follows. Every
+    other backslash, as in `\(` and `\alpha`, is LaTeX and not an escape. In a string that holds
+    such unescaped LaTeX, two backslashes at the end of a row are a row break and are doubled as
+    well, and so are three before a command.
+
+    Args:
+        text (`str`): JSON with or without escaped LaTeX, or text around it.
+
+    Returns:
+        `str`: The same text, ready for a JSON parser.
+
+    Example:
+
+    ```python
+    >>> import json
+    >>> from rpd_metric.steps.loose_json import escape_latex
+    >>> json.loads(escape_latex(r'"$\frac{\nu}{2}$\nThen \\beta"'))
+    '$\\frac{\\nu}{2}$\nThen \\beta'
+
+    ```
+    """
+    if "\\" not in text:
+        return text
+    return _BETWEEN_QUOTES.sub(lambda match: _escape_string(match[0]), text)
+
+
+def decode(text: str) -> dict[str, Any]:
+    """Decode the JSON object at the beginning of a text; what follows it does not matter.
+
+    Args:
+        text (`str`): A text that begins with an opening brace, LaTeX already escaped.
+
+    Returns:
+        `dict`: The object, empty where the text does not begin with a valid one.
+    """
+    try:
+        value, _ = _DECODER.raw_decode(text)
+    except (ValueError, RecursionError):  # RecursionError: brackets nested a thousand deep
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def decode_mended(text: str) -> dict[str, Any]:
+    r"""Decode the object at the beginning of a text that is not quite JSON.
+
+    Args:
+        text (`str`): A text that begins with an opening brace, LaTeX already escaped.
+
+    Returns:
+        `dict`: The object, empty where it cannot be mended without guessing, as when it breaks off
+            inside a string, or where it is too long to be mended quickly.
+
+    Example:
+
+    ```python
+    >>> from rpd_metric.steps.loose_json import decode_mended
+    >>> decode_mended("{'title': None, 'steps': ['Use Fermat's theorem.', 'Add.',]")
+    {'title': None, 'steps': ["Use Fermat's theorem.", 'Add.']}
+
+    ```
+    """
+    if len(text) > _MENDABLE_CHARACTERS:
+        return {}
+    if _SINGLE_QUOTED_OBJECT.match(text):
+        text = _SINGLE_QUOTED.sub(_in_double_quotes, text)
+    # The mender would leave the two halves of such a character apart.
+    text = _SURROGATE_PAIR.sub(lambda pair: str(json.loads(f'"{pair[0]}"')), text)
+    if found := decode(_without_simple_faults(text)):
+        return found
+    try:
+        value = repair_json(text, return_objects=True, skip_json_loads=True)
+    except (ValueError, RecursionError):
+        return {}
+    if isinstance(value, list) and value:  # the object, then more that looks like JSON
+        value = value[0]
+    return value if isinstance(value, dict) and _is_faithful(value, text) else {}
+
+
+def occurs_in(value: dict[str, Any], text: str) -> bool:
+    """Whether a text holds the JSON of an object, whatever its punctuation and escapes.
+
+    Args:
+        value (`dict`): The object.
+        text (`str`): The text.
+
+    Returns:
+        `bool`: Whether the object's keys and values follow each other in the text.
+
+    Example:
+
+    ```python
+    >>> from rpd_metric.steps.loose_json import occurs_in
+    >>> occurs_in({"steps": ["Add.", None]}, "For instance {'steps': ['Add.', None]}, as here.")
+    True
+
+    ```
+    """
+    return _letters("".join(_leaves(value))) in _letters(_unescaped(escape_latex(text)))
+
+
+def _escape_string(text: str) -> str:
+    if "\\" not in text:
+        return text
+    unescaped = any(
+        len(match[1]) % 2 == 1 and not _is_json_escape(match[2])
+        for match in _BACKSLASHES.finditer(text)
+    )
+    if not unescaped:
+        return text
+
+    def mend(match: re.Match[str]) -> str:
+        backslashes, follower = match.groups()
+        if len(backslashes) % 2 == 1:
+            is_latex = not _is_json_escape(follower)
+        else:
+            # A row break: nothing that could be a command's name follows.
+            is_latex = backslashes == r"\\" and _ROW_BREAK_FOLLOWER.match(follower) is not None
+        return backslashes * (2 if is_latex else 1) + follower
+
+    return _BACKSLASHES.sub(mend, text)
+
+
+@lru_cache(maxsize=4096)
+def _is_json_escape(follower: str) -> bool:
+    if follower[:1] in ("n", "t"):
+        return _LATEX_N_OR_T.fullmatch(follower) is None
+    return (
+        follower in ("", '"', "'", "/", "b", "f", "r")
+        or _UNICODE_ESCAPE.match(follower) is not None
+    )
+
+
+def _in_double_quotes(string: re.Match[str]) -> str:
+    inside = string[1].replace("\\'", "'")
+    return '"' + _UNESCAPED_QUOTE.sub(lambda match: match[0][:-1] + '\\"', inside) + '"'
+
+
+def _without_simple_faults(text: str) -> str:
+    text = _COMMENT_OR_COMMA.sub(lambda match: match["string"] or "", text)
+    text = _PYTHON_LITERAL.sub(lambda match: match["string"] or _PYTHON_TO_JSON[match[0]], text)
+    if any(match[0] == "{{" for match in _DOUBLED_BRACE.finditer(text)):
+        text = _DOUBLED_BRACE.sub(lambda match: match["string"] or match[0][0], text)
+    return text
+
+
+def _is_faithful(value: dict[str, Any], text: str) -> bool:
+    # The mender guesses where strings end. After a wrong guess words are missing, or a value is
+    # not what stands between two quotes: it was split in the middle or at an inner comma.
+    plain = _unescaped(text)
+    leaves = list(_leaves(value))
+    return _letters(plain).startswith(_letters("".join(leaves))) and all(
+        re.search(rf"(?<!\w){_QUOTE}\s*{re.escape(leaf.strip())}\s*{_QUOTE}(?!\w)", plain)
+        for leaf in _texts(value)
+    )
+
+
+def _leaves(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield key
+            yield from _leaves(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield str(value)
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
+    elif isinstance(value, str):
+        yield value
+
+
+def _letters(text: str) -> str:
+    # By bytes: whole prompts pass through here, and a pattern would look at each character.
+    kept = text.lower().encode("ascii", "ignore").translate(None, _NO_LETTERS).decode("ascii")
+    # None and null are the same; removing them from both sides is simpler than telling which.
+    return re.sub(r"none|null", "", kept) if "none" in kept or "null" in kept else kept
+
+
+def _unescaped(json_text: str) -> str:
+    def character(escape: re.Match[str]) -> str:
+        code = escape[1]
+        return chr(int(code[1:], 16)) if len(code) == 5 else _CONTROL_ESCAPES.get(code, code)
+
+    return _ESCAPE.sub(character, json_text)

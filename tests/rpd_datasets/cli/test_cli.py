@@ -1,0 +1,252 @@
+"""The `rpd` command: its results, its errors in one line, and its exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import datasets
+import pytest
+from huggingface_hub import DatasetCard
+
+from rpd_datasets.cli import main
+from rpd_metric.registration import METRICS
+
+ROOT = Path(__file__).resolve().parents[3]
+GOOD = "We factor the quadratic as $(x-2)(x-3)$. A product vanishes when a factor does. So it is 3."
+OTHER = "Apply the quadratic formula with its discriminant. Compute both roots. The answer is 3."
+THIRD = "Draw the parabola and mark its zeros. Read them off the sketch. Hence the answer is 3."
+ROW = {"problem": "What is the larger root?", "solutions": [GOOD, OTHER, THIRD]}
+
+
+def write(path: Path, *rows) -> Path:
+    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def one_line_error(capsys, *arguments, status=1) -> str:
+    """Run a command that must fail; returns its one line on stderr."""
+    assert main([str(argument) for argument in arguments]) == status
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    lines = [line for line in captured.err.splitlines() if line.startswith("rpd ")]
+    assert len(lines) == 1, captured.err
+    assert "Traceback" not in captured.err
+    return lines[0]
+
+
+def test_curate_sample_prints_what_was_chosen(capsys, tmp_path):
+    out = tmp_path / "out"
+    assert main(["curate", "sample", "--num-problems", "4", "--output", str(out)]) == 0
+    captured = capsys.readouterr()
+    assert "4 problems and 12 solutions, from 27 problems with 162 solutions" in captured.out
+    assert f"Written to {out}" in captured.out
+    assert "Scoring problems" in captured.err
+    assert len(datasets.load_dataset(str(out), split="train")) == 4
+
+
+def test_the_card_has_figures_and_the_licence_and_language_that_it_is_told(tmp_path, capsys):
+    out = tmp_path / "out"
+    arguments = ["curate", "sample", "--limit", "4", "--output", str(out)]
+    assert main([*arguments, "--license", "apache-2.0", "--language", "en"]) == 0
+    card = DatasetCard.load(out / "README.md")
+    assert (card.data.license, card.data.language) == ("apache-2.0", "en")
+    for name in ("problem_scores", "token_lengths"):
+        assert f'<img src="figures/{name}.png"' in card.text
+        assert (out / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_curate_json_is_one_object_on_stdout_and_nothing_else(capsys, tmp_path):
+    out = tmp_path / "out"
+    assert main(["curate", "sample", "--num-problems", "2", "--json", "-o", str(out)]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["counts"]["problems_chosen"] == len(result["chosen"]) == 2
+    assert all(len(row["chosen"]) == len(row["strategies"]) == 3 for row in result["chosen"])
+
+
+def test_score_prints_the_same_as_a_table_and_as_json(capsys, tmp_path):
+    file = write(tmp_path / "g.jsonl", ROW, {"problem": "alone", "solutions": [GOOD]})
+    assert main(["score", str(file)]) == 0
+    table = capsys.readouterr().out
+    assert main(["score", str(file), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["problems"][1]["rpd"] is None
+    assert result["rpd"] == result["problems"][0]["rpd"]
+    assert f"RPD {result['rpd']:.4f}, the mean over 1 problems" in table
+    assert (result["summarizer"], result["embedder"]) == ("extractive", "minilm")
+
+
+def test_score_agrees_with_the_metric(capsys, tmp_path):
+    import evaluate
+
+    import rpd_metric  # noqa: F401
+
+    file = write(tmp_path / "g.jsonl", ROW)
+    assert main(["score", str(file), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    metric = evaluate.load("rpd", cache_dir=str(tmp_path))
+    expected = metric.compute(predictions=[ROW["solutions"]], references=[ROW["problem"]])
+    assert result["rpd"] == pytest.approx(expected["rpd"])
+
+
+def test_flat_rows_and_other_column_names_are_options(capsys, tmp_path):
+    rows = [{"question": "q", "response": text, "id": n} for n, text in enumerate([GOOD, OTHER])]
+    file = write(tmp_path / "flat.jsonl", *rows)
+    arguments = ["score", str(file), "--json", "--problem-column", "question"]
+    assert main([*arguments, "--solution-column", "response"]) == 0
+    assert json.loads(capsys.readouterr().out)["num_solutions"] == 2
+
+
+def test_register_writes_the_metric_into_the_modules_cache(capsys, tmp_path):
+    code = "from rpd_datasets.cli import main; raise SystemExit(main(['register', '--json']))"
+    env = os.environ | {"HF_MODULES_CACHE": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    folder = Path(json.loads(done.stdout)["folder"])
+    assert (folder / "rpd.py").read_bytes() == METRICS["rpd"].read_bytes()
+
+
+def test_the_paper_preset_sets_defaults_that_options_beside_it_override(capsys, tmp_path):
+    arguments = ["curate", "sample", "--preset", "paper", "-o", tmp_path / "out"]
+    assert "Qwen3-14B" in one_line_error(capsys, *arguments)
+    named = [*arguments, "--summarizer", "extractive", "--embedder", "minilm"]
+    assert "10 are needed" not in one_line_error(capsys, *named)  # 6 solutions are too few
+    assert main([*map(str, named), "--min-solutions", "6", "--num-problems", "3", "--json"]) == 0
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["options"]["ties"] == "first"
+    assert manifest["options"]["filters"]["max_mean_tokens"] == 14_000
+    assert manifest["options"]["filters"]["min_solutions"] == 6
+    assert manifest["counts"]["problems_chosen"] == 3
+
+
+# Bad input: one clear line, a non-zero status, no traceback.
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is empty"),
+        ('{"question": "q", "solutions": ["a"]}', "problem"),
+        ('{"problem": "q", "solutions": []}', "no usable problem"),
+        ('{"problem": null, "solutions": ["a", "b"]}', "no usable problem"),
+        ('{"problem": "q", "solutions": [1, 2]}', "no usable problem"),
+        ('{"problem": "q", "solutions": ["a"', "."),
+    ],
+)
+@pytest.mark.parametrize("command", ["curate", "score"])
+def test_an_input_with_nothing_usable_is_one_line(command, content, message, capsys, tmp_path):
+    file = tmp_path / "bad.jsonl"
+    file.write_text(content)
+    arguments = ["-o", tmp_path / "out"] if command == "curate" else []
+    assert message in one_line_error(capsys, command, file, *arguments)
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_rows_among_good_ones_are_counted_named_and_written_out(capsys, tmp_path):
+    huge = "Add one to the number and look again. " * 270_000 + "The answer is 3."
+    file = write(
+        tmp_path / "mixed.jsonl",
+        ROW,
+        '{"problem": "cut',
+        {"problem": "numbers", "solutions": [1, GOOD, None, OTHER, THIRD]},
+        {"problem": "empty", "solutions": []},
+        {"problem": "alone", "solutions": [GOOD]},
+        {"problem": "nul", "solutions": [GOOD + "\0", OTHER, THIRD]},
+        '{"problem": "surrogate", "solutions": ["' + "\\ud800" + '", "' + "x" + '"]}',
+        {"problem": "huge", "solutions": [GOOD, OTHER, huge]},
+    )
+    out = tmp_path / "out"
+    status = main(["curate", str(file), "-o", str(out), "--json", "--no-require-complete"])
+    assert status == 0
+    chosen = {row["problem"] for row in json.loads(capsys.readouterr().out)["chosen"]}
+    assert {ROW["problem"], "numbers", "nul", "huge"} == chosen
+    rejects = [json.loads(line) for line in (out / "rejects.jsonl").open()]
+    assert {reject["where"] for reject in rejects} == {f"mixed.jsonl:{n}" for n in (2, 3, 4, 5, 7)}
+    assert all(reject["reason"] and reject["detail"] for reject in rejects)
+
+
+@pytest.mark.parametrize("option", ["--summarizer", "--embedder"])
+def test_an_unknown_model_spec_is_one_line_that_lists_the_known_forms(option, capsys, tmp_path):
+    line = one_line_error(capsys, "curate", "sample", "-o", tmp_path / "out", option, "nonsense")
+    assert "nonsense" in line
+    assert "openai:" in line
+
+
+def test_an_input_that_does_not_exist_is_one_line(capsys, tmp_path):
+    assert "nothing.jsonl" in one_line_error(capsys, "score", tmp_path / "nothing.jsonl")
+
+
+def test_an_output_that_cannot_be_written_or_exists_is_one_line(capsys, tmp_path):
+    file = write(tmp_path / "g.jsonl", ROW)
+    assert "is a file" in one_line_error(capsys, "curate", file, "-o", file)
+    assert "cannot write" in one_line_error(capsys, "curate", file, "-o", file / "below")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").touch()
+    assert "--overwrite" in one_line_error(capsys, "curate", file, "-o", tmp_path / "full")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--num-problems", "0"], "must be 1 or more"),
+        (["--near-duplicate", "2"], "near_duplicate"),
+        (["--only", "level"], "COLUMN=VALUE"),
+        (["--only-correct"], "correct"),
+        (["--tokenizer", "/no/such/folder"], "/no/such/folder"),
+        (["--limit", "0"], "limit"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_one_line(arguments, message, capsys, tmp_path):
+    line = one_line_error(capsys, "curate", "sample", "-o", tmp_path / "out", *arguments)
+    assert message in line
+
+
+def test_a_wrong_command_line_ends_with_status_2(capsys):
+    with pytest.raises(SystemExit) as error:
+        main(["curate", "sample"])
+    assert error.value.code == 2
+    assert "--output" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_sigterm_end_in_one_line_and_the_next_run_goes_on(stop, tmp_path):
+    rows = [{**ROW, "problem": f"problem {n}"} for n in range(3000)]
+    file = write(tmp_path / "many.jsonl", *rows)
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "rpd_datasets.cli", "curate", str(file), "-o", str(out)]
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
+    journal = tmp_path / "out.partial" / "journal.sqlite-wal"
+    deadline = time.monotonic() + 120
+    while not (journal.exists() and journal.stat().st_size > 50_000):
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(stop)
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 130, err
+    assert "interrupted; run the same command again" in err
+    assert "Traceback" not in err
+    assert not out.exists()
+    again = subprocess.run([*command, "--limit", "50"], env=env, capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    assert out.exists()
+
+
+def test_compare_metrics_prints_figures_with_intervals_and_differences(capsys):
+    arguments = ["compare-metrics", "sample", "--limit", "6", "--methods", "rpd", "raw", "random"]
+    arguments += ["--num-bootstrap", "100"]
+    assert main(arguments) == 0
+    table = capsys.readouterr().out
+    assert "pooled - rpd" in table
+    assert main([*arguments, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert [row["distance"] for row in result["results"]] == ["rpd", "raw", "random"]
+    pooled = result["results"][0]["figures"]["pooled"]
+    assert pooled["low"] <= pooled["value"] <= pooled["high"]

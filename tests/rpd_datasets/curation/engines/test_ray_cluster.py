@@ -1,0 +1,254 @@
+"""A run on a Ray cluster of two nodes: whatever is lost, its result is the single process's."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from parts.fake_tgi import FakeTGI
+from parts.kill_loop import contents, summary, write_problems
+from parts.openai_embeddings import OpenAIEmbeddings
+from parts.ray_cluster import LocalCluster, actors_on, kill_an_actor, wait_for_actors
+from rpd_datasets import CurationConfig
+from rpd_datasets.cli import main
+from rpd_datasets.curation.engines.ray_cluster import RayOptions, actor_pool
+
+ROOT = Path(__file__).resolve().parents[4]
+NUM_PROBLEMS = 40
+SLOTS = 4
+ENV = os.environ | {
+    "PYTHONPATH": str(ROOT),
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENAI_API_KEY": "unused",
+}
+
+
+class Bench:
+    """Model servers, an input, and the result of a run in one process to compare with."""
+
+    def __init__(self, folder: Path, chat: FakeTGI, embeddings: OpenAIEmbeddings) -> None:
+        self.folder = folder
+        self.chat = chat
+        self.rows = write_problems(folder / "rows.jsonl", NUM_PROBLEMS)
+        self._embeddings = embeddings
+        self._finish(self.start("expected"))
+        self.expected = contents(folder / "expected")
+        assert len(self.chat.requests) == NUM_PROBLEMS * 4
+
+    def start(self, name: str, *more: str) -> subprocess.Popen[str]:
+        """Start a run with a store of its own."""
+        command = [
+            *(sys.executable, "-m", "rpd_datasets.cli", "curate", str(self.rows), "--json"),
+            *("--num-problems", "10", "--num-solutions", "2"),
+            *("--summarizer", f"tgi:{self.chat.url}"),
+            *("--embedder", f"openai:{self._embeddings.url}/v1#minilm"),
+            *("--store", str(self.folder / f"{name}.sqlite")),
+            *("--output", str(self.folder / name), *more),
+        ]
+        return subprocess.Popen(
+            command,
+            env=ENV,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def wait_for_requests(self, process: subprocess.Popen[str], count: int) -> None:
+        deadline = time.monotonic() + 120
+        while len(self.chat.requests) < count:
+            assert process.poll() is None, process.communicate()[1]
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
+    def finish_and_compare(self, process: subprocess.Popen[str], name: str) -> int:
+        """Wait for the end; returns how many requests were sent more than once."""
+        self._finish(process)
+        assert contents(self.folder / name) == self.expected
+        sent = [json.dumps(one.body, sort_keys=True) for one in self.chat.requests]
+        assert len(set(sent)) == NUM_PROBLEMS * 4, "a request was lost"
+        return len(sent) - len(set(sent))
+
+    def _finish(self, process: subprocess.Popen[str]) -> None:
+        _, err = process.communicate(timeout=180)
+        assert process.returncode == 0, err
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    chat = FakeTGI(reply=summary, seconds=0.1, info={"max_concurrent_requests": SLOTS})
+    with chat, OpenAIEmbeddings(max_batch=64) as embeddings:
+        yield Bench(tmp_path_factory.mktemp("bench"), chat, embeddings)
+
+
+@pytest.fixture
+def servers(bench: Bench) -> Bench:
+    bench.chat.requests.clear()
+    return bench
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster() as cluster:
+        yield cluster
+
+
+def on(cluster: LocalCluster) -> list[str]:
+    return ["--engine", "ray", "--ray-address", cluster.address, "--shard-size", "4"]
+
+
+def test_a_killed_worker_loses_nothing_and_repeats_only_what_was_in_flight(cluster, servers):
+    with cluster.another_node() as node:
+        run = servers.start("worker", *on(cluster))
+        wait_for_actors(node)
+        servers.wait_for_requests(run, 40)
+        kill_an_actor(node)
+        assert run.poll() is None, "the worker was killed in the middle of the run"
+        assert servers.finish_and_compare(run, "worker") <= SLOTS
+
+
+def test_a_node_removed_without_warning_loses_nothing(cluster, servers):
+    with cluster.another_node() as node:
+        run = servers.start("node", *on(cluster))
+        wait_for_actors(node)
+        servers.wait_for_requests(run, 40)
+        cluster.lose(node)
+        assert run.poll() is None, "the node was lost in the middle of the run"
+        assert servers.finish_and_compare(run, "node") <= SLOTS
+
+
+def test_a_killed_driver_is_taken_up_again_where_it_stopped(cluster, servers):
+    with cluster.another_node():
+        first = servers.start("driver", *on(cluster))
+        servers.wait_for_requests(first, 80)
+        first.kill()
+        first.communicate()
+        assert not (servers.folder / "driver").exists()
+        assert list((servers.folder / "driver.partial" / "shards").glob("*.done"))
+        again = servers.start("driver", *on(cluster))
+        assert servers.finish_and_compare(again, "driver") <= SLOTS
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_sigterm_end_in_one_line_and_leave_nothing_running(stop, cluster, servers):
+    run = servers.start(f"stopped-{stop}", *on(cluster))
+    servers.wait_for_requests(run, 20)
+    os.killpg(run.pid, stop)
+    _, err = run.communicate(timeout=300)
+    assert run.returncode == 130, err
+    assert after_the_bar(err) == (
+        "rpd curate: interrupted; run the same command again to go on where it stopped"
+    )
+    deadline = time.monotonic() + 120
+    while actors_on(cluster.head):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_an_error_in_a_worker_is_one_line_and_names_the_fix(cluster, tmp_path):
+    run = curate_sample(tmp_path, *on(cluster), "--embedder", "st:/no/such/model")
+    assert run.returncode == 1
+    assert after_the_bar(run.stderr).startswith(
+        "rpd curate: cannot load the embedding model '/no/such/model'"
+    )
+
+
+def test_without_an_address_a_run_has_a_cluster_of_its_own_with_models_in_its_actors(tmp_path):
+    assert curate_sample(tmp_path / "one").returncode == 0
+    # One actor: what is to be seen is that it loads the models, not how fast.
+    run = curate_sample(
+        tmp_path / "two", "--engine", "ray", "--ray-actors", "1", "--shard-size", "2"
+    )
+    assert run.returncode == 0, run.stderr
+    assert "Ray" not in run.stderr, "its log stays off the screen"
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def curate_sample(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [
+        *(sys.executable, "-m", "rpd_datasets.cli", "curate", "sample", "--limit", "4"),
+        *("--num-problems", "2", "--num-solutions", "2", "--output", str(folder / "out"), *more),
+    ]
+    env = {name: value for name, value in ENV.items() if name != "RAY_ADDRESS"}
+    if not any("--ray-address" in one for one in more):
+        # As users have it: Ray makes a token for its own cluster, in the home folder.
+        del env["RAY_AUTH_MODE"]
+        env["HOME"] = str(folder.parent)
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=180)
+
+
+def after_the_bar(err: str) -> str:
+    """What stands on the screen below the progress bar."""
+    return err.replace("\r", "\n").rstrip().rpartition("\n")[2]
+
+
+def test_an_address_where_nothing_listens_is_one_line_and_does_not_take_minutes(capsys, tmp_path):
+    arguments = ["curate", "sample", "-o", str(tmp_path / "out"), "--engine", "ray"]
+    assert main([*arguments, "--ray-address", "127.0.0.1:1"]) == 1
+    assert "no Ray cluster answers at 127.0.0.1:1" in after_the_bar(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--ray-actors", "2"], "--ray-actors goes with --engine ray"),
+        (["--engine", "ray", "--ray-actors", "0"], "choose 1 or more"),
+        (["--engine", "ray", "--gpus-per-actor", "-1"], "choose 0 or more"),
+        (["--engine", "ray", "--ray-address", "ray://head:10001"], "name host:port"),
+        (["--engine", "ray", "--num-proc", "2"], "use --ray-actors"),
+        (["--num-proc", "0"], "choose 1 or more"),
+        (["--num-proc", "2", "--shard-size", "0"], "choose 1 or more"),
+    ],
+)
+def test_options_that_make_no_sense_are_one_line(arguments, message, capsys, tmp_path):
+    assert main(["curate", "sample", "-o", str(tmp_path / "out"), *arguments]) == 1
+    assert message in after_the_bar(capsys.readouterr().err)
+
+
+def test_without_ray_the_error_says_what_to_install(monkeypatch, capsys, tmp_path):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert main(["curate", "sample", "-o", str(tmp_path / "out"), "--engine", "ray"]) == 1
+    assert 'pip install "rpd-metric[ray]"' in capsys.readouterr().err
+
+
+def test_ray_is_not_imported_unless_it_is_asked_for():
+    code = (
+        "import sys, rpd_datasets.cli, rpd_datasets.curation.engines.ray_cluster\n"
+        "print('ray' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], env=ENV, capture_output=True, text=True)
+    assert run.stdout == "False\n"
+
+
+NODES = {"CPU": 192.0, "GPU": 16.0}
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "resources", "expected"),
+    [
+        ({"summarizer": "tgi:http://a", "embedder": "tei:http://b"}, {}, NODES, (2, 0)),
+        ({"summarizer": "tgi:http://a", "embedder": "st:m"}, {}, NODES, (16, 1)),
+        ({"summarizer": "tgi:http://a", "embedder": "st:m"}, {}, {"CPU": 8.0}, (8, 0)),
+        ({"embedder": "st:m"}, {"gpus_per_actor": 0.25}, NODES, (64, 0.25)),
+        ({"embedder": "st:m"}, {"gpus_per_actor": 0.0}, NODES, (192, 0)),
+        ({}, {}, NODES, (192, 0)),
+        ({}, {"actors": 3}, NODES, (3, 0)),
+        ({"judge": "hf:m"}, {}, NODES, (16, 1)),
+    ],
+)
+def test_there_are_as_many_actors_as_what_they_wait_for(config, options, resources, expected):
+    pool = actor_pool(RayOptions(**options), CurationConfig(**config), resources, 2, 1000)
+    assert pool == expected
+
+
+def test_there_are_never_more_actors_than_shards():
+    assert actor_pool(RayOptions(actors=50), CurationConfig(), NODES, 2, 7) == (7, 0)

@@ -1,0 +1,76 @@
+"""Parquet files with one schema, whatever the input carried along."""
+
+from __future__ import annotations
+
+import datetime
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rpd_datasets.curation.parquet import ColumnTypes, ShardWriter
+
+OWN = {
+    "problem": "p",
+    "solutions": ["s"],
+    "steps": [["a"]],
+    "rpd_matrix": [[None]],
+    "rpd_score": None,
+    "selected": [],
+    "drop_reasons": [""],
+    "num_tokens": [1],
+}
+
+
+def write(rows, folder, **options):
+    types = ColumnTypes.of(rows)
+    with ShardWriter(folder, types, **options) as writer:
+        for row in rows:
+            writer.write(row)
+    return pa.concat_tables([pq.read_table(path) for path in sorted(folder.iterdir())])
+
+
+def test_carried_columns_take_the_type_that_holds_all_values(tmp_path):
+    rows = [{**OWN, "n": 1}, {**OWN, "n": 2.5}, {**OWN}, {**OWN, "n": None}]
+    table = write(rows, tmp_path / "t")
+    assert table.schema.field("n").type == pa.float64()
+    assert table["n"].to_pylist() == [1.0, 2.5, None, None]
+
+
+def test_dates_bytes_and_structs_stay_what_they_are(tmp_path):
+    day = datetime.datetime(2026, 1, 2)
+    rows = [{**OWN, "day": day, "raw": b"\x00\xff", "meta": {"a": 1}}, {**OWN, "meta": {"b": "x"}}]
+    table = write(rows, tmp_path / "t")
+    assert table["day"].to_pylist() == [day, None]
+    assert table["raw"].to_pylist() == [b"\x00\xff", None]
+    assert table["meta"].to_pylist() == [{"a": 1, "b": None}, {"a": None, "b": "x"}]
+
+
+@pytest.mark.parametrize("values", [[1, "one"], [[1], {"a": 1}], [["x", 2], None], [10**30, 1]])
+def test_values_without_a_common_type_are_kept_as_json_text(values, tmp_path):
+    rows = [{**OWN, "mixed": value} for value in values]
+    types = ColumnTypes.of(rows)
+    assert types.json_columns == ["mixed"]
+    table = write(rows, tmp_path / "t")
+    assert [json.loads(text) for text in table["mixed"].to_pylist()] == values
+
+
+def test_a_mix_that_shows_only_in_a_later_chunk_is_found(tmp_path):
+    rows = [{**OWN, "mixed": 1} for _ in range(70)] + [{**OWN, "mixed": "late"}]
+    table = write(rows, tmp_path / "t")
+    assert table["mixed"].to_pylist()[-1] == '"late"'
+
+
+def test_shards_are_numbered_with_their_count(tmp_path):
+    rows = [{**OWN, "n": n} for n in range(200)]
+    table = write(rows, tmp_path / "t", bytes_per_shard=1)
+    assert sorted(path.name for path in (tmp_path / "t").iterdir()) == [
+        f"train-{index:05d}-of-00004.parquet" for index in range(4)
+    ]
+    assert table["n"].to_pylist() == list(range(200))
+
+
+def test_columns_of_nothing_but_nulls_are_written(tmp_path):
+    table = write([{**OWN, "empty": None}], tmp_path / "t")
+    assert table["empty"].to_pylist() == [None]

@@ -1,0 +1,250 @@
+"""A whole run: complete or absent, resumable, repeatable, and readable by `load_dataset`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import datasets
+import pytest
+
+from rpd_datasets import CurationConfig, FilterConfig
+from rpd_datasets.curation.run import curate_folder
+from rpd_datasets.curation.score import Models
+from rpd_datasets.inputs.source import open_source
+from rpd_datasets.publish.card import dataset_card, manifest
+from rpd_datasets.tokens import token_counter
+from rpd_metric.errors import InputError, OutputError
+from rpd_metric.inference.embedders import load_embedder
+from rpd_metric.steps.protocol import Extraction
+
+FILTERS = FilterConfig(min_solutions=2, require_complete=False)
+
+
+class CountingSteps:
+    """Sentences as steps; remembers what it was asked, and can stop the run at a problem."""
+
+    name = "counting"
+    fingerprint = "counting/1"
+
+    def __init__(self, stop_at: str | None = None) -> None:
+        self.asked: list[str] = []
+        self.stop_at = stop_at
+
+    async def extract(self, problem, solutions):
+        if problem == self.stop_at:
+            raise KeyboardInterrupt
+        self.asked.append(problem)
+        return [
+            Extraction(tuple(part.strip() for part in text.split(".") if part.strip()))
+            for text in solutions
+        ]
+
+
+VERBS = ["Factor", "Integrate", "Count", "Draw", "Substitute", "Guess", "Induct", "Reflect"]
+
+
+def write_rows(path: Path, num_problems: int = 12) -> Path:
+    rows = []
+    for n in range(num_problems):
+        solutions = [
+            f"{VERBS[(n + i) % 8]} the expression number {n}. {VERBS[(3 * i + n) % 8]} again."
+            for i in range(4)
+        ]
+        rows.append({"problem": f"Problem {n}", "solutions": solutions, "level": n})
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def rows(tmp_path):
+    return write_rows(tmp_path / "rows.jsonl")
+
+
+def curate(rows, output, extractor=None, **options):
+    settings = {"num_problems": 5, "num_solutions": 2, "filters": FILTERS}
+    overwrite = options.pop("overwrite", False)
+    in_flight = options.pop("max_in_flight", 1)
+    config = CurationConfig(**{**settings, **options})
+    models = Models(
+        extractor or CountingSteps(), load_embedder("minilm"), token_counter("estimate")
+    )
+    return curate_folder(
+        lambda scratch, reject: open_source(rows, scratch=scratch, on_reject=reject),
+        output,
+        config,
+        models,
+        describe=lambda report: {
+            "README.md": dataset_card(report, config, models),
+            "manifest.json": manifest(report, config, models, {}),
+        },
+        overwrite=overwrite,
+        max_in_flight=in_flight,
+    )
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_the_folder_is_a_dataset_with_a_configuration_for_training(rows, tmp_path):
+    report = curate(rows, tmp_path / "out")
+    curated = datasets.load_dataset(str(tmp_path / "out"), split="train")
+    assert len(curated) == 5
+    assert curated["rpd_score"][:] == sorted(curated["rpd_score"][:], reverse=True)
+    assert all(len(selected) == 2 for selected in curated["selected"][:])
+    assert {"problem", "solutions", "level", "steps", "rpd_matrix"} <= set(curated.column_names)
+    train = datasets.load_dataset(str(tmp_path / "out"), "sft", split="train")
+    assert len(train) == report.num_selected == 10
+    first = curated[0]
+    assert train[0]["prompt"][0]["content"] == first["problem"]
+    assert train[0]["completion"][0]["content"] == first["solutions"][first["selected"][0]]
+
+
+def test_nothing_but_the_result_is_left_behind(rows, tmp_path):
+    curate(rows, tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "rows.jsonl"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "README.md",
+        "data",
+        "manifest.json",
+        "rejects.jsonl",
+        "scores.jsonl",
+        "sft",
+    ]
+
+
+def test_equal_runs_give_equal_bytes_whatever_is_in_flight(rows, tmp_path):
+    curate(rows, tmp_path / "one")
+    curate(rows, tmp_path / "two", max_in_flight=7)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def test_an_interrupted_run_leaves_no_output_and_goes_on_where_it_stopped(rows, tmp_path):
+    curate(rows, tmp_path / "undisturbed")
+    first = CountingSteps(stop_at="Problem 7")
+    with pytest.raises(KeyboardInterrupt):
+        curate(rows, tmp_path / "out", first)
+    assert not (tmp_path / "out").exists()
+    second = CountingSteps()
+    curate(rows, tmp_path / "out", second)
+    assert first.asked == [f"Problem {n}" for n in range(7)]
+    assert second.asked == [f"Problem {n}" for n in range(7, 12)]
+    assert contents(tmp_path / "out") == contents(tmp_path / "undisturbed")
+
+
+def test_resuming_is_keyed_on_content_so_a_changed_input_is_scored_anew(rows, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        curate(rows, tmp_path / "out", CountingSteps(stop_at="Problem 7"))
+    lines = rows.read_text().splitlines(keepends=True)
+    rows.write_text("".join(reversed(lines)).replace("number 3", "number three"))
+    again = CountingSteps()
+    curate(rows, tmp_path / "out", again)
+    assert sorted(again.asked) == sorted([f"Problem {n}" for n in range(7, 12)] + ["Problem 3"])
+
+
+def test_resuming_with_other_scoring_options_uses_nothing_of_the_earlier_run(rows, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        curate(rows, tmp_path / "out", CountingSteps(stop_at="Problem 7"))
+    again = CountingSteps()
+    curate(rows, tmp_path / "out", again, ties="first")
+    assert len(again.asked) == 12
+
+
+def test_scores_of_all_problems_are_kept_with_the_rank_of_the_chosen(rows, tmp_path):
+    curate(rows, tmp_path / "out")
+    scores = [json.loads(line) for line in (tmp_path / "out" / "scores.jsonl").open()]
+    assert len(scores) == 12
+    ranked = sorted((row for row in scores if row["rank"] is not None), key=lambda row: row["rank"])
+    assert [row["rank"] for row in ranked] == [0, 1, 2, 3, 4]
+    worst = min(row["rpd_score"] for row in ranked)
+    assert all(row["rpd_score"] <= worst for row in scores if row["rank"] is None)
+
+
+def test_rejects_name_the_row_and_the_reason_and_the_manifest_counts_them(rows, tmp_path):
+    with rows.open("a") as file:
+        file.write('{"problem": "cut", "solutions": ["a. b."\n')
+        file.write(
+            json.dumps({"problem": "twice", "solutions": ["Add. Stop.", "Add. Stop."]}) + "\n"
+        )
+    curate(rows, tmp_path / "out")
+    rejects = [json.loads(line) for line in (tmp_path / "out" / "rejects.jsonl").open()]
+    assert [(r["where"], r["stage"], r["reason"], r["solution_index"]) for r in rejects] == [
+        ("rows.jsonl:13", "read", "malformed_json", None),
+        ("rows.jsonl:14", "filter", "duplicate", 1),
+        ("rows.jsonl:14", "filter", "too_few_solutions", None),
+    ]
+    drops = json.loads((tmp_path / "out" / "manifest.json").read_text())["drops"]
+    assert {(d["reason"], d["unit"], d["count"]) for d in drops} == {
+        ("malformed_json", "problem", 1),
+        ("duplicate", "solution", 1),
+        ("too_few_solutions", "problem", 1),
+    }
+
+
+def test_an_existing_output_is_refused_before_any_work(rows, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "precious.txt").write_text("mine")
+    extractor = CountingSteps()
+    with pytest.raises(OutputError, match=r"exists and is not empty.*--overwrite"):
+        curate(rows, tmp_path / "out", extractor)
+    assert extractor.asked == []
+    assert (tmp_path / "out" / "precious.txt").read_text() == "mine"
+
+
+def test_overwrite_replaces_the_output_only_once_the_new_one_is_complete(rows, tmp_path):
+    curate(rows, tmp_path / "out")
+    before = contents(tmp_path / "out")
+    with pytest.raises(KeyboardInterrupt):
+        curate(rows, tmp_path / "out", CountingSteps("Problem 3"), overwrite=True, num_problems=2)
+    assert contents(tmp_path / "out") == before
+    curate(rows, tmp_path / "out", overwrite=True, num_problems=2)
+    assert len(datasets.load_dataset(str(tmp_path / "out"), split="train")) == 2
+
+
+def test_an_empty_output_folder_is_as_good_as_none(rows, tmp_path):
+    (tmp_path / "out").mkdir()
+    assert curate(rows, tmp_path / "out").num_selected == 10
+
+
+def test_an_output_that_is_a_file_or_lies_below_one_is_refused(rows, tmp_path):
+    with pytest.raises(OutputError, match="is a file"):
+        curate(rows, rows)
+    with pytest.raises(OutputError, match="cannot write"):
+        curate(rows, rows / "out")
+
+
+def test_a_second_run_to_the_same_output_is_refused(rows, tmp_path):
+    from filelock import FileLock
+
+    partial = tmp_path / "out.partial"
+    partial.mkdir()
+    with FileLock(partial / "lock"), pytest.raises(OutputError, match="another run is writing"):
+        curate(rows, tmp_path / "out")
+
+
+def test_fewer_problems_than_asked_for_are_all_taken_and_the_card_says_so(rows, tmp_path):
+    report = curate(rows, tmp_path / "out", num_problems=50)
+    assert len(report.chosen) == 12
+    assert "Fewer problems" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_nothing_to_choose_from_is_one_line_that_says_why(rows, tmp_path):
+    with pytest.raises(InputError, match=r"no problem of .* has 9 usable solutions"):
+        curate(rows, tmp_path / "out", num_solutions=9)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_card_says_who_made_it_and_holds_no_path_of_this_machine(rows, tmp_path):
+    curate(rows, tmp_path / "out")
+    for name in ("README.md", "manifest.json"):
+        text = (tmp_path / "out" / name).read_text()
+        assert "counting" in text
+        assert "minilm" in text
+        assert str(tmp_path) not in text
+    assert "offline estimate" in (tmp_path / "out" / "README.md").read_text()

@@ -1,0 +1,276 @@
+"""Shards: named by content, scored once, and gone when the journal has what came of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from parts.kill_loop import contents, write_problems
+from parts.openai_embeddings import OpenAIEmbeddings
+from rpd_datasets import CurationConfig, FilterConfig
+from rpd_datasets.curation.journal import Journal
+from rpd_datasets.curation.models import load_models
+from rpd_datasets.curation.shards import (
+    DONE,
+    WAITING,
+    ShardWorker,
+    cut,
+    harvest_earlier,
+    problems_of,
+    score_in_shards,
+)
+from rpd_datasets.problem import Problem
+from rpd_datasets.publish.curated import curate_dataset
+
+ROOT = Path(__file__).resolve().parents[3]
+CONFIG = CurationConfig(num_problems=5, num_solutions=2, filters=FilterConfig(min_solutions=2))
+FINGERPRINT = "f" * 64
+
+
+def problem(n: int, **extra) -> Problem:
+    texts = tuple(f"Add {n} to {i}. Check it. The answer is {n}." for i in range(3))
+    return Problem(f"Problem {n}", texts, extra, f"rows.jsonl:{n}")
+
+
+class Here:
+    """An engine in this process, which remembers its shards and can stop after some."""
+
+    def __init__(self, stop_after: int | None = None) -> None:
+        self.stop_after = stop_after
+        self.names: list[str] = []
+
+    def __call__(self, folder: Path, names: Sequence[str], fingerprint: str) -> Iterator[str]:
+        worker = ShardWorker(CONFIG, fingerprint)
+        for name in names:
+            if len(self.names) == self.stop_after:
+                raise KeyboardInterrupt
+            assert worker.score(folder / (name + WAITING)) is None
+            self.names.append(name)
+            yield name
+
+
+def test_a_shard_is_named_by_its_content_and_by_what_decides_its_scores(tmp_path):
+    problems = [problem(n) for n in range(10)]
+    names = cut(problems, tmp_path, FINGERPRINT, CONFIG, 4)
+    assert len(names) == 3
+    assert cut(problems, tmp_path, FINGERPRINT, CONFIG, 4) == names
+    assert not set(cut(problems, tmp_path, "other", CONFIG, 4)) & set(names)
+    changed = [replace(problems[0], solutions=("Other. Steps.",)), *problems[1:]]
+    assert cut(changed, tmp_path, FINGERPRINT, CONFIG, 4)[1:] == names[1:]
+    assert cut(changed, tmp_path, FINGERPRINT, CONFIG, 4)[0] != names[0]
+
+
+def test_a_shard_gives_back_its_problems_with_the_one_column_that_scoring_looks_at(tmp_path):
+    odd = Problem("half a surrogate \ud800", ("a\0b", "c"), {"correct": [True, False], "big": 1})
+    only_correct = replace(CONFIG, filters=FilterConfig(only_correct=True))
+    (name,) = cut([odd], tmp_path, FINGERPRINT, only_correct, 4)
+    (back,) = problems_of(tmp_path / (name + WAITING))
+    assert (back.problem, back.solutions) == (odd.problem, odd.solutions)
+    assert back.extra == {"correct": [True, False], "big": None}
+
+
+def test_only_problems_that_the_journal_lacks_or_that_a_server_failed_are_cut(tmp_path):
+    journal = Journal(tmp_path / "journal.sqlite")
+    first, seen = Here(), []
+    problems = [problem(n) for n in range(6)]
+    fingerprint = curation_fingerprint()
+
+    def run(engine: Here) -> None:
+        folder = tmp_path / "shards"
+        score_in_shards(
+            problems, journal, fingerprint, CONFIG, folder, engine, size=2, on_problem=seen.append
+        )
+        assert not folder.exists()
+
+    run(first)
+    assert len(first.names) == 3
+    assert len(seen) == len(journal) == 6
+    key = f"{problems[3].key}:{fingerprint}"
+    record = journal.get(key)
+    reject = problems[3].rejected("steps", "model_error", "down", 0).as_row()
+    journal.put(key, {**record, "rejects": [reject]})
+    again = Here()
+    run(again)
+    assert len(again.names) == 1
+    assert journal.get(key) == record
+    assert len(seen) == 12
+
+
+def test_finished_shards_of_a_killed_run_are_taken_up_whatever_size_they_have_now(tmp_path):
+    rows = write_problems(tmp_path / "rows.jsonl", 12)
+    expected = curate_dataset(rows, tmp_path / "expected", CONFIG)
+    with pytest.raises(KeyboardInterrupt):
+        curate_dataset(rows, tmp_path / "out", CONFIG, engine=Here(stop_after=2), shard_size=3)
+    rest = Here()
+    curate_dataset(rows, tmp_path / "out", CONFIG, engine=rest, shard_size=2)
+    assert len(rest.names) == 3, "six of twelve problems, two at a time"
+    assert contents(tmp_path / "out") == contents(expected.folder)
+
+
+def test_a_run_without_an_engine_takes_up_finished_shards_too(tmp_path):
+    rows = write_problems(tmp_path / "rows.jsonl", 12)
+    with pytest.raises(KeyboardInterrupt):
+        curate_dataset(rows, tmp_path / "out", CONFIG, engine=Here(stop_after=2), shard_size=3)
+    assert list((tmp_path / "out.partial" / "shards").glob(f"*{DONE}"))
+    curate_dataset(rows, tmp_path / "out", CONFIG)
+    curate_dataset(rows, tmp_path / "expected", CONFIG)
+    assert contents(tmp_path / "out") == contents(tmp_path / "expected")
+
+
+def test_equal_problems_keep_their_own_places_in_the_rejects(tmp_path):
+    rows = write_problems(tmp_path / "rows.jsonl", 4)
+    line = json.dumps({"problem": "Twice", "solutions": ["Add. Stop.", "Add. Stop."]}) + "\n"
+    rows.write_text(line + rows.read_text() + line)
+    curate_dataset(rows, tmp_path / "one", CONFIG)
+    curate_dataset(rows, tmp_path / "two", CONFIG, engine=Here(), shard_size=1)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    rejects = [json.loads(row) for row in (tmp_path / "two" / "rejects.jsonl").open()]
+    assert {reject["where"] for reject in rejects} == {"rows.jsonl:1", "rows.jsonl:6"}
+
+
+def test_records_are_written_once_even_if_a_shard_is_handed_out_again(tmp_path):
+    fingerprint = curation_fingerprint()
+    (name,) = cut([problem(1)], tmp_path, fingerprint, CONFIG, 4)
+    worker = ShardWorker(CONFIG, fingerprint)
+    assert worker.score(tmp_path / (name + WAITING)) is None
+    written = (tmp_path / (name + DONE)).stat()
+    assert worker.score(tmp_path / (name + WAITING)) is None
+    assert (tmp_path / (name + DONE)).stat() == written
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [DONE, WAITING]
+
+
+def test_a_machine_that_does_not_see_the_folder_says_so_in_one_line(tmp_path):
+    said = ShardWorker(CONFIG, FINGERPRINT).score(tmp_path / "elsewhere" / f"shard{WAITING}")
+    assert "does not see" in said
+    assert "must be on a file system that every machine has under the same path" in said
+
+
+def test_a_machine_that_would_score_differently_says_so(tmp_path):
+    (name,) = cut([problem(1)], tmp_path, FINGERPRINT, CONFIG, 4)
+    said = ShardWorker(CONFIG, FINGERPRINT).score(tmp_path / (name + WAITING))
+    assert "another version of this package, or a server with another model" in said
+
+
+def curation_fingerprint() -> str:
+    from rpd_datasets.curation.score import scoring_fingerprint
+
+    return scoring_fingerprint(CONFIG, load_models(CONFIG))
+
+
+@pytest.fixture(scope="module")
+def embeddings() -> Iterator[str]:
+    """A server, so that worker processes need not load a model each."""
+    with OpenAIEmbeddings(max_batch=64) as server:
+        yield f"openai:{server.url}/v1#minilm"
+
+
+def command(rows: Path, output: Path, *more: str) -> list[str]:
+    return [
+        *(sys.executable, "-m", "rpd_datasets.cli", "curate", str(rows), "-o", str(output)),
+        *("--num-problems", "5", "--num-solutions", "2", "--json", *more),
+    ]
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
+        "OPENAI_API_KEY": "unused",
+    }
+
+
+def workers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    return [
+        child
+        for child in psutil.Process(process.pid).children()
+        if "spawn_main" in " ".join(child.cmdline())
+    ]
+
+
+@pytest.fixture
+def half_done(tmp_path, embeddings) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
+    """A run by two processes, some of whose shards are finished."""
+    rows = write_problems(tmp_path / "rows.jsonl", 100)
+    process = subprocess.Popen(
+        command(
+            *(rows, tmp_path / "out", "--embedder", embeddings),
+            *("--num-proc", "2", "--shard-size", "2"),
+        ),
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    while len(list((tmp_path / "out.partial" / "shards").glob(f"*{DONE}"))) < 3:
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    workers = workers_of(process)
+    assert len(workers) == 2
+    yield process, workers
+    process.kill()
+    process.wait()
+
+
+def finish(tmp_path: Path, embeddings: str) -> None:
+    rows = tmp_path / "rows.jsonl"
+    for name in ("out", "expected"):
+        arguments = ("--num-proc", "2") if name == "out" else ()
+        run = subprocess.run(
+            command(rows, tmp_path / name, "--embedder", embeddings, *arguments),
+            env=environment(),
+            capture_output=True,
+            text=True,
+        )
+        assert run.returncode == 0, run.stderr
+    assert contents(tmp_path / "out") == contents(tmp_path / "expected")
+
+
+def test_when_the_run_is_killed_its_processes_go_too_and_the_next_run_goes_on(
+    half_done, tmp_path, embeddings
+):
+    process, workers = half_done
+    process.kill()
+    process.communicate()
+    gone, alive = psutil.wait_procs(workers, timeout=120)
+    assert (len(gone), alive) == (2, [])
+    finish(tmp_path, embeddings)
+
+
+def test_ctrl_c_ends_all_processes_in_one_line(half_done):
+    process, workers = half_done
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert err.rstrip().endswith("; run the same command again to go on where it stopped"), err
+    assert not psutil.wait_procs(workers, timeout=120)[1]
+
+
+def test_a_killed_process_ends_the_run_in_one_line_that_says_what_to_do(half_done):
+    process, workers = half_done
+    workers[0].kill()
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 1
+    assert "Traceback" not in err
+    assert "a worker process was killed" in err
+    assert not psutil.wait_procs(workers, timeout=120)[1]
+
+
+def test_nothing_left_by_an_earlier_run_is_nothing_to_take_up(tmp_path):
+    journal = Journal(tmp_path / "journal.sqlite")
+    harvest_earlier(tmp_path / "shards", journal)
+    assert len(journal) == 0

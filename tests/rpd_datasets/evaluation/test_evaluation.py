@@ -1,0 +1,299 @@
+"""Evaluation beneath the command: benchmarks, configurations, samples, the paper's figures."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parts.local_hub import LocalHub, Repo
+from rpd_datasets.evaluation.benchmarks import BENCHMARKS, load_benchmark
+from rpd_datasets.evaluation.comparison import Difference
+from rpd_datasets.evaluation.config import EvaluationConfig, parse_config
+from rpd_datasets.evaluation.paper import published, published_diversity, published_rows
+from rpd_datasets.evaluation.samples import Sample, expected_keys, read_samples, seed_of
+from rpd_metric.errors import InputError
+from rpd_metric.grading.code import FunctionTask, StdioTask
+from rpd_metric.statistics.pass_at_k import Interval
+
+SHARED = Path(__file__).resolve().parents[4] / "shared"
+DATA = SHARED / "data" / "benchmarks"
+FILES = {
+    "aime24": ("aime24.jsonl", 30),
+    "aime25": ("aime25.jsonl", 30),
+    "math500-level5": ("math500.jsonl", 134),
+    "math500": ("math500.jsonl", 500),
+    "olympiadbench": ("olympiadbench_oe_to_maths_en_comp.jsonl", 675),
+    "amc23": ("amc23.jsonl", 40),
+    "humaneval": ("HumanEval.jsonl.gz", 164),
+    "livecodebench": ("livecodebench_v5_prompts.jsonl", 279),
+}
+
+
+def paper() -> str:
+    files = sorted((SHARED / "paper").glob("*.txt")) if SHARED.exists() else []
+    if not files:
+        pytest.skip(f"needs the paper's LaTeX in {SHARED / 'paper'}")
+    lines = files[0].read_text(encoding="utf-8").split("\n")
+    return "\n".join(line for line in lines if not line.lstrip().startswith("%"))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_real_file_of_each_benchmark_is_loaded_whole(name):
+    file, size = FILES[name]
+    if not (DATA / file).exists():
+        pytest.skip(f"needs {DATA / file}")
+    tasks = load_benchmark(name, DATA / file)
+    assert len(tasks) == size
+    assert all(task.problem.strip() for task in tasks)
+    if BENCHMARKS[name].kind == "math":
+        assert all(task.gold for task in tasks)
+        # The instruction is the configuration's, not the file's.
+        assert not any("reason step by step" in task.problem for task in tasks)
+    if name.startswith("aime"):
+        assert all(0 <= int(task.gold or "x") <= 999 for task in tasks)
+    if name == "humaneval":
+        assert isinstance(tasks[0].code, FunctionTask)
+    if name == "livecodebench":
+        assert all(task.code is None for task in tasks)
+
+
+def rows_file(path: Path, rows: list[dict]) -> Path:
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(text.encode()))
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(rows))
+    else:
+        path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.json"])
+def test_json_lines_compressed_or_not_and_json_are_read(name, tmp_path):
+    rows = [{"id": n, "question": f"What is {n}?", "answer": float(n)} for n in range(40)]
+    tasks = load_benchmark("amc23", rows_file(tmp_path / name, rows))
+    assert (tasks[7].id, tasks[7].problem, tasks[7].gold) == ("7", "What is 7?", "7")
+
+
+def test_level_5_is_picked_whether_levels_are_numbers_or_words(tmp_path):
+    rows = [{"problem": f"p{n}", "answer": "1", "level": 1 + n % 2} for n in range(60)]
+    rows += [{"problem": f"q{n}", "answer": "1", "level": 5} for n in range(100)]
+    rows += [{"problem": f"r{n}", "answer": "1", "level": "Level 5"} for n in range(34)]
+    assert len(load_benchmark("math500-level5", rows_file(tmp_path / "a.jsonl", rows))) == 134
+
+
+def test_tests_of_programs_are_taken_where_they_are_there(tmp_path):
+    tests = [{"input": "1 2\n", "output": "3\n"}]
+    rows = [{"question_id": str(n), "prompt": "Add.", "tests": tests} for n in range(279)]
+    task = load_benchmark("livecodebench", rows_file(tmp_path / "a.jsonl", rows))[0]
+    assert task.code == StdioTask([("1 2\n", "3\n")])
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "message"),
+    [
+        ("aime24", [{"Problem": "p", "Answer": "1"}] * 29, "has 29 problems of AIME24"),
+        ("aime24", [{"Problem": "p", "ID": "x", "Answer": "1"}] * 30, "two problems alike"),
+        ("aime24", [{"Problem": "p"}] * 30, "none of the columns answer"),
+        ("humaneval", [{"prompt": "p"}] * 164, "no test and entry_point"),
+        ("livecodebench", [{"prompt": "p", "tests": [1]}] * 279, "a test is"),
+    ],
+)
+def test_rows_that_are_not_the_benchmark_are_refused(name, rows, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        load_benchmark(name, rows_file(tmp_path / "a.jsonl", rows))
+
+
+def test_an_unknown_benchmark_is_answered_with_those_there_are():
+    with pytest.raises(InputError, match="unknown benchmark 'aime'; use one of aime24, aime25"):
+        load_benchmark("aime")
+
+
+def test_what_the_hub_does_not_load_asks_for_a_file():
+    with pytest.raises(InputError, match="name a local file with --data"):
+        load_benchmark("livecodebench")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"benchmark": "aime24", "max_token": 5}, "did you mean 'max_tokens'"),
+        ({"benchmark": "aime24", "temprature": 5}, "did you mean 'temperature'"),
+        ({"samples": 4}, "names no benchmark"),
+        ({"benchmark": "aime24", "samples": "16"}, "must be a value of type int"),
+        ({"benchmark": "aime24", "samples": True}, "must be a value of type int"),
+        ({"benchmark": "aime24", "samples": 0}, "samples is 0"),
+        ({"benchmark": "aime24", "temperature": 0}, "same sample again and again"),
+        ({"benchmark": "aime24", "prompt": "Solve it."}, "must hold {problem}"),
+    ],
+)
+def test_a_configuration_that_is_not_meant_stops(values, message):
+    with pytest.raises(InputError, match=message):
+        parse_config(values)
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 1000), st.integers(1, 5), st.integers(0, 10_000))
+def test_no_two_samples_of_a_problem_share_a_seed(samples, runs, seed):
+    config = EvaluationConfig("aime24", samples=samples, runs=runs, seed=seed)
+    pairs = [(0, r, s) for r in range(runs) for s in range(samples)]
+    assert len({seed_of(("p", r, s), config) for _, r, s in pairs}) == samples * runs
+
+
+def test_samples_of_one_seed_stand_together():
+    tasks = [type("T", (), {"id": name})() for name in "ab"]
+    keys = expected_keys(tasks, EvaluationConfig("aime24", samples=2, runs=1))
+    assert keys == [("a", 0, 0), ("b", 0, 0), ("a", 0, 1), ("b", 0, 1)]
+
+
+def test_a_repeated_sample_is_refused_and_an_unfinished_line_left_out(tmp_path):
+    path = tmp_path / "samples.jsonl"
+    line = json.dumps({"problem_id": "a", "run": 0, "sample": 0, "text": "x"})
+    path.write_text(f"{line}\n{line[:20]}")
+    assert read_samples(path) == {("a", 0, 0): Sample("a", 0, 0, None, "x")}
+    path.write_text(line)
+    assert len(read_samples(path)) == 1
+    path.write_text(f"{line}\n{line}\n")
+    with pytest.raises(InputError, match="repeats sample"):
+        read_samples(path)
+    path.write_text('{"text": "x"}\n')
+    with pytest.raises(InputError, match="needs problem_id"):
+        read_samples(path)
+
+
+def numbers(text: str) -> list[float]:
+    return [float(number) for number in re.findall(r"(?<![\d.])\d{1,2}\.\d{2}(?!\d)", text)]
+
+
+def test_the_papers_tables_equal_its_latex():
+    source = paper()
+    rows = published_rows()
+    # Every table of the paper that has pass@k columns, and Table 3.
+    bodies = dict(
+        re.findall(r"\\label\{(tab:[^}]*)\}(.*?)\\end\{tabular\}", source, flags=re.DOTALL)
+    )
+    wanted = {label for label, body in bodies.items() if "pass@16" in body or "Pass Count" in body}
+    assert wanted == {row.label for row in rows}
+    assert len(wanted) == 14
+    for label in wanted:
+        printed = [
+            value
+            for row in rows
+            if row.label == label
+            for value in (
+                *row.pass_at_k.values(),
+                *row.div_self_bleu.values(),
+                *row.rpd.values(),
+            )
+        ]
+        assert printed == numbers(bodies[label]), label
+        for row in rows:
+            if row.label == label:
+                assert row.method in re.sub(r"\\text(?:bf|it)\{([^}]*)\}", r"\1", bodies[label])
+
+
+def test_the_paper_reports_1p3s_with_35_83_on_aime24_and_its_own_table_3():
+    (ours,) = [r for r in published("Qwen3-4B-Base", "aime24") if r.method == "Ours (RPD)"]
+    assert ours.pass_at_k[16] == 35.83
+    assert len(published_diversity("Qwen3-4B-Base", "math500-level5")) == 7
+    assert published("Qwen2.5-3B", "humaneval") == []
+    with pytest.raises(InputError, match="it has Qwen3-4B-Base"):
+        published("Qwen3-4B", "aime24")
+
+
+def fits(value: Decimal, problems: int) -> bool:
+    """Whether a figure can be the mean of two runs' shares, each rounded to two decimals."""
+    cent = Decimal("0.01")
+
+    def share(solved: int) -> Decimal:
+        return (Decimal(100 * solved) / problems).quantize(cent, rounding=ROUND_HALF_UP)
+
+    both = round(float(value) * 2 * problems / 100)
+    for total in range(both - 2, both + 3):
+        for one in range(max(0, total // 2 - 15), total // 2 + 1):
+            mean = (share(one) + share(total - one)) / 2
+            if value in (mean.quantize(cent, rounding=r) for r in (ROUND_HALF_UP, ROUND_HALF_EVEN)):
+                return True
+    return False
+
+
+def test_the_papers_olympiad_figures_are_those_of_674_problems():
+    values = [
+        Decimal(f"{value:.2f}")
+        for row in published_rows()
+        if row.benchmark == "olympiadbench"
+        for value in row.pass_at_k.values()
+    ]
+    assert len(values) == 135
+    assert sum(fits(value, 674) for value in values) == 131
+    assert sum(fits(value, 675) for value in values) == 39
+
+
+def test_math500_figures_are_those_of_134_problems_and_4_runs():
+    row = published("Qwen3-4B-Base", "math500-level5")[-1]
+    assert round(row.pass_at_k[1] * 536 / 100) == 282
+    assert row.pass_at_k[1] == round(100 * 282 / 536, 2)
+
+
+@pytest.mark.parametrize(
+    ("by_k", "words"),
+    [
+        ({1: (0.1, 0.2), 2: (0.1, 0.3)}, "B is better than A at pass@1, pass@2."),
+        ({1: (-0.3, -0.1)}, "B is worse than A at pass@1."),
+        ({1: (-0.1, 0.2), 2: (-0.1, 0.3)}, "cannot tell B from A."),
+        ({1: (-0.1, 0.2), 2: (0.1, 0.3)}, "at pass@1 they cannot be told apart (one k out of"),
+    ],
+)
+def test_the_sentence_says_what_the_intervals_say(by_k, words):
+    intervals = {k: Interval(float(np.mean(ends)), *ends) for k, ends in by_k.items()}
+    assert words in Difference("aime24", "A", "B", 30, intervals).sentence
+
+
+def test_benchmarks_are_loaded_from_the_hub_by_name(tmp_path):
+    def jsonl(rows: list[dict]) -> bytes:
+        return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+    aime, math500 = Repo(), Repo()
+    aime_rows = [{"ID": f"a{n}", "Problem": f"p{n}", "Answer": n} for n in range(30)]
+    aime.commit("main", {"train.jsonl": jsonl(aime_rows)}, "made")
+    levels = [{"problem": f"p{n}", "answer": "1", "level": 5 - n // 134} for n in range(500)]
+    math500.commit("main", {"test.jsonl": jsonl(levels)}, "made")
+    code = (
+        "from rpd_datasets.evaluation.benchmarks import load_benchmark\n"
+        "tasks = load_benchmark('aime24')\n"
+        "print(tasks[7].id, tasks[7].problem, tasks[7].gold, len(load_benchmark('math500-level5')))"
+    )
+    with LocalHub() as hub:
+        hub.repos["datasets/Maxwell-Jia/AIME_2024"] = aime
+        hub.repos["datasets/HuggingFaceH4/MATH-500"] = math500
+        # The hub client reads its settings when it is imported, so they need a process.
+        settings = {
+            "HF_ENDPOINT": hub.url,
+            "HF_HOME": str(tmp_path),
+            "HF_HUB_DISABLE_TELEMETRY": "1",
+            "HF_HUB_DISABLE_XET": "1",
+            "HF_HUB_OFFLINE": "0",
+            "NO_PROXY": "127.0.0.1",
+            "PYTHONPATH": str(Path(__file__).parents[3]),
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | settings,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["a7", "p7", "7", "134"]

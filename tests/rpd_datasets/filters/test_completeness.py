@@ -1,0 +1,132 @@
+"""Whether a solution was finished, told by rules."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpd_datasets.filters.completeness import in_loop, is_complete
+
+DATA = Path(__file__).parents[4] / "shared" / "data" / "multi_solution"
+WORK = "We add both equations, which leaves $2x = 8$ and with it one unknown.\n\n"
+
+FINISHED = {
+    "a box": "So $x = \\boxed{4}$.",
+    "a box without a full stop": "\\[ x = \\boxed{\\frac{1}{2}} \\]",
+    "a box with nested braces": "$\\boxed{\\left\\{ 1, \\sqrt{2} \\right\\}}$",
+    "a box without braces": "The value is $\\boxed 4$.",
+    "a box and a remark": "$\\boxed{4}$\n\nOne checks easily that $x = 4$ solves both equations.",
+    "an announced answer": "**Final Answer:** 12",
+    "an answer on the next line": "The final answer is:\n\n17",
+    "an answer in bold": "Answer: **(C)**",
+    "an answer that is a letter": "Answer: a",
+    "the answer of a benchmark": "He pays 3 * 4 = 12 dollars.\n#### 12",
+    "a sentence that concludes": "Therefore, the number of ways is 12.",
+    "a formula that concludes": "Hence\n\\[ x = 4. \\]",
+    "the end of a proof": "Both sides agree, as desired.",
+    "QED": "The two cases cannot both hold. Q.E.D.",
+    "a symbol for the end": "This is even. $\\blacksquare$",
+    "a lone value": "Adding the cases:\n\n$12$",
+    "money": "Thus each of them pays $5.",
+    "a closed code block": "Add all that is read:\n```python\nprint(sum(numbers))\n```",
+    "an answer after thinking": "<think>\nHm, and so\n</think>\nThe answer is $4$.",
+    "an answer behind a code block": "```python\nprint(4)\n```\n```output\n4\n```\nSo it is $4$.",
+}
+UNFINISHED = {
+    "in a sentence": ("Now we can divide both sides by", "cut_off"),
+    "in a word": ("Now we can divi", "cut_off"),
+    "behind an operator": ("Therefore $x = 4$ and $y =", "cut_off"),
+    "behind a comma": ("Thus the first case gives 4,", "cut_off"),
+    "in an inline formula": ("So the value is $\\frac{6}{12", "cut_off"),
+    "at the start of a formula": ("So the value is $", "cut_off"),
+    "in a display": ("Therefore\n\\[ x = 4 + y", "cut_off"),
+    "in an environment": ("Thus \\begin{align*}\nx &= 4", "cut_off"),
+    "in a bracket": ("Therefore it is 4 (which is even.", "cut_off"),
+    "before a list item": ("There are three cases, so:\n\n1. First, it is 4.\n2.", "cut_off"),
+    "before the announced answer": ("Therefore, the final answer is:", "cut_off"),
+    "behind the answer, in a new thought": (
+        "So $x = \\boxed{4}$.\n\nWait, let me check this again with the",
+        "cut_off",
+    ),
+    "in the box": ("So $x = \\boxed{\\frac{4}{", "unclosed_box"),
+    "while thinking": ("<think>\nSo the answer is $\\boxed{4}$. But wait.", "unclosed_think"),
+    "in code": ("Read the input and add:\n```python\nprint(sum(", "unclosed_code"),
+    "in the middle": ("The first equation has integer coefficients.", "no_final_answer"),
+    "after thinking": ("<think>\nThe answer is 4.\n</think>\n\n", "empty"),
+    "at once": (" \n", "empty"),
+    "in a loop": ("So it is 4. " + "Wait, let me check again. " * 40, "repetition_loop"),
+    "in a loop of answers": ("The answer is $\\boxed{4}$.\n" * 40, "repetition_loop"),
+}
+
+
+@pytest.mark.parametrize("end", FINISHED.values(), ids=FINISHED.keys())
+def test_a_solution_that_comes_to_its_end_is_complete(end: str) -> None:
+    assert is_complete(WORK + end) == (True, None)
+
+
+@pytest.mark.parametrize(("end", "reason"), UNFINISHED.values(), ids=UNFINISHED.keys())
+def test_a_solution_that_stops_is_refused_with_the_reason(end: str, reason: str) -> None:
+    assert is_complete(end if reason == "empty" else WORK + end) == (False, reason)
+
+
+def test_an_answer_must_stand_near_the_end() -> None:
+    after = " ".join(f"The number {n} has {n % 7} neighbours in the list." for n in range(60))
+    long_after = f"So $x = \\boxed{{4}}$.\n\n{after}"
+
+    assert is_complete(long_after) == (False, "no_final_answer")
+    assert is_complete(long_after, tail=long_after) == (True, None)
+
+
+def test_the_rules_do_not_choke_on_odd_text() -> None:
+    for text in ("\0" * 5000, "{" * 5000, "$" * 5001, "(" * 3000 + ")" * 3000, " \n" * 5000):
+        assert is_complete(text)[0] is False
+
+
+@given(text=st.text(alphabet="ab $\\{}[]().,:\n`*<>/think boxed answer 4", max_size=300))
+def test_every_text_gets_a_verdict(text: str) -> None:
+    complete, reason = is_complete(text)
+
+    assert complete == (reason is None)
+
+
+@given(
+    start=st.text(max_size=50),
+    unit=st.text(alphabet="abcdefgh ", min_size=1, max_size=80).filter(str.strip),
+    cut=st.integers(0, 79),
+)
+def test_a_repeated_stretch_is_a_loop_wherever_it_is_cut(start: str, unit: str, cut: int) -> None:
+    assert in_loop(start + unit * (400 // len(unit) + 5) + unit[:cut])
+
+
+@given(words=st.lists(st.integers(), min_size=120, max_size=200, unique=True))
+def test_text_that_never_repeats_is_no_loop(words: list[int]) -> None:
+    assert not in_loop(" ".join(f"{number}," for number in words))
+
+
+def test_three_equal_cases_are_no_loop() -> None:
+    case = "In this case both sides are equal, because every term cancels against its neighbour. "
+
+    assert not in_loop(WORK + case * 3)
+    assert in_loop(WORK + case * 4)
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="needs the real data in ../shared/data")
+@pytest.mark.parametrize(
+    ("name", "refused", "caught"),
+    [("candidates", 0.002, 0.96), ("candidates_long", 0.002, 0.95)],
+)
+def test_real_finished_solutions_pass_and_cut_ones_do_not(
+    name: str, refused: float, caught: float
+) -> None:
+    lines = (DATA / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()[::2]
+    solutions = [text for line in lines for text in json.loads(line)["solutions"]]
+    rng = random.Random(3)
+    cuts = [text[: int(len(text) * rng.uniform(0.2, 0.9))] for text in solutions if len(text) > 200]
+
+    assert sum(not is_complete(text)[0] for text in solutions) <= refused * len(solutions)
+    assert sum(not is_complete(text)[0] for text in cuts) >= caught * len(cuts)

@@ -1,0 +1,240 @@
+"""What is left out before scoring, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpd_datasets.filters.completeness import Verdict
+from rpd_datasets.filters.pipeline import FilterConfig, Filtered, filter_problem, jaccard, shingles
+from rpd_datasets.problem import Problem
+from rpd_metric.errors import InputError
+
+DONE = "Therefore the answer is ${}$."
+ALL_OFF = FilterConfig(min_solutions=1, require_complete=False, drop_duplicates=False)
+
+
+@dataclass(frozen=True)
+class Words:
+    """Counts words, so that lengths can be read off the texts."""
+
+    name: str = "words"
+    estimated: bool = False
+
+    def __call__(self, text: str) -> int:
+        return len(text.split())
+
+
+def run(*solutions: str, config: FilterConfig = ALL_OFF, **extra: Any) -> Filtered:
+    return filter_problem(Problem("p", solutions, extra, "a.jsonl:1"), config, Words())
+
+
+def test_the_paper_asks_for_14000_tokens_completeness_and_ten_solutions() -> None:
+    paper = FilterConfig.paper()
+
+    assert (paper.max_mean_tokens, paper.min_solutions) == (14_000, 10)
+    assert (paper.require_complete, paper.completeness_tokens) == (True, 500)
+
+
+def test_without_filters_everything_stays() -> None:
+    filtered = run("one two", "one two", "three")
+
+    assert filtered == Filtered((0, 1, 2), ("", "", ""), ("", "", ""), (2, 2, 1))
+    assert filtered.rejects(Problem("p", ("x", "y", "z"))) == []
+
+
+def test_length_is_the_mean_over_all_solutions_the_limit_included() -> None:
+    config = replace(ALL_OFF, max_mean_tokens=3)
+
+    assert run("a b c d e", "a", config=config).kept == (0, 1)
+    filtered = run("a b c d e f g", "a", config=config)
+    assert filtered.mean_tokens == 4
+    assert (filtered.kept, filtered.problem_reason) == ((), "too_long")
+    assert filtered.reasons == ("too_long", "too_long")
+
+
+def test_solutions_that_are_refused_later_count_for_the_mean_length() -> None:
+    config = replace(ALL_OFF, max_mean_tokens=7, require_complete=True)
+    unfinished = "word " * 20
+
+    assert run(DONE.format(4), unfinished, config=config).problem_reason == "too_long"
+
+
+def test_unfinished_solutions_go_with_their_reason() -> None:
+    unfinished = "We add the two equations. " + "This term cancels. " * 15 + "Now we divide by"
+    config = replace(ALL_OFF, require_complete=True)
+    filtered = run(DONE.format(4), unfinished, config=config)
+
+    assert filtered.kept == (0,)
+    assert filtered.reasons == ("", "cut_off")
+
+
+def test_a_text_too_short_to_have_been_cut_need_not_announce_an_answer() -> None:
+    config = replace(ALL_OFF, require_complete=True)
+    filtered = run("Expand both products", "So x = 2", "It is \\boxed{4", config=config)
+
+    assert filtered.reasons == ("", "", "unclosed_box")
+
+
+def test_another_judge_of_completeness_sees_the_solution_and_its_last_tokens() -> None:
+    seen = []
+
+    def judge(solution: str, tail: str) -> Verdict:
+        seen.append((solution, tail))
+        return len(seen) == 2, None
+
+    config = replace(ALL_OFF, require_complete=True, completeness_tokens=3)
+    problem = Problem("p", ("one two three four five", "six"))
+    filtered = filter_problem(problem, config, Words(), judge)
+
+    assert filtered.reasons == ("incomplete", "")
+    assert seen[0][0] == "one two three four five"
+    assert seen[0][0].endswith(seen[0][1])
+    assert 2 <= len(seen[0][1].split()) <= 4
+    assert seen[1] == ("six", "six")
+
+
+def test_equal_texts_are_kept_once_blank_space_aside() -> None:
+    config = replace(ALL_OFF, drop_duplicates=True)
+    filtered = run("a b", "c", " a\n\tb ", "A b", config=config)
+
+    assert filtered.kept == (0, 1, 3)
+    assert filtered.reasons[2] == "duplicate"
+    assert filtered.details[2] == "The same text as solution 0."
+
+
+def test_a_finished_solution_is_no_duplicate_of_an_unfinished_one() -> None:
+    config = replace(ALL_OFF, require_complete=True, near_duplicate=0.5)
+    text = "We add the two equations and divide by two, which is allowed here. " * 4
+    filtered = run(text + "So we divide by", text + DONE.format(4), config=config)
+
+    assert filtered.reasons == ("cut_off", "")
+
+
+def test_near_duplicates_go_by_their_shared_word_runs() -> None:
+    config = replace(ALL_OFF, near_duplicate=0.9)
+    words = [f"w{n}" for n in range(200)]
+    text = " ".join(words)
+    one_word_changed = " ".join([*words[:100], "other", *words[101:]])
+    half_changed = " ".join([*words[:100], *(f"v{n}" for n in range(100))])
+
+    filtered = run(text, one_word_changed, half_changed, text.upper(), config=config)
+
+    # 196 runs of five words each; one changed word changes five of them: 191 / 201.
+    assert filtered.kept == (0, 2)
+    assert filtered.reasons[1] == filtered.reasons[3] == "near_duplicate"
+    assert filtered.details[1] == "It shares 95% of its 5-word shingles with solution 0."
+
+
+def test_near_duplicates_of_something_left_out_stay() -> None:
+    config = replace(ALL_OFF, near_duplicate=0.5)
+    chain = ["a b c d e f g h i j", "a b c d e f g h x y", "z w c d e f g h x y"]
+
+    # The second shares 4 of 8 runs with the first, the third 4 of 8 with the second only.
+    assert run(*chain, config=config).kept == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("marks", "reasons"),
+    [
+        ([True, False, None], ("", "incorrect", "correctness_unknown")),
+        (True, ("", "", "")),
+        (False, ("incorrect",) * 3),
+        (["yes", 1, True], ("correctness_unknown", "correctness_unknown", "")),
+        ([True, True], ("correctness_unknown",) * 3),
+    ],
+)
+def test_only_solutions_marked_correct_stay(marks: Any, reasons: tuple[str, ...]) -> None:
+    config = replace(ALL_OFF, only_correct=True)
+    filtered = run("a", "b", "c", config=config, correct=marks)
+
+    assert tuple(
+        reason if reason != "too_few_solutions" else "" for reason in filtered.reasons
+    ) == (reasons)
+
+
+def test_the_column_of_marks_can_be_called_otherwise_and_must_be_there() -> None:
+    config = replace(ALL_OFF, only_correct=True, correct_column="verified")
+
+    assert run("a", "b", config=config, verified=[False, True]).kept == (1,)
+    with pytest.raises(
+        InputError, match=r"'verified', which a.jsonl:1 does not have, only: correct"
+    ):
+        run("a", config=config, correct=[True])
+
+
+def test_too_few_solutions_left_take_the_problem_with_them() -> None:
+    config = replace(ALL_OFF, min_solutions=2, drop_duplicates=True)
+    filtered = run("a", "a", config=config)
+
+    assert filtered.kept == ()
+    assert filtered.problem_reason == "too_few_solutions"
+    assert filtered.problem_detail == "1 of 2 solutions are left, 2 are needed."
+    assert filtered.reasons == ("too_few_solutions", "duplicate")
+
+
+def test_every_drop_has_one_record_and_a_dropped_problem_one_more() -> None:
+    problem = Problem("p", ("a", "a", "b"), {}, "a.jsonl:1")
+    config = replace(ALL_OFF, min_solutions=3, drop_duplicates=True)
+    records = filter_problem(problem, config, Words()).rejects(problem)
+
+    assert [(record.reason, record.solution_index) for record in records] == [
+        ("duplicate", 1),
+        ("too_few_solutions", None),
+    ]
+    assert all(record.stage == "filter" and record.problem == "p" for record in records)
+    assert all(record.where == "a.jsonl:1" and record.detail for record in records)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_mean_tokens": 0},
+        {"min_solutions": 0},
+        {"completeness_tokens": 0},
+        {"near_duplicate": 0.0},
+        {"near_duplicate": 1.1},
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=next(iter(options))):
+        FilterConfig(**options)
+
+
+SOLUTIONS = st.lists(
+    st.sampled_from([DONE.format(n) for n in range(3)] + ["Now we", "So $x$ is 4."]),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(solutions=SOLUTIONS, least=st.integers(1, 4), near=st.none() | st.just(0.9))
+def test_what_stays_and_what_goes_add_up(
+    solutions: list[str], least: int, near: float | None
+) -> None:
+    config = FilterConfig(min_solutions=least, near_duplicate=near)
+    problem = Problem("p", tuple(solutions))
+    filtered = filter_problem(problem, config, Words())
+
+    assert [index for index, reason in enumerate(filtered.reasons) if not reason] == list(
+        filtered.kept
+    )
+    assert (filtered.problem_reason is None) == (len(filtered.kept) >= least)
+    kept = problem.take(filtered.kept)
+    if filtered.kept:
+        # Filtering what was kept changes nothing.
+        again = filter_problem(kept, config, Words())
+        assert again.kept == tuple(range(len(kept.solutions)))
+
+
+@given(one=st.text(), other=st.text())
+def test_similarity_is_symmetric_and_one_only_for_equal_runs(one: str, other: str) -> None:
+    similarity = jaccard(shingles(one), shingles(other))
+
+    assert 0 <= similarity <= 1
+    assert similarity == jaccard(shingles(other), shingles(one))
+    assert (similarity == 1) == (shingles(one) == shingles(other))

@@ -1,0 +1,239 @@
+"""Reading raw rows out of files and folders."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpd_datasets.inputs import files as rows_module
+from rpd_datasets.inputs.files import LocalRows, Row
+from rpd_datasets.rejects import Rejected
+from rpd_metric.errors import InputError
+
+ROWS = [{"problem": f"Problem {n}", "solutions": [f"{n}", f"It is {n}."]} for n in range(5)]
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def write_jsonl(path: Path, rows: list[Any]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def write_parquet(path: Path, rows: list[Any]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+def read(path: Path, **options: str) -> tuple[list[dict[str, Any]], list[Rejected]]:
+    items = list(LocalRows(path, name=str(path), **options))
+    values = [item.values for item in items if isinstance(item, Row)]
+    return values, [item for item in items if isinstance(item, Rejected)]
+
+
+def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
+    lines = write_jsonl(tmp_path / "rows.jsonl", ROWS)
+    zipped = tmp_path / "rows.jsonl.gz"
+    zipped.write_bytes(gzip.compress(lines.read_bytes()))
+    array = tmp_path / "rows.json"
+    array.write_text(json.dumps(ROWS, indent=2), encoding="utf-8")
+    misnamed = tmp_path / "lines.json"
+    misnamed.write_bytes(lines.read_bytes())
+    parquet = write_parquet(tmp_path / "rows.parquet", ROWS)
+
+    for path in (lines, zipped, array, misnamed, parquet):
+        assert read(path) == (ROWS, []), path
+
+
+def test_a_row_knows_its_file_and_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"a": 1}\n\n{"a": 2}\n', encoding="utf-8")
+    write_parquet(tmp_path / "rows.parquet", [{"a": 1}, {"a": 2}])
+
+    places = [str(item.place) for item in LocalRows(path, name="x") if isinstance(item, Row)]
+    assert places == ["rows.jsonl:1", "rows.jsonl:3"]
+    batches = LocalRows(tmp_path / "rows.parquet", name="x")
+    assert [str(item.place) for item in batches if isinstance(item, Row)] == [
+        "rows.parquet:1",
+        "rows.parquet:2",
+    ]
+
+
+def test_a_malformed_line_costs_only_itself(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(
+        b'\xef\xbb\xbf{"a": 1}\r\n{"a": \n{"a": "\xff"}\n[1, 2]\n' + b"[" * 100_000 + b'\n{"a": 2}'
+    )
+
+    values, rejects = read(path)
+
+    assert values == [{"a": 1}, {"a": 2}]
+    assert [(reject.reason, reject.where) for reject in rejects] == [
+        ("malformed_json", "rows.jsonl:2"),
+        ("not_utf8", "rows.jsonl:3"),
+        ("not_an_object", "rows.jsonl:4"),
+        ("malformed_json", "rows.jsonl:5"),
+    ]
+    assert all(reject.stage == "read" and reject.detail for reject in rejects)
+
+
+@given(rows=st.lists(st.dictionaries(st.text(), JSON_VALUES, max_size=3), max_size=6))
+def test_a_json_array_is_read_the_same_however_small_the_window(
+    rows: list[Any], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("array") / "rows.json"
+    for text in (json.dumps(rows), json.dumps(rows, indent=1, ensure_ascii=True)):
+        path.write_text(text, encoding="utf-8")
+        with pytest.MonkeyPatch.context() as patch:
+            for window in (1, 7, 1 << 20):
+                patch.setattr(rows_module, "CHUNK", window)
+                assert read(path) == (rows, [])
+
+
+@pytest.mark.parametrize("text", ['[{"a": 1}, {"a": ]', '[{"a": 1}, {"b": "cut', '[{"a": 1}'])
+def test_a_broken_json_array_is_one_error_that_says_how_to_go_on(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(InputError, match=r"not valid JSON after item 1.*JSON Lines"):
+        read(path)
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.jsonl.gz", "rows.arrow"])
+def test_a_file_broken_as_a_whole_is_one_error(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"not what the name says")
+
+    with pytest.raises(InputError, match=name):
+        read(path)
+
+
+def test_a_truncated_archive_is_one_error_after_its_whole_lines(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"a": 1}\n' * 100_000)[:-40])
+
+    with pytest.raises(InputError, match="cannot be read"):
+        read(path)
+
+
+def test_text_in_parquet_that_is_not_utf8_costs_only_its_row(tmp_path: Path) -> None:
+    bad = pa.array([b"fine", b"\xff\xfe", b"good"]).cast(pa.binary())
+    column = pa.StringArray.from_buffers(3, bad.buffers()[1], bad.buffers()[2])
+    pq.write_table(pa.table({"a": column}), tmp_path / "rows.parquet")
+
+    values, rejects = read(tmp_path / "rows.parquet")
+
+    assert values == [{"a": "fine"}, {"a": "good"}]
+    assert [(reject.reason, reject.where) for reject in rejects] == [("not_utf8", "rows.parquet:2")]
+
+
+def test_a_folder_is_read_in_the_order_of_its_file_names(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "b.jsonl", ROWS[3:])
+    write_jsonl(tmp_path / "a.jsonl", ROWS[:3])
+    write_jsonl(tmp_path / ".cache" / "hidden.jsonl", [{"a": 1}])
+    (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "README.md").write_text("# Rows", encoding="utf-8")
+
+    assert read(tmp_path) == (ROWS, [])
+
+
+def test_the_data_folder_of_a_dataset_goes_before_what_lies_beside_it(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "data" / "train-00000-of-00001.parquet", ROWS)
+    write_jsonl(tmp_path / "rejects.jsonl", [{"reason": "too_long"}])
+
+    assert read(tmp_path) == (ROWS, [])
+
+
+def test_files_named_by_split_are_told_apart(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "data" / "train-00000-of-00001.parquet", ROWS[:3])
+    write_parquet(tmp_path / "data" / "test-00000-of-00001.parquet", ROWS[3:])
+
+    assert read(tmp_path)[0] == ROWS[:3]
+    assert read(tmp_path, split="test")[0] == ROWS[3:]
+    with pytest.raises(InputError, match=r"no files of the split 'validation'.*test, train"):
+        read(tmp_path, split="validation")
+
+
+def test_folders_written_by_save_to_disk_are_read(tmp_path: Path) -> None:
+    dataset = datasets.Dataset.from_list(ROWS)
+    dataset.save_to_disk(tmp_path / "one")
+    datasets.DatasetDict(train=dataset, test=dataset.select([0])).save_to_disk(tmp_path / "two")
+
+    assert read(tmp_path / "one") == (ROWS, [])
+    assert read(tmp_path / "two", split="test") == (ROWS[:1], [])
+    with pytest.raises(InputError, match=r"no split 'dev', only: train, test"):
+        read(tmp_path / "two", split="dev")
+    (tmp_path / "one" / "state.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(InputError, match="not as save_to_disk writes it"):
+        read(tmp_path / "one")
+
+
+def test_a_folder_that_may_hold_the_same_rows_twice_is_refused(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "rows.jsonl", ROWS)
+    write_parquet(tmp_path / "rows.parquet", ROWS)
+
+    with pytest.raises(InputError, match="both jsonl and parquet"):
+        read(tmp_path)
+
+
+def test_a_folder_without_data_and_a_file_of_another_kind_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no rows", encoding="utf-8")
+
+    with pytest.raises(InputError, match="holds no data file"):
+        read(tmp_path)
+    with pytest.raises(InputError, match=r"notes\.txt is not a data file"):
+        read(tmp_path / "notes.txt")
+
+
+def test_the_fingerprint_follows_the_content_and_nothing_else(tmp_path: Path) -> None:
+    first = write_jsonl(tmp_path / "one" / "a.jsonl", ROWS)
+    write_jsonl(tmp_path / "two" / "renamed.jsonl", ROWS)
+    data = first.read_bytes()
+    expected = hashlib.sha256(f"{len(data)}\n".encode() + data).hexdigest()
+
+    assert LocalRows(first, name="x").fingerprint() == expected
+    assert LocalRows(tmp_path / "two", name="y").fingerprint() == expected
+    write_jsonl(first, ROWS[:-1])
+    assert LocalRows(first, name="x").fingerprint() != expected
+
+
+def test_one_huge_row_group_is_not_held_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    rows = [{"problem": str(n), "solutions": [os.urandom(500).hex()]} for n in range(24_000)]
+    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=len(rows), compression="none")
+    read = (
+        "import sys, pyarrow as pa\n"
+        "from pathlib import Path\n"
+        "from rpd_datasets.inputs.files import LocalRows\n"
+        "count = sum(1 for _ in LocalRows(Path(sys.argv[1]), name='x'))\n"
+        "print(count, pa.default_memory_pool().max_memory())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", read, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[3],
+    )
+    count, most = map(int, done.stdout.split())
+
+    assert count == 24_000
+    assert most < path.stat().st_size / 2

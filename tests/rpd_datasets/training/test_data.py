@@ -1,0 +1,108 @@
+"""Rows become token ids: nothing is cut, the end of an answer is learnt, steps are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parts.tiny_models import END, FAMILIES, PAD, sums, tiny_model
+from rpd_datasets.training.data import load_rows, load_tokenizer, optimizer_steps, tokenize_rows
+from rpd_metric.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("models")
+    return {family: tiny_model(folder / family, family) for family in FAMILIES}
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return load_rows([str(sums(tmp_path_factory.mktemp("rows") / "sums.jsonl", 6))])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_only_the_completion_is_learnt_and_its_end_token_with_it(models, rows, family):
+    tokenizer = load_tokenizer(str(models[family]))
+    samples = tokenize_rows(rows, tokenizer, max_length=512, too_long="refuse")
+    for sample, row in zip(samples.dataset, rows, strict=True):
+        learnt = [
+            i
+            for i, label in zip(sample["input_ids"], sample["labels"], strict=True)
+            if label != -100
+        ]
+        assert tokenizer.decode(learnt) == row["completion"][0]["content"] + END[family] + "\n"
+    assert samples.num_learnt < samples.num_tokens
+
+
+def test_a_sample_that_is_too_long_is_refused_or_dropped_but_never_cut(models, rows):
+    tokenizer = load_tokenizer(str(models["qwen3"]))
+    whole = tokenize_rows(rows, tokenizer, max_length=None, too_long="refuse")
+    lengths = [len(ids) for ids in whole.dataset["input_ids"]]
+    limit = max(lengths) - 1
+    over = sum(n > limit for n in lengths)
+    with pytest.raises(InputError, match=f"{over} of 6 samples are longer than max_length {limit}"):
+        tokenize_rows(rows, tokenizer, max_length=limit, too_long="refuse")
+    if over < len(lengths):
+        kept = tokenize_rows(rows, tokenizer, max_length=limit, too_long="drop")
+        assert kept.num_dropped == over
+        assert [len(ids) for ids in kept.dataset["input_ids"]] == [n for n in lengths if n <= limit]
+    with pytest.raises(InputError, match="no sample is left"):
+        tokenize_rows(rows, tokenizer, max_length=3, too_long="drop")
+
+
+def test_an_end_token_that_the_template_does_not_write_is_refused(models, rows):
+    # As with Qwen's base models, whose tokenizer ends texts and not turns.
+    tokenizer = load_tokenizer(str(models["qwen3"]))
+    tokenizer.eos_token, tokenizer.pad_token = PAD["qwen3"], END["qwen3"]
+    with pytest.raises(InputError, match="never learn to stop"):
+        tokenize_rows(rows, tokenizer, max_length=512, too_long="refuse")
+
+
+def test_padding_with_the_end_token_is_refused(models):
+    with pytest.raises(InputError, match="--padding_token"):
+        load_tokenizer(str(models["llama"]), padding_token=END["llama"])
+
+
+def test_an_unknown_token_is_refused_by_name(models):
+    with pytest.raises(InputError, match="eos_token '<end>' is not in the vocabulary"):
+        load_tokenizer(str(models["llama"]), end_token="<end>")
+
+
+def test_several_sources_are_joined_in_order(tmp_path):
+    one, two = sums(tmp_path / "a.jsonl", 2), sums(tmp_path / "b.jsonl", 3)
+    assert len(load_rows([str(one), str(two)])) == 5
+
+
+@pytest.mark.parametrize("spec", ["nowhere/at/all", "missing.jsonl"])
+def test_a_source_that_is_not_there_is_refused_in_one_line(spec):
+    with pytest.raises(InputError) as caught:
+        load_rows([spec])
+    assert "\n" not in str(caught.value)
+
+
+def test_rows_of_another_shape_are_refused_by_column(tmp_path):
+    file = tmp_path / "x.jsonl"
+    file.write_text('{"text": "hello"}\n', encoding="utf-8")
+    with pytest.raises(InputError, match="no column 'prompt'"):
+        load_rows([str(file)])
+
+
+@given(
+    samples=st.integers(1, 500),
+    per_device=st.integers(1, 4),
+    accumulation=st.integers(1, 8),
+    epochs=st.integers(1, 5),
+)
+def test_every_epoch_sees_every_sample_in_as_few_steps_as_possible(
+    samples, per_device, accumulation, epochs
+):
+    options = {"per_device": per_device, "processes": 1, "accumulation": accumulation}
+    steps = optimizer_steps(samples, epochs=epochs, **options)
+    batch = per_device * accumulation
+    assert steps * batch >= epochs * samples
+    assert (steps // epochs - 1) * batch < samples

@@ -1,0 +1,80 @@
+r"""Rewards: right answers, readable form, and diversity among right answers only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rpd_datasets.training.rewards import AccuracyReward, DiversityReward, FormatReward, well_formed
+from rpd_metric.grading.mathematics import Grader
+from rpd_metric.inference.embedders import load_embedder
+from rpd_metric.steps.extractive import ExtractiveSteps
+
+
+@pytest.fixture(scope="module")
+def grader() -> Iterator[Grader]:
+    with Grader(workers=1) as grader:
+        yield grader
+
+
+def reply(text: str) -> list[dict[str, str]]:
+    return [{"role": "assistant", "content": text}]
+
+
+def test_accuracy_is_one_for_a_right_answer_and_zero_for_others(grader):
+    logged: dict[str, float] = {}
+    rewards = AccuracyReward(grader)(
+        [reply(r"So \boxed{25}."), reply(r"So \boxed{26}."), reply("Hm."), r"\boxed{0.5}"],
+        answer=["025", "025", "025", "1/2"],
+        log_metric=logged.__setitem__,
+    )
+    assert rewards == [1.0, 0.0, 0.0, 1.0]
+    assert logged["accuracy/no_answer"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("text", "good"),
+    [
+        (r"So \boxed{3}.", True),
+        (r"<think>hm</think>So \boxed{3}.", True),
+        (r"hm</think>So \boxed{3}.", True),
+        (r"<think>So \boxed{3}.", False),
+        (r"<think>\boxed{3}</think> Done.", False),
+        ("So 3.", False),
+        (r"</think></think>\boxed{3}", False),
+    ],
+)
+def test_form_is_closed_thoughts_and_then_a_box(text, good):
+    assert well_formed(text) is good
+    assert FormatReward()([reply(text)]) == [float(good)]
+
+
+INDUCTION = (
+    r"We argue by induction. The base case n = 1 holds. Assume the claim for n. Then the step to "
+    r"n + 1 follows by adding one term. So the sum is \boxed{55}."
+)
+PAIRING = (
+    r"Pair the first number with the last. Each pair adds up to eleven. There are five pairs. "
+    r"Multiply to get \boxed{55}."
+)
+
+
+def test_diversity_counts_among_right_answers_of_one_prompt_only(grader):
+    reward = DiversityReward(grader, ExtractiveSteps(), load_embedder("minilm"))
+    logged: dict[str, float] = {}
+    wrong = PAIRING.replace("55", "54")
+    completions = [INDUCTION, PAIRING, wrong, INDUCTION, INDUCTION, PAIRING]
+    rewards = reward(
+        prompts=["p", "p", "p", "q", "q", "r"],
+        completions=[reply(text) for text in completions],
+        answer=["55"] * 6,
+        log_metric=logged.__setitem__,
+    )
+    different, same = rewards[0], rewards[3]
+    assert different == rewards[1] > 0.1
+    assert rewards[2] == 0, "a wrong answer earns nothing by being different"
+    assert same == rewards[4] == pytest.approx(0, abs=1e-6)
+    assert rewards[5] == 0, "the only right answer has nothing to differ from"
+    assert set(logged) == {"diversity/rpd", "diversity/wording", "diversity/length"}
+    assert 0 < logged["diversity/wording"] < 1

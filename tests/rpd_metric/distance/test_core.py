@@ -1,0 +1,254 @@
+"""The numbers: rpd_distance, rpd_matrix, problem_score, against a slow second implementation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from parts.slow_rpd import slow_rpd
+from rpd_metric import rpd_alignment, rpd_distance, rpd_matrix
+from rpd_metric.distance.core import mean_pairwise, problem_score
+from rpd_metric.errors import InputError
+
+values = st.floats(-100, 100, allow_subnormal=False).map(lambda x: 0.0 if abs(x) < 1e-3 else x)
+
+
+@st.composite
+def problems(draw, min_solutions=2, max_solutions=6, min_steps=0, dtype=np.float64):
+    """Step embeddings of one problem's solutions; whole steps recur, as they do in real ones."""
+    dimension = draw(st.integers(1, 6))
+    pool = draw(hnp.arrays(dtype, (4, dimension), elements=values.map(lambda x: float(dtype(x)))))
+    rows = st.one_of(
+        st.sampled_from(range(4)).map(lambda i: pool[i]),
+        hnp.arrays(dtype, (dimension,), elements=values.map(lambda x: float(dtype(x)))),
+    )
+    lists = draw(
+        st.lists(
+            st.lists(rows, min_size=min_steps, max_size=6),
+            min_size=min_solutions,
+            max_size=max_solutions,
+        )
+    )
+    return [np.array(steps, dtype=dtype).reshape(len(steps), dimension) for steps in lists]
+
+
+@pytest.mark.parametrize("ties", ["mean", "first"])
+@given(solutions=problems())
+def test_matrix_equals_the_slow_implementation(solutions, ties):
+    matrix = rpd_matrix(solutions, ties=ties)
+    for i in range(len(solutions)):
+        for j in range(i + 1, len(solutions)):
+            expected = slow_rpd(solutions[i], solutions[j], ties)
+            assert matrix[i, j] == pytest.approx(expected, abs=1e-9)
+
+
+@given(solutions=problems(dtype=np.float32))
+def test_float32_stays_float32_and_agrees_to_its_precision(solutions):
+    matrix = rpd_matrix(solutions)
+    if any(len(steps) for steps in solutions):
+        assert matrix.dtype == np.float32
+    for i in range(len(solutions)):
+        for j in range(i + 1, len(solutions)):
+            assert matrix[i, j] == pytest.approx(slow_rpd(solutions[i], solutions[j]), abs=2e-6)
+
+
+@given(solutions=problems())
+def test_matrix_is_symmetric_with_zero_diagonal_and_values_in_0_to_2(solutions):
+    for ties in ("mean", "first"):
+        matrix = rpd_matrix(solutions, ties=ties)
+        np.testing.assert_array_equal(matrix, matrix.T)
+        np.testing.assert_array_equal(np.diagonal(matrix), 0)
+        assert ((matrix >= 0) & (matrix <= 2)).all()
+
+
+@given(solutions=problems(), data=st.data())
+def test_permuting_the_solutions_permutes_the_matrix(solutions, data):
+    order = data.draw(st.permutations(range(len(solutions))))
+    permuted = rpd_matrix([solutions[i] for i in order])
+    np.testing.assert_allclose(permuted, rpd_matrix(solutions)[np.ix_(order, order)], atol=1e-12)
+
+
+@given(solutions=problems(min_solutions=2, max_solutions=2, min_steps=1), data=st.data())
+def test_duplicating_a_step_of_the_longer_list_changes_nothing(solutions, data):
+    shorter, longer = sorted(solutions, key=len)
+    if len(shorter) == len(longer):
+        shorter = shorter[:-1] if len(shorter) > 1 else shorter
+        longer = np.concatenate([longer, longer[:1]]) if len(shorter) == len(longer) else longer
+    again = data.draw(st.integers(0, len(longer) - 1))
+    assert rpd_distance(shorter, np.concatenate([longer, longer[[again]]])) == pytest.approx(
+        rpd_distance(shorter, longer), abs=1e-12
+    )
+
+
+@given(
+    solutions=problems(min_steps=1),
+    scale=st.floats(1e-3, 1e3),
+    data=st.data(),
+)
+def test_scaling_an_embedding_changes_nothing(solutions, scale, data):
+    index = data.draw(st.integers(0, len(solutions) - 1))
+    step = data.draw(st.integers(0, len(solutions[index]) - 1))
+    scaled = [steps.copy() for steps in solutions]
+    scaled[index][step] *= scale
+    np.testing.assert_allclose(rpd_matrix(scaled), rpd_matrix(solutions), atol=1e-9)
+
+
+@given(solutions=problems(min_steps=1))
+def test_identical_lists_are_at_distance_exactly_0(solutions):
+    matrix = rpd_matrix([*solutions, *(steps.copy() for steps in solutions)])
+    k = len(solutions)
+    assert all(matrix[i, i + k] == 0 for i in range(k))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dimension", [3, 384, 4096])
+def test_identical_lists_are_exactly_0_at_the_sizes_of_real_embeddings(dtype, dimension):
+    rng = np.random.default_rng(0)
+    solutions = [rng.standard_normal((n, dimension)).astype(dtype) for n in (3, 4, 5, 4)]
+    matrix = rpd_matrix([*solutions, *solutions])
+    assert [matrix[i, i + 4] for i in range(4)] == [0, 0, 0, 0]
+    assert np.count_nonzero(matrix == 0) == 8 + 8
+
+
+def test_zero_and_minus_zero_are_the_same_step():
+    assert rpd_matrix([[[0.0, 0.0]], [[-0.0, 0.0]], [[0.0, 1.0]]])[0].tolist() == [0, 0, 1]
+
+
+def test_the_shorter_list_asks():
+    short, long = [[1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]]
+    assert rpd_distance(short, long) == 0.0
+    assert rpd_distance(long, short) == 0.0
+
+
+def test_ties_first_lets_the_first_argument_ask_and_mean_averages():
+    a = [[1.0, 0.0], [1.0, 0.0]]
+    b = [[1.0, 0.0], [0.0, 1.0]]
+    assert rpd_distance(a, b, ties="first") == 0.0
+    assert rpd_distance(b, a, ties="first") == 0.5
+    assert rpd_distance(a, b) == rpd_distance(b, a) == 0.25
+    assert rpd_matrix([b, a], ties="first").tolist() == [[0.0, 0.5], [0.5, 0.0]]
+
+
+def test_opposite_steps_are_at_distance_2():
+    assert rpd_distance([[1.0, 1.0]], [[-1.0, -1.0]]) == pytest.approx(2.0)
+
+
+def test_an_empty_list_is_at_distance_1_as_in_algorithm_3():
+    assert rpd_distance([], [[1.0, 2.0]]) == 1.0
+    assert rpd_distance(np.zeros((0, 2)), np.zeros((0, 2))) == 1.0
+    assert rpd_matrix([[], [[1.0, 0.0]], [[1.0, 0.0]]]).tolist() == [
+        [0, 1, 1],
+        [1, 0, 0],
+        [1, 0, 0],
+    ]
+    assert rpd_matrix([]).shape == (0, 0)
+
+
+def test_a_zero_vector_never_becomes_nan():
+    zero, one = [[0.0, 0.0]], [[1.0, 0.0]]
+    assert rpd_distance(zero, one) == 1.0
+    assert rpd_distance(zero, zero) == 0.0
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-160, 1e160, 1e300])
+def test_huge_and_tiny_vectors_neither_overflow_nor_vanish(size):
+    a, b = np.array([[size, 0.0]]), np.array([[size, size]])
+    assert rpd_distance(a, b) == pytest.approx(1 - np.sqrt(0.5))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_non_finite_input_is_refused_and_the_solution_named(bad):
+    solutions = [np.eye(2), np.zeros((0, 2)), np.array([[1.0, 0.0], [bad, 1.0]])]
+    with pytest.raises(InputError, match="solution 2 holds NaN or infinity"):
+        rpd_matrix(solutions)
+
+
+@pytest.mark.parametrize(
+    ("solutions", "message"),
+    [
+        ([np.eye(2), np.ones(3)], "solution 1: step embeddings are a"),
+        ([np.eye(2), np.ones((1, 3))], "solution 1 has embeddings of dimension 3"),
+        ([np.ones((1, 1, 2)), np.ones((1, 1, 2))], "solution 0: step embeddings are a"),
+        ([np.array([["a", "b"]]), np.eye(2)], "solution 0: step embeddings are a"),
+        ([np.ones(3), np.ones(3)], "solution 0: step embeddings are a"),
+    ],
+)
+def test_wrong_shapes_are_one_clear_error(solutions, message):
+    with pytest.raises(InputError, match=message):
+        rpd_matrix(solutions)
+
+
+def test_an_unknown_way_with_ties_is_refused():
+    with pytest.raises(InputError, match="ties is 'last'"):
+        rpd_matrix([np.eye(2), np.eye(2)], ties="last")
+
+
+def test_very_unequal_step_counts_agree_with_the_slow_implementation():
+    rng = np.random.default_rng(1)
+    solutions = [rng.standard_normal((n, 5)) for n in (60, 1, 2, 1, 1, 3)]
+    matrix = rpd_matrix(solutions)
+    for i in range(6):
+        for j in range(i + 1, 6):
+            assert matrix[i, j] == pytest.approx(slow_rpd(solutions[i], solutions[j]), abs=1e-12)
+
+
+@pytest.mark.parametrize("ties", ["mean", "first"])
+@given(solutions=problems(min_solutions=2, max_solutions=2, min_steps=1))
+def test_the_distance_is_the_mean_over_the_aligned_steps(solutions, ties):
+    a, b = solutions
+    matches = rpd_alignment(a, b, ties=ties)
+    mean = np.mean([match.distance for match in matches])
+    assert mean == pytest.approx(rpd_distance(a, b, ties=ties), abs=1e-9)
+    for match in matches:
+        asking, asked = (a, b) if match.asker == "a" else (b, a)
+        apart = [slow_rpd(asking[[match.step]], asked[[other]]) for other in range(len(asked))]
+        assert apart[match.match] == pytest.approx(min(apart), abs=1e-9)
+        assert match.distance == pytest.approx(min(apart), abs=1e-9)
+
+
+def test_the_shorter_list_asks_and_on_ties_both_or_the_first():
+    two, three = np.eye(3)[:2], np.eye(3)
+    assert [(m.asker, m.step) for m in rpd_alignment(two, three)] == [("a", 0), ("a", 1)]
+    assert [(m.asker, m.step) for m in rpd_alignment(three, two)] == [("b", 0), ("b", 1)]
+    assert {m.asker for m in rpd_alignment(three, three)} == {"a", "b"}
+    assert {m.asker for m in rpd_alignment(three, three, ties="first")} == {"a"}
+
+
+def test_of_equally_close_steps_the_first_is_the_match():
+    (match,) = rpd_alignment([[1.0, 0.0]], [[0.0, 1.0], [1.0, 0.0], [2.0, 0.0]])
+    assert (match.match, match.distance) == (1, 0.0)
+
+
+def test_an_empty_list_aligns_with_nothing_and_bad_input_is_refused():
+    assert rpd_alignment(np.zeros((0, 2)), np.eye(2)) == []
+    with pytest.raises(InputError, match="solution 1 has embeddings of dimension 3"):
+        rpd_alignment(np.eye(2), np.ones((1, 3)))
+    with pytest.raises(InputError, match="ties is 'last'"):
+        rpd_alignment(np.eye(2), np.eye(2), ties="last")
+
+
+def test_problem_score_is_the_largest_mean_distance_to_the_others():
+    matrix = [[0, 0.1, 0.2], [0.1, 0, 0.6], [0.2, 0.6, 0]]
+    assert problem_score(matrix) == pytest.approx(0.4)
+    assert mean_pairwise(matrix) == pytest.approx(0.3)
+
+
+def test_unusable_solutions_are_left_out_of_the_scores():
+    nan = float("nan")
+    matrix = [[0, nan, 0.4], [nan, nan, nan], [0.4, nan, 0]]
+    assert problem_score(matrix) == mean_pairwise(matrix) == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("matrix", [[], [[0.0]], [[float("nan")] * 2] * 2])
+def test_fewer_than_two_usable_solutions_have_no_score(matrix):
+    assert problem_score(matrix) is None
+    assert mean_pairwise(matrix) is None
+
+
+@pytest.mark.parametrize("matrix", [[[0.0, 1.0]], [[0.0, float("nan")], [float("nan"), 0.0]]])
+def test_what_is_no_distance_matrix_is_refused(matrix):
+    with pytest.raises(InputError, match="a distance matrix"):
+        problem_score(matrix)

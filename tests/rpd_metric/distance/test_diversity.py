@@ -1,0 +1,146 @@
+"""Text-level diversity: Self-BLEU beside sacrebleu's own, Table 3's split, effective counts."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sacrebleu.metrics import BLEU
+
+from rpd_metric.distance.diversity import (
+    div_self_bleu,
+    diversity_by_pass_count,
+    effective_strategies,
+    self_bleu,
+    strategy_groups,
+)
+from rpd_metric.errors import InputError, MissingExtraError
+
+words = st.sampled_from(["we", "factor", "the", "cubic,", "so", "x=2.", "Then", "$y^2$", "angle"])
+texts = st.lists(st.lists(words, min_size=1, max_size=12).map(" ".join), min_size=2, max_size=6)
+
+
+@given(texts=texts)
+@settings(max_examples=150)
+def test_self_bleu_is_sacrebleus_sentence_score_against_the_other_texts(texts):
+    bleu = BLEU(tokenize="13a", smooth_method="exp", effective_order=True)
+    scores = [
+        bleu.sentence_score(text, texts[:i] + texts[i + 1 :]).score for i, text in enumerate(texts)
+    ]
+    assert self_bleu(texts) == pytest.approx(np.mean(scores), abs=1e-9)
+
+
+@given(texts=texts)
+@settings(max_examples=50)
+def test_div_self_bleu_lies_between_0_and_100(texts):
+    assert 0 <= div_self_bleu(texts) <= 100
+
+
+def test_copies_have_no_diversity_and_texts_without_a_common_word_have_all_of_it():
+    assert div_self_bleu(["Factor the cubic now."] * 3) == pytest.approx(0, abs=1e-9)
+    assert div_self_bleu(["factor cubic roots", "draw every angle"]) == 100
+
+
+def test_blank_texts_are_left_out_and_one_text_has_no_self_bleu():
+    pair = ["factor the cubic now", "factor the quartic now"]
+    assert self_bleu([*pair, " \n"]) == self_bleu(pair)
+    assert self_bleu(["alone", ""]) is None
+    assert div_self_bleu([]) is None
+
+
+def test_without_sacrebleu_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
+    with pytest.raises(MissingExtraError, match=r"pip install .*\[diversity\]"):
+        self_bleu(["a", "b"])
+
+
+def uniform(k, value):
+    return np.full((k, k), value) - value * np.eye(k)
+
+
+def test_pass_counts_split_problems_as_in_table_3():
+    k = 16
+    verdicts = [[i < n for i in range(k)] for n in (0, 1, 2, 12, 13, 16)]
+    solutions = [[f"solution number {i} of this problem" for i in range(k)] for _ in verdicts]
+    matrices = [uniform(k, distance) for distance in (9, 9, 0.1, 0.3, 0.2, 0.4)]
+    moderate, well = diversity_by_pass_count(solutions, verdicts, matrices)
+    assert (moderate.low, moderate.high, moderate.num_problems) == (2, 12, 2)
+    assert (well.low, well.high, well.num_problems) == (13, 16, 2)
+    assert moderate.rpd == pytest.approx(0.2)
+    assert well.rpd == pytest.approx(0.3)
+
+
+def test_only_correct_solutions_count():
+    matrix = [[0, 0.1, 0.9], [0.1, 0, 0.9], [0.9, 0.9, 0]]
+    solutions = ["factor the cubic now", "factor the cubic now", "guess"]
+    [cell] = diversity_by_pass_count([solutions], [[True, True, False]], [matrix], [(2, 3)])
+    assert cell.rpd == pytest.approx(0.1)
+    assert cell.div_self_bleu == pytest.approx(0, abs=1e-9)
+
+
+def test_problems_without_a_distance_are_counted_rather_than_averaged():
+    unknown = [[np.nan, np.nan], [np.nan, np.nan]]
+    known = uniform(2, 0.5)
+    [cell] = diversity_by_pass_count(
+        [["a b", "c d"]] * 2, [[True, True]] * 2, [unknown, known], [(2, 2)]
+    )
+    assert (cell.num_problems, cell.without_rpd, cell.rpd) == (2, 1, 0.5)
+
+
+def test_an_empty_range_has_no_figures():
+    [cell] = diversity_by_pass_count([["a"]], [[True]], [[[0.0]]], [(2, 12)])
+    assert (cell.num_problems, cell.div_self_bleu, cell.rpd) == (0, None, None)
+
+
+def test_texts_verdicts_and_matrices_must_fit_together():
+    with pytest.raises(InputError, match="equally many"):
+        diversity_by_pass_count([["a"]], [], [[[0.0]]])
+    with pytest.raises(InputError, match="problem 0"):
+        diversity_by_pass_count([["a", "b"]], [[True]], [uniform(2, 1)])
+
+
+def test_a_chain_of_small_differences_is_not_one_strategy():
+    places = np.array([0.0, 0.29, 0.6, 0.88])
+    matrix = np.abs(places[:, None] - places)
+    assert strategy_groups(matrix, 0.35) == [0, 0, 1, 1]
+
+
+def test_solutions_without_distances_belong_to_no_group():
+    matrix = uniform(3, 0.6)
+    matrix[1] = matrix[:, 1] = np.nan
+    assert strategy_groups(matrix, 0.5) == [0, None, 1]
+    assert effective_strategies(matrix, 0.5) == pytest.approx(2)
+
+
+def blocks(*sizes):
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    return np.where(group[:, None] == group, 0.1, 0.9) - 0.1 * np.eye(len(group))
+
+
+def test_even_groups_count_in_full_and_an_outsider_counts_little():
+    assert effective_strategies(blocks(8, 8), 0.5) == pytest.approx(2)
+    assert effective_strategies(blocks(15, 1), 0.5) == pytest.approx(1.263, abs=1e-3)
+    assert effective_strategies(blocks(16), 0.5) == 1
+
+
+def test_nothing_usable_has_no_strategies():
+    assert effective_strategies(np.zeros((0, 0)), 0.5) == 0
+    assert strategy_groups(np.full((2, 2), np.nan), 0.5) == [None, None]
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    k=st.integers(1, 8),
+    low=st.floats(0, 1),
+    high=st.floats(0, 1),
+)
+def test_a_higher_threshold_never_counts_more_strategies(seed, k, low, high):
+    upper = np.triu(np.random.default_rng(seed).random((k, k)), 1)
+    matrix = upper + upper.T
+    low, high = sorted((low, high))
+    fewer, more = effective_strategies(matrix, high), effective_strategies(matrix, low)
+    assert 1 - 1e-9 <= fewer <= more + 1e-9
+    assert more <= k + 1e-9

@@ -1,0 +1,185 @@
+"""Grading programs: what counts as the code, what passes, and what cannot cheat its way."""
+
+from __future__ import annotations
+
+import doctest
+import gzip
+import itertools
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rpd_metric.errors import InputError
+from rpd_metric.grading import code as code_grading
+from rpd_metric.grading.code import (
+    CodeVerdict,
+    FunctionTask,
+    StdioTask,
+    extract_code,
+    function_program,
+    grade_code,
+    grade_function,
+    grade_stdio,
+    same_output,
+)
+from rpd_metric.grading.sandbox import Limits, Sandbox
+
+if shutil.which("bwrap") is None:
+    pytest.skip("bubblewrap is not installed (package bubblewrap)", allow_module_level=True)
+
+HUMANEVAL = Path(__file__).parents[4] / "shared" / "data" / "benchmarks" / "HumanEval.jsonl.gz"
+DOUBLE = FunctionTask(
+    prompt='import math\n\n\ndef double(x: int) -> int:\n    """Twice x."""\n',
+    entry_point="double",
+    test="def check(candidate):\n    assert candidate(2) == 4\n    assert candidate(0) == 0\n",
+)
+SUM = StdioTask([("1 2\n", "3\n"), ("10 -4\n", "6\n")])
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Sandbox:
+    return Sandbox(Limits(seconds=5))
+
+
+@pytest.mark.parametrize(
+    "completion",
+    [
+        "    return 2 * x\n",
+        "    return 2 * x\n\n\ndef other():\n    this is not Python\n",
+        "    return 2 * x\n\nprint(double(1))\nassert False\n",
+        "```python\ndef double(x):\n    return 2 * x\n```",
+        "Sure!\n\n```python\ndef double(x):\n    return 2 * x\n```\nUse it so:\n"
+        "```python\nassert double(1) == 3\n```",
+        "```\n    return 2 * x\n```",
+        "```py\ndef double(x):\n    return math.floor(2 * x)\n",
+        "<think>```python\ndef double(x): return 0\n```</think>\n"
+        "```python\ndef double(x): return 2 * x\n```",
+        "def double(x):\n    return x + x",
+        "```python\ndouble = lambda x: 2 * x\n```",
+        "    print('chatty', end='')\n    return 2 * x\n",
+    ],
+)
+def test_a_right_function_passes_however_it_is_wrapped(completion: str, sandbox: Sandbox) -> None:
+    assert grade_function(DOUBLE, completion, sandbox) is CodeVerdict.PASSED
+
+
+@pytest.mark.parametrize(
+    ("completion", "verdict"),
+    [
+        ("    return 3 * x\n", "failed"),
+        ("    raise ValueError\n", "failed"),
+        ("    return bytearray(10**11)\n", "failed"),
+        ("    while True: print('spam' * 1000)\n", "failed"),
+        ("    import sys; sys.exit(0)\n", "failed"),
+        ("    import os; os._exit(0)\n", "failed"),
+        ("```python\nimport os\ndef double(x): ...\nos._exit(0)\n```", "failed"),
+        ("    exec('1 +')\n", "failed"),
+        ("    while True: pass\n", "timed_out"),
+        ("    import time; time.sleep(600)\n", "timed_out"),
+        ("    return 2 *\n", "error"),
+        ("\tif x:\n return 2 * x\n", "error"),
+        ("", "error"),
+        ("```python\n```", "error"),
+        ("I do not know.", "error"),
+    ],
+)
+def test_a_wrong_one_gets_the_verdict_that_says_how(
+    completion: str, verdict: str, sandbox: Sandbox
+) -> None:
+    short = Sandbox(Limits(seconds=1)) if verdict == "timed_out" else sandbox
+    assert grade_function(DOUBLE, completion, short) == verdict
+
+
+def test_a_new_function_keeps_the_imports_of_its_prompt() -> None:
+    program = function_program(DOUBLE, "```python\ndef double(x):\n    return 2 * x\n```")
+    assert program.startswith("import math")
+    assert program.count("def double") == 2
+
+
+def test_the_last_block_is_the_answer_where_no_function_is_named() -> None:
+    assert extract_code("```\na\n```\ntext\n~~~python\nb\n~~~") == "b\n"
+    assert extract_code("no fence at all") == "no fence at all"
+
+
+@pytest.mark.parametrize(
+    ("program", "verdict"),
+    [
+        ("a, b = map(int, input().split())\nprint(a + b)", "passed"),
+        ("```python\na, b = map(int, input().split())\nprint(f'  {a + b}.0 ')\n```", "passed"),
+        ("print(3)", "failed"),
+        ("raise SystemExit(1)", "failed"),
+        ("import time; time.sleep(600)", "timed_out"),
+        ("print(3", "error"),
+        ("  \n", "error"),
+    ],
+)
+def test_programs_are_tested_through_their_input_and_output(
+    program: str, verdict: str, sandbox: Sandbox
+) -> None:
+    short = Sandbox(Limits(seconds=1)) if verdict == "timed_out" else sandbox
+    assert grade_stdio(SUM, program, short) == verdict
+
+
+@pytest.mark.parametrize(
+    ("got", "expected", "same"),
+    [
+        ("1 2\n3\n", "1 2\n3", True),
+        (" 1  2 \n", "1 2", True),
+        ("1.50", "1.5", True),
+        ("1e2", "100", True),
+        ("0.1", "0.10000001", False),
+        ("YES", "yes", False),
+        ("1\n2", "1 2", False),
+        ("nan", "nan", True),
+        ("nan", "NaN", False),
+        ("", "", True),
+        ("", "1", False),
+    ],
+)
+def test_outputs_are_compared_by_line_and_word(got: str, expected: str, same: bool) -> None:
+    assert same_output(got, expected) is same
+
+
+def test_a_task_needs_tests() -> None:
+    with pytest.raises(InputError, match="without tests"):
+        StdioTask([])
+
+
+def test_verdicts_keep_their_order_and_rows_are_read_only_a_little_ahead(sandbox: Sandbox) -> None:
+    read = itertools.count()
+    rows = (
+        (DOUBLE, "    return 2 * x" if next(read) % 2 == 0 else "    return 1")
+        for _ in itertools.repeat(None)
+    )
+    seen: list[int] = []
+    verdicts = grade_code(rows, sandbox, workers=2, progress=seen.append)
+    first = list(itertools.islice(verdicts, 6))
+    verdicts.close()  # type: ignore[attr-defined]
+    assert first == ["passed", "failed"] * 3
+    assert seen == [1, 2, 3, 4, 5, 6]
+    assert next(read) <= 16
+
+
+def test_at_least_one_worker_is_needed(sandbox: Sandbox) -> None:
+    with pytest.raises(InputError, match="workers"):
+        list(grade_code([], sandbox, workers=0))
+
+
+def test_canonical_solutions_of_humaneval_pass_and_empty_ones_do_not(sandbox: Sandbox) -> None:
+    if not HUMANEVAL.is_file():
+        pytest.skip(f"needs {HUMANEVAL}")
+    with gzip.open(HUMANEVAL, "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines][::8]
+    tasks = [FunctionTask(row["prompt"], row["entry_point"], row["test"]) for row in rows]
+    right = [(task, row["canonical_solution"]) for task, row in zip(tasks, rows, strict=True)]
+    assert set(grade_code(right, sandbox)) == {CodeVerdict.PASSED}
+    empty = [(task, "    pass\n") for task in tasks]
+    assert set(grade_code(empty, sandbox)) == {CodeVerdict.FAILED}
+
+
+def test_the_examples_in_the_docstrings_run() -> None:
+    outcome = doctest.testmod(code_grading)
+    assert outcome.attempted > 0
+    assert outcome.failed == 0

@@ -1,0 +1,388 @@
+"""The sandbox against programs that mean harm: each ends in a verdict, nothing outside changes.
+
+Every attack is bounded by itself (a number of processes, of bytes, of seconds) and aims only
+at files that the test made, so that a sandbox that does not hold fails the test and no more.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import uuid
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy
+import pytest
+
+import rpd_metric
+from rpd_metric.errors import InputError, RPDError
+from rpd_metric.grading.sandbox import Limits, Outcome, Sandbox, SandboxError
+
+if shutil.which("bwrap") is None:
+    pytest.skip("bubblewrap is not installed (package bubblewrap)", allow_module_level=True)
+
+MEGABYTE = 1 << 20
+LIMITS = Limits(seconds=4, memory=512 * MEGABYTE, output=100_000, disk=8 * MEGABYTE)
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Sandbox:
+    return Sandbox(LIMITS)
+
+
+@pytest.fixture
+def mark() -> Iterator[str]:
+    """A name for processes, at most 15 letters; those left over at the end are killed."""
+    name = "m" + uuid.uuid4().hex[:12]
+    yield name
+    for pid in processes(name):
+        os.kill(pid, 9)
+
+
+def processes(name: str) -> list[int]:
+    """Processes of the whole machine that carry a name, as command or as argument."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            said = (folder / "comm").read_text() + (folder / "cmdline").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it ended while we looked
+        if name in said:
+            found.append(int(folder.name))
+    return found
+
+
+def test_a_program_gets_its_input_and_its_output_comes_back(sandbox: Sandbox) -> None:
+    program = "import sys; print(input()[::-1]); print('no', file=sys.stderr); sys.exit(3)"
+    outcome = sandbox.run(program, "abc\n")
+    assert (outcome.end, outcome.returncode) == ("exited", 3)
+    assert (outcome.stdout, outcome.stderr) == ("cba\n", "no\n")
+
+
+def test_a_megabyte_goes_in_and_need_not_be_read(sandbox: Sandbox) -> None:
+    text = "x" * MEGABYTE
+    assert sandbox.run("import sys; print(len(sys.stdin.read()))", text).stdout == f"{MEGABYTE}\n"
+    assert sandbox.run("print('done')", text).stdout == "done\n"
+
+
+def test_a_signal_is_reported_as_a_shell_does(sandbox: Sandbox) -> None:
+    assert sandbox.run("import os; os.abort()").returncode == 128 + 6
+
+
+def test_sets_print_in_the_same_order_every_time(sandbox: Sandbox) -> None:
+    program = "print({str(i) for i in range(50)})"
+    assert sandbox.run(program).stdout == sandbox.run(program).stdout
+
+
+def test_threads_may_share_a_sandbox(sandbox: Sandbox) -> None:
+    said: dict[int, str] = {}
+
+    def run(number: int) -> None:
+        said[number] = sandbox.run(f"print({number})").stdout
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert said == {number: f"{number}\n" for number in range(6)}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import time; time.sleep(600)",
+        "while True: pass",
+        "import signal, time\nfor s in (1, 2, 13, 15): signal.signal(s, signal.SIG_IGN)\n"
+        "time.sleep(600)",
+        "import os, time; os.close(0); os.close(1); os.close(2); time.sleep(600)",
+        "input(); input()",
+    ],
+    ids=["sleeps", "spins", "ignores signals", "closes its pipes", "waits for input"],
+)
+def test_a_program_that_does_not_end_is_timed_out(program: str) -> None:
+    outcome = Sandbox(Limits(seconds=1)).run(program, "one line\n")
+    # Waiting for input that is over is an error rather than a wait.
+    assert outcome.end == ("exited" if "input" in program else "timed_out")
+
+
+def test_endless_output_is_cut(sandbox: Sandbox) -> None:
+    for stream in ("stdout", "stderr"):
+        outcome = sandbox.run(f"import sys\nwhile True: sys.{stream}.write('spam' * 1000)")
+        assert outcome.end == "output_limit"
+        assert len(outcome.stdout) + len(outcome.stderr) <= LIMITS.output
+
+
+def test_a_memory_hog_gets_a_memory_error(sandbox: Sandbox) -> None:
+    outcome = sandbox.run(
+        "kept = []\n"
+        "for _ in range(100):\n"
+        "    kept.append(bytearray(50_000_000))\n"
+        "    print(len(kept), flush=True)\n"
+    )
+    assert outcome.end == "exited"
+    assert "MemoryError" in outcome.stderr
+    assert len(outcome.stdout.splitlines()) * 50_000_000 < LIMITS.memory
+
+
+def test_the_private_tmp_fills_up_and_is_gone(sandbox: Sandbox, mark: str) -> None:
+    outcome = sandbox.run(
+        f"written = 0\n"
+        f"try:\n"
+        f"    for number in range(200):\n"
+        f"        with open(f'/tmp/{mark}-{{number}}', 'wb') as file:\n"
+        f"            written += file.write(bytes(1_000_000))\n"
+        f"finally:\n"
+        f"    print(written)\n"
+    )
+    assert "No space left" in outcome.stderr
+    assert 0 < int(outcome.stdout) <= LIMITS.disk
+    assert not list(Path("/tmp").glob(f"{mark}*"))
+
+
+def test_there_is_no_place_to_write_but_tmp(sandbox: Sandbox, mark: str) -> None:
+    # /dev and /sys of the host are not in the list: this must stay harmless if it succeeds.
+    folders = ["/", "/usr", "/program", "/dev", "/proc/self", sys.prefix, sys.base_prefix]
+    outcome = sandbox.run(
+        f"for folder in {folders!r}:\n"
+        f"    try:\n"
+        f"        open(folder + '/{mark}', 'w').close()\n"
+        f"        print(folder)\n"
+        f"    except OSError:\n"
+        f"        pass\n"
+        f"open('/tmp/{mark}', 'w').close()\n"
+        f"print('end')\n"
+    )
+    assert outcome.stdout == "end\n"
+    assert not any(Path(folder, mark).exists() for folder in [*folders, "/tmp"])
+
+
+def test_files_of_the_host_are_neither_read_nor_deleted(sandbox: Sandbox, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("the secret")
+    outcome = sandbox.run(
+        f"import os, pathlib, shutil\n"
+        f"secret = pathlib.Path({os.fspath(secret)!r})\n"
+        f"for path in (secret, '/etc/passwd', '/proc/1/root/etc'):\n"
+        f"    print(os.access(path, os.R_OK))\n"
+        f"shutil.rmtree(secret.parent, ignore_errors=True)\n"
+        f"os.remove(secret)\n"
+    )
+    assert outcome.stdout == "False\nFalse\nFalse\n"
+    assert "FileNotFoundError" in outcome.stderr
+    assert secret.read_text() == "the secret"
+
+
+def test_the_environment_is_empty_of_ours(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RPD_TEST_TOKEN", "hunter2")
+    outcome = sandbox.run(
+        "import os, pathlib\n"
+        "print(dict(os.environ))\n"
+        "for path in pathlib.Path('/proc').glob('[0-9]*/environ'):\n"
+        "    try:\n"
+        "        print(path, path.read_bytes())\n"
+        "    except OSError as error:\n"
+        "        print(path, type(error).__name__)\n"
+    )
+    assert outcome.returncode == 0
+    assert "/environ" in outcome.stdout
+    assert "hunter2" not in outcome.stdout
+
+
+def test_there_is_no_network(sandbox: Sandbox) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.2)
+        host, port = server.getsockname()
+        outcome = sandbox.run(
+            f"import socket\nsocket.create_connection(({host!r}, {port}), timeout=2)\n"
+        )
+        assert "ConnectionRefusedError" in outcome.stderr or "OSError" in outcome.stderr
+        with pytest.raises(TimeoutError):
+            server.accept()
+
+
+def test_the_host_has_no_processes_to_kill(sandbox: Sandbox, mark: str) -> None:
+    bystander = subprocess.Popen(["sleep", "30", "0." + str(int(mark[1:], 16))])
+    try:
+        outcome = sandbox.run(
+            "import os, signal\n"
+            "print(len([n for n in os.listdir('/proc') if n.isdigit()]) < 6)\n"
+            f"for pid in (1, {os.getpid()}, {bystander.pid}):\n"
+            "    try:\n"
+            "        os.kill(pid, signal.SIGKILL)\n"
+            "    except OSError:\n"
+            "        pass\n"
+            "print('still here')\n"
+        )
+        assert outcome.stdout == "True\nstill here\n"
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_killing_its_parent_ends_the_program_alone(sandbox: Sandbox, mark: str) -> None:
+    outcome = sandbox.run(
+        "import os, signal, time\n"
+        f"open('/proc/self/comm', 'w').write({mark!r})\n"
+        "os.kill(os.getppid(), signal.SIGKILL)\n"
+        "os.kill(-1, signal.SIGKILL)\n"
+        "time.sleep(600)\n"
+    )
+    assert outcome.end in ("exited", "timed_out")
+    assert outcome.returncode != 0
+    assert processes(mark) == []
+
+
+def test_orphans_do_not_outlive_the_program(sandbox: Sandbox, mark: str) -> None:
+    outcome = sandbox.run(
+        "import subprocess\n"
+        f"for _ in range(2):\n"
+        f"    subprocess.Popen(['setsid', 'sleep', '600', '{int(mark[1:], 16)}'],\n"
+        "                     start_new_session=True)\n"
+        "print('left')\n"
+    )
+    # They hold our pipes, and we do not wait for them.
+    assert (outcome.end, outcome.stdout) == ("exited", "left\n")
+    assert processes(str(int(mark[1:], 16))) == []
+
+
+def test_what_looks_for_survivors_would_see_them(mark: str) -> None:
+    survivor = subprocess.Popen(
+        [sys.executable, "-c", f"open('/proc/self/comm','w').write('{mark}'); input()"],
+        stdin=subprocess.PIPE,
+    )
+    try:
+        assert processes(mark) == [survivor.pid]
+    finally:
+        survivor.communicate(b"\n")
+
+
+def test_the_number_of_processes_is_limited(sandbox: Sandbox, mark: str) -> None:
+    outcome = _fork_up_to(sandbox, 200, mark)
+    assert "BlockingIOError" in outcome.stderr
+    assert 1 <= int(outcome.stdout) < LIMITS.processes
+    assert processes(mark) == []
+
+
+def test_a_fork_bomb_ends_at_the_time_limit(sandbox: Sandbox, mark: str) -> None:
+    if "BlockingIOError" not in _fork_up_to(sandbox, 50, mark).stderr:
+        pytest.fail("the process limit does not hold; not trying an unbounded bomb")
+    outcome = sandbox.run(
+        f"import os\n"
+        f"open('/proc/self/comm', 'w').write({mark!r})\n"
+        f"while True:\n"
+        f"    try:\n"
+        f"        os.fork()\n"
+        f"    except OSError:\n"
+        f"        pass\n"
+    )
+    assert outcome.end == "timed_out"
+    assert processes(mark) == []
+
+
+def test_no_user_namespace_lifts_the_limits(sandbox: Sandbox) -> None:
+    outcome = sandbox.run("import os; print(os.system('unshare --user --map-root-user true') != 0)")
+    assert outcome.stdout.splitlines()[-1] == "True"
+
+
+def test_missing_bubblewrap_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", os.fspath(tmp_path))
+    with pytest.raises(SandboxError, match=r"package bubblewrap\) was not found.*unsafe=True"):
+        Sandbox()
+    assert issubclass(SandboxError, RPDError)
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["echo 'No permissions to create a new namespace' >&2; exit 1", "exit 0", "sleep 0.1; exit 2"],
+)
+def test_a_bubblewrap_that_does_not_work_is_refused(
+    script: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    broken = tmp_path / "bwrap"
+    broken.write_text(f"#!/bin/sh\n{script}\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join([os.fspath(tmp_path), os.environ["PATH"]]))
+    with pytest.raises(SandboxError, match="cannot be run safely"):
+        Sandbox()
+
+
+def test_unsafe_runs_without_bubblewrap_and_keeps_the_limits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = shutil.which("prlimit")
+    assert found is not None
+    (tmp_path / "prlimit").symlink_to(found)
+    monkeypatch.setenv("PATH", os.fspath(tmp_path))
+    monkeypatch.setenv("RPD_TEST_TOKEN", "hunter2")
+    sandbox = Sandbox(Limits(seconds=1, memory=512 * MEGABYTE, output=1_000), unsafe=True)
+    assert sandbox.run("print(input())", "hi").stdout == "hi\n"
+    assert sandbox.run("import time; time.sleep(600)").end == "timed_out"
+    assert sandbox.run("while True: print('spam')").end == "output_limit"
+    assert "MemoryError" in sandbox.run("bytearray(2_000_000_000)").stderr
+    assert "hunter2" not in sandbox.run("import os; print(os.environ)").stdout
+
+
+def test_unsafe_kills_children_of_its_process_group(mark: str) -> None:
+    number = str(int(mark[1:], 16))
+    outcome = Sandbox(LIMITS, unsafe=True).run(
+        f"import subprocess; subprocess.Popen(['sleep', '600', '{number}']); print('left')"
+    )
+    assert outcome.stdout == "left\n"
+    # Without a namespace nothing tells when the killed are gone.
+    for _ in range(100):
+        if not processes(number):
+            break
+        time.sleep(0.05)
+    assert processes(number) == []
+
+
+@pytest.mark.parametrize("name", ["seconds", "memory", "processes", "output", "disk", "files"])
+def test_limits_are_positive(name: str) -> None:
+    with pytest.raises(InputError, match=name):
+        Limits(**{name: 0})
+
+
+def _fork_up_to(sandbox: Sandbox, most: int, mark: str) -> Outcome:
+    return sandbox.run(
+        f"import os, time\n"
+        f"open('/proc/self/comm', 'w').write({mark!r})\n"
+        f"made = 0\n"
+        f"try:\n"
+        f"    for _ in range({most}):\n"
+        f"        if os.fork() == 0:\n"
+        f"            time.sleep(1)\n"
+        f"            os._exit(0)\n"
+        f"        made += 1\n"
+        f"finally:\n"
+        f"    print(made)\n"
+    )
+
+
+def test_an_interpreter_installed_below_tmp_is_found(tmp_path):
+    # The sandbox has a /tmp of its own, which must not hide it.
+    venv.create(tmp_path / "env", symlinks=True)
+    code = (
+        "from rpd_metric.grading.sandbox import Sandbox\n"
+        "print(Sandbox().run('print(6 * 7)').stdout)"
+    )
+    packages = [str(Path(module.__file__).parents[1]) for module in (rpd_metric, numpy)]
+    done = subprocess.run(
+        [str(tmp_path / "env" / "bin" / "python"), "-c", code],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(packages)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == "42", done.stderr

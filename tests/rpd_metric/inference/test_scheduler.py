@@ -1,0 +1,621 @@
+"""The flow of requests: the server is kept full, nothing is asked twice, no reply is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections import Counter, deque
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parts.slow_server import MODEL, Fault, SlowServer
+from rpd_metric.errors import InputError, ModelError, StoreError
+from rpd_metric.inference.chat import ChatReply, ChatRequest, Sampling
+from rpd_metric.inference.errors import Interrupted, Retries, ServerError, ServerUnavailable
+from rpd_metric.inference.limit import AdaptiveLimit
+from rpd_metric.inference.progress import FlowStats
+from rpd_metric.inference.scheduler import Flow
+from rpd_metric.inference.servers import load_chat
+from rpd_metric.inference.store import ReplyStore
+
+ROOT = Path(__file__).parents[3]
+QUICK = Retries(first=0.01, longest=0.05)
+
+
+def ask(content: object = "q", **sampling) -> ChatRequest:
+    return ChatRequest(({"role": "user", "content": str(content)},), Sampling(**sampling))
+
+
+class Scripted:
+    """A chat model that does what the script says, call by call, and then just replies."""
+
+    model = "scripted"
+
+    def __init__(self, *script: Exception | ChatReply, hold: bool = False) -> None:
+        self.script = deque(script)
+        self.requests: list[ChatRequest] = []
+        self.in_flight = 0
+        self.most = 0
+        self.gate = asyncio.Event()
+        if not hold:
+            self.gate.set()
+
+    async def __call__(self, request: ChatRequest) -> ChatReply:
+        self.requests.append(request)
+        self.in_flight += 1
+        self.most = max(self.most, self.in_flight)
+        try:
+            await self.gate.wait()
+            await asyncio.sleep(0)
+            step = self.script.popleft() if self.script else None
+            if isinstance(step, Exception):
+                raise step
+            return step or ChatReply(f"reply to {request.messages[-1]['content']}", "stop", 10, 5)
+        finally:
+            self.in_flight -= 1
+
+
+class Clock:
+    """Time that passes only when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.slept: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+        await asyncio.sleep(0)
+
+
+def timed(chat, random=lambda: 0.5, **options) -> tuple[Flow, Clock]:
+    clock = Clock()
+    return Flow(chat, clock=clock, sleep=clock.sleep, random=random, **options), clock
+
+
+async def settle() -> None:
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+def no_task_is_left() -> bool:
+    return asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.fixture
+def store(tmp_path):
+    with ReplyStore(tmp_path / "replies.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture
+def server():
+    with SlowServer(slots=8) as running:
+        yield running
+
+
+@pytest.fixture
+async def client(server):
+    chat = load_chat(f"openai:{server.url}/v1#{MODEL}")
+    yield chat
+    await chat.aclose()
+
+
+# The store first, and nothing twice
+
+
+async def test_what_the_store_holds_is_not_asked_for(store):
+    chat = Scripted()
+    first = await Flow(chat, store=store)(ask())
+    flow = Flow(chat, store=store)
+    assert await flow(ask()) == replace(first, cached=True)
+    assert len(chat.requests) == 1
+    assert (flow.stats.cached, flow.stats.done, flow.stats.completion_tokens) == (1, 0, 0)
+
+
+async def test_a_reply_is_in_the_store_when_it_is_handed_out(store):
+    await Flow(Scripted(), store=store)(ask())
+    assert store.get("scripted", ask()) is not None
+
+
+async def test_when_another_process_was_first_its_reply_is_handed_out(store):
+    chat = Scripted(hold=True)
+    call = asyncio.create_task(Flow(chat, store=store)(ask()))
+    while not chat.requests:
+        await asyncio.sleep(0.001)
+    store.put("scripted", ask(), ChatReply("of another process"))
+    chat.gate.set()
+    assert (await call).text == "of another process"
+
+
+async def test_identical_requests_in_flight_are_sent_once():
+    chat = Scripted()
+    flow = Flow(chat)
+    replies = await asyncio.gather(*(flow(ask("same")) for _ in range(10)), flow(ask("other")))
+    assert len(chat.requests) == 2
+    assert {reply.text for reply in replies[:10]} == {"reply to same"}
+    assert (flow.stats.done, flow.stats.shared) == (2, 9)
+
+
+async def test_identical_requests_fail_together_and_each_failure_counts():
+    flow = Flow(Scripted(ServerError("no", status=422)))
+    outcomes = await asyncio.gather(*(flow(ask()) for _ in range(3)), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [ServerError] * 3
+    assert flow.stats.failures == {"http_422": 3}
+
+
+async def test_when_the_one_that_asked_is_cancelled_another_asks():
+    chat = Scripted(hold=True)
+    flow = Flow(chat)
+    first = asyncio.create_task(flow(ask()))
+    await settle()
+    others = [asyncio.create_task(flow(ask())) for _ in range(3)]
+    await settle()
+    first.cancel()
+    await settle()
+    chat.gate.set()
+    assert {reply.text for reply in await asyncio.gather(*others)} == {"reply to q"}
+    assert first.cancelled()
+    assert len(chat.requests) == 2
+    assert no_task_is_left()
+
+
+# Retries
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504, 408])
+async def test_a_passing_failure_is_retried(status):
+    chat = Scripted(ServerError("busy", status=status), ServerError("busy", status=status))
+    flow, _ = timed(chat)
+    assert (await flow(ask())).text == "reply to q"
+    assert (flow.stats.retried, flow.stats.failed) == (2, 0)
+    assert flow.stats.trouble == {f"http_{status}": 2}
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+async def test_a_refusal_of_the_request_is_never_retried(status):
+    # Not even when the client claims that it could be.
+    chat = Scripted(ServerError("refused", status=status, retryable=True))
+    flow, clock = timed(chat)
+    with pytest.raises(ServerError, match="refused"):
+        await flow(ask())
+    assert len(chat.requests) == 1
+    assert clock.slept == []
+    assert flow.stats.failures == {f"http_{status}": 1}
+
+
+async def test_the_waits_double_up_to_the_longest_and_carry_full_jitter():
+    failures = [ServerError("reset", kind="connection") for _ in range(6)]
+    flow, clock = timed(Scripted(*failures), retries=Retries(first=1.0, longest=10.0))
+    await flow(ask())
+    assert clock.slept == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
+
+
+@given(
+    attempt=st.integers(1, 9),
+    draw=st.floats(0, 1, exclude_max=True),
+    retry_after=st.none() | st.floats(0, 600),
+)
+def test_a_wait_is_never_shorter_than_asked_for_nor_longer_than_allowed(attempt, draw, retry_after):
+    retries = Retries()
+    error = ServerError("busy", status=429, retry_after=retry_after)
+    wait = retries.wait(attempt, error, lambda: draw)
+    assert wait is not None
+    if retry_after is None:
+        assert 0 <= wait <= min(60.0, 2.0 ** (attempt - 1))
+    else:
+        assert retry_after <= wait <= retry_after + 1
+
+
+async def test_attempts_are_limited():
+    chat = Scripted(*[ServerError("busy", status=503) for _ in range(100)])
+    flow, _ = timed(chat, retries=Retries(attempts=4))
+    with pytest.raises(ServerError, match="busy"):
+        await flow(ask())
+    assert len(chat.requests) == 4
+    assert flow.stats.failures == {"http_503": 1}
+
+
+async def test_a_longer_wait_than_there_is_patience_for_fails_the_request():
+    chat = Scripted(ServerError("quota", status=429, retry_after=3600))
+    flow, clock = timed(chat)
+    with pytest.raises(ServerError, match="quota"):
+        await flow(ask())
+    assert clock.slept == []
+
+
+async def test_while_retry_after_runs_nothing_new_is_sent():
+    chat = Scripted(ServerError("later", status=429, retry_after=30))
+    over = asyncio.Event()
+    flow = Flow(chat, sleep=lambda _: over.wait())
+    first = asyncio.create_task(flow(ask(1)))
+    await settle()
+    rest = [asyncio.create_task(flow(ask(number))) for number in range(2, 6)]
+    await settle()
+    assert len(chat.requests) == 1
+    over.set()
+    await asyncio.gather(first, *rest)
+    assert len(chat.requests) == 6
+
+
+async def test_a_cancelled_wait_for_retry_after_holds_up_nobody():
+    chat = Scripted(ServerError("later", status=429, retry_after=30))
+    flow = Flow(chat, sleep=lambda _: asyncio.Event().wait())
+    first = asyncio.create_task(flow(ask(1)))
+    await settle()
+    second = asyncio.create_task(flow(ask(2)))
+    await settle()
+    first.cancel()
+    assert (await second).text == "reply to 2"
+    await settle()
+    assert no_task_is_left()
+
+
+async def test_a_failure_that_is_no_server_error_is_passed_on_at_once():
+    chat = Scripted(ModelError("out of memory"))
+    flow, clock = timed(chat)
+    with pytest.raises(ModelError, match="out of memory"):
+        await flow(ask())
+    assert clock.slept == []
+    assert flow.stats.failures == {"model_error": 1}
+
+
+async def test_a_bug_in_a_client_keeps_its_traceback_and_frees_its_slot():
+    flow = Flow(Scripted(KeyError("bug")), limit=AdaptiveLimit(start=1, most=1))
+    with pytest.raises(KeyError):
+        await flow(ask())
+    assert (await flow(ask())).text == "reply to q"
+    assert flow.stats.in_flight == 0
+
+
+# Replies that were cut
+
+
+async def test_a_cut_reply_is_asked_for_again_with_twice_the_tokens():
+    cut = ChatReply("half", "length", 10, 100)
+    chat = Scripted(cut, cut)
+    flow = Flow(chat)
+    assert (await flow(ask(max_tokens=100))).text == "reply to q"
+    assert [request.sampling.max_tokens for request in chat.requests] == [100, 200, 400]
+    assert (flow.stats.done, flow.stats.extended, flow.stats.completion_tokens) == (1, 2, 205)
+
+
+async def test_the_longest_reply_bounds_the_growth():
+    chat = Scripted(*[ChatReply("half", "length")] * 9)
+    assert (await Flow(chat, longest_reply=250)(ask(max_tokens=100))).finish_reason == "length"
+    assert [request.sampling.max_tokens for request in chat.requests] == [100, 200, 250]
+
+
+async def test_cut_replies_can_be_taken_as_they_are():
+    chat = Scripted(ChatReply("half", "length"))
+    assert (await Flow(chat, longest_reply=None)(ask())).text == "half"
+
+
+async def test_the_cut_reply_stands_when_the_server_has_no_room_for_more():
+    chat = Scripted(ChatReply("half", "length"), ServerError("context", status=422))
+    flow = Flow(chat)
+    assert (await flow(ask())).text == "half"
+    assert (flow.stats.done, flow.stats.failed) == (1, 0)
+
+
+async def test_a_grown_reply_is_found_again_without_a_call(store):
+    await Flow(Scripted(ChatReply("half", "length")), store=store)(ask())
+    flow = Flow(Scripted(), store=store)
+    assert (await flow(ask())).text == "reply to q"
+    assert flow.chat.requests == []
+    assert (flow.stats.cached, flow.stats.extended) == (1, 0)
+
+
+# How many at once
+
+
+async def test_no_more_are_in_flight_than_the_limit_allows():
+    chat = Scripted(hold=True)
+    flow = Flow(chat, limit=AdaptiveLimit(start=5, most=5))
+    calls = [asyncio.create_task(flow(ask(number))) for number in range(40)]
+    await settle()
+    assert (chat.in_flight, flow.stats.in_flight) == (5, 5)
+    chat.gate.set()
+    await asyncio.gather(*calls)
+    assert (chat.most, flow.stats.in_flight) == (5, 0)
+
+
+async def test_the_flow_starts_from_the_servers_own_limit_and_stays_within_it():
+    chat = Scripted(hold=True)
+    chat.max_concurrency = 12
+    flow = Flow(chat)
+    calls = [asyncio.create_task(flow(ask(number))) for number in range(100)]
+    await settle()
+    assert chat.in_flight == 12
+    chat.gate.set()
+    await asyncio.gather(*calls)
+    assert chat.most == 12
+
+
+async def test_a_cancelled_request_gives_its_place_to_the_next():
+    chat = Scripted(hold=True)
+    flow = Flow(chat, limit=AdaptiveLimit(start=1, most=1))
+    calls = [asyncio.create_task(flow(ask(number))) for number in range(4)]
+    await settle()
+    calls[0].cancel()
+    calls[1].cancel()
+    await settle()
+    assert [request.messages[0]["content"] for request in chat.requests] == ["0", "2"]
+    chat.gate.set()
+    await asyncio.gather(*calls[2:])
+    assert flow.limit.in_flight == 0
+    assert no_task_is_left()
+
+
+@given(seed=st.randoms(use_true_random=False), start=st.integers(1, 20))
+def test_cancelling_at_any_moment_loses_no_slot_and_leaves_no_task(seed, start):
+    async def run() -> None:
+        chat = Scripted(*[ServerError("busy", status=503) for _ in range(10)])
+        flow = Flow(
+            chat,
+            limit=AdaptiveLimit(start=start, most=20),
+            retries=Retries(first=0.0, longest=0.0),
+            stop_after=None,
+        )
+        calls = [asyncio.create_task(flow(ask(seed.randrange(15)))) for _ in range(40)]
+        for _ in range(60):
+            seed.choice(calls).cancel()
+            for _ in range(seed.randrange(3)):
+                await asyncio.sleep(0)
+        await asyncio.gather(*calls, return_exceptions=True)
+        await settle()
+        assert (flow.limit.in_flight, flow.stats.in_flight, chat.in_flight) == (0, 0, 0)
+        assert no_task_is_left()
+        assert (await flow(ask("afterwards"))).text == "reply to afterwards"
+
+    asyncio.run(run())
+
+
+# Over HTTP, with a real client
+
+
+async def test_a_storm_of_429_ends_with_every_reply(server, client):
+    server.median = 0.02
+    flow = Flow(client, limit=AdaptiveLimit(start=64), retries=QUICK)
+    replies = await asyncio.gather(*(flow(ask(number)) for number in range(200)))
+    assert len(replies) == 200
+    assert flow.stats.failed == 0
+    assert flow.stats.retried == server.outcomes["429"] > 0
+    assert server.outcomes["200"] == 200
+    assert server.most_busy <= 8
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(status=503),
+        Fault(status=429, retry_after="0"),
+        Fault(status=500),
+        Fault(reset=True),
+    ],
+    ids=["503", "retry-after", "500", "reset"],
+)
+async def test_faults_that_pass_are_mended(server, client, store, fault):
+    server.faults.extend([fault] * 12)
+    flow = Flow(client, store=store, retries=QUICK)
+    await asyncio.gather(*(flow(ask(number)) for number in range(30)))
+    assert (flow.stats.done, flow.stats.failed, store.count()) == (30, 0, 30)
+    assert flow.stats.retried == 12
+
+
+async def test_a_hang_times_out_is_retried_and_lowers_the_limit(server, client):
+    server.faults.append(Fault(hang=True))
+    flow = Flow(client, limit=AdaptiveLimit(start=1), timeout=0.3, retries=QUICK)
+    limits = []
+    flow.limit.troubled = lambda ticket: limits.append(ticket)
+    assert (await flow(ask())).text
+    assert flow.stats.trouble == {"timeout": 1}
+    assert len(limits) == 1
+
+
+async def test_a_slow_body_is_waited_for_within_the_timeout(server, client):
+    server.faults.append(Fault(body_takes=0.3))
+    flow = Flow(client, timeout=30.0)
+    assert (await flow(ask())).text
+    assert flow.stats.retried == 0
+
+
+async def test_a_slow_body_beyond_the_timeout_is_a_timeout(server, client):
+    server.faults.append(Fault(body_takes=30.0))
+    flow = Flow(client, timeout=0.3, retries=QUICK)
+    assert (await flow(ask())).text
+    assert flow.stats.trouble == {"timeout": 1}
+
+
+async def test_a_422_is_sent_once_and_fails_alone(server, client):
+    flow = Flow(client, retries=QUICK)
+    await flow(ask("warm"))
+    server.faults.append(Fault(status=422))
+    outcomes = await asyncio.gather(
+        *(flow(ask(number)) for number in range(5)), return_exceptions=True
+    )
+    failed = [outcome for outcome in outcomes if isinstance(outcome, ServerError)]
+    assert [error.status for error in failed] == [422]
+    assert server.outcomes["422"] == 1
+    assert flow.stats.failures == {"http_422": 1}
+
+
+async def test_retry_after_of_the_server_is_honoured(server, client):
+    server.faults.append(Fault(status=503, retry_after="7"))
+    flow, clock = timed(client, timeout=None)
+    await flow(ask())
+    assert clock.slept == [7.5]
+
+
+async def test_the_flow_survives_a_restart_of_the_server(server, client):
+    flow = Flow(client, retries=Retries(first=0.2, longest=0.5))
+    server.median = 0.05
+    calls = [asyncio.create_task(flow(ask(number))) for number in range(60)]
+    await asyncio.sleep(0.1)
+    await asyncio.to_thread(server.restart)
+    assert len(await asyncio.gather(*calls)) == 60
+    assert flow.stats.failed == 0
+
+
+# Ending a run
+
+
+async def test_after_drain_what_is_in_flight_reaches_the_store_and_the_rest_is_not_sent(store):
+    chat = Scripted(hold=True)
+    flow = Flow(chat, store=store, limit=AdaptiveLimit(start=3, most=3))
+    calls = [asyncio.create_task(flow(ask(number))) for number in range(10)]
+    while chat.in_flight < 3:
+        await asyncio.sleep(0.001)
+    flow.drain()
+    await settle()
+    assert not any(call.done() for call in calls)  # also those that will be interrupted wait
+    chat.gate.set()
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    kinds = Counter(type(outcome) for outcome in outcomes)
+    assert kinds == {ChatReply: 3, Interrupted: 7}
+    assert (len(chat.requests), store.count()) == (3, 3)
+    with pytest.raises(Interrupted, match="run the same command again"):
+        await flow(ask("later"))
+    assert no_task_is_left()
+
+
+async def test_a_caller_that_cancels_the_rest_on_the_first_error_loses_nothing(store):
+    chat = Scripted(hold=True)
+    flow = Flow(chat, store=store, limit=AdaptiveLimit(start=3, most=3))
+
+    async def problem(number: int) -> None:
+        await asyncio.gather(*(flow(ask((number, solution))) for solution in range(4)))
+
+    async def all_problems() -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(4):
+                group.create_task(problem(number))
+
+    run = asyncio.create_task(all_problems())
+    while chat.in_flight < 3:
+        await asyncio.sleep(0.001)
+    flow.drain()
+    chat.gate.set()
+    with pytest.raises(ExceptionGroup) as caught:
+        await run
+    assert caught.group_contains(Interrupted)
+    assert store.count() == len(chat.requests) == 3
+
+
+async def test_drain_does_not_wait_for_retries():
+    chat = Scripted(ServerError("busy", status=503))
+    flow = Flow(chat, sleep=lambda _: asyncio.Event().wait())
+    call = asyncio.create_task(flow(ask()))
+    await settle()
+    flow.drain()
+    with pytest.raises(Interrupted):
+        await call
+
+
+async def test_request_after_request_failing_ends_the_run():
+    chat = Scripted(*[ServerError("no such key", status=401) for _ in range(100)])
+    flow = Flow(chat, stop_after=5)
+    for _ in range(4):
+        with pytest.raises(ServerError):
+            await flow(ask())
+    with pytest.raises(ServerUnavailable, match=r"5 requests .* in a row.*no such key"):
+        await flow(ask())
+    with pytest.raises(ServerUnavailable):
+        await flow(ask())
+    assert len(chat.requests) == 5
+
+
+async def test_failures_with_replies_between_them_or_about_the_request_do_not_end_it():
+    script = []
+    for _ in range(10):
+        script += [ServerError("down", status=401)] * 4 + [ChatReply("r")]
+    chat = Scripted(*script, *[ServerError("too long", status=422) for _ in range(50)])
+    flow = Flow(chat, stop_after=5)
+    for _ in range(100):
+        with contextlib.suppress(ServerError):
+            await flow(ask())
+    assert (flow.stats.done, flow.stats.failed) == (10, 90)
+
+
+async def test_a_store_that_fails_ends_the_run_before_more_is_paid_for(store):
+    chat = Scripted()
+    flow = Flow(chat, store=store, limit=AdaptiveLimit(start=2, most=2))
+    await flow(ask("before"))
+    store._execute("PRAGMA query_only = 1", ())
+    outcomes = await asyncio.gather(*(flow(ask(n)) for n in range(50)), return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {StoreError}
+    assert len(chat.requests) <= 1 + 2
+    store._execute("PRAGMA query_only = 0", ())
+    assert store.count() == 1
+
+
+def test_a_flow_may_be_used_from_one_event_loop_after_another(store):
+    flow = Flow(Scripted(), store=store)
+
+    async def half() -> None:
+        calls = [asyncio.create_task(flow(ask(number))) for number in range(30)]
+        await asyncio.sleep(0)
+        await calls[0]
+        for call in calls:
+            call.cancel()
+
+    flow.chat.gate = asyncio.Event()
+    flow.chat.gate.set()
+    asyncio.run(half())
+    assert asyncio.run(flow(ask("more"))).text == "reply to more"
+    assert flow.limit.in_flight == 0
+
+
+async def test_two_event_loops_at_once_are_refused():
+    flow = Flow(Scripted())
+    await flow(ask())
+    with pytest.raises(InputError, match="one event loop at a time"):
+        await asyncio.to_thread(lambda: asyncio.run(flow(ask("from a thread"))))
+
+
+# What is reported
+
+
+async def test_the_counts_make_a_line_a_summary_and_a_row(store):
+    chat = Scripted(
+        ServerError("busy", status=503),
+        ChatReply("a", "stop", 100, 50),
+        ServerError("x", status=422),
+    )
+    flow, _ = timed(chat, store=store, random=lambda: 1.0)
+    await flow(ask(1))
+    await flow(ask(1))
+    with pytest.raises(ServerError):
+        await flow(ask(2))
+    assert str(flow.stats) == ("1 done, 1 cached, 1 failed, 1 retried, 0 in flight, 50 tokens/s")
+    assert flow.stats.line(total=13).endswith(", 50 tokens/s, 0:00:05 left")
+    summary = flow.stats.summary()
+    assert summary.splitlines()[0] == (
+        "3 requests: 1 answered by the model, 1 from the store, 0 shared, 1 failed"
+    )
+    assert "failed by reason: http_422 1" in summary
+    assert "failed attempts by reason: http_422 1, http_503 1" in summary
+    row = json.loads(json.dumps(flow.stats.as_row()))
+    assert row["failures"] == {"http_422": 1}
+    assert (row["done"], row["prompt_tokens"], row["completion_tokens"]) == (1, 100, 50)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "done", "total", "left"),
+    [(10.0, 10, 10, "0:00:00"), (10.0, 10, 3700, "1:01:30"), (60.0, 1, 1001, "16:40:00")],
+)
+def test_the_time_left_follows_from_the_pace(seconds, done, total, left):
+    stats = FlowStats(done=done, seconds=seconds)
+    assert stats.line(total).endswith(f"{left} left")
+
+
+def test_nothing_is_said_of_the_time_left_before_the_first_reply():
+    assert "left" not in FlowStats().line(total=10)

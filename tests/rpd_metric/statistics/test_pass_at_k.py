@@ -1,0 +1,249 @@
+"""pass@k: closed forms, simulation, what is refused, and what the intervals mean."""
+
+from __future__ import annotations
+
+import doctest
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpd_metric.errors import InputError
+from rpd_metric.statistics import pass_at_k as passk
+from rpd_metric.statistics.pass_at_k import (
+    bootstrap_interval,
+    cons_at_n,
+    first_k_over_runs,
+    first_k_per_problem,
+    mean_at_n,
+    over_runs,
+    paired_difference,
+    pass_at_k,
+    unbiased_per_problem,
+)
+
+
+@st.composite
+def counts(draw: st.DrawFn) -> tuple[int, int, int]:
+    n = draw(st.integers(1, 300))
+    return n, draw(st.integers(0, n)), draw(st.integers(1, n))
+
+
+@given(counts())
+def test_pass_at_k_is_the_closed_form(nck: tuple[int, int, int]) -> None:
+    n, c, k = nck
+    exact = 1 - math.comb(n - c, k) / math.comb(n, k)
+    assert pass_at_k(n, c, k) == pytest.approx(exact, abs=1e-12)
+
+
+@given(counts())
+def test_it_never_falls_when_k_or_c_grows(nck: tuple[int, int, int]) -> None:
+    n, c, k = nck
+    if k < n:
+        assert pass_at_k(n, c, k + 1) >= pass_at_k(n, c, k)
+    if c < n:
+        assert pass_at_k(n, c + 1, k) >= pass_at_k(n, c, k)
+
+
+@given(st.lists(counts(), min_size=1, max_size=20))
+def test_arrays_give_what_scalars_give(rows: list[tuple[int, int, int]]) -> None:
+    n, c, k = (list(column) for column in zip(*rows, strict=True))
+    assert np.array_equal(pass_at_k(n, c, k), [pass_at_k(*row) for row in rows])
+
+
+def test_it_agrees_with_drawing_k_of_n_samples() -> None:
+    rng = np.random.default_rng(0)
+    n, c, k = 16, 3, 4
+    deck = np.arange(n) < c
+    hits = np.mean([rng.permutation(deck)[:k].any() for _ in range(20_000)])
+    # Four standard errors of 20 000 draws.
+    assert pass_at_k(n, c, k) == pytest.approx(hits, abs=4 * math.sqrt(0.25 / 20_000))
+
+
+def test_it_stays_exact_where_binomials_overflow() -> None:
+    assert pass_at_k(10**9, 1, 2) == pytest.approx(2e-9, rel=1e-6)
+    assert pass_at_k(10_000, 5_000, 10_000) == 1.0
+    assert pass_at_k(10**9, 0, 3) == 0.0
+
+
+def test_c_of_one_sample_is_the_mean() -> None:
+    assert pass_at_k(16, 4, 1) == 0.25
+    assert isinstance(pass_at_k(16, 4, 1), float)
+
+
+@pytest.mark.parametrize(
+    ("n", "c", "k", "says"),
+    [
+        (4, 1, 5, "k is above n"),
+        (4, 5, 1, "c is above n"),
+        (4, -1, 1, "c is negative"),
+        (4, 1, 0, "k is below 1"),
+        (0, 0, 1, "n is below 1"),
+        (-2, 0, 1, "n is below 1"),
+        (4, 1.0, 2, "c must hold integers"),
+        (4, 1, 1.5, "k must hold integers"),
+        ("4", 1, 1, "n must hold integers"),
+        (True, True, True, "n must hold integers"),
+        (4, [0, 1, 5], 1, "c is above n"),
+        ([4, 4], [0, 1, 2], 1, "do not broadcast"),
+    ],
+)
+def test_it_refuses_counts_that_make_no_sense(n: object, c: object, k: object, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        pass_at_k(n, c, k)  # type: ignore[call-overload]
+
+
+def test_the_unbiased_estimator_pools_the_samples_of_all_runs() -> None:
+    correct = [[[1, 0], [0, 0]], [[0, 0], [0, 0]]]
+    assert unbiased_per_problem(correct, 2).tolist() == [pass_at_k(4, 1, 2), 0.0]
+    assert unbiased_per_problem(correct, 4).tolist() == [1.0, 0.0]
+
+
+def test_first_k_looks_at_the_first_k_of_each_run_only() -> None:
+    correct = np.zeros((3, 4, 16), dtype=bool)
+    correct[0, 0, 0] = correct[0, 1, 4] = correct[1, 2, 15] = True
+    assert first_k_per_problem(correct, 1).tolist() == [0.25, 0, 0]
+    assert first_k_per_problem(correct, 4).tolist() == [0.25, 0, 0]
+    assert first_k_per_problem(correct, 16).tolist() == [0.5, 0.25, 0]
+
+
+def test_first_k_gives_figures_of_the_papers_form() -> None:
+    # 134 problems, 4 runs: 282 of the 536 cells solved is the paper's 52.61 %.
+    solved = np.zeros(134 * 4, dtype=bool)
+    solved[:282] = True
+    figure = first_k_per_problem(solved.reshape(134, 4, 1), 1).mean()
+    assert round(100 * figure, 2) == 52.61
+
+
+def test_runs_are_averaged_with_their_standard_error() -> None:
+    correct = np.zeros((10, 2, 1), dtype=bool)
+    correct[:4, 0], correct[:6, 1] = True, True
+    summary = first_k_over_runs(correct, 1)
+    assert (summary.mean, summary.runs) == (0.5, 2)
+    assert summary.standard_error == pytest.approx(0.1)
+    assert over_runs([0.3]).standard_error is None
+
+
+def test_both_estimators_have_the_same_expectation() -> None:
+    rng = np.random.default_rng(1)
+    correct = rng.random((400, 4, 8)) < rng.random((400, 1, 1)) ** 3
+    for k in (1, 2, 4, 8):
+        gap = paired_difference(first_k_per_problem(correct, k), unbiased_per_problem(correct, k))
+        assert abs(gap.value) < 0.03
+
+
+def test_first_k_refuses_more_attempts_than_samples() -> None:
+    for k in (0, 3, True, 1.0):
+        with pytest.raises(InputError, match="k is"):
+            first_k_per_problem([[1, 0]], k)  # type: ignore[arg-type]
+
+
+def test_mean_at_n_is_the_share_of_right_samples() -> None:
+    assert mean_at_n([[1, 0, 0, 0], [1, 1, 1, 1]]).tolist() == [0.25, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("correct", "answers", "share"),
+    [
+        ([1, 1, 0], ["2", "2", "3"], 1.0),
+        ([1, 0, 0], ["2", "3", "3"], 0.0),
+        ([1, 0, 0], ["2", "3", "4"], 1 / 3),
+        ([1, 0, 0], ["2", None, None], 1.0),
+        ([0, 0, 0], [None, None, None], 0.0),
+        ([0, 0, 0], ["1", "2", None], 0.0),
+        ([1, 1, 0, 0, 0], ["1/2", "0.5", "3", "3", "4"], 0.5),
+    ],
+)
+def test_majority_vote_splits_ties_and_ignores_silence(
+    correct: list[int], answers: list[str | None], share: float
+) -> None:
+    assert cons_at_n([correct], [answers]).tolist() == [pytest.approx(share)]
+
+
+def test_majority_vote_averages_runs() -> None:
+    votes = cons_at_n([[[1, 1], [0, 0]]], [[["2", "2"], ["3", "3"]]])
+    assert votes.tolist() == [0.5]
+
+
+def test_majority_vote_needs_an_answer_per_sample() -> None:
+    with pytest.raises(InputError, match="one answer per sample"):
+        cons_at_n([[1, 0]], [["2"]])
+    with pytest.raises(InputError, match="right but its answer is None"):
+        cons_at_n([[1, 0]], [[None, "3"]])
+
+
+@pytest.mark.parametrize("correct", [[[1], [1, 0]], [], [1, 0], [[0.5]], [["yes"]], [[2]]])
+def test_samples_must_be_a_full_array_of_truth_values(correct: object) -> None:
+    with pytest.raises(InputError, match="correct"):
+        mean_at_n(correct)  # type: ignore[arg-type]
+
+
+def test_the_interval_is_the_normal_one_for_many_problems() -> None:
+    values = (np.arange(2_000) % 5 == 0).astype(float)
+    interval = bootstrap_interval(values, seed=3)
+    half = 1.96 * values.std() / math.sqrt(len(values))
+    assert interval.value == pytest.approx(0.2)
+    assert interval.low == pytest.approx(0.2 - half, abs=1.5e-3)
+    assert interval.high == pytest.approx(0.2 + half, abs=1.5e-3)
+
+
+def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(5)
+    covered = 0
+    for trial in range(300):
+        interval = bootstrap_interval(rng.random(60), resamples=600, seed=trial)
+        covered += interval.low <= 0.5 <= interval.high
+    assert 0.90 <= covered / 300 <= 0.99
+
+
+def test_the_same_seed_gives_the_same_interval_and_blocks_do_not_matter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = np.random.default_rng(0).random(50)
+    whole = bootstrap_interval(values, resamples=2_000, seed=7)
+    monkeypatch.setattr(passk, "_BLOCK", 1_000)
+    assert bootstrap_interval(values, resamples=2_000, seed=7) == whole
+    assert bootstrap_interval(values, resamples=2_000, seed=8) != whole
+
+
+def test_pairing_sees_what_two_intervals_miss() -> None:
+    rng = np.random.default_rng(2)
+    hard = rng.random(80)
+    a, b = hard + 0.02, hard + rng.normal(0, 0.005, 80)
+    apart = paired_difference(a, b)
+    assert bootstrap_interval(a).low < bootstrap_interval(b).high
+    assert apart.excludes_zero
+    assert apart.value == pytest.approx(0.02, abs=0.005)
+
+
+def test_equal_models_are_not_told_apart() -> None:
+    values = np.random.default_rng(0).random(30)
+    difference = paired_difference(values, values)
+    assert (difference.value, difference.low, difference.high) == (0, 0, 0)
+    assert not difference.excludes_zero
+
+
+def test_a_comparison_needs_the_same_problems() -> None:
+    with pytest.raises(InputError, match="same problems"):
+        paired_difference([0.1, 0.2], [0.1])
+
+
+@pytest.mark.parametrize("values", [[], [[0.1]], [float("nan")]])
+def test_an_interval_needs_finite_values(values: list[float]) -> None:
+    with pytest.raises(InputError, match="per_problem"):
+        bootstrap_interval(values)
+
+
+def test_an_interval_needs_a_sensible_level_and_size() -> None:
+    with pytest.raises(InputError, match="level"):
+        bootstrap_interval([0.5], level=95)
+    with pytest.raises(InputError, match="resamples"):
+        bootstrap_interval([0.5], resamples=0)
+
+
+def test_the_examples_in_the_docstrings_run() -> None:
+    outcome = doctest.testmod(passk)
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
