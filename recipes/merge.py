@@ -21,7 +21,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 from rpd_datasets.publish.model_card import CardFacts, model_card
 from rpd_datasets.training.recipe import RECORD, run_script
-from rpd_metric.errors import InputError, MissingExtraError, ModelError, OutputError
+from rpd_metric.errors import InputError, MissingExtraError, ModelError, OutputError, first_line
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -112,9 +112,9 @@ def merge(
             name, revision=revision, dtype=number, **options
         )
     except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
         raise ModelError(
-            f"cannot load the base model {name}: {reason}. If it lies elsewhere now, pass --base"
+            f"cannot load the base model {name}: {first_line(error)}. If it lies elsewhere "
+            "now, pass --base"
         ) from error
     if quantization == "nf4":
         model = model.dequantize().to(number)

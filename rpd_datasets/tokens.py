@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from rpd_metric.errors import InputError, MissingExtraError, SpecError
+from rpd_metric.errors import InputError, MissingExtraError, SpecError, first_line
 
 # The rule of Qwen2's tokenizer in the words of `re`: \p{L} is [^\W\d_], \p{N} is \d.
 PIECE = re.compile(
@@ -128,9 +128,8 @@ def token_counter(spec: str) -> TokenCounter:
     try:
         tokenizer = AutoTokenizer.from_pretrained(spec)
     except (OSError, ValueError) as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise SpecError(
-            f"No tokenizer can be loaded as {spec!r}: {first} "
+            f"No tokenizer can be loaded as {spec!r}: {first_line(error)} "
             'Name a Hub id, a folder that holds a tokenizer, or "estimate".'
         ) from error
     return TokenizerTokens(spec, tokenizer)

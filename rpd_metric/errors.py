@@ -22,6 +22,17 @@ and keeps its traceback.
 from __future__ import annotations
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of what another library's exception says, or its type where it says nothing.
+
+    >>> first_line(OSError("no such model\\nHere are twenty lines of advice."))
+    'no such model'
+    >>> first_line(ValueError())
+    'ValueError'
+    """
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 class RPDError(Exception):
     """Base class of every error this project raises on purpose."""
 

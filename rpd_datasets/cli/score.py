@@ -16,6 +16,7 @@ from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.source import Source
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
+from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.inference.concurrency import run_bounded
 
@@ -56,14 +57,12 @@ def _score(args: argparse.Namespace) -> None:
         async with aclosing(run_bounded(source, work, max_in_flight=8)) as results:
             async for problem, scored in results:
                 rejects.extend(scored.rejects)
-                nan = float("nan")
-                matrix = [[nan if v is None else v for v in row] for row in scored.matrix]
                 problems.append(
                     {
                         "problem": problem.problem,
                         "solutions": len(problem.solutions),
                         "usable": len(scored.usable),
-                        "rpd": mean_pairwise(matrix),
+                        "rpd": mean_pairwise(nan_for_none(scored.matrix)),
                         "problem_score": scored.score,
                     }
                 )

@@ -20,6 +20,7 @@ from rpd_datasets.curation.run import Score
 from rpd_datasets.curation.score import Models, Scored, choice_columns, choose, score_problem
 from rpd_datasets.filters.pipeline import filter_problem
 from rpd_datasets.problem import Problem
+from rpd_metric.arrays import MatrixRows, nan_for_none
 from rpd_metric.distance.core import problem_score
 from rpd_metric.errors import InputError
 from rpd_metric.steps.protocol import Extraction
@@ -129,18 +130,18 @@ def _places(solutions: Sequence[str | None], usable: Sequence[str]) -> list[int]
     return [next(place for place, text in waiting if text == one) for one in usable]
 
 
-def _taken(matrix: list[list[float | None]], places: Sequence[int]) -> list[list[float | None]]:
+def _taken(matrix: MatrixRows, places: Sequence[int]) -> MatrixRows:
     return [[matrix[a][b] for b in places] for a in places]
 
 
-def _score(matrix: list[list[float | None]]) -> float | None:
-    return problem_score(np.array(matrix, dtype=np.float64))
+def _score(matrix: MatrixRows) -> float | None:
+    return problem_score(nan_for_none(matrix))
 
 
-def _close(one: list[list[float | None]] | None, other: list[list[float | None]] | None) -> bool:
+def _close(one: MatrixRows | None, other: MatrixRows | None) -> bool:
     if one is None or other is None:
         return one is other
-    a, b = (np.array(matrix, dtype=np.float64) for matrix in (one, other))
+    a, b = nan_for_none(one), nan_for_none(other)
     return bool(np.allclose(a, b, rtol=0, atol=TOLERANCE, equal_nan=True))
 
 

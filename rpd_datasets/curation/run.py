@@ -48,6 +48,7 @@ from rpd_datasets.judging.judges import Verdict
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import draw_lot, rank
+from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.errors import InputError
 from rpd_metric.inference.concurrency import run_bounded
@@ -434,12 +435,11 @@ class _Run:
 
 
 def _summed_up(problem: Problem, scored: Scored) -> ProblemScore:
-    matrix = [[float("nan") if value is None else value for value in row] for row in scored.matrix]
     return ProblemScore(
         key=problem.key,
         where=problem.where,
         rpd_score=scored.score,
-        mean_rpd=mean_pairwise(matrix),
+        mean_rpd=mean_pairwise(nan_for_none(scored.matrix)),
         num_solutions=len(problem.solutions),
         num_usable=len(scored.usable),
         mean_tokens=sum(scored.num_tokens) / len(scored.num_tokens),

@@ -27,6 +27,7 @@ from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import select_solutions
 from rpd_datasets.sft import sft_messages, to_sft
+from rpd_metric.arrays import MatrixRows, none_for_nan
 from rpd_metric.distance.core import problem_score
 from rpd_metric.distance.registry import load_distance
 from rpd_metric.errors import InputError
@@ -46,8 +47,6 @@ __all__ = [
     "sft_messages",
     "to_sft",
 ]
-
-Matrix = list[list[float | None]]
 
 _models_of = lru_cache(maxsize=4)(load_models)
 
@@ -72,13 +71,13 @@ class Scored:
     """
 
     steps: list[list[str]]
-    matrix: Matrix
+    matrix: MatrixRows
     score: float | None
     drop_reasons: list[str]
     num_tokens: list[int]
     rejects: list[Rejected]
     problem_score: float | None = None
-    distances: Matrix | None = None
+    distances: MatrixRows | None = None
     diverse: bool | None = None
 
     @property
@@ -155,19 +154,19 @@ async def score_problem(
         elif not diverse and len(usable) > 1:
             detail = "the judge finds one method in all of its solutions"
             rejects.append(problem.rejected("select", "uniform", detail))
-    unknown: Matrix = [[None] * count for _ in range(count)]
+    unknown: MatrixRows = [[None] * count for _ in range(count)]
     rpd = matrices.get("rpd")
     by = {name: matrices.get(name) for name in (config.problems, config.solutions)}
     ranking, choosing = by[config.problems], by[config.solutions]
     return Scored(
         steps=steps,
-        matrix=unknown if rpd is None else _plain(rpd),
+        matrix=unknown if rpd is None else none_for_nan(rpd),
         score=None if rpd is None else problem_score(rpd),
         drop_reasons=reasons,
         num_tokens=list(filtered.num_tokens),
         rejects=rejects,
         problem_score=None if ranking is None else problem_score(ranking),
-        distances=None if choosing is None or config.solutions == "rpd" else _plain(choosing),
+        distances=None if choosing is None or config.solutions == "rpd" else none_for_nan(choosing),
         diverse=diverse,
     )
 
@@ -236,10 +235,6 @@ def _matrices(
             )
         matrices[name] = matrix
     return matrices
-
-
-def _plain(matrix: npt.NDArray[np.float64]) -> Matrix:
-    return [[None if value != value else value for value in row] for row in matrix.tolist()]
 
 
 def scoring_fingerprint(config: CurationConfig, models: Models) -> str:
@@ -419,8 +414,8 @@ async def rpd_curate(
     return result
 
 
-def _spread(matrix: Matrix, good: Sequence[int], k: int) -> Matrix:
-    spread: Matrix = [[None] * k for _ in range(k)]
+def _spread(matrix: MatrixRows, good: Sequence[int], k: int) -> MatrixRows:
+    spread: MatrixRows = [[None] * k for _ in range(k)]
     for index, row in zip(good, matrix, strict=True):
         for other, value in zip(good, row, strict=True):
             spread[index][other] = value

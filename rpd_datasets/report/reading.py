@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rpd_metric.arrays import nan_for_none
 from rpd_metric.errors import InputError
 
 EXAMPLES_PER_REASON = 3
@@ -249,10 +250,10 @@ def _chosen(row: dict[str, Any], rank: int, score: Score) -> ChosenProblem:
         problem=row["problem"],
         solutions=row["solutions"],
         steps=row["steps"],
-        rpd=np.array(row["rpd_matrix"], dtype=np.float64),  # null becomes NaN
+        rpd=nan_for_none(row["rpd_matrix"]),
         distances=None
         if row.get("distance_matrix") is None
-        else np.array(row["distance_matrix"], dtype=np.float64),
+        else nan_for_none(row["distance_matrix"]),
         selected=row["selected"],
         drop_reasons=row["drop_reasons"],
         num_tokens=row["num_tokens"],

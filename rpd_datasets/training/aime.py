@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rpd_metric.errors import InputError
+from rpd_metric.errors import InputError, first_line
 
 HUB_ID = "gneubig/aime-1983-2024"
 FIRST_YEAR, LAST_YEAR = 1983, 2023
@@ -175,8 +175,7 @@ def _rows(spec: str) -> Any:
     try:
         return datasets.load_dataset(spec, split="train")
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise InputError(f"cannot load {spec}: {reason}") from error
+        raise InputError(f"cannot load {spec}: {first_line(error)}") from error
 
 
 def _year(row: Any, place: int, spec: str) -> int | None:

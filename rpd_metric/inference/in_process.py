@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from rpd_metric.errors import InputError, MissingExtraError, ModelError, SpecError
+from rpd_metric.errors import InputError, MissingExtraError, ModelError, SpecError, first_line
 from rpd_metric.inference.chat import ChatReply, ChatRequest, Sampling
 
 # How long the first request of a batch waits for others that were sent with it.
@@ -81,9 +81,8 @@ def load_in_process(
         tokenizer = AutoTokenizer.from_pretrained(model_id)
         model = AutoModelForCausalLM.from_pretrained(model_id, **options)
     except (OSError, ValueError) as error:
-        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelError(
-            f"cannot load the chat model {model_id!r}: {first_line} Check the id or path."
+            f"cannot load the chat model {model_id!r}: {first_line(error)} Check the id or path."
         ) from error
     if not option:
         model = model.to(place)

@@ -30,7 +30,7 @@ from typing import Any
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import default_store
 from rpd_datasets.curation.shards import WAITING, Engine, ShardWorker
-from rpd_metric.errors import InputError, MissingExtraError, RPDError, StoreError
+from rpd_metric.errors import InputError, MissingExtraError, RPDError, StoreError, first_line
 from rpd_metric.inference.chat import ChatReply, ChatRequest
 from rpd_metric.inference.request_key import request_key
 from rpd_metric.inference.store import ReplyStore
@@ -363,11 +363,10 @@ def _connected(address: str | None) -> Iterator[Any]:
     try:
         ray.init(**options)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[0]
         raise RPDError(
-            f"cannot use Ray at {address or 'this machine'} ({reason}); if that cluster wants a "
-            "token, set RAY_AUTH_MODE=token (docs/scaling.md); without --ray-address a run has a "
-            "cluster of its own"
+            f"cannot use Ray at {address or 'this machine'} ({first_line(error)}); if that cluster "
+            "wants a token, set RAY_AUTH_MODE=token (docs/scaling.md); without --ray-address a run "
+            "has a cluster of its own"
         ) from error
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, on_sigterm)  # Ray sets its own

@@ -11,6 +11,7 @@ from typing import Any
 import datasets
 import evaluate
 
+from rpd_metric.arrays import none_for_nan
 from rpd_metric.distance.core import mean_pairwise, problem_score
 from rpd_metric.errors import InputError
 from rpd_metric.inference.embedders import load_embedder
@@ -220,12 +221,7 @@ class Rpd(evaluate.Metric):  # type: ignore[misc]
             for matrix in step_matrices(groups, embedder, self.ties):
                 results["rpd_per_problem"].append(mean_pairwise(matrix))
                 results["problem_score"].append(problem_score(matrix))
-                results["matrices"].append(
-                    [
-                        [None if value != value else value for value in row]
-                        for row in matrix.tolist()
-                    ]
-                )
+                results["matrices"].append(none_for_nan(matrix))
         measured = [value for value in results["rpd_per_problem"] if value is not None]
         if not return_matrices:
             del results["matrices"]
