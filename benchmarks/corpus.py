@@ -57,8 +57,8 @@ from rpd_metric.errors import RPDError
 from rpd_metric.inference.scheduler import Flow
 from rpd_metric.inference.store import ReplyStore
 from rpd_metric.metrics.scoring import step_matrices
-from rpd_metric.steps.extractive import ExtractiveSteps
-from rpd_metric.steps.summarizer import LLMStepExtractor
+from rpd_metric.steps.extractive import ExtractiveSummarizer
+from rpd_metric.steps.summarizer import ChatSummarizer
 
 SIZES = (1000, 10_000, 53_125)
 QUICK = (100, 400)
@@ -80,10 +80,10 @@ def curate(options: argparse.Namespace, folder: Path) -> Figures:
     embedder = HashingEmbedder()
     config = CurationConfig(num_problems=options.num_problems, num_solutions=options.num_solutions)
     with ReplyStore(folder / "replies.sqlite") as store:
-        extractor: Any = ExtractiveSteps()
+        summarizer: Any = ExtractiveSummarizer()
         if options.summarizer == "chat":
-            extractor = LLMStepExtractor(Flow(InstantChat(_corpus(options)), store=store))
-        models = Models(extractor, embedder, token_counter("estimate"))
+            summarizer = ChatSummarizer(Flow(InstantChat(_corpus(options)), store=store))
+        models = Models(summarizer, embedder, token_counter("estimate"))
         began, cpu = time.perf_counter(), time.process_time()
         report = curate_folder(
             lambda scratch, reject: open_source(

@@ -1,6 +1,6 @@
 """Which distance sees a change of strategy? What was tried beside RPD, and what it was worth.
 
-    python benchmarks/distances.py [FILE] [--embedder SPEC] [--extractor SPEC]
+    python benchmarks/distances.py [FILE] [--embedder SPEC] [--summarizer SPEC]
 
 FILE holds labelled problems (`solutions`, `steps`, `strategy_a`, `strategy_b`). Every variant is
 one departure from RPD, or one of the combinations at the end; it is written in a few lines
@@ -52,7 +52,7 @@ from rpd_metric.distance.core import rpd_matrix
 from rpd_metric.distance.diversity import effective_strategies
 from rpd_metric.distance.registry import average_linkage, strategy_matrix
 from rpd_metric.inference.embedders import Embedder, load_embedder
-from rpd_metric.steps.protocol import load_extractor, run
+from rpd_metric.steps.protocol import load_summarizer, run
 
 Array = Any
 Pairwise = Callable[[Array], float]
@@ -328,13 +328,13 @@ VARIANTS: dict[str, Callable[[Case], Array]] = {
 # Measuring
 
 
-def read(path: Path, embedder: Embedder, extractor: str | None) -> list[Case]:
+def read(path: Path, embedder: Embedder, summarizer: str | None) -> list[Case]:
     """Encode everything once."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    if extractor is not None:
-        maker = load_extractor(extractor)
+    if summarizer is not None:
+        maker = load_summarizer(summarizer)
         for row in rows:
-            found = run(maker.extract(row["problem"], row["solutions"]))
+            found = run(maker.summarize(row["problem"], row["solutions"]))
             # A solution without steps would be in no comparison: its first words stand for it.
             row["steps"] = [
                 list(e.steps) or [text[:200]]
@@ -486,19 +486,19 @@ def main() -> None:
         "file", nargs="?", type=Path, default=Path("../shared/data/strategy_bench/dev.jsonl")
     )
     parser.add_argument("--embedder", default="minilm")
-    parser.add_argument("--extractor", help="use its steps instead of the given ones")
+    parser.add_argument("--summarizer", help="use its steps instead of the given ones")
     parser.add_argument("--num-bootstrap", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     embedder = load_embedder(args.embedder)
-    cases = read(args.file, embedder, args.extractor)
+    cases = read(args.file, embedder, args.summarizer)
     labels = [np.array([y for _, _, y in case.labels.pairs()], dtype=bool) for case in cases]
     distances = {name: scores(cases, variant) for name, variant in VARIANTS.items()}
     wins = {name: count_wins(values, labels) for name, values in distances.items()}
     weights = resamples(len(cases), args.num_bootstrap, args.seed)
     print(
         f"{len(cases)} problems, {sum(y.sum() for y in labels)} differing and "
-        f"{sum((~y).sum() for y in labels)} same pairs; {args.extractor or 'given'} steps; "
+        f"{sum((~y).sum() for y in labels)} same pairs; {args.summarizer or 'given'} steps; "
         f"{embedder.name}; {args.num_bootstrap} resamples, seed {args.seed}.\n"
     )
     print_log(wins, weights)

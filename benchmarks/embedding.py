@@ -31,7 +31,7 @@ from machine import machine, markdown
 from rpd_datasets.inputs.source import open_source
 from rpd_metric.inference.embedders import load_embedder, minilm_path
 from rpd_metric.metrics.scoring import step_matrices
-from rpd_metric.steps.extractive import ExtractiveSteps
+from rpd_metric.steps.extractive import ExtractiveSummarizer
 
 ROOT = Path(__file__).resolve().parents[1]
 LABELLED = ROOT.parent / "shared" / "data" / "strategy_bench" / "dev.jsonl"
@@ -52,10 +52,10 @@ def read(path: Path | None, limit: int | None) -> dict[str, Problems]:
     else:
         with path.open(encoding="utf-8") as file:
             rows = [json.loads(line) for line in file][:limit]
-    extractor = ExtractiveSteps()
+    summarizer = ExtractiveSummarizer()
     found = {
         "extractive": [
-            [list(extractor.steps(row["problem"], text).steps) for text in row["solutions"]]
+            [list(summarizer.steps(row["problem"], text).steps) for text in row["solutions"]]
             for row in rows
         ]
     }

@@ -56,7 +56,7 @@ from scipy.stats import rankdata
 
 from rpd_metric.distance.core import rpd_matrix
 from rpd_metric.inference.embedders import Embedder, load_embedder
-from rpd_metric.steps.extractive import ExtractiveOptions, ExtractiveSteps, working_lines
+from rpd_metric.steps.extractive import ExtractiveOptions, ExtractiveSummarizer, working_lines
 
 Row = dict[str, Any]
 Steps = list[list[list[str]]]  # problem, solution, step
@@ -90,9 +90,9 @@ def first_sentences(_problem: str, solution: str) -> list[str]:
 
 
 def extracted(options: ExtractiveOptions | None = None) -> Callable[[str, str], list[str]]:
-    """The extractor under test, with other options or its defaults."""
-    extractor = ExtractiveSteps(options)
-    return lambda problem, solution: list(extractor.steps(problem, solution).steps)
+    """The summarizer under test, with other options or its defaults."""
+    summarizer = ExtractiveSummarizer(options)
+    return lambda problem, solution: list(summarizer.steps(problem, solution).steps)
 
 
 def steps_of(rows: Sequence[Row], way: Callable[[str, str], list[str]]) -> Steps:

@@ -43,7 +43,7 @@ from rpd_datasets.training.rewards import AccuracyReward, DiversityReward, Forma
 from rpd_metric.errors import InputError
 from rpd_metric.grading.custom import GraderLike, load_grader
 from rpd_metric.inference.embedders import load_embedder
-from rpd_metric.steps.protocol import load_extractor
+from rpd_metric.steps.protocol import load_summarizer
 
 WARNING = (
     "the diversity reward is on. A policy can raise a diversity measure without solving anything "
@@ -313,8 +313,8 @@ def _rewards(options: ReinforcementArguments, grader: GraderLike) -> tuple[list[
     if options.format_weight:
         chosen.append((FormatReward(), options.format_weight))
     if options.diversity_weight:
-        extractor, embedder = load_extractor(options.summarizer), load_embedder(options.embedder)
-        reward = DiversityReward(grader, extractor, embedder)
+        summarizer, embedder = load_summarizer(options.summarizer), load_embedder(options.embedder)
+        reward = DiversityReward(grader, summarizer, embedder)
         chosen.append((reward, options.diversity_weight))
     return [reward for reward, _ in chosen], [weight for _, weight in chosen]
 

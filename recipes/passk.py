@@ -56,7 +56,7 @@ from rpd_metric.errors import InputError, RPDError
 from rpd_metric.inference.embedders import load_embedder
 from rpd_metric.inference.errors import Interrupted
 from rpd_metric.inference.interrupt import draining
-from rpd_metric.steps.protocol import load_extractor, run
+from rpd_metric.steps.protocol import load_summarizer, run
 
 COMMANDS = ("run", "generate", "grade", "report", "compare")
 
@@ -279,13 +279,13 @@ def _report(args: argparse.Namespace, job: _Job | None = None) -> None:
         of_problems=job.of_problems,
     )
     if config.diversity and job.benchmark.kind == "math":
-        extractor = load_extractor(config.summarizer, store=_store(args))
+        summarizer = load_summarizer(config.summarizer, store=_store(args))
         embedder = load_embedder(config.embedder)
-        diversity = measure_diversity(job.tasks, samples, marks, extractor, embedder)
+        diversity = measure_diversity(job.tasks, samples, marks, summarizer, embedder)
         results = replace(
             results,
             diversity=diversity or None,
-            measured_with={"summarizer": extractor.name, "embedder": config.embedder},
+            measured_with={"summarizer": summarizer.name, "embedder": config.embedder},
         )
     _write(job.folder, results, config.paper)
     if args.card:

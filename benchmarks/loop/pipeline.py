@@ -51,7 +51,7 @@ from rpd_metric.distance.diversity import div_self_bleu
 from rpd_metric.errors import RPDError
 from rpd_metric.inference.embedders import Embedder, load_embedder
 from rpd_metric.metrics.scoring import step_matrices
-from rpd_metric.steps.protocol import StepExtractor, load_extractor
+from rpd_metric.steps.protocol import Summarizer, load_summarizer
 
 CANDIDATES = 16
 
@@ -129,14 +129,14 @@ def curate(arm: Arm, seed: int, plan: Plan, output: Path, kept: Path) -> dict[st
         # Candidates of one problem may be equal, as samples are; all arms draw from all of them.
         filters=FilterConfig(require_complete=False, drop_duplicates=False),
     )
-    extractor: StepExtractor
+    summarizer: Summarizer
     embedder: Embedder
     if arm.steps == "labels":
-        extractor, embedder = Labels(), Exact()
+        summarizer, embedder = Labels(), Exact()
     else:
-        extractor = StatedSteps() if arm.steps == "stated" else load_extractor("extractive")
+        summarizer = StatedSteps() if arm.steps == "stated" else load_summarizer("extractive")
         embedder = Kept(load_embedder("minilm"), kept)
-    models = Models(extractor, embedder, token_counter(config.tokenizer))
+    models = Models(summarizer, embedder, token_counter(config.tokenizer))
     chosen: list[list[str]] = []
 
     def describe(report: Report) -> dict[str, str | bytes]:

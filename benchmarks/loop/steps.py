@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from benchmarks.loop.task import strategy_of
 from rpd_metric.inference.embedders import Embedder
-from rpd_metric.steps.protocol import MAX_STEPS, Extraction
+from rpd_metric.steps.protocol import MAX_STEPS, Summary
 
 # SQLite takes no more variables in one statement on old builds.
 _AT_ONCE = 900
@@ -29,7 +29,7 @@ class StatedSteps:
     name = "stated"
     fingerprint = "stated/1"
 
-    async def extract(self, problem: str | None, solutions: Sequence[str]) -> list[Extraction]:
+    async def summarize(self, problem: str | None, solutions: Sequence[str]) -> list[Summary]:
         """The lines of each solution."""
         del problem
         return [stated(solution) for solution in solutions]
@@ -41,10 +41,10 @@ class Labels:
     name = "labels"
     fingerprint = "labels/1"
 
-    async def extract(self, problem: str | None, solutions: Sequence[str]) -> list[Extraction]:
+    async def summarize(self, problem: str | None, solutions: Sequence[str]) -> list[Summary]:
         """The strategy of each solution."""
         del problem
-        return [Extraction((strategy_of(solution),)) for solution in solutions]
+        return [Summary((strategy_of(solution),)) for solution in solutions]
 
 
 class Exact:
@@ -108,10 +108,10 @@ class Kept:
         return sqlite3.connect(self._file, timeout=60)
 
 
-def stated(solution: str) -> Extraction:
+def stated(solution: str) -> Summary:
     """The steps of one solution."""
     lines = [line.strip() for line in solution.splitlines()]
     steps = [line for line in lines if line and "\\boxed" not in line]
     if not steps:
-        return Extraction((), "no_steps", "the solution has no line before its answer")
-    return Extraction(tuple(steps[:MAX_STEPS]))
+        return Summary((), "no_steps", "the solution has no line before its answer")
+    return Summary(tuple(steps[:MAX_STEPS]))

@@ -78,7 +78,7 @@ def _compare(args: argparse.Namespace) -> None:
     comparison = compare_metrics(
         rows,
         models.embedder,
-        models.extractor,
+        models.summarizer,
         args.methods,
         seed=args.seed,
         num_bootstrap=args.num_bootstrap,

@@ -44,7 +44,7 @@ from rpd_metric.errors import InputError
 from rpd_metric.inference.concurrency import run_bounded
 from rpd_metric.inference.interrupt import draining
 from rpd_metric.inference.scheduler import Flow
-from rpd_metric.steps.protocol import load_extractor
+from rpd_metric.steps.protocol import load_summarizer
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -280,16 +280,16 @@ def _with_steps(args: argparse.Namespace, problems: Sequence[Problem]) -> list[J
     made: dict[str, dict[int, list[str]]] = {}
     if bare:
         store = Path(args.store) if args.store else default_store()
-        extractor = load_extractor(
+        summarizer = load_summarizer(
             args.summarizer, store=None if args.summarizer == "extractive" else store
         )
 
-        async def extract(problem: Problem) -> tuple[str, dict[int, list[str]]]:
-            found = await extractor.extract(problem.problem, problem.solutions)
+        async def summarize(problem: Problem) -> tuple[str, dict[int, list[str]]]:
+            found = await summarizer.summarize(problem.problem, problem.solutions)
             return problem.key, {i: list(one.steps) for i, one in enumerate(found) if one.ok}
 
-        chat = getattr(extractor, "chat", None)
-        made = dict(_ask_all(bare, extract, chat if isinstance(chat, Flow) else None))
+        chat = getattr(summarizer, "chat", None)
+        made = dict(_ask_all(bare, summarize, chat if isinstance(chat, Flow) else None))
     return [
         JudgedProblem(
             problem,

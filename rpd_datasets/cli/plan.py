@@ -19,13 +19,13 @@ from rpd_datasets.cli.arguments import (
     open_input,
 )
 from rpd_datasets.cli.output import print_json, print_table, progress
-from rpd_datasets.curation.score import CurationConfig, default_store, load_summarizer
+from rpd_datasets.curation.score import CurationConfig, configured_summarizer, default_store
 from rpd_datasets.filters.pipeline import filter_problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.tokens import TokenCounter, token_counter
 from rpd_metric.inference.chat import ChatRequest
 from rpd_metric.inference.store import ReplyStore
-from rpd_metric.steps.summarizer import LLMStepExtractor
+from rpd_metric.steps.summarizer import ChatSummarizer
 
 # App. "Computational efficiency" of the paper: Qwen3-14B and Qwen3-Embedding-8B on two H20.
 PAPER_SECONDS_PER_SUMMARY = 1.64
@@ -95,8 +95,8 @@ def _plan(args: argparse.Namespace) -> None:
         filters=filter_config(args, args.min_solutions or max(2, args.num_solutions)),
     )
     count_tokens = token_counter(config.tokenizer)
-    extractor = load_summarizer(config, keep_replies=False)  # a plan must not make a store
-    llm = extractor if isinstance(extractor, LLMStepExtractor) else None
+    summarizer = configured_summarizer(config, keep_replies=False)  # a plan must not make a store
+    llm = summarizer if isinstance(summarizer, ChatSummarizer) else None
     totals = _Totals(count_tokens, llm)
     rejects: list[Rejected] = []
     with (
@@ -135,7 +135,7 @@ def _plan(args: argparse.Namespace) -> None:
         )
         / 3600,
         "tokens_counted_by": count_tokens.name,
-        "summarizer": extractor.name,
+        "summarizer": summarizer.name,
     }
     row["gpu_hours"] = row["hours"] * args.gpus
     if args.json:
@@ -166,7 +166,7 @@ def _plan(args: argparse.Namespace) -> None:
 class _Totals:
     """Counts over all problems, filled while the requests stream by."""
 
-    def __init__(self, count_tokens: TokenCounter, llm: LLMStepExtractor | None) -> None:
+    def __init__(self, count_tokens: TokenCounter, llm: ChatSummarizer | None) -> None:
         self._count_tokens = count_tokens
         self._llm = llm
         self.problems = self.solutions = self.requests = 0

@@ -76,7 +76,7 @@ def _score(args: argparse.Namespace) -> None:
         "num_problems": len(problems),
         "num_solutions": sum(row["solutions"] for row in problems),
         "num_left_out": len(rejects),
-        "summarizer": models.extractor.name,
+        "summarizer": models.summarizer.name,
         "embedder": models.embedder.name,
         "ties": config.ties,
     }

@@ -23,7 +23,7 @@ from rpd_datasets.problem import Problem
 from rpd_metric.arrays import MatrixRows, nan_for_none
 from rpd_metric.distance.core import problem_score
 from rpd_metric.errors import InputError
-from rpd_metric.steps.protocol import Extraction
+from rpd_metric.steps.protocol import Summary
 
 MADE = ("steps", "rpd_matrix", "rpd_score", "selected", "drop_reasons")
 # Half precision and other batches move a distance by less, another encoder or direction by more.
@@ -153,20 +153,20 @@ class _Told:
     fingerprint: str
     steps: dict[str, list[str]]
 
-    async def extract(self, _: str | None, solutions: Sequence[str]) -> list[Extraction]:
+    async def summarize(self, _: str | None, solutions: Sequence[str]) -> list[Summary]:
         return [
-            Extraction(tuple(steps), None if steps else "no_steps")
+            Summary(tuple(steps), None if steps else "no_steps")
             for steps in (self.steps.get(solution, []) for solution in solutions)
         ]
 
 
 def _telling(models: Models, problem: Problem, scored: Scored) -> Models:
     """Models that ask no server for steps; without a server, steps are extracted again."""
-    extractor = models.extractor
-    if extractor.name == "extractive":
+    summarizer = models.summarizer
+    if summarizer.name == "extractive":
         return models
     steps = {problem.solutions[index]: scored.steps[index] for index in scored.usable}
-    return replace(models, extractor=_Told(extractor.name, extractor.fingerprint, steps))
+    return replace(models, summarizer=_Told(summarizer.name, summarizer.fingerprint, steps))
 
 
 def _other(number: int, what: str) -> InputError:

@@ -17,7 +17,7 @@ from rpd_metric.errors import InputError
 from rpd_metric.inference.embedders import Embedder, load_embedder
 from rpd_metric.inference.scheduler import Flow
 from rpd_metric.inference.store import Replies, ReplyStore
-from rpd_metric.steps.protocol import StepExtractor, load_extractor
+from rpd_metric.steps.protocol import Summarizer, load_summarizer
 from rpd_metric.steps.summarizer import steps_schema
 
 
@@ -25,7 +25,7 @@ from rpd_metric.steps.summarizer import steps_schema
 class Models:
     """What a configuration names, loaded: it can be passed in ready-made instead."""
 
-    extractor: StepExtractor
+    summarizer: Summarizer
     embedder: Embedder
     count_tokens: TokenCounter
     judges: Judges | None = None
@@ -33,7 +33,7 @@ class Models:
     @property
     def flows(self) -> tuple[Flow, ...]:
         """The requests to chat models, where there are any; each flow once."""
-        chats = [getattr(self.extractor, "chat", None)]
+        chats = [getattr(self.summarizer, "chat", None)]
         if self.judges is not None:
             chats.append(self.judges.chat)
         return tuple(dict.fromkeys(chat for chat in chats if isinstance(chat, Flow)))
@@ -82,7 +82,7 @@ def load_flow(spec: str, store: str | None, *, keep_replies: bool = True) -> Flo
     return Flow(load_chat(spec), store=ReplyStore(path) if keep_replies else None)
 
 
-def load_summarizer(config: CurationConfig, *, keep_replies: bool = True) -> StepExtractor:
+def configured_summarizer(config: CurationConfig, *, keep_replies: bool = True) -> Summarizer:
     """Load the summarizer that a configuration names.
 
     Args:
@@ -90,10 +90,10 @@ def load_summarizer(config: CurationConfig, *, keep_replies: bool = True) -> Ste
         keep_replies (`bool`): Whether a chat model's replies go to the store.
     """
     if config.summarizer == "extractive":
-        return load_extractor(config.summarizer)
+        return load_summarizer(config.summarizer)
     guided = config.guided and config.template == DEFAULT_TEMPLATE
     store = Path(config.store) if config.store else default_store()
-    return load_extractor(
+    return load_summarizer(
         config.summarizer,
         store=store if keep_replies else None,
         template="summarize_json" if guided else config.template,
@@ -118,12 +118,12 @@ def load_models(
     Raises:
         [`SpecError`], [`MissingExtraError`], [`ModelError`]: As the loaders do.
     """
-    extractor = load_summarizer(config, keep_replies=replies is None)
+    summarizer = configured_summarizer(config, keep_replies=replies is None)
     judges = None
     if config.asks_judge:
         same = config.judge is None or config.judge == config.summarizer
         # The same model through one flow: two would each think they have its server to themselves.
-        flow = getattr(extractor, "chat", None) if same else None
+        flow = getattr(summarizer, "chat", None) if same else None
         spec = config.judge or config.summarizer
         judges = Judges(
             flow
@@ -142,7 +142,7 @@ def load_models(
 
     elsewhere = not here and (config.embedder == "minilm" or config.embedder.startswith("st:"))
     models = Models(
-        extractor=extractor,
+        summarizer=summarizer,
         embedder=_Later(config.embedder, embedder) if elsewhere else embedder(),
         count_tokens=token_counter(config.tokenizer),
         judges=judges,

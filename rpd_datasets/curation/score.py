@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rpd_datasets.config import METRICS, CurationConfig
-from rpd_datasets.curation.models import Models, default_store, load_models, load_summarizer
+from rpd_datasets.curation.models import Models, configured_summarizer, default_store, load_models
 from rpd_datasets.filters.pipeline import Filtered, filter_problem
 from rpd_datasets.judging.judges import Verdict
 from rpd_datasets.problem import Problem
@@ -38,9 +38,9 @@ __all__ = [
     "Scored",
     "choice_columns",
     "choose",
+    "configured_summarizer",
     "default_store",
     "load_models",
-    "load_summarizer",
     "rpd_curate",
     "score_problem",
     "scoring_fingerprint",
@@ -128,16 +128,16 @@ async def score_problem(
     steps: list[list[str]] = [[] for _ in range(count)]
     kept = list(filtered.kept)
     if kept and config.reads_steps:
-        extractions = await models.extractor.extract(
+        summaries = await models.summarizer.summarize(
             problem.problem, [problem.solutions[index] for index in kept]
         )
-        for index, extraction in zip(kept, extractions, strict=True):
-            if extraction.ok:
-                steps[index] = list(extraction.steps)
+        for index, summary in zip(kept, summaries, strict=True):
+            if summary.ok:
+                steps[index] = list(summary.steps)
             else:
-                reason = extraction.reason or "no_steps"
+                reason = summary.reason or "no_steps"
                 reasons[index] = reason
-                detail = extraction.detail or "no step could be extracted"
+                detail = summary.detail or "no step could be extracted"
                 rejects.append(problem.rejected("steps", reason, detail, index))
     usable = [index for index, reason in enumerate(reasons) if not reason]
     # Encoding in a thread lets other problems' requests go on meanwhile.
@@ -241,7 +241,7 @@ def scoring_fingerprint(config: CurationConfig, models: Models) -> str:
     """A hash of all that decides a problem's scores, and of nothing else."""
     judges = models.judges
     parts = {
-        "summarizer": models.extractor.fingerprint if config.reads_steps else None,
+        "summarizer": models.summarizer.fingerprint if config.reads_steps else None,
         "embedder": [models.embedder.name, config.dtype, config.truncate_dim],
         "ties": config.ties,
         # Which distances, and which of them ranks: a choice without one needs no other scores.

@@ -34,7 +34,7 @@ from rpd_metric.statistics.pass_at_k import (
     mean_at_n,
     unbiased_per_problem,
 )
-from rpd_metric.steps.protocol import StepExtractor, run
+from rpd_metric.steps.protocol import Summarizer, run
 
 RESULTS = "results.json"
 # Table 3 splits by how many of 16 samples are right.
@@ -152,14 +152,14 @@ def measure_diversity(
     tasks: Sequence[Task],
     samples: Sequence[Sample],
     marks: Sequence[Mark],
-    extractor: StepExtractor,
+    summarizer: Summarizer,
     embedder: Embedder,
 ) -> list[dict[str, Any]]:
     """Diversity of the correct solutions of the first run, by pass count (Table 3).
 
     Args:
         tasks, samples, marks: As for [`measure`].
-        extractor ([`~rpd_metric.steps.protocol.StepExtractor`]): Turns solutions into steps.
+        summarizer ([`~rpd_metric.steps.protocol.Summarizer`]): Turns solutions into steps.
         embedder ([`~rpd_metric.inference.embedders.Embedder`]): Encodes the steps.
 
     Returns:
@@ -180,9 +180,11 @@ def measure_diversity(
         right = [place for place, verdict in enumerate(correct[task.id]) if verdict]
         steps: list[list[str]] = [[] for _ in texts[task.id]]
         if any(low <= len(right) <= high for low, high in PASS_COUNTS):
-            found = run(extractor.extract(task.problem, [texts[task.id][place] for place in right]))
-            for place, extraction in zip(right, found, strict=True):
-                steps[place] = list(extraction.steps)
+            found = run(
+                summarizer.summarize(task.problem, [texts[task.id][place] for place in right])
+            )
+            for place, summary in zip(right, found, strict=True):
+                steps[place] = list(summary.steps)
         groups.append(steps)
     table = diversity_by_pass_count(
         list(texts.values()), list(correct.values()), step_matrices(groups, embedder)

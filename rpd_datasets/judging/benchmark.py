@@ -40,7 +40,7 @@ from rpd_metric.distance.registry import DISTANCES, Distance, load_distance
 from rpd_metric.errors import InputError
 from rpd_metric.inference.concurrency import run_bounded
 from rpd_metric.inference.embedders import Embedder, load_embedder
-from rpd_metric.steps.protocol import StepExtractor, load_extractor, run
+from rpd_metric.steps.protocol import Summarizer, load_summarizer, run
 
 MEASURES = ("pooled", "within", "success", "triples")
 REFERENCE = "rpd"
@@ -55,7 +55,7 @@ class MethodResult:
 
     Args:
         distance (`str`): Its name.
-        steps (`str`): `"given"`, the extractor's name, or `""` where steps do not matter.
+        steps (`str`): `"given"`, the summarizer's name, or `""` where steps do not matter.
         figures (`dict`): An [`~rpd_datasets.judging.auroc.Estimate`] per measure.
         differences (`dict`): The same, minus RPD's, paired by problem; empty for RPD itself.
         pairs_without_distance (`int`): Labelled pairs with a solution it could not place; they
@@ -160,7 +160,7 @@ class _Column:
 def compare_metrics(
     rows: Sequence[Mapping[str, Any]],
     embedder: str | Embedder = "minilm",
-    extractor: str | StepExtractor | None = None,
+    summarizer: str | Summarizer | None = None,
     methods: Sequence[str | Distance] = tuple(DISTANCES),
     seed: int = 0,
     num_bootstrap: int = 2000,
@@ -172,7 +172,7 @@ def compare_metrics(
         rows (`Sequence`): Each with `solutions`; with `steps` (per solution a list), `problem`
             and, for labelled rows, `strategy_a` and `strategy_b`, or `strategies`.
         embedder (`str` or [`~rpd_metric.inference.embedders.Embedder`]): For all of them.
-        extractor (`str` or [`StepExtractor`], *optional*): Steps of its making
+        summarizer (`str` or [`Summarizer`], *optional*): Steps of its making
             stand in the table beside the given ones, or alone where none are given.
         methods (`Sequence` of `str` or [`Distance`]): RPD is added as the
             reference when it is not among them.
@@ -197,8 +197,8 @@ def compare_metrics(
             "label the rows or name a judge (--judge SPEC)"
         )
     sources = [GIVEN] if cases[0].steps else []
-    if extractor is not None:
-        maker = load_extractor(extractor)
+    if summarizer is not None:
+        maker = load_summarizer(summarizer)
         for case, steps in zip(cases, run(_extract(maker, cases)), strict=True):
             case.steps[maker.name] = steps
         sources.append(maker.name)
@@ -206,7 +206,7 @@ def compare_metrics(
     if all(distance.name != REFERENCE for distance in distances):
         distances.insert(0, load_distance(REFERENCE))
     if not sources:
-        raise InputError("the rows have no steps; name an extractor, for instance 'extractive'")
+        raise InputError("the rows have no steps; name an summarizer, for instance 'extractive'")
     columns = [
         _Column(distance, source, [], [], [], [])
         for source in [*sources, ""]
@@ -242,12 +242,12 @@ def _read(rows: Sequence[Mapping[str, Any]]) -> tuple[list[_Case], int]:
     return cases, len(rows) - len(cases)
 
 
-async def _extract(extractor: StepExtractor, cases: Sequence[_Case]) -> list[Steps]:
-    async def extract(case: _Case) -> Steps:
-        found = await extractor.extract(case.problem or None, case.solutions)
-        return [list(extraction.steps) for extraction in found]
+async def _extract(summarizer: Summarizer, cases: Sequence[_Case]) -> list[Steps]:
+    async def summarize(case: _Case) -> Steps:
+        found = await summarizer.summarize(case.problem or None, case.solutions)
+        return [list(summary.steps) for summary in found]
 
-    async with aclosing(run_bounded(cases, extract, max_in_flight=16)) as results:
+    async with aclosing(run_bounded(cases, summarize, max_in_flight=16)) as results:
         return [steps async for steps in results]
 
 

@@ -102,7 +102,10 @@ def manifest(
         "mixed_in": [{**one, **(mixed_source or {})} for one in mixed_in],
         "preset": preset,
         "options": options,
-        "summarizer": {"name": models.extractor.name, "fingerprint": models.extractor.fingerprint},
+        "summarizer": {
+            "name": models.summarizer.name,
+            "fingerprint": models.summarizer.fingerprint,
+        },
         "embedder": {"name": public_name(models.embedder.name)},
         "used": {
             "summarizer": config.reads_steps,
@@ -261,7 +264,7 @@ def dataset_card(
         filters=asdict(config.filters),
         counts=counts(report),
         drops=_by_unit(report.drops),
-        summarizer=models.extractor.name if config.reads_steps else None,
+        summarizer=models.summarizer.name if config.reads_steps else None,
         embedder=public_name(models.embedder.name) if config.metrics else None,
         judge=_judge(config, models),
         tokenizer=public_name(models.count_tokens.name),

@@ -23,7 +23,7 @@ from rpd_metric.grading.answers import Verdict, final_answer
 from rpd_metric.grading.custom import GraderLike
 from rpd_metric.inference.embedders import Embedder
 from rpd_metric.metrics.scoring import step_matrices
-from rpd_metric.steps.protocol import StepExtractor, run
+from rpd_metric.steps.protocol import Summarizer, run
 
 Completion = str | Sequence[dict[str, Any]]
 Log = Callable[[str, float], None]
@@ -87,15 +87,15 @@ class DiversityReward:
 
     Args:
         grader ([`~rpd_metric.grading.custom.GraderLike`]): Tells which are right.
-        extractor ([`~rpd_metric.steps.protocol.StepExtractor`]): Turns completions into steps.
+        summarizer ([`~rpd_metric.steps.protocol.Summarizer`]): Turns completions into steps.
         embedder ([`~rpd_metric.inference.embedders.Embedder`]): Encodes the steps.
     """
 
     __name__ = "diversity"
 
-    def __init__(self, grader: GraderLike, extractor: StepExtractor, embedder: Embedder) -> None:
+    def __init__(self, grader: GraderLike, summarizer: Summarizer, embedder: Embedder) -> None:
         self._grader = grader
-        self._extractor = extractor
+        self._summarizer = summarizer
         self._embedder = embedder
 
     def __call__(
@@ -119,9 +119,9 @@ class DiversityReward:
             return rewards
         steps = [
             [
-                list(extraction.steps)
-                for extraction in run(
-                    self._extractor.extract(prompt, [texts[place] for place in places])
+                list(summary.steps)
+                for summary in run(
+                    self._summarizer.summarize(prompt, [texts[place] for place in places])
                 )
             ]
             for prompt, places in compared.items()

@@ -2,7 +2,7 @@
 
     RPDError
     ├── ModelError
-    │   └── ServerError      one request failed; the extractors turn it into data
+    │   └── ServerError      one request failed; the summarizers turn it into data
     ├── Interrupted          the run was asked to stop; everything in flight was waited for
     └── ServerUnavailable    request after request fails: going on would only mark every
                              solution as failed

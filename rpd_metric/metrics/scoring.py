@@ -1,7 +1,7 @@
 """From step texts to distance matrices: encode every distinct step once, then compare.
 
 The middle of the pipeline, shared by the metric and by curation. Steps come in as text;
-extraction is `protocol.py`, the arithmetic is `core.py`.
+making steps of solutions is `rpd_metric.steps`, the arithmetic `rpd_metric.distance`.
 """
 
 from __future__ import annotations

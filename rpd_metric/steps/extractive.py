@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from rpd_metric.steps.protocol import MAX_STEPS, MIN_STEPS, Extraction
+from rpd_metric.steps.protocol import MAX_STEPS, MIN_STEPS, Summary
 from rpd_metric.steps.vocabulary import Mention, find_methods
 
 VERSION = "2"
@@ -72,8 +72,8 @@ class ExtractiveOptions:
     repetition: float = 1.0
 
 
-class ExtractiveSteps:
-    """The `extractive` step extractor; see the module's docstring and [`StepExtractor`].
+class ExtractiveSummarizer:
+    """The `extractive` step summarizer; see the module's docstring and [`Summarizer`].
 
     Args:
         options ([`ExtractiveOptions`], *optional*): Other than the default only for experiments.
@@ -81,11 +81,11 @@ class ExtractiveSteps:
     Example:
 
     ```python
-    >>> from rpd_metric.steps.extractive import ExtractiveSteps
+    >>> from rpd_metric.steps.extractive import ExtractiveSummarizer
     >>> solution = '''Place the triangle in coordinates with A at the origin.
     ... The slope of AB is 2, so the altitude has slope -1/2.
     ... Solving the system of equations gives the foot of the altitude.'''
-    >>> for step in ExtractiveSteps().steps(None, solution).steps:
+    >>> for step in ExtractiveSummarizer().steps(None, solution).steps:
     ...     print(step)
     Place coordinates.
     Use slopes.
@@ -104,11 +104,11 @@ class ExtractiveSteps:
         if options is not None and options != ExtractiveOptions():
             self.fingerprint += f"/{options}"
 
-    async def extract(self, problem: str | None, solutions: Sequence[str]) -> list[Extraction]:
+    async def summarize(self, problem: str | None, solutions: Sequence[str]) -> list[Summary]:
         """Extract the steps of each solution, in order."""
         return [self.steps(problem, solution) for solution in solutions]
 
-    def steps(self, problem: str | None, solution: str) -> Extraction:
+    def steps(self, problem: str | None, solution: str) -> Summary:
         """Extract the steps of one solution.
 
         Args:
@@ -116,12 +116,12 @@ class ExtractiveSteps:
             solution (`str`): The solution, with or without a `<think>` block.
 
         Returns:
-            [`Extraction`]: At most five steps, fewer for a solution with too little in it; the
+            [`Summary`]: At most five steps, fewer for a solution with too little in it; the
                 reason `"empty_solution"` where it holds no letter and no digit.
         """
         lines = working_lines(problem, solution)
         if not lines:
-            return Extraction(
+            return Summary(
                 (), "empty_solution", "the solution holds no text: no letter and no digit"
             )
         found = find_methods("\n".join(lines))
@@ -147,7 +147,7 @@ class ExtractiveSteps:
                 steps += _working(lines, shares, longest)
         elif options.quarters:
             steps.append(" … ".join(_working(lines, options.quarters, options.line_chars)))
-        return Extraction(tuple(steps[:MAX_STEPS]))
+        return Summary(tuple(steps[:MAX_STEPS]))
 
 
 def _sentence(mentions: Sequence[Mention]) -> str:

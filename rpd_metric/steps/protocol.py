@@ -1,7 +1,7 @@
 """Step extraction: from a chain of thought to the short, ordered list of what it does.
 
 RPD compares solutions by their steps (Sec. 3.1, stage 1 of the paper). This module holds
-the protocol that every extractor follows and what they share; `extractive.py` works
+the protocol that every summarizer follows and what they share; `extractive.py` works
 without a language model, `summarizer.py` asks one.
 """
 
@@ -23,7 +23,7 @@ MAX_STEPS = 5
 
 
 @dataclass(frozen=True)
-class Extraction:
+class Summary:
     """The steps of one solution, or the reason why there are none.
 
     Args:
@@ -43,36 +43,36 @@ class Extraction:
         return self.reason is None and bool(self.steps)
 
 
-class StepExtractor(Protocol):
+class Summarizer(Protocol):
     """Turns solutions of one problem into steps.
 
     `name` is the spec that made it, for cards and reports; `fingerprint` changes whenever the
     same solution could give other steps (algorithm version, prompt hash, model, sampling).
-    One solution's failure is an `Extraction` with a reason, never an exception.
+    One solution's failure is an `Summary` with a reason, never an exception.
     """
 
     name: str
     fingerprint: str
 
-    async def extract(self, problem: str | None, solutions: Sequence[str]) -> list[Extraction]:
+    async def summarize(self, problem: str | None, solutions: Sequence[str]) -> list[Summary]:
         """Extract the steps of each solution, in order."""
         ...
 
 
-def load_extractor(
-    spec: str | StepExtractor, *, store: Path | None = None, **options: Any
-) -> StepExtractor:
-    """Make the step extractor that a spec names.
+def load_summarizer(
+    spec: str | Summarizer, *, store: Path | None = None, **options: Any
+) -> Summarizer:
+    """Make the step summarizer that a spec names.
 
     Args:
-        spec (`str` or [`StepExtractor`]): `"extractive"` (no language model), or a chat model
+        spec (`str` or [`Summarizer`]): `"extractive"` (no language model), or a chat model
             that writes the summaries: `"tgi:<url>"`, `"openai:<url>#<model>"`, `"hf:<model>"`,
-            `"auto:<url>"`. An object with an `extract` method is returned as it is.
+            `"auto:<url>"`. An object with an `summarize` method is returned as it is.
         store (`Path`, *optional*): The file that keeps every reply of a chat model.
-        options: For a chat model, see [`~rpd_metric.steps.summarizer.LLMStepExtractor`].
+        options: For a chat model, see [`~rpd_metric.steps.summarizer.ChatSummarizer`].
 
     Returns:
-        [`StepExtractor`]: One made of a chat model has it, wrapped in a
+        [`Summarizer`]: One made of a chat model has it, wrapped in a
         [`~rpd_metric.inference.scheduler.Flow`], as `chat`.
 
     Raises:
@@ -80,20 +80,20 @@ def load_extractor(
         [`ModelError`], [`StoreError`]: The model or the store cannot be used.
     """
     if not isinstance(spec, str):
-        if not callable(getattr(spec, "extract", None)):
+        if not callable(getattr(spec, "summarize", None)):
             raise SpecError(
-                "a summarizer is a spec string or an object with an async extract(problem, "
+                "a summarizer is a spec string or an object with an async summarize(problem, "
                 f"solutions), not {type(spec).__name__}"
             )
         return spec
     if spec == "extractive":
-        from rpd_metric.steps.extractive import ExtractiveSteps
+        from rpd_metric.steps.extractive import ExtractiveSummarizer
 
-        return ExtractiveSteps()
+        return ExtractiveSummarizer()
     from rpd_metric.inference.scheduler import Flow
     from rpd_metric.inference.servers import FORMS, load_chat
     from rpd_metric.inference.store import ReplyStore
-    from rpd_metric.steps.summarizer import LLMStepExtractor
+    from rpd_metric.steps.summarizer import ChatSummarizer
 
     if spec.partition(":")[0] not in FORMS:
         raise SpecError(
@@ -101,7 +101,7 @@ def load_extractor(
             + ", ".join(FORMS.values())
         )
     chat = load_chat(spec)
-    return LLMStepExtractor(Flow(chat, store=ReplyStore(store) if store else None), **options)
+    return ChatSummarizer(Flow(chat, store=ReplyStore(store) if store else None), **options)
 
 
 def run(coroutine: Coroutine[Any, Any, Result]) -> Result:

@@ -21,7 +21,7 @@ from rpd_metric.steps.protocol import MAX_STEPS, MIN_STEPS
 
 STEPS_KEY = "logical_steps"
 
-# Raised whenever the same reply could be read differently; part of an extractor's fingerprint.
+# Raised whenever the same reply could be read differently; part of an summarizer's fingerprint.
 PARSER_VERSION = 1
 
 _THINK_START = re.compile(r"<think(?:ing)?>")

@@ -22,7 +22,7 @@ from typing import Any, Literal
 from rpd_metric.errors import InputError, ModelError, ReplyError
 from rpd_metric.inference.chat import Chat, ChatReply, ChatRequest, Sampling
 from rpd_metric.prompts.templates import PromptTemplate, fence, load_template, sendable
-from rpd_metric.steps.protocol import MAX_STEPS, MIN_STEPS, Extraction
+from rpd_metric.steps.protocol import MAX_STEPS, MIN_STEPS, Summary
 from rpd_metric.steps.replies import PARSER_VERSION, STEPS_KEY, after_thinking, parse_steps
 
 
@@ -70,7 +70,7 @@ def steps_schema(min_steps: int = MIN_STEPS, max_steps: int = MAX_STEPS) -> dict
     }
 
 
-class LLMStepExtractor:
+class ChatSummarizer:
     """Asks a chat model for the steps of each solution.
 
     Args:
@@ -87,7 +87,7 @@ class LLMStepExtractor:
             what follows its last `</think>`.
         schema (`Mapping`, *optional*): A JSON schema that guides decoding, usually
             [`steps_schema`]. It leaves no room for the notes that `"summarize"` asks for.
-        name (`str`, *optional*): What cards and reports call this extractor; the model's name by
+        name (`str`, *optional*): What cards and reports call this summarizer; the model's name by
             default.
 
     Raises:
@@ -98,13 +98,13 @@ class LLMStepExtractor:
     ```python
     >>> import asyncio
     >>> from rpd_metric.inference.chat import ChatReply
-    >>> from rpd_metric.steps.summarizer import LLMStepExtractor
+    >>> from rpd_metric.steps.summarizer import ChatSummarizer
     >>> class Parrot:
     ...     model = "parrot"
     ...     async def __call__(self, request):
     ...         return ChatReply('{"logical_steps": ["Set up.", "Solve.", "Check."]}', "stop")
-    >>> asyncio.run(LLMStepExtractor(Parrot()).extract("1 + 1 = ?", ["It is 2."]))
-    [Extraction(steps=('Set up.', 'Solve.', 'Check.'), reason=None, detail=None)]
+    >>> asyncio.run(ChatSummarizer(Parrot()).summarize("1 + 1 = ?", ["It is 2."]))
+    [Summary(steps=('Set up.', 'Solve.', 'Check.'), reason=None, detail=None)]
 
     ```
     """
@@ -158,7 +158,7 @@ class LLMStepExtractor:
         ).hexdigest()
 
     def request(self, problem: str | None, solution: str) -> ChatRequest | None:
-        """The first request for a solution, as [`extract`] sends it.
+        """The first request for a solution, as [`summarize`] sends it.
 
         Args:
             problem (`str`, *optional*): The problem, where it is known.
@@ -180,7 +180,7 @@ class LLMStepExtractor:
         )
         return ChatRequest(messages, self.sampling, self.schema, self.template.sha)
 
-    async def extract(self, problem: str | None, solutions: Sequence[str]) -> list[Extraction]:
+    async def summarize(self, problem: str | None, solutions: Sequence[str]) -> list[Summary]:
         """Extract the steps of each solution, all of them at once.
 
         Args:
@@ -188,7 +188,7 @@ class LLMStepExtractor:
             solutions (sequence of `str`): The solutions.
 
         Returns:
-            `list` of [`Extraction`]: One per solution, in order. The reasons are
+            `list` of [`Summary`]: One per solution, in order. The reasons are
                 `"empty_solution"`, `"model_error"` and those of
                 [`~rpd_metric.steps.replies.parse_steps`].
         """
@@ -201,10 +201,10 @@ class LLMStepExtractor:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _extract(self, problem: str | None, solution: str) -> Extraction:
+    async def _extract(self, problem: str | None, solution: str) -> Summary:
         first = self.request(problem, solution)
         if first is None:
-            return Extraction((), "empty_solution", _why_empty(solution))
+            return Summary((), "empty_solution", _why_empty(solution))
         request = first
         sent = "\n".join(message["content"] for message in first.messages)
         repairs_left = self.repair
@@ -212,9 +212,9 @@ class LLMStepExtractor:
             try:
                 reply = await self.chat(request)
             except ModelError as error:
-                return Extraction((), "model_error", " ".join(str(error).split()))
+                return Summary((), "model_error", " ".join(str(error).split()))
             try:
-                return Extraction(
+                return Summary(
                     parse_steps(
                         reply.text, reply.finish_reason, self.min_steps, self.max_steps, sent=sent
                     )
@@ -228,7 +228,7 @@ class LLMStepExtractor:
                     repairs_left -= 1
                     request = self._repair_request(first, reply, error)
                 else:
-                    return Extraction((), error.reason, error.detail)
+                    return Summary((), error.reason, error.detail)
 
     def _repair_request(
         self, first: ChatRequest, reply: ChatReply, error: ReplyError

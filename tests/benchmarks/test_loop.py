@@ -86,7 +86,7 @@ def test_the_lines_before_the_answer_are_the_steps():
         "Add 3 and 4 to get 7.\nAdd 7 and 9 to get 16.\n\\boxed{ ( 3 + 4 ) + 9 }",
         "\\boxed{7}",
     ]
-    found = run(StatedSteps().extract(None, texts))
+    found = run(StatedSteps().summarize(None, texts))
     assert found[0].steps == ("Add 3 and 4 to get 7.", "Add 7 and 9 to get 16.")
     assert not found[1].ok
 

@@ -25,7 +25,7 @@ from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError, ModelError
 from rpd_metric.inference.chat import ChatReply
 from rpd_metric.inference.embedders import load_embedder
-from rpd_metric.steps.protocol import Extraction, run
+from rpd_metric.steps.protocol import Summary, run
 
 LONG = Path(__file__).parents[3] / "shared/data/multi_solution/candidates_long.jsonl"
 MODELS = {"summarizer": "extractive", "embedder": "minilm"}
@@ -251,7 +251,7 @@ class NoSteps:
     name = "nobody"
     fingerprint = "nobody/1"
 
-    async def extract(self, problem, solutions):
+    async def summarize(self, problem, solutions):
         raise AssertionError("nothing that was asked for reads steps")
 
 
@@ -259,16 +259,16 @@ class Sentences:
     name = "sentences"
     fingerprint = "sentences/1"
 
-    async def extract(self, problem, solutions):
-        return [Extraction(tuple(part for part in text.split(". ") if part)) for text in solutions]
+    async def summarize(self, problem, solutions):
+        return [Summary(tuple(part for part in text.split(". ") if part)) for text in solutions]
 
 
 def loose(**options):
     return CurationConfig(filters=FilterConfig(min_solutions=1, require_complete=False), **options)
 
 
-def models(extractor, judge=None):
-    return Models(extractor, load_embedder("minilm"), token_counter("estimate"), judge)
+def models(summarizer, judge=None):
+    return Models(summarizer, load_embedder("minilm"), token_counter("estimate"), judge)
 
 
 PROBLEM = Problem(
@@ -331,9 +331,9 @@ def test_columns_of_other_distances_keep_to_the_rows_own_solutions():
 
 
 def test_scores_of_one_distance_are_never_taken_for_another():
-    extractor = Sentences()
+    summarizer = Sentences()
     prints = {
-        scoring_fingerprint(loose(problems=problems, solutions=solutions), models(extractor))
+        scoring_fingerprint(loose(problems=problems, solutions=solutions), models(summarizer))
         for problems in ("rpd", "raw", "random")
         for solutions in ("rpd", "summary", "random")
     }

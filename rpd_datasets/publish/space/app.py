@@ -16,7 +16,7 @@ import numpy.typing as npt
 from rpd_metric.distance.core import mean_pairwise, rpd_alignment, rpd_matrix
 from rpd_metric.errors import InputError
 from rpd_metric.inference.embedders import Embedder, load_embedder
-from rpd_metric.steps.protocol import load_extractor, run
+from rpd_metric.steps.protocol import load_summarizer, run
 
 SOLUTIONS, STEPS = "solutions", "steps, one per line"
 MAX_ENTRIES = 6
@@ -85,14 +85,14 @@ def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
         steps = [[line.strip() for line in text.splitlines() if line.strip()] for _, text in named]
     else:
         taken = run(
-            load_extractor("extractive").extract(
+            load_summarizer("extractive").summarize(
                 problem.strip() or None, [text for _, text in named]
             )
         )
-        for (name, _), extraction in zip(named, taken, strict=True):
-            if not extraction.ok:
-                raise InputError(f"{name} has no steps ({extraction.reason}): write more of it")
-        steps = [list(extraction.steps) for extraction in taken]
+        for (name, _), summary in zip(named, taken, strict=True):
+            if not summary.ok:
+                raise InputError(f"{name} has no steps ({summary.reason}): write more of it")
+        steps = [list(summary.steps) for summary in taken]
     names = [name for name, _ in named]
     vectors = embedder.encode([step for one in steps for step in one])
     ends = np.cumsum([len(one) for one in steps])

@@ -16,7 +16,7 @@ from rpd_metric.distance.core import mean_pairwise, problem_score
 from rpd_metric.errors import InputError
 from rpd_metric.inference.embedders import load_embedder
 from rpd_metric.metrics.scoring import step_matrices
-from rpd_metric.steps.protocol import load_extractor, run
+from rpd_metric.steps.protocol import load_summarizer, run
 
 _DESCRIPTION = """
 Reasoning Path Divergence (RPD) says how differently a problem was solved. Every solution
@@ -206,10 +206,10 @@ class Rpd(evaluate.Metric):  # type: ignore[misc]
                 else:
                     problem, solutions = reference or None, row
                 if solutions and isinstance(solutions[0], str):
-                    summarizer = summarizer or load_extractor(self.summarizer)
-                    extractions = run(summarizer.extract(problem, solutions))
-                    solutions = [list(extraction.steps) for extraction in extractions]
-                    why = [extraction.reason for extraction in extractions]
+                    summarizer = summarizer or load_summarizer(self.summarizer)
+                    summaries = run(summarizer.summarize(problem, solutions))
+                    solutions = [list(summary.steps) for summary in summaries]
+                    why = [summary.reason for summary in summaries]
                 else:
                     why = [None] * len(solutions)
                 groups.append(solutions)

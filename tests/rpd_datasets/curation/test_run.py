@@ -17,7 +17,7 @@ from rpd_datasets.publish.card import dataset_card, manifest
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError, OutputError
 from rpd_metric.inference.embedders import load_embedder
-from rpd_metric.steps.protocol import Extraction
+from rpd_metric.steps.protocol import Summary
 
 FILTERS = FilterConfig(min_solutions=2, require_complete=False)
 
@@ -32,12 +32,12 @@ class CountingSteps:
         self.asked: list[str] = []
         self.stop_at = stop_at
 
-    async def extract(self, problem, solutions):
+    async def summarize(self, problem, solutions):
         if problem == self.stop_at:
             raise KeyboardInterrupt
         self.asked.append(problem)
         return [
-            Extraction(tuple(part.strip() for part in text.split(".") if part.strip()))
+            Summary(tuple(part.strip() for part in text.split(".") if part.strip()))
             for text in solutions
         ]
 
@@ -62,13 +62,13 @@ def rows(tmp_path):
     return write_rows(tmp_path / "rows.jsonl")
 
 
-def curate(rows, output, extractor=None, **options):
+def curate(rows, output, summarizer=None, **options):
     settings = {"num_problems": 5, "num_solutions": 2, "filters": FILTERS}
     overwrite = options.pop("overwrite", False)
     in_flight = options.pop("max_in_flight", 1)
     config = CurationConfig(**{**settings, **options})
     models = Models(
-        extractor or CountingSteps(), load_embedder("minilm"), token_counter("estimate")
+        summarizer or CountingSteps(), load_embedder("minilm"), token_counter("estimate")
     )
     return curate_folder(
         lambda scratch, reject: open_source(rows, scratch=scratch, on_reject=reject),
@@ -190,10 +190,10 @@ def test_rejects_name_the_row_and_the_reason_and_the_manifest_counts_them(rows, 
 def test_an_existing_output_is_refused_before_any_work(rows, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "precious.txt").write_text("mine")
-    extractor = CountingSteps()
+    summarizer = CountingSteps()
     with pytest.raises(OutputError, match=r"exists and is not empty.*--overwrite"):
-        curate(rows, tmp_path / "out", extractor)
-    assert extractor.asked == []
+        curate(rows, tmp_path / "out", summarizer)
+    assert summarizer.asked == []
     assert (tmp_path / "out" / "precious.txt").read_text() == "mine"
 
 

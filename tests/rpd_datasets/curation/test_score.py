@@ -23,7 +23,7 @@ from rpd_datasets.tokens import token_counter
 from rpd_metric.distance.core import problem_score
 from rpd_metric.errors import InputError
 from rpd_metric.inference.embedders import load_embedder
-from rpd_metric.steps.protocol import Extraction, run
+from rpd_metric.steps.protocol import Summary, run
 
 FACTOR = (
     "We look for two numbers whose product is 6 and whose sum is 5. They are 2 and 3, so the "
@@ -49,11 +49,11 @@ class GivenSteps:
     name = "given"
     fingerprint = "given/1"
 
-    async def extract(self, problem, solutions):
+    async def summarize(self, problem, solutions):
         return [
-            Extraction((), "no_envelope", "there was no envelope")
+            Summary((), "no_envelope", "there was no envelope")
             if "FAIL" in text
-            else Extraction(tuple(part for part in text.split(".") if part.strip()))
+            else Summary(tuple(part for part in text.split(".") if part.strip()))
             for text in solutions
         ]
 

@@ -31,7 +31,7 @@ from rpd_datasets.judging.labels import (
 )
 from rpd_metric.distance.registry import Distance
 from rpd_metric.errors import InputError
-from rpd_metric.steps.protocol import Extraction, run
+from rpd_metric.steps.protocol import Summary, run
 
 DEV = Path(__file__).parents[4] / "shared/data/strategy_bench/dev.jsonl"
 
@@ -48,13 +48,13 @@ class LetterCounts:
 
 
 class Sentences:
-    """An extractor that takes sentences for steps."""
+    """An summarizer that takes sentences for steps."""
 
     name = "sentences"
     fingerprint = "sentences/1"
 
-    async def extract(self, problem, solutions):
-        return [Extraction(tuple(part for part in text.split(".") if part)) for text in solutions]
+    async def summarize(self, problem, solutions):
+        return [Summary(tuple(part for part in text.split(".") if part)) for text in solutions]
 
 
 def row(*solutions, a=None, b=None, **more):
@@ -297,7 +297,7 @@ def test_an_extractor_stands_alone_where_no_steps_are_given():
     bare = [{k: v for k, v in labelled.items() if k != "steps"} for labelled in ROWS]
     found = compare_metrics(bare, LetterCounts(), Sentences(), methods=["rpd"], num_bootstrap=20)
     assert [(r.distance, r.steps) for r in found.results] == [("rpd", "sentences")]
-    with pytest.raises(InputError, match="name an extractor"):
+    with pytest.raises(InputError, match="name an summarizer"):
         compare_metrics(bare, LetterCounts(), methods=["rpd"])
 
 

@@ -9,7 +9,7 @@ import pytest
 from rpd_datasets.training.rewards import AccuracyReward, DiversityReward, FormatReward, well_formed
 from rpd_metric.grading.mathematics import Grader
 from rpd_metric.inference.embedders import load_embedder
-from rpd_metric.steps.extractive import ExtractiveSteps
+from rpd_metric.steps.extractive import ExtractiveSummarizer
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ PAIRING = (
 
 
 def test_diversity_counts_among_right_answers_of_one_prompt_only(grader):
-    reward = DiversityReward(grader, ExtractiveSteps(), load_embedder("minilm"))
+    reward = DiversityReward(grader, ExtractiveSummarizer(), load_embedder("minilm"))
     logged: dict[str, float] = {}
     wrong = PAIRING.replace("55", "54")
     completions = [INDUCTION, PAIRING, wrong, INDUCTION, INDUCTION, PAIRING]

@@ -26,7 +26,7 @@ from rpd_metric.inference.chat import Chat, ChatReply, ChatRequest, Sampling
 from rpd_metric.inference.http import PerLoop, parse_address, retry_after
 from rpd_metric.inference.scheduler import ServerError
 from rpd_metric.inference.servers import OpenAIChat, TGIChat, load_chat
-from rpd_metric.steps.summarizer import LLMStepExtractor
+from rpd_metric.steps.summarizer import ChatSummarizer
 
 SECRET = "sk-very-secret-0123456789"
 SCHEMA = {"type": "object", "properties": {"verdict": {"type": "boolean"}}}
@@ -557,8 +557,8 @@ async def test_a_real_server_summarises_in_the_wanted_form(real_server: str) -> 
     names = list(STRATEGIES)
     texts = [solution(name, dice, 90) for name in names]
     chat = load_chat(f"openai:{real_server}#tiny")
-    extractor = LLMStepExtractor(chat, sampling=Sampling(temperature=0.0, max_tokens=400))
-    found = await extractor.extract("Find the number of ways.", texts)
+    summarizer = ChatSummarizer(chat, sampling=Sampling(temperature=0.0, max_tokens=400))
+    found = await summarizer.summarize("Find the number of ways.", texts)
     right = [
         one.ok and list(one.steps) == STRATEGIES[name][1]
         for one, name in zip(found, names, strict=True)
@@ -570,7 +570,7 @@ async def test_a_real_server_summarises_in_the_wanted_form(real_server: str) -> 
 
 @pytest.mark.slow
 async def test_a_real_server_thinks_only_when_it_may(real_server: str) -> None:
-    text = LLMStepExtractor(load_chat(f"openai:{real_server}#tiny")).request(
+    text = ChatSummarizer(load_chat(f"openai:{real_server}#tiny")).request(
         "Find x.", solution("induction", random.Random(1))
     )
     assert text is not None
@@ -589,8 +589,8 @@ async def test_a_real_server_thinks_only_when_it_may(real_server: str) -> None:
 @pytest.mark.slow
 async def test_a_real_server_cuts_at_the_limit_and_ignores_a_schema(real_server: str) -> None:
     chat = load_chat(f"openai:{real_server}#tiny")
-    extractor = LLMStepExtractor(chat, template="summarize_json", schema=SCHEMA)
-    one = extractor.request("Find x.", solution("induction", random.Random(2)))
+    summarizer = ChatSummarizer(chat, template="summarize_json", schema=SCHEMA)
+    one = summarizer.request("Find x.", solution("induction", random.Random(2)))
     assert one is not None
     cut, whole = await ask(
         chat,

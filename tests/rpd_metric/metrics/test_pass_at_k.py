@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import evaluate
 import numpy as np
 import pytest
@@ -69,6 +71,5 @@ def test_what_cannot_be_estimated_is_refused(rows, options, message):
 
 
 def test_the_function_of_that_name_in_the_package_stays():
-    with pytest.raises(ImportError, match=r"evaluate\.load"):
-        __import__("rpd_metric.pass_at_k")
+    importlib.import_module("rpd_metric.metrics.pass_at_k.pass_at_k")
     assert rpd_metric.pass_at_k(4, 1, 2) == 0.5

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpd_metric.steps.extractive import ExtractiveOptions, ExtractiveSteps, working_lines
-from rpd_metric.steps.protocol import MAX_STEPS, StepExtractor
+from rpd_metric.steps.extractive import ExtractiveOptions, ExtractiveSummarizer, working_lines
+from rpd_metric.steps.protocol import MAX_STEPS, Summarizer
 from rpd_metric.steps.vocabulary import METHODS, find_methods
 
 ROOT = Path(__file__).parents[3]
@@ -37,11 +37,11 @@ By the Pythagorean theorem the remaining side is $\\sqrt{117}$.
 Adding the areas of the two parts gives $39$.
 Hence $\\boxed{39}$."""
 
-extractor = ExtractiveSteps()
+summarizer = ExtractiveSummarizer()
 
 
 def steps(solution: str, problem: str | None = None) -> tuple[str, ...]:
-    return extractor.steps(problem, solution).steps
+    return summarizer.steps(problem, solution).steps
 
 
 def methods_of(text: str) -> list[str]:
@@ -49,21 +49,21 @@ def methods_of(text: str) -> list[str]:
 
 
 def test_it_follows_the_protocol_of_step_extractors() -> None:
-    follows: StepExtractor = extractor
+    follows: Summarizer = summarizer
     assert follows.name == "extractive"
     assert follows.fingerprint == "extractive/2"
 
 
 def test_other_options_have_another_fingerprint() -> None:
-    assert ExtractiveSteps(ExtractiveOptions()).fingerprint == extractor.fingerprint
-    assert ExtractiveSteps(ExtractiveOptions(methods=2)).fingerprint != extractor.fingerprint
+    assert ExtractiveSummarizer(ExtractiveOptions()).fingerprint == summarizer.fingerprint
+    assert ExtractiveSummarizer(ExtractiveOptions(methods=2)).fingerprint != summarizer.fingerprint
 
 
 async def test_solutions_are_extracted_in_order() -> None:
-    found = await extractor.extract("A problem.", [COORDINATES, " ", SIMILARITY])
-    assert [extraction.ok for extraction in found] == [True, False, True]
-    assert found[0] == extractor.steps("A problem.", COORDINATES)
-    assert found[2] == extractor.steps("A problem.", SIMILARITY)
+    found = await summarizer.summarize("A problem.", [COORDINATES, " ", SIMILARITY])
+    assert [summary.ok for summary in found] == [True, False, True]
+    assert found[0] == summarizer.steps("A problem.", COORDINATES)
+    assert found[2] == summarizer.steps("A problem.", SIMILARITY)
 
 
 def test_steps_name_methods_in_the_order_of_the_solution_then_all_of_them_then_the_working() -> (
@@ -87,10 +87,10 @@ def test_solutions_by_different_methods_get_different_steps() -> None:
 
 @pytest.mark.parametrize("nothing", ["", "  \n\t ", "\x00\x00", "!!! ...", "\ud800", "$$ $$"])
 def test_a_solution_without_a_letter_or_digit_is_an_explicit_failure(nothing: str) -> None:
-    extraction = extractor.steps("A problem.", nothing)
-    assert not extraction.ok
-    assert extraction.reason == "empty_solution"
-    assert extraction.detail
+    summary = summarizer.steps("A problem.", nothing)
+    assert not summary.ok
+    assert summary.reason == "empty_solution"
+    assert summary.detail
 
 
 def test_one_sentence_without_a_known_method_is_its_own_only_step() -> None:
@@ -152,13 +152,13 @@ def test_a_step_is_never_given_twice() -> None:
 )
 def test_every_step_is_made_of_method_phrases_or_of_the_solution_itself(parts: list[str]) -> None:
     solution = "\n".join(parts)
-    extraction = extractor.steps(None, solution)
-    assert extraction == extractor.steps(None, solution)
-    assert extraction.ok == bool(extraction.steps)
-    assert (extraction.reason is None) == extraction.ok
-    assert len(extraction.steps) <= MAX_STEPS
+    summary = summarizer.steps(None, solution)
+    assert summary == summarizer.steps(None, solution)
+    assert summary.ok == bool(summary.steps)
+    assert (summary.reason is None) == summary.ok
+    assert len(summary.steps) <= MAX_STEPS
     own_words = " ".join(working_lines(None, solution))
-    for step in extraction.steps:
+    for step in summary.steps:
         assert step.strip()
         step.encode("utf-8")
         assert "\x00" not in step
@@ -233,8 +233,8 @@ def test_a_huge_solution_is_sampled_from_beginning_to_end() -> None:
     "unit", ["(", "[asy]", "```", "</think>", "\\", "^2 ", " \n", "1.", "# ", "|a", "- ", "f(", "$"]
 )
 def test_megabytes_of_hostile_repetition_come_to_an_end(unit: str) -> None:
-    extraction = extractor.steps("A problem.", unit * (2_000_000 // len(unit)))
-    assert len(extraction.steps) <= MAX_STEPS
+    summary = summarizer.steps("A problem.", unit * (2_000_000 // len(unit)))
+    assert len(summary.steps) <= MAX_STEPS
 
 
 def test_method_phrases_are_unique_and_read_as_instructions() -> None:
@@ -295,9 +295,9 @@ def labelled() -> list[dict[str, object]]:
 def test_every_real_solution_gets_readable_steps(labelled: list[dict[str, object]]) -> None:
     for row in labelled:
         for solution in row["solutions"]:  # type: ignore[attr-defined]
-            extraction = extractor.steps(str(row["problem"]), solution)
-            assert 3 <= len(extraction.steps) <= MAX_STEPS
-            assert max(map(len, extraction.steps)) <= 250
+            summary = summarizer.steps(str(row["problem"]), solution)
+            assert 3 <= len(summary.steps) <= MAX_STEPS
+            assert max(map(len, summary.steps)) <= 250
 
 
 def test_different_strategies_lie_further_apart_than_equal_ones(
