@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from rpd_metric.grading.answers import final_answer
-from rpd_metric.grading.code import CodeVerdict, FunctionTask, grade_code
-from rpd_metric.grading.mathematics import Grader, Verdict
+from rpd_metric.grading.answers import Verdict, final_answer
+from rpd_metric.grading.code import FunctionTask, ProgramResult, grade_code
+from rpd_metric.grading.mathematics import Grader
 from rpd_metric.grading.sandbox import Limits, Sandbox
 
 # class: (who is right, what happens, the solutions it happens in)
@@ -236,7 +236,7 @@ def programs(data: Path, workers: int) -> list[str]:
         )
         counts = Counter(graded)
         seconds = time.perf_counter() - start
-        cells = " | ".join(str(counts[verdict]) for verdict in CodeVerdict)
+        cells = " | ".join(str(counts[verdict]) for verdict in ProgramResult)
         lines.append(f"| {way} | {cells} | {seconds:.1f} |")
     # Both start the same interpreter on an empty program.
     boxed = _median(lambda: sandbox.run("pass"))

@@ -29,7 +29,7 @@ from rpd_metric.errors import (
     StoreError,
 )
 from rpd_metric.registration import register
-from rpd_metric.statistics.pass_at_k import pass_at_k
+from rpd_metric.statistics.estimators import pass_at_k
 
 __all__ = [
     "InputError",

@@ -32,24 +32,31 @@ def register() -> None:
         sys.meta_path.insert(0, _WhenEvaluateIsImported())
 
 
-def write_to_cache() -> Path:
-    """Copy the metric into the modules cache of `evaluate` and return the folder.
+def write_to_cache() -> dict[str, Path]:
+    """Copy the metrics into the modules cache of `evaluate`.
 
-    From then on `evaluate.load("rpd")` works in processes that do not import `rpd_metric`
-    (which must still be installed): offline at once, online after the Hub said that it knows no
-    such metric.
+    From then on `evaluate.load("rpd")` and `evaluate.load("pass_at_k")` work in processes that do
+    not import `rpd_metric` (which must still be installed): offline at once, online after the Hub
+    said that it knows no such metric.
+
+    Returns:
+        `dict[str, Path]`: The folder of each metric, by its name.
     """
+    return {name: _write_to_cache(name, path) for name, path in METRICS.items()}
+
+
+def _write_to_cache(name: str, path: Path) -> Path:
     from evaluate.loading import LocalEvaluationModuleFactory, init_dynamic_modules
 
-    # The name under which `evaluate` looks for a bare metric name in its cache.
-    factory = LocalEvaluationModuleFactory(str(METRICS["rpd"]), module_type="metrics")
+    factory = LocalEvaluationModuleFactory(str(path), module_type="metrics")
     module = factory.get_module()
-    root = Path(init_dynamic_modules()) / "metrics"
-    target: Path = root / "evaluate-metric--rpd" / module.hash
+    # The name under which `evaluate` looks for a bare metric name in its cache.
+    root = Path(init_dynamic_modules()) / "metrics" / f"evaluate-metric--{name}"
+    target: Path = root / module.hash
     target.mkdir(parents=True, exist_ok=True)
-    for folder in (target.parent, target):
+    for folder in (root, target):
         (folder / "__init__.py").touch()
-    (target / "rpd.py").write_bytes(METRICS["rpd"].read_bytes())
+    (target / path.name).write_bytes(path.read_bytes())
     return target
 
 

@@ -14,7 +14,8 @@ import numpy as np
 from scipy.stats import t
 
 from benchmarks.loop.arms import ArmResult
-from rpd_metric.statistics.pass_at_k import Interval, unbiased_per_problem
+from rpd_metric.statistics.estimators import unbiased_per_problem
+from rpd_metric.statistics.intervals import Interval
 
 LEVEL = 0.95
 BySeed = Mapping[int, ArmResult]

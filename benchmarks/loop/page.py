@@ -34,7 +34,7 @@ from benchmarks.loop.catalogue import (
 )
 from benchmarks.loop.curves import KS, draw
 from benchmarks.loop.measure import Found, course, difference, figure, mean_of, over_seeds
-from rpd_metric.statistics.pass_at_k import Interval
+from rpd_metric.statistics.intervals import Interval
 
 RUNS = "runs.jsonl"
 VERSIONED = ("torch", "transformers", "trl", "datasets", "sentence-transformers", "numpy")

@@ -1,4 +1,4 @@
-"""`rpd register`: the metric in the modules cache of `evaluate`."""
+"""`rpd register`: the metrics in the modules cache of `evaluate`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def add_register(commands: Any) -> None:
         commands,
         "register",
         _register,
-        'let evaluate.load("rpd") work without importing rpd_metric',
-        "Copy the metric into the modules cache of evaluate. Needed only in programs that do not "
+        'let evaluate.load("rpd") and evaluate.load("pass_at_k") work without importing rpd_metric',
+        "Copy the metrics into the modules cache of evaluate. Needed only in programs that do not "
         "import rpd_metric themselves; offline, set HF_HUB_OFFLINE=1 there so that the Hub is not "
         "asked first.",
         "rpd register",
@@ -25,8 +25,9 @@ def add_register(commands: Any) -> None:
 
 
 def _register(args: argparse.Namespace) -> None:
-    folder = write_to_cache()
+    folders = write_to_cache()
     if args.json:
-        print_json({"folder": str(folder)})
+        print_json({"folders": {name: str(folder) for name, folder in folders.items()}})
     else:
-        print(f"The metric is in {folder}")
+        for name, folder in folders.items():
+            print(f"The metric {name} is in {folder}")

@@ -15,7 +15,7 @@ from pathlib import Path
 from rpd_datasets.evaluation.benchmarks import find_benchmark
 from rpd_datasets.evaluation.results import Results
 from rpd_metric.errors import InputError, MissingExtraError, OutputError
-from rpd_metric.statistics.pass_at_k import Interval, paired_difference
+from rpd_metric.statistics.intervals import Interval, paired_difference
 
 
 @dataclass(frozen=True)

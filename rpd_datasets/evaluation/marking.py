@@ -15,7 +15,7 @@ from rpd_datasets.evaluation.benchmarks import Benchmark, Task
 from rpd_datasets.evaluation.samples import Key, Sample, write_rows
 from rpd_metric.errors import InputError
 from rpd_metric.grading.answers import Verdict, final_answer, tidy
-from rpd_metric.grading.code import CodeVerdict, FunctionTask, StdioTask, grade_code
+from rpd_metric.grading.code import FunctionTask, ProgramResult, StdioTask, grade_code
 from rpd_metric.grading.custom import load_grader
 from rpd_metric.grading.sandbox import Sandbox
 
@@ -29,7 +29,7 @@ class Mark:
     Args:
         problem_id (`str`), run (`int`), sample (`int`): Which one.
         verdict (`str`): A [`~rpd_metric.grading.answers.Verdict`] or a
-            [`~rpd_metric.grading.code.CodeVerdict`].
+            [`~rpd_metric.grading.code.ProgramResult`].
         correct (`bool`): Whether it counts as solved.
         answer (`str`, *optional*): The final answer, tidied; programs have none.
     """
@@ -86,7 +86,7 @@ def mark(
     sandbox = Sandbox(unsafe=unsafe)
     ended = grade_code(programs, sandbox, workers=workers or 2, progress=progress)
     return [
-        Mark(*sample.key, verdict.value, verdict is CodeVerdict.PASSED)
+        Mark(*sample.key, verdict.value, verdict is ProgramResult.PASSED)
         for sample, verdict in zip(samples, ended, strict=True)
     ]
 

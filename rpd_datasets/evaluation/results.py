@@ -24,16 +24,16 @@ from rpd_metric.distance.diversity import PASS_COUNTS, diversity_by_pass_count
 from rpd_metric.errors import InputError
 from rpd_metric.inference.embedders import Embedder
 from rpd_metric.metrics.scoring import step_matrices
-from rpd_metric.statistics.pass_at_k import (
+from rpd_metric.statistics.estimators import (
     Bools,
     Floats,
-    bootstrap_interval,
     cons_at_n,
     first_k_over_runs,
     first_k_per_problem,
     mean_at_n,
     unbiased_per_problem,
 )
+from rpd_metric.statistics.intervals import bootstrap_interval
 from rpd_metric.steps.protocol import Summarizer, run
 
 RESULTS = "results.json"

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from rpd_metric.statistics.bootstrap import percentile_ends, resample_weights
+
 Floats = npt.NDArray[np.float64]
-CONFIDENCE = 95
+LEVEL = 0.95
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,8 @@ def resamples(num_problems: int, num_bootstrap: int, seed: int) -> Floats:
     Returns:
         `array` of shape `(1 + num_bootstrap, num_problems)`: How often each problem was drawn.
     """
-    drawn = np.random.default_rng(seed).multinomial(
-        num_problems, np.full(num_problems, 1 / num_problems), size=num_bootstrap
-    )
-    return np.vstack([np.ones(num_problems), drawn])
+    drawn = resample_weights(num_problems, num_bootstrap, seed)
+    return np.vstack([np.ones(num_problems), *drawn])
 
 
 def pooled_auroc(wins: Wins, weights: Floats) -> Floats:
@@ -137,9 +137,7 @@ def estimate(values: Floats) -> Estimate:
     drawn = values[1:][~np.isnan(values[1:])]
     if not len(drawn):
         return Estimate(float(values[0]), None, None)
-    outside = (100 - CONFIDENCE) / 2
-    low, high = np.percentile(drawn, [outside, 100 - outside])
-    return Estimate(float(values[0]), float(low), float(high))
+    return Estimate(float(values[0]), *percentile_ends(drawn, LEVEL))
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:

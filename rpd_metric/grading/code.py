@@ -35,7 +35,7 @@ _NEXT_TOPLEVEL = re.compile(
 _NOT_PYTHON = ("SyntaxError:", "IndentationError:", "TabError:")
 
 
-class CodeVerdict(StrEnum):
+class ProgramResult(StrEnum):
     """What running a completion's tests came to. Only `PASSED` counts as solved.
 
     `FAILED`: a test did not hold, or the program broke or exceeded its memory or output.
@@ -121,7 +121,7 @@ def function_program(task: FunctionTask, completion: str) -> str:
     return task.prompt + (code[: after.start()] if after else code)
 
 
-def grade_function(task: FunctionTask, completion: str, sandbox: Sandbox) -> CodeVerdict:
+def grade_function(task: FunctionTask, completion: str, sandbox: Sandbox) -> ProgramResult:
     """Run a completed function's tests.
 
     Args:
@@ -130,7 +130,7 @@ def grade_function(task: FunctionTask, completion: str, sandbox: Sandbox) -> Cod
         sandbox ([`~rpd_metric.grading.sandbox.Sandbox`]): Where to run it.
     """
     if not extract_code(completion, task.entry_point).strip():
-        return CodeVerdict.ERROR
+        return ProgramResult.ERROR
     # Only a run that comes to its end prints this; the program cannot know it in advance.
     reached = secrets.token_hex(16)
     outcome = sandbox.run(
@@ -139,11 +139,11 @@ def grade_function(task: FunctionTask, completion: str, sandbox: Sandbox) -> Cod
     )
     ended_well = outcome.end == "exited" and outcome.returncode == 0
     if ended_well and outcome.stdout.rstrip("\n").endswith(f"\n{reached}"):
-        return CodeVerdict.PASSED
+        return ProgramResult.PASSED
     return _not_passed(outcome)
 
 
-def grade_stdio(task: StdioTask, completion: str, sandbox: Sandbox) -> CodeVerdict:
+def grade_stdio(task: StdioTask, completion: str, sandbox: Sandbox) -> ProgramResult:
     """Run a program on the tests' inputs and compare what it prints; stops at the first failure.
 
     Outputs are equal when their lines are, but for white space around them and empty lines at
@@ -152,14 +152,14 @@ def grade_stdio(task: StdioTask, completion: str, sandbox: Sandbox) -> CodeVerdi
     """
     code = extract_code(completion)
     if not code.strip():
-        return CodeVerdict.ERROR
+        return ProgramResult.ERROR
     for given, expected in task.tests:
         outcome = sandbox.run(code, given)
         if outcome.end != "exited" or outcome.returncode != 0:
             return _not_passed(outcome)
         if not same_output(outcome.stdout, expected):
-            return CodeVerdict.FAILED
-    return CodeVerdict.PASSED
+            return ProgramResult.FAILED
+    return ProgramResult.PASSED
 
 
 def grade_code(
@@ -168,7 +168,7 @@ def grade_code(
     *,
     workers: int = 2,
     progress: Callable[[int], None] | None = None,
-) -> Iterator[CodeVerdict]:
+) -> Iterator[ProgramResult]:
     """Grade completions in parallel; verdicts keep the order of the rows.
 
     Args:
@@ -180,10 +180,10 @@ def grade_code(
     """
     if workers < 1:
         raise InputError(f"workers is {workers}; use at least 1")
-    pending: deque[Future[CodeVerdict]] = deque()
+    pending: deque[Future[ProgramResult]] = deque()
     done = 0
 
-    def oldest() -> CodeVerdict:
+    def oldest() -> ProgramResult:
         nonlocal done
         verdict = pending.popleft().result()
         done += 1
@@ -213,20 +213,20 @@ def same_output(got: str, expected: str) -> bool:
     return all(a == b or _same_words(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
-def _grade_one(task: FunctionTask | StdioTask, completion: str, sandbox: Sandbox) -> CodeVerdict:
+def _grade_one(task: FunctionTask | StdioTask, completion: str, sandbox: Sandbox) -> ProgramResult:
     if isinstance(task, FunctionTask):
         return grade_function(task, completion, sandbox)
     return grade_stdio(task, completion, sandbox)
 
 
-def _not_passed(outcome: Outcome) -> CodeVerdict:
+def _not_passed(outcome: Outcome) -> ProgramResult:
     if outcome.end == "timed_out":
-        return CodeVerdict.TIMED_OUT
+        return ProgramResult.TIMED_OUT
     last = outcome.stderr.rstrip().rpartition("\n")[2]
     # The interpreter itself reports no traceback for a file that it cannot compile.
     if last.startswith(_NOT_PYTHON) and "Traceback" not in outcome.stderr:
-        return CodeVerdict.ERROR
-    return CodeVerdict.FAILED
+        return ProgramResult.ERROR
+    return ProgramResult.FAILED
 
 
 def _defines(code: str, name: str) -> bool:

@@ -32,8 +32,6 @@ from types import TracebackType
 from rpd_metric.errors import InputError, MissingExtraError
 from rpd_metric.grading.answers import Verdict, easy_verdict, final_answer, readable, tidy
 
-__all__ = ["Grader", "Verdict"]
-
 # Starting a worker imports sympy, which can take many seconds on a busy machine.
 _START_SECONDS = 120.0
 # Rows read ahead of the oldest one without a verdict, per worker.

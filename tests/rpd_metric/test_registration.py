@@ -86,7 +86,7 @@ def test_registering_twice_wraps_once():
 
 
 def test_load_works_from_a_path(tmp_path):
-    path = ROOT / "rpd_metric" / "rpd.py"
+    path = ROOT / "rpd_metric" / "metrics" / "rpd" / "rpd.py"
     done = python("import evaluate;" + COMPUTE.replace('"rpd"', repr(str(path)), 1), tmp_path)
     assert done.returncode == 0, done.stderr
 
@@ -101,5 +101,8 @@ def test_after_write_to_cache_load_works_without_importing_the_package(tmp_path)
         **cache,
     )
     assert done.returncode == 0, done.stderr
-    done = python("import evaluate;" + COMPUTE, tmp_path, **cache)
+    second = (
+        "p = evaluate.load('pass_at_k').compute(predictions=[[1, 0]]); assert p['pass@1'] == 0.5"
+    )
+    done = python(f"import evaluate;{COMPUTE};{second}", tmp_path, **cache)
     assert done.returncode == 0, done.stderr

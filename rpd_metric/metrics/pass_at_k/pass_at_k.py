@@ -15,8 +15,10 @@ import evaluate
 import numpy as np
 
 from rpd_metric.errors import InputError
-from rpd_metric.grading.mathematics import Grader, Verdict
-from rpd_metric.statistics.pass_at_k import bootstrap_interval, mean_at_n, unbiased_per_problem
+from rpd_metric.grading.answers import Verdict
+from rpd_metric.grading.mathematics import Grader
+from rpd_metric.statistics.estimators import mean_at_n, unbiased_per_problem
+from rpd_metric.statistics.intervals import bootstrap_interval
 
 _DESCRIPTION = """
 pass@k is the chance that one of k samples solves a problem. It is estimated without bias from n

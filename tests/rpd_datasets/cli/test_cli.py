@@ -103,13 +103,14 @@ def test_flat_rows_and_other_column_names_are_options(capsys, tmp_path):
     assert json.loads(capsys.readouterr().out)["num_solutions"] == 2
 
 
-def test_register_writes_the_metric_into_the_modules_cache(capsys, tmp_path):
+def test_register_writes_the_metrics_into_the_modules_cache(capsys, tmp_path):
     code = "from rpd_datasets.cli import main; raise SystemExit(main(['register', '--json']))"
     env = os.environ | {"HF_MODULES_CACHE": str(tmp_path), "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    folder = Path(json.loads(done.stdout)["folder"])
-    assert (folder / "rpd.py").read_bytes() == METRICS["rpd"].read_bytes()
+    folders = json.loads(done.stdout)["folders"]
+    for name, packaged in METRICS.items():
+        assert Path(folders[name], f"{name}.py").read_bytes() == packaged.read_bytes()
 
 
 def test_the_paper_preset_sets_defaults_that_options_beside_it_override(capsys, tmp_path):

@@ -24,7 +24,7 @@ from rpd_datasets.evaluation.paper import published, published_diversity, publis
 from rpd_datasets.evaluation.samples import Sample, expected_keys, read_samples, seed_of
 from rpd_metric.errors import InputError
 from rpd_metric.grading.code import FunctionTask, StdioTask
-from rpd_metric.statistics.pass_at_k import Interval
+from rpd_metric.statistics.intervals import Interval
 
 SHARED = Path(__file__).resolve().parents[4] / "shared"
 DATA = SHARED / "data" / "benchmarks"

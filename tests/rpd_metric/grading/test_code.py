@@ -14,8 +14,8 @@ import pytest
 from rpd_metric.errors import InputError
 from rpd_metric.grading import code as code_grading
 from rpd_metric.grading.code import (
-    CodeVerdict,
     FunctionTask,
+    ProgramResult,
     StdioTask,
     extract_code,
     function_program,
@@ -62,7 +62,7 @@ def sandbox() -> Sandbox:
     ],
 )
 def test_a_right_function_passes_however_it_is_wrapped(completion: str, sandbox: Sandbox) -> None:
-    assert grade_function(DOUBLE, completion, sandbox) is CodeVerdict.PASSED
+    assert grade_function(DOUBLE, completion, sandbox) is ProgramResult.PASSED
 
 
 @pytest.mark.parametrize(
@@ -174,9 +174,9 @@ def test_canonical_solutions_of_humaneval_pass_and_empty_ones_do_not(sandbox: Sa
         rows = [json.loads(line) for line in lines][::8]
     tasks = [FunctionTask(row["prompt"], row["entry_point"], row["test"]) for row in rows]
     right = [(task, row["canonical_solution"]) for task, row in zip(tasks, rows, strict=True)]
-    assert set(grade_code(right, sandbox)) == {CodeVerdict.PASSED}
+    assert set(grade_code(right, sandbox)) == {ProgramResult.PASSED}
     empty = [(task, "    pass\n") for task in tasks]
-    assert set(grade_code(empty, sandbox)) == {CodeVerdict.FAILED}
+    assert set(grade_code(empty, sandbox)) == {ProgramResult.FAILED}
 
 
 def test_the_examples_in_the_docstrings_run() -> None:

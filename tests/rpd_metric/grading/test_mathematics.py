@@ -21,8 +21,8 @@ pytest.importorskip("math_verify", reason="needs the extra 'grading'")
 from rpd_metric.errors import InputError, MissingExtraError
 from rpd_metric.grading import answers
 from rpd_metric.grading import mathematics as grading
-from rpd_metric.grading.answers import easy_verdict, final_answer, readable, tidy
-from rpd_metric.grading.mathematics import Grader, Verdict
+from rpd_metric.grading.answers import Verdict, easy_verdict, final_answer, readable, tidy
+from rpd_metric.grading.mathematics import Grader
 from rpd_metric.grading.mathematics_worker import compare
 
 DATA = Path(__file__).parents[4] / "shared" / "data"

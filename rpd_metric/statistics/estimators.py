@@ -1,18 +1,17 @@
-"""pass@k and its neighbours, from right-or-wrong arrays to figures with intervals.
+"""pass@k and its neighbours: right-or-wrong arrays in, one value per problem out.
 
-Every estimator here gives one value per problem; a benchmark's figure is the mean of
-those values, and every interval comes from resampling the problems they belong to:
+    samples (problems, runs, n) -> one value per problem (problems,)
 
-    samples (problems, runs, n) -> one value per problem (problems,) -> mean, interval
+A benchmark's figure is the mean of those values; `intervals.py` says how far to trust it.
 
 Two estimators of pass@k are offered because published figures mix them. The unbiased one
 uses all samples and has the smaller variance; the paper instead asks, run by run, which
 problems are solved within the first k samples, and averages the runs. They agree in
 expectation, not sample by sample.
 
-Plain numpy. Not here: deciding which answers are right (`mathematics.py`, `code.py`)
-and filling in for samples that never came. The arrays are rectangular on purpose: a model
-is not scored on fewer samples than were asked for.
+Plain numpy. Not here: deciding which answers are right (`rpd_metric.grading`) and filling in
+for samples that never came. The arrays are rectangular on purpose: a model is not scored on
+fewer samples than were asked for.
 """
 
 from __future__ import annotations
@@ -28,29 +27,6 @@ from rpd_metric.errors import InputError
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-
-# Resampling weights are drawn in blocks of about this many numbers (32 MB of int64).
-_BLOCK = 4_000_000
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A figure with the interval that a bootstrap over problems gives it.
-
-    Args:
-        value (`float`): Mean over problems.
-        low (`float`): Lower end.
-        high (`float`): Upper end.
-    """
-
-    value: float
-    low: float
-    high: float
-
-    @property
-    def excludes_zero(self) -> bool:
-        """Whether zero lies outside: for a difference, whether the data tell two models apart."""
-        return self.low > 0 or self.high < 0
 
 
 @dataclass(frozen=True)
@@ -94,7 +70,7 @@ def pass_at_k(n: npt.ArrayLike, c: npt.ArrayLike, k: npt.ArrayLike) -> float | F
     Example:
 
     ```py
-    >>> from rpd_metric.statistics.pass_at_k import pass_at_k
+    >>> from rpd_metric.statistics.estimators import pass_at_k
     >>> pass_at_k(4, 1, 2)
     0.5
     >>> pass_at_k(16, [0, 1, 16], 4)
@@ -158,7 +134,7 @@ def first_k_per_problem(correct: npt.ArrayLike, k: int) -> Floats:
     Example:
 
     ```py
-    >>> from rpd_metric.statistics.pass_at_k import first_k_per_problem
+    >>> from rpd_metric.statistics.estimators import first_k_per_problem
     >>> first_k_per_problem([[[0, 1, 1], [0, 0, 1]], [[0, 0, 0], [0, 0, 0]]], k=2)
     array([0.5, 0. ])
 
@@ -174,7 +150,10 @@ def first_k_over_runs(correct: npt.ArrayLike, k: int) -> OverRuns:
         correct (`bool` array of shape `(problems, runs, n)` or `(problems, n)`): As above.
         k (`int`): At most `n`.
     """
-    return over_runs(_solved(correct, k).mean(axis=0))
+    figures = _solved(correct, k).mean(axis=0)
+    runs = len(figures)
+    error = float(figures.std(ddof=1) / math.sqrt(runs)) if runs > 1 else None
+    return OverRuns(float(figures.mean()), error, runs)
 
 
 def mean_at_n(correct: npt.ArrayLike) -> Floats:
@@ -211,7 +190,7 @@ def cons_at_n(correct: npt.ArrayLike, answers: npt.ArrayLike) -> Floats:
     Example:
 
     ```py
-    >>> from rpd_metric.statistics.pass_at_k import cons_at_n
+    >>> from rpd_metric.statistics.estimators import cons_at_n
     >>> cons_at_n([[1, 1, 0, 0]], [["0.5", "1/2", "3", "3"]])
     array([0.5])
 
@@ -230,97 +209,6 @@ def cons_at_n(correct: npt.ArrayLike, answers: npt.ArrayLike) -> Floats:
     for place in np.ndindex(*votes.shape):
         votes[place] = _vote(samples[place].tolist(), given[place].tolist())
     return np.asarray(votes.mean(axis=1), dtype=np.float64)
-
-
-def over_runs(figures: npt.ArrayLike) -> OverRuns:
-    """Mean and standard error of a figure that was measured once per run.
-
-    Args:
-        figures (array of shape `(runs,)`): One figure per run.
-    """
-    values = _values(figures, "figures")
-    runs = len(values)
-    error = float(values.std(ddof=1) / math.sqrt(runs)) if runs > 1 else None
-    return OverRuns(float(values.mean()), error, runs)
-
-
-def bootstrap_interval(
-    per_problem: npt.ArrayLike,
-    *,
-    level: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
-) -> Interval:
-    """Percentile interval of a mean over problems, by drawing problems with replacement.
-
-    It answers how the figure would move with other problems of the same kind. Two things it
-    cannot do: when every problem has the same value (nothing solved, or everything), it has
-    zero width, although the true figure is not known that well; and with the 30 problems of
-    an AIME year it runs slightly narrow.
-
-    Args:
-        per_problem (array of shape `(problems,)`): Values of any estimator of this module.
-        level (`float`, defaults to 0.95): Share of resamples inside the interval.
-        resamples (`int`, defaults to 10000): How many.
-        seed (`int`, defaults to 0): The same seed and number of problems give the same
-            resamples, so that curves over k are drawn on the same footing.
-
-    Raises:
-        [`InputError`]: Not a non-empty one-dimensional array of finite numbers, or `level` or
-        `resamples` out of range.
-    """
-    values = _values(per_problem, "per_problem")
-    if not 0 < level < 1:
-        raise InputError(f"level is {level}; use a share between 0 and 1, e.g. 0.95")
-    if resamples < 1:
-        raise InputError(f"resamples is {resamples}; use at least 1, better 10000")
-    problems = len(values)
-    rng = np.random.default_rng(seed)
-    uniform = np.full(problems, 1 / problems)
-    block = max(1, _BLOCK // problems)
-    means = np.concatenate(
-        [
-            rng.multinomial(problems, uniform, size=min(block, resamples - start)) @ values
-            for start in range(0, resamples, block)
-        ]
-    )
-    tail = (1 - level) / 2
-    low, high = np.quantile(means / problems, [tail, 1 - tail])
-    return Interval(float(values.mean()), float(low), float(high))
-
-
-def paired_difference(
-    a: npt.ArrayLike,
-    b: npt.ArrayLike,
-    *,
-    level: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
-) -> Interval:
-    """How much better model A does than model B on the same problems, with an interval.
-
-    Both models meet the same resampled problems, so that what makes a problem hard for both
-    cancels; comparing two separate intervals throws that away. `excludes_zero` says whether
-    the data tell the models apart.
-
-    Args:
-        a (array of shape `(problems,)`): A's values, problem by problem.
-        b (array of shape `(problems,)`): B's, for the same problems in the same order.
-        level, resamples, seed: See [`bootstrap_interval`].
-
-    Returns:
-        [`Interval`] of mean(a) - mean(b).
-
-    Raises:
-        [`InputError`]: The arrays differ in length, or as in [`bootstrap_interval`].
-    """
-    ours, theirs = _values(a, "a"), _values(b, "b")
-    if len(ours) != len(theirs):
-        raise InputError(
-            f"a has {len(ours)} problems and b has {len(theirs)}; a paired comparison needs the "
-            "same problems in the same order"
-        )
-    return bootstrap_interval(ours - theirs, level=level, resamples=resamples, seed=seed)
 
 
 def _integers(values: npt.ArrayLike, name: str) -> npt.NDArray[np.int64]:
@@ -379,13 +267,3 @@ def _vote(correct: list[bool], answers: list[Any]) -> float:
     if right == 0 or right < most:
         return 0.0
     return 1 / (1 + sum(count == most for count in wrong.values()))
-
-
-def _values(values: npt.ArrayLike, name: str) -> Floats:
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 1 or array.size == 0 or not np.isfinite(array).all():
-        raise InputError(
-            f"{name} must be a non-empty one-dimensional array of finite numbers, "
-            f"not one of shape {array.shape}"
-        )
-    return array

@@ -1,4 +1,4 @@
-"""pass@k: closed forms, simulation, what is refused, and what the intervals mean."""
+"""pass@k: closed forms, simulation, and what is refused."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpd_metric.errors import InputError
-from rpd_metric.statistics import pass_at_k as passk
-from rpd_metric.statistics.pass_at_k import (
-    bootstrap_interval,
+from rpd_metric.statistics import estimators
+from rpd_metric.statistics.estimators import (
     cons_at_n,
     first_k_over_runs,
     first_k_per_problem,
     mean_at_n,
-    over_runs,
-    paired_difference,
     pass_at_k,
     unbiased_per_problem,
 )
@@ -123,15 +120,15 @@ def test_runs_are_averaged_with_their_standard_error() -> None:
     summary = first_k_over_runs(correct, 1)
     assert (summary.mean, summary.runs) == (0.5, 2)
     assert summary.standard_error == pytest.approx(0.1)
-    assert over_runs([0.3]).standard_error is None
+    assert first_k_over_runs(correct[:, :1], 1).standard_error is None
 
 
 def test_both_estimators_have_the_same_expectation() -> None:
     rng = np.random.default_rng(1)
     correct = rng.random((400, 4, 8)) < rng.random((400, 1, 1)) ** 3
     for k in (1, 2, 4, 8):
-        gap = paired_difference(first_k_per_problem(correct, k), unbiased_per_problem(correct, k))
-        assert abs(gap.value) < 0.03
+        gap = first_k_per_problem(correct, k) - unbiased_per_problem(correct, k)
+        assert abs(gap.mean()) < 0.03
 
 
 def test_first_k_refuses_more_attempts_than_samples() -> None:
@@ -180,70 +177,7 @@ def test_samples_must_be_a_full_array_of_truth_values(correct: object) -> None:
         mean_at_n(correct)  # type: ignore[arg-type]
 
 
-def test_the_interval_is_the_normal_one_for_many_problems() -> None:
-    values = (np.arange(2_000) % 5 == 0).astype(float)
-    interval = bootstrap_interval(values, seed=3)
-    half = 1.96 * values.std() / math.sqrt(len(values))
-    assert interval.value == pytest.approx(0.2)
-    assert interval.low == pytest.approx(0.2 - half, abs=1.5e-3)
-    assert interval.high == pytest.approx(0.2 + half, abs=1.5e-3)
-
-
-def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
-    rng = np.random.default_rng(5)
-    covered = 0
-    for trial in range(300):
-        interval = bootstrap_interval(rng.random(60), resamples=600, seed=trial)
-        covered += interval.low <= 0.5 <= interval.high
-    assert 0.90 <= covered / 300 <= 0.99
-
-
-def test_the_same_seed_gives_the_same_interval_and_blocks_do_not_matter(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    values = np.random.default_rng(0).random(50)
-    whole = bootstrap_interval(values, resamples=2_000, seed=7)
-    monkeypatch.setattr(passk, "_BLOCK", 1_000)
-    assert bootstrap_interval(values, resamples=2_000, seed=7) == whole
-    assert bootstrap_interval(values, resamples=2_000, seed=8) != whole
-
-
-def test_pairing_sees_what_two_intervals_miss() -> None:
-    rng = np.random.default_rng(2)
-    hard = rng.random(80)
-    a, b = hard + 0.02, hard + rng.normal(0, 0.005, 80)
-    apart = paired_difference(a, b)
-    assert bootstrap_interval(a).low < bootstrap_interval(b).high
-    assert apart.excludes_zero
-    assert apart.value == pytest.approx(0.02, abs=0.005)
-
-
-def test_equal_models_are_not_told_apart() -> None:
-    values = np.random.default_rng(0).random(30)
-    difference = paired_difference(values, values)
-    assert (difference.value, difference.low, difference.high) == (0, 0, 0)
-    assert not difference.excludes_zero
-
-
-def test_a_comparison_needs_the_same_problems() -> None:
-    with pytest.raises(InputError, match="same problems"):
-        paired_difference([0.1, 0.2], [0.1])
-
-
-@pytest.mark.parametrize("values", [[], [[0.1]], [float("nan")]])
-def test_an_interval_needs_finite_values(values: list[float]) -> None:
-    with pytest.raises(InputError, match="per_problem"):
-        bootstrap_interval(values)
-
-
-def test_an_interval_needs_a_sensible_level_and_size() -> None:
-    with pytest.raises(InputError, match="level"):
-        bootstrap_interval([0.5], level=95)
-    with pytest.raises(InputError, match="resamples"):
-        bootstrap_interval([0.5], resamples=0)
-
-
 def test_the_examples_in_the_docstrings_run() -> None:
-    outcome = doctest.testmod(passk)
+    outcome = doctest.testmod(estimators)
     assert outcome.attempted > 0
     assert outcome.failed == 0
