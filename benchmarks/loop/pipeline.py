@@ -37,7 +37,8 @@ from benchmarks.loop.arms import (
 from benchmarks.loop.steps import Exact, Kept, Labels, StatedSteps, stated
 from benchmarks.loop.task import pool_rows, problem_rows, strategy_of
 from rpd_datasets.config import CurationConfig
-from rpd_datasets.curation.run import Report, curate_folder
+from rpd_datasets.curation.run import curate_folder
+from rpd_datasets.curation.run_summary import RunSummary
 from rpd_datasets.curation.score import Models
 from rpd_datasets.evaluation.results import read_results
 from rpd_datasets.evaluation.samples import read_samples
@@ -139,8 +140,8 @@ def curate(arm: Arm, seed: int, plan: Plan, output: Path, kept: Path) -> dict[st
     models = Models(summarizer, embedder, token_counter(config.tokenizer))
     chosen: list[list[str]] = []
 
-    def describe(report: Report) -> dict[str, str | bytes]:
-        return {"README.md": dataset_card(report, config, models)}
+    def describe(summary: RunSummary) -> dict[str, str | bytes]:
+        return {"README.md": dataset_card(summary, config, models)}
 
     curate_folder(
         lambda scratch, reject: open_source(str(pool), scratch=scratch, on_reject=reject),

@@ -164,7 +164,7 @@ def add_curate(commands: Any) -> None:
 
 
 def _curate(args: argparse.Namespace) -> None:
-    from rpd_datasets.publish.card import counts
+    from rpd_datasets.curation.run_summary import counts
 
     config = curation_config(args)
     mixed = _mixed_in(args, config.num_problems)
@@ -203,8 +203,8 @@ def _curate(args: argparse.Namespace) -> None:
             on_problem=lambda _: scored_one(),
             on_chosen=remember,
         )
-    report = curated.report
-    assert report is not None, "a folder that was just made has one"
+    summary = curated.summary
+    assert summary is not None, "a folder that was just made has one"
     pushed = None
     if args.push_to_hub:
         again = f"rpd push {args.output} {args.push_to_hub}{' --public' * args.public}"
@@ -213,7 +213,7 @@ def _curate(args: argparse.Namespace) -> None:
             args.push_to_hub, private=not args.public, commit_message=args.message
         )
     if args.json:
-        result = {"output": str(args.output), "counts": counts(report), "chosen": chosen}
+        result = {"output": str(args.output), "counts": counts(summary), "chosen": chosen}
         print_json(result | ({"pushed": asdict(pushed)} if pushed else {}))
         return
     print_table(
@@ -231,12 +231,12 @@ def _curate(args: argparse.Namespace) -> None:
     if len(chosen) > args.show:
         print(f"... and {len(chosen) - args.show} more problems")
     print(
-        f"\n{len(chosen)} problems and {report.num_selected} solutions, from "
-        f"{len(report.scores)} problems with {counts(report)['solutions_read']} solutions."
+        f"\n{len(chosen)} problems and {summary.num_selected} solutions, from "
+        f"{len(summary.scores)} problems with {counts(summary)['solutions_read']} solutions."
     )
-    for (stage, reason, unit), count in report.drops.most_common():
+    for (stage, reason, unit), count in summary.drops.most_common():
         print(f"Left out: {count} {unit}{'s' if count > 1 else ''} ({stage}: {reason})")
-    num_wanted = sum(one.problems_wanted for one in report.inputs)
+    num_wanted = sum(one.problems_wanted for one in summary.inputs)
     if len(chosen) < num_wanted:
         print(f"Fewer problems than the {num_wanted} asked for could be chosen.")
     print(f"Written to {args.output}: see README.md there, or load_dataset({str(args.output)!r})")

@@ -22,10 +22,10 @@ from rpd_datasets.curation.models import default_store, load_flow
 from rpd_datasets.filters.completeness import is_complete
 from rpd_datasets.judging.judges import (
     CompletenessJudge,
+    Judgement,
     PairJudge,
-    PairVerdict,
+    PairJudgement,
     ProblemJudge,
-    Verdict,
 )
 from rpd_datasets.judging.labels import judge_agreement
 from rpd_datasets.judging.questions import (
@@ -164,7 +164,7 @@ def _problems(args: argparse.Namespace, problems: Sequence[Problem], flow: Flow)
     judge = ProblemJudge(flow)
     cases = [case for case in _with_steps(args, problems) if len(case.steps) > 1]
 
-    async def ask(case: JudgedProblem) -> Verdict[bool]:
+    async def ask(case: JudgedProblem) -> Judgement[bool]:
         return await judge.judge(case.problem.problem, list(case.steps.values()))
 
     verdicts = _ask_all(cases, ask, flow)
@@ -191,7 +191,7 @@ def _pairs(args: argparse.Namespace, problems: Sequence[Problem], flow: Flow) ->
     if args.num_pairs is not None:
         pairs = draw_pairs(pairs, args.num_pairs, args.seed)
 
-    async def ask(pair: JudgedPair) -> PairVerdict:
+    async def ask(pair: JudgedPair) -> PairJudgement:
         texts = pair.case.problem.solutions
         return await judge.rate(
             pair.case.problem.problem,
@@ -200,10 +200,10 @@ def _pairs(args: argparse.Namespace, problems: Sequence[Problem], flow: Flow) ->
         )
 
     ratings = _ask_all(pairs, ask, flow)
-    verdicts = [rating.verdict for rating in ratings]
+    verdicts = [rating.judgement for rating in ratings]
     disagreed = sum(rating.contradiction for rating in ratings)
     agreed = sum(
-        rating.backward is not None and rating.verdict.value is not None for rating in ratings
+        rating.backward is not None and rating.judgement.value is not None for rating in ratings
     )
     counts = _counts(verdicts, "different", "same")
     result = {
@@ -238,7 +238,7 @@ def _complete(args: argparse.Namespace, problems: Sequence[Problem], flow: Flow)
         for index, solution in enumerate(problem.solutions)
     ]
 
-    async def ask(ending: tuple[Problem, int, str]) -> Verdict[bool]:
+    async def ask(ending: tuple[Problem, int, str]) -> Judgement[bool]:
         return await judge.judge(ending[2])
 
     verdicts = _ask_all(endings, ask, flow)
@@ -328,12 +328,12 @@ def _named(problem: Problem) -> dict[str, str]:
     return {"problem": problem.problem, "where": problem.where}
 
 
-def _counts(verdicts: Sequence[Verdict[bool]], yes: str, no: str) -> dict[str, int]:
+def _counts(verdicts: Sequence[Judgement[bool]], yes: str, no: str) -> dict[str, int]:
     found = Counter(verdict.value for verdict in verdicts)
     return {yes: found[True], no: found[False], "no_verdict": found[None]}
 
 
-def _reasons(verdicts: Sequence[Verdict[bool]]) -> dict[str, int]:
+def _reasons(verdicts: Sequence[Judgement[bool]]) -> dict[str, int]:
     return dict(Counter(verdict.reason for verdict in verdicts if verdict.reason).most_common())
 
 
@@ -342,7 +342,7 @@ def _share(part: int, rest: int) -> float | None:
 
 
 def _agreement(
-    labels: Sequence[bool | None], verdicts: Sequence[Verdict[bool]]
+    labels: Sequence[bool | None], verdicts: Sequence[Judgement[bool]]
 ) -> dict[str, dict[str, Any]]:
     """The verdicts beside the labels, where these do not contradict each other."""
     known = [
@@ -351,7 +351,7 @@ def _agreement(
         if label is not None
     ]
     found = judge_agreement([label for label, _ in known], [value for _, value in known])
-    return {"agreement": {**found.as_json(), "disputedlabels_of": len(labels) - len(known)}}
+    return {"agreement": {**found.as_json(), "disputed_labels": len(labels) - len(known)}}
 
 
 def _print(result: dict[str, Any]) -> None:
@@ -389,7 +389,7 @@ def _print(result: dict[str, Any]) -> None:
         print(
             f"Accuracy {_percent(found['accuracy'])}, recall {_percent(found['recall'])}, "
             f"kappa {kappa}; {found['undecided']} without a verdict, "
-            f"{found['disputedlabels_of']} with disputed labels."
+            f"{found['disputed_labels']} with disputed labels."
         )
         if result["task"] == "pairs":
             print("The paper's judge: 41 / 9 / 13 / 37, accuracy 78 %, recall 82 %.")

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rpd_datasets.config import DEFAULT_TEMPLATE, CurationConfig
-from rpd_datasets.judging.judges import Judges
+from rpd_datasets.judging.judges import CurationJudges
 from rpd_datasets.tokens import TokenCounter, token_counter
 from rpd_metric.errors import InputError
 from rpd_metric.inference.embedders import Embedder, load_embedder
@@ -28,7 +28,7 @@ class Models:
     summarizer: Summarizer
     embedder: Embedder
     count_tokens: TokenCounter
-    judges: Judges | None = None
+    judges: CurationJudges | None = None
 
     @property
     def flows(self) -> tuple[Flow, ...]:
@@ -38,14 +38,16 @@ class Models:
             chats.append(self.judges.chat)
         return tuple(dict.fromkeys(chat for chat in chats if isinstance(chat, Flow)))
 
-    def the_judges(self) -> Judges:
+    def required_judges(self) -> CurationJudges:
         """The judges, where a configuration asks for them.
 
         Raises:
             [`InputError`]: There are none.
         """
         if self.judges is None:
-            raise InputError('"llm" asks a chat model; pass Models(..., judges=Judges(chat))')
+            raise InputError(
+                '"llm" asks a chat model; pass Models(..., judges=CurationJudges(chat))'
+            )
         return self.judges
 
 
@@ -125,7 +127,7 @@ def load_models(
         # The same model through one flow: two would each think they have its server to themselves.
         flow = getattr(summarizer, "chat", None) if same else None
         spec = config.judge or config.summarizer
-        judges = Judges(
+        judges = CurationJudges(
             flow
             if isinstance(flow, Flow)
             else load_flow(spec, config.store, keep_replies=replies is None)

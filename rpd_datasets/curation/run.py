@@ -13,17 +13,18 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, aclosing, closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
 from rpd_datasets.config import METRICS
 from rpd_datasets.curation.journal import Journal
 from rpd_datasets.curation.parquet import ColumnTypes, ShardWriter
+from rpd_datasets.curation.run_summary import InputInfo, ProblemScore, RunSummary, TableInfo
 from rpd_datasets.curation.score import (
     CurationConfig,
     Models,
@@ -44,7 +45,7 @@ from rpd_datasets.curation.shards import (
 )
 from rpd_datasets.curation.working_folder import Spill, move_into_place, partial_folder
 from rpd_datasets.inputs.source import Source
-from rpd_datasets.judging.judges import Verdict
+from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import draw_lot, rank
@@ -69,76 +70,13 @@ class MixedIn:
     num_problems: int
 
 
-@dataclass(frozen=True)
-class ProblemScore:
-    """One line of `scores.jsonl`: what is remembered of every problem, chosen or not."""
-
-    key: str
-    where: str
-    rpd_score: float | None
-    mean_rpd: float | None
-    num_solutions: int
-    num_usable: int
-    mean_tokens: float
-    problem_score: float | None = None
-    diverse: bool | None = None
-
-
-@dataclass(frozen=True)
-class InputInfo:
-    """What the card says of one input."""
-
-    name: str
-    layout: str
-    fingerprint: str
-    rows_read: int
-    problems_read: int
-    problems_wanted: int
-    problems_chosen: int
-
-
-@dataclass(frozen=True)
-class TableInfo:
-    """What the card says of one configuration of the dataset."""
-
-    schema: Any
-    num_rows: int
-    num_bytes: int
-
-
-@dataclass
-class Report:
-    """What a run did; the card and the manifest are made from it.
-
-    Args:
-        inputs (`list[InputInfo]`): The input, and what was mixed in.
-        drops (`Counter`): Left out, by `(stage, reason, "problem" | "solution")`.
-        scores (`list[ProblemScore]`): In the order of the input.
-        chosen (`list[int]`): Indices into `scores`, best first for each input.
-        num_selected (`int`): Solutions chosen, over all chosen problems.
-        selected_tokens (`list[int]`): Length of each of them.
-        json_columns (`list[str]`): Carried columns stored as JSON text for want of one type.
-        tables (`dict`): Per configuration of the dataset what was written: its Arrow schema, its
-            rows, and their size in memory.
-    """
-
-    inputs: list[InputInfo] = field(default_factory=list)
-    drops: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    scores: list[ProblemScore] = field(default_factory=list)
-    chosen: list[int] = field(default_factory=list)
-    num_selected: int = 0
-    selected_tokens: list[int] = field(default_factory=list)
-    json_columns: list[str] = field(default_factory=list)
-    tables: dict[str, TableInfo] = field(default_factory=dict)
-
-
 def curate_folder(
     open_source: OpenSource,
     output: Path,
     config: CurationConfig,
     models: Models,
     *,
-    describe: Callable[[Report], Mapping[str, str | bytes]],
+    describe: Callable[[RunSummary], Mapping[str, str | bytes]],
     mixed_in: Sequence[MixedIn] = (),
     overwrite: bool = False,
     max_in_flight: int = MAX_IN_FLIGHT,
@@ -147,7 +85,7 @@ def curate_folder(
     shard_size: int = SHARD_SIZE,
     on_problem: Callable[[Scored], None] = lambda _: None,
     on_chosen: Callable[[Problem, Scored, list[int]], None] = lambda *_: None,
-) -> Report:
+) -> RunSummary:
     """Curate an input into a folder that `load_dataset` reads.
 
     Args:
@@ -156,7 +94,7 @@ def curate_folder(
         config ([`CurationConfig`]): The options.
         models ([`Models`]): What the options name, loaded.
         describe (`Callable`): Makes the files beside the data (card, manifest, figures) from the
-            report: name to text or bytes.
+            summary: name to text or bytes.
         mixed_in (`Sequence[MixedIn]`): Further inputs, chosen from by the same options.
         overwrite (`bool`): Replace an existing output, at the very end.
         max_in_flight (`int`): Problems worked on at once.
@@ -168,7 +106,7 @@ def curate_folder(
             chosen indices.
 
     Returns:
-        [`Report`]
+        [`RunSummary`]
 
     Raises:
         [`OutputError`]: The output exists, cannot be written, or another run is at it.
@@ -181,17 +119,17 @@ def curate_folder(
         if result.exists():
             shutil.rmtree(result)  # half of an earlier attempt: it is cheap to write again
         result.mkdir()
-        report = Report()
+        summary = RunSummary()
         # Reading runs ahead of scoring by as much as is in flight. Each of the two writes in an
         # order of its own, or equal runs would not give equal files.
         read_rejects, reject = (
-            _reject_to(stack.enter_context(_open_text(partial / name)), report) for name in REJECTS
+            _reject_to(stack.enter_context(_open_text(partial / name)), summary) for name in REJECTS
         )
         spill = stack.enter_context(closing(Spill(partial / "chosen.sqlite")))
-        work = _Run(config, models, journal, spill, report, reject, score)
+        work = _Run(config, models, journal, spill, summary, reject, score)
         for one in (MixedIn(open_source, config.num_problems), *mixed_in):
             source = one.open_source(partial / "scratch", read_rejects)
-            before = len(report.scores)
+            before = len(summary.scores)
             if engine is None:
                 asyncio.run(work.score_all(source, max_in_flight, on_problem))
             else:
@@ -207,28 +145,28 @@ def curate_folder(
                 )
                 asyncio.run(work.score_all(source, max_in_flight, lambda _: None, final=True))
             rows_read = source.rows_read  # the next pass ends with the last chosen problem
-            order = work.order(range(before, len(report.scores)), source.name)
+            order = work.order(range(before, len(summary.scores)), source.name)
             chosen = work.choose_all(source, order, one.num_problems)
-            report.chosen += chosen
-            report.inputs.append(
+            summary.chosen += chosen
+            summary.inputs.append(
                 InputInfo(
                     name=source.name,
                     layout=source.layout,
                     fingerprint=source.fingerprint(),
                     rows_read=rows_read,
-                    problems_read=len(report.scores) - before,
+                    problems_read=len(summary.scores) - before,
                     problems_wanted=one.num_problems,
                     problems_chosen=len(chosen),
                 )
             )
-        if not report.chosen:
+        if not summary.chosen:
             raise InputError(
                 "the judge gave no usable choice of solutions for any problem: "
-                f"{_most_common(report)}. Try another model"
+                f"{_most_common(summary)}. Try another model"
             )
         work.write_rows(result, on_chosen)
-        _write_scores(report, result)
-        for name, content in describe(report).items():
+        _write_scores(summary, result)
+        for name, content in describe(summary).items():
             (result / name).parent.mkdir(exist_ok=True)
             data = content if isinstance(content, bytes) else content.encode()
             (result / name).write_bytes(data)
@@ -238,19 +176,19 @@ def curate_folder(
                 with (partial / name).open(encoding="utf-8") as part:
                     shutil.copyfileobj(part, file)
         move_into_place(result, output, partial)
-    return report
+    return summary
 
 
 def _open_text(path: Path) -> TextIO:
     return path.open("w", encoding="utf-8", newline="\n")
 
 
-def _reject_to(file: TextIO, report: Report) -> Callable[[Rejected], None]:
+def _reject_to(file: TextIO, summary: RunSummary) -> Callable[[Rejected], None]:
     """Count what is left out, and write it down."""
 
     def reject(rejected: Rejected) -> None:
         kind = "problem" if rejected.solution_index is None else "solution"
-        report.drops[rejected.stage, rejected.reason, kind] += 1
+        summary.drops[rejected.stage, rejected.reason, kind] += 1
         # ensure_ascii: a reject may be the very text that is no valid Unicode.
         file.write(json.dumps(rejected.as_row()) + "\n")
 
@@ -258,7 +196,7 @@ def _reject_to(file: TextIO, report: Report) -> Callable[[Rejected], None]:
 
 
 class _Run:
-    """What the stages of a run share. Lists beside `report.scores` are as long as that."""
+    """What the stages of a run share. Lists beside `summary.scores` are as long as that."""
 
     def __init__(
         self,
@@ -266,7 +204,7 @@ class _Run:
         models: Models,
         journal: Journal,
         spill: Spill,
-        report: Report,
+        summary: RunSummary,
         reject: Callable[[Rejected], None],
         score: Score,
     ) -> None:
@@ -275,7 +213,7 @@ class _Run:
         self.models = models
         self.journal = journal
         self.spill = spill
-        self.report = report
+        self.summary = summary
         self.reject = reject
         self.fingerprint = scoring_fingerprint(config, models)
         self.keys: list[str] = []  # in the journal
@@ -311,14 +249,14 @@ class _Run:
                 async for problem, scored in results:
                     self.keys.append(self.key(problem))
                     self.lots.append(draw_lot(problem.problem, self.config.seed))
-                    self.report.scores.append(_summed_up(problem, scored))
+                    self.summary.scores.append(_summed_up(problem, scored))
                     for rejected in scored.rejects:
                         self.reject(rejected)
                     on_problem(scored)
 
     def order(self, indices: Sequence[int], name: str) -> list[int]:
         """The problems of one input that can be chosen, those to be chosen first in front."""
-        config, scores = self.config, self.report.scores
+        config, scores = self.config, self.summary.scores
         # With "all" the number of solutions is an upper limit; the filters set the lower one.
         needed = config.filters.min_solutions if config.solutions == "all" else config.num_solutions
         eligible = [index for index in indices if scores[index].num_usable >= needed]
@@ -330,7 +268,7 @@ class _Run:
             called = "is called diverse and " if config.problems == "llm" else ""
             raise InputError(
                 f"no problem of {name} {called}has {needed} usable solutions to choose from; left "
-                f"out: {_most_common(self.report)}. Lower num_solutions or loosen the filters"
+                f"out: {_most_common(self.summary)}. Lower num_solutions or loosen the filters"
             )
         if config.problems in METRICS:
             places = rank([scores[index].problem_score for index in eligible])
@@ -371,8 +309,8 @@ class _Run:
                 return
         raise InputError(f"{source.name} changed while it was read; run the command again")
 
-    async def _choose(self, batch: Sequence[int]) -> list[Verdict[tuple[int, ...]]]:
-        async def work(index: int) -> Verdict[tuple[int, ...]]:
+    async def _choose(self, batch: Sequence[int]) -> list[Judgement[tuple[int, ...]]]:
+        async def work(index: int) -> Judgement[tuple[int, ...]]:
             problem, scored = self.spill.get(index), self._scored(index)
             return await choose(problem, scored, self.config, self.models)
 
@@ -392,10 +330,10 @@ class _Run:
         self, result: Path, on_chosen: Callable[[Problem, Scored, list[int]], None]
     ) -> None:
         """Write the chosen problems best first, and the training rows made from them."""
-        report = self.report
+        summary = self.summary
 
         def chosen() -> Iterator[tuple[Problem, Scored, list[int]]]:
-            for index in report.chosen:
+            for index in summary.chosen:
                 yield self.spill.get(index), self._scored(index), self.picks[index]
 
         def rows() -> Iterator[dict[str, Any]]:
@@ -414,21 +352,21 @@ class _Run:
                 }
 
         types = ColumnTypes.of(rows())
-        report.json_columns = types.json_columns
+        summary.json_columns = types.json_columns
         with (
             ShardWriter(result / "data", types) as curated,
             ShardWriter(result / SFT_CONFIG, ColumnTypes.sft()) as sft,
         ):
             for row in rows():
                 curated.write(row)
-                report.num_selected += len(row["selected"])
+                summary.num_selected += len(row["selected"])
                 for index in row["selected"]:
-                    report.selected_tokens.append(row["num_tokens"][index])
+                    summary.selected_tokens.append(row["num_tokens"][index])
                     prompt, completion = sft_messages(row["problem"], row["solutions"][index])
                     sft.write({"prompt": prompt, "completion": completion})
-        report.tables = {
-            "default": TableInfo(curated.schema, len(report.chosen), curated.num_bytes),
-            SFT_CONFIG: TableInfo(sft.schema, report.num_selected, sft.num_bytes),
+        summary.tables = {
+            "default": TableInfo(curated.schema, len(summary.chosen), curated.num_bytes),
+            SFT_CONFIG: TableInfo(sft.schema, summary.num_selected, sft.num_bytes),
         }
         for problem, scored, selected in chosen():
             on_chosen(problem, scored, selected)
@@ -448,13 +386,13 @@ def _summed_up(problem: Problem, scored: Scored) -> ProblemScore:
     )
 
 
-def _most_common(report: Report) -> str:
-    reasons = [f"{reason} ({n})" for (_, reason, _), n in report.drops.most_common(5)]
+def _most_common(summary: RunSummary) -> str:
+    reasons = [f"{reason} ({n})" for (_, reason, _), n in summary.drops.most_common(5)]
     return ", ".join(reasons) or "nothing"
 
 
-def _write_scores(report: Report, result: Path) -> None:
-    place = {index: place for place, index in enumerate(report.chosen)}
+def _write_scores(summary: RunSummary, result: Path) -> None:
+    place = {index: place for place, index in enumerate(summary.chosen)}
     with (result / "scores.jsonl").open("w", encoding="utf-8", newline="\n") as file:
-        for index, score in enumerate(report.scores):
+        for index, score in enumerate(summary.scores):
             file.write(json.dumps({**asdict(score), "rank": place.get(index)}) + "\n")

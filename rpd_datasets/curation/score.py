@@ -22,7 +22,7 @@ import numpy.typing as npt
 from rpd_datasets.config import METRICS, CurationConfig
 from rpd_datasets.curation.models import Models, configured_summarizer, default_store, load_models
 from rpd_datasets.filters.pipeline import Filtered, filter_problem
-from rpd_datasets.judging.judges import Verdict
+from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import select_solutions
@@ -185,11 +185,11 @@ async def _filtered(problem: Problem, config: CurationConfig, models: Models) ->
     hopeful = filter_problem(problem, config.filters, models.count_tokens, remember)
     if not hopeful.kept:
         return hopeful
-    judge = models.the_judges().completeness
+    judge = models.required_judges().completeness
     verdicts = dict(
         zip(tails, await asyncio.gather(*(judge.judge(tail) for tail in tails)), strict=True)
     )
-    unread: dict[str, Verdict[bool]] = {}
+    unread: dict[str, Judgement[bool]] = {}
 
     def look_up(solution: str, tail: str) -> tuple[bool, str | None]:
         verdict = verdicts[tail]
@@ -208,10 +208,10 @@ async def _filtered(problem: Problem, config: CurationConfig, models: Models) ->
 
 async def _classified(
     problem: Problem, steps: Sequence[Sequence[str]], models: Models
-) -> Verdict[bool]:
+) -> Judgement[bool]:
     if len(steps) < 2:
-        return Verdict(False)  # one solution is one method; there is nothing to ask
-    return await models.the_judges().problems.judge(problem.problem, steps)
+        return Judgement(False)  # one solution is one method; there is nothing to ask
+    return await models.required_judges().problems.judge(problem.problem, steps)
 
 
 def _matrices(
@@ -261,7 +261,7 @@ def scoring_fingerprint(config: CurationConfig, models: Models) -> str:
 
 async def choose(
     problem: Problem, scored: Scored, config: CurationConfig, models: Models
-) -> Verdict[tuple[int, ...]]:
+) -> Judgement[tuple[int, ...]]:
     """Choose among a problem's solutions.
 
     Args:
@@ -271,19 +271,19 @@ async def choose(
         models ([`Models`]): What the options name, loaded.
 
     Returns:
-        [`Verdict`]: Indices into its solutions, in order of choice; with a
+        [`Judgement`]: Indices into its solutions, in order of choice; with a
             reason where a judge chooses and gave no usable answer.
     """
     usable = scored.usable
     if config.solutions == "all":
-        return Verdict(tuple(usable[: config.num_solutions]))
+        return Judgement(tuple(usable[: config.num_solutions]))
     if config.solutions == "llm":
-        verdict = await models.the_judges().solutions.select(
+        verdict = await models.required_judges().solutions.select(
             problem.problem, [scored.steps[index] for index in usable], config.num_solutions
         )
         if verdict.value is None:
             return verdict
-        return Verdict(tuple(usable[position] for position in verdict.value))
+        return Judgement(tuple(usable[position] for position in verdict.value))
     # A seed of its own for every problem, whatever its position: random picks must not be the
     # same indices everywhere.
     digest = hashlib.sha256(f"{config.seed}:{problem.key}".encode()).digest()
@@ -298,7 +298,7 @@ async def choose(
         "random" if config.solutions == "random" else config.selection,
         seed=int.from_bytes(digest[:8], "big"),
     )
-    return Verdict(tuple(usable[pick] for pick in picks))
+    return Judgement(tuple(usable[pick] for pick in picks))
 
 
 def choice_columns(scored: Scored | None, k: int, config: CurationConfig) -> dict[str, Any]:
@@ -405,7 +405,7 @@ async def rpd_curate(
         matrix = name == "distance_matrix"
         result[name] = _spread(value, good, len(solutions)) if matrix else value
     if config.problems == "llm" and not scored.diverse:
-        selected: Verdict[tuple[int, ...]] = Verdict(None, "not_diverse")
+        selected: Judgement[tuple[int, ...]] = Judgement(None, "not_diverse")
     else:
         selected = await choose(problem, scored, config, models)
     result["selected"] = [good[position] for position in selected.value or ()]

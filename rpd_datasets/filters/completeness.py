@@ -17,11 +17,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-Verdict = tuple[bool, str | None]
+EndingCheck = tuple[bool, str | None]
 # The whole solution and its last tokens in, a verdict out; a model can stand in for the rules.
-Completeness = Callable[[str, str], Verdict]
+Completeness = Callable[[str, str], EndingCheck]
 
-COMPLETE: Verdict = (True, None)
+COMPLETE: EndingCheck = (True, None)
 # About 500 tokens of mathematics, at 2.8 characters each.
 TAIL_CHARACTERS = 1400
 CLOSING_CHARACTERS = 300
@@ -72,7 +72,7 @@ ENDED = re.compile(r"(?:[.!?。！？)\]}$|%°'\"’”]|\\[)\]]|\\end\{\w+\*?\}
 DECORATION = re.compile(r"[\s*_~`]+$|<[^<>\n]{1,30}>\s*$")
 
 
-def is_complete(solution: str, tail: str | None = None) -> Verdict:
+def is_complete(solution: str, tail: str | None = None) -> EndingCheck:
     """Judge by rules whether a solution was finished (stands in for App. C.1's judge).
 
     Args:
@@ -104,7 +104,7 @@ def is_complete(solution: str, tail: str | None = None) -> Verdict:
     return _judge_end(solution, tail)
 
 
-def _judge_end(solution: str, tail: str) -> Verdict:
+def _judge_end(solution: str, tail: str) -> EndingCheck:
     fences = re.findall(r"^[ \t]*(?:```|~~~)", solution, re.MULTILINE)
     if fences and tail.endswith(("```", "~~~")) and len(fences) % 2 == 0:
         return COMPLETE

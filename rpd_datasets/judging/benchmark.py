@@ -34,7 +34,7 @@ from rpd_datasets.judging.auroc import (
     weighted_mean,
     within_auroc,
 )
-from rpd_datasets.judging.labels import Judge, Labels, judge_pairs
+from rpd_datasets.judging.labels import Labels, PairRater, judge_pairs
 from rpd_datasets.select import select_solutions
 from rpd_metric.distance.registry import DISTANCES, Distance, load_distance
 from rpd_metric.errors import InputError
@@ -164,7 +164,7 @@ def compare_metrics(
     methods: Sequence[str | Distance] = tuple(DISTANCES),
     seed: int = 0,
     num_bootstrap: int = 2000,
-    judge: Judge | None = None,
+    judge: PairRater | None = None,
 ) -> Comparison:
     """Measure how well distances see strategy (Sec. 4.1, Table 1).
 
@@ -303,7 +303,7 @@ def _furthest(matrix: npt.NDArray[np.float64]) -> tuple[int, int] | None:
     return int(first[best]), int(second[best])
 
 
-def _ask(judge: Judge, cases: Sequence[_Case], columns: Sequence[_Column], judged: str) -> None:
+def _ask(judge: PairRater, cases: Sequence[_Case], columns: Sequence[_Column], judged: str) -> None:
     """Let the judge decide where there are no labels, each pair once for all methods."""
     wanted = {
         (number, pair): None

@@ -8,7 +8,7 @@
 
 They ask any chat model, greedily by default, with prompts that are package data (`judge_*.md`),
 and read its reply with `replies.py`. A reply that cannot be read, and a request that failed, is
-a [`Verdict`] with a reason instead of a value: it is counted, never guessed. Requests in flight,
+a [`Judgement`] with a reason instead of a value: it is counted, never guessed. Requests in flight,
 retries and the store of replies are the business of the chat callable that is passed in. How
 well a judge agrees with labels is `labels.py`.
 """
@@ -36,7 +36,7 @@ Steps = Sequence[str]
 
 
 @dataclass(frozen=True)
-class Verdict(Generic[Value]):
+class Judgement(Generic[Value]):
     """What a judge said, or why there is nothing.
 
     Args:
@@ -51,7 +51,7 @@ class Verdict(Generic[Value]):
     detail: str | None = None
 
 
-class _Judge:
+class _PromptedModel:
     """A chat model with one prompt.
 
     Args:
@@ -77,21 +77,21 @@ class _Judge:
 
     async def _ask(
         self, parse: Callable[[str, str | None], Value], **values: object
-    ) -> Verdict[Value]:
+    ) -> Judgement[Value]:
         request = ChatRequest(
             self.template.render(**values), self.sampling, template=self.template.sha
         )
         try:
             reply = await self.chat(request)
         except ModelError as error:
-            return Verdict(None, "model_error", " ".join(str(error).split()))
+            return Judgement(None, "model_error", " ".join(str(error).split()))
         try:
-            return Verdict(parse(reply.text, reply.finish_reason))
+            return Judgement(parse(reply.text, reply.finish_reason))
         except ReplyError as error:
-            return Verdict(None, error.reason, error.detail)
+            return Judgement(None, error.reason, error.detail)
 
 
-class CompletenessJudge(_Judge):
+class CompletenessJudge(_PromptedModel):
     """Whether a solution was finished, told from its end (App. C.1, stage 2).
 
     Args:
@@ -109,19 +109,19 @@ class CompletenessJudge(_Judge):
     ) -> None:
         super().__init__(chat, template, ("tail",), (), sampling)
 
-    async def judge(self, tail: str) -> Verdict[bool]:
+    async def judge(self, tail: str) -> Judgement[bool]:
         """Judge one solution.
 
         Args:
             tail (`str`): Its end; the paper shows the last 500 tokens.
 
         Returns:
-            [`Verdict`]: `True` if it was finished.
+            [`Judgement`]: `True` if it was finished.
         """
         return await self._ask(_is_second, tail=_fenced("ending", tail))
 
 
-class ProblemJudge(_Judge):
+class ProblemJudge(_PromptedModel):
     """Whether a problem's solutions use more than one method (App. C.2).
 
     The paper finds 58 % of its problems uniform. Its LLM selection baseline asks the same
@@ -158,7 +158,7 @@ class ProblemJudge(_Judge):
     ) -> None:
         super().__init__(chat, template, ("problem", "solutions"), (), sampling)
 
-    async def judge(self, problem: str, steps: Sequence[Steps]) -> Verdict[bool]:
+    async def judge(self, problem: str, steps: Sequence[Steps]) -> Judgement[bool]:
         """Judge one problem.
 
         Args:
@@ -166,7 +166,7 @@ class ProblemJudge(_Judge):
             steps (`Sequence`): Per solution, its steps.
 
         Returns:
-            [`Verdict`]: `True` if at least two methods are among them.
+            [`Judgement`]: `True` if at least two methods are among them.
         """
         return await self._ask(
             _is_second, problem=_fenced("problem", problem), solutions=_listed(steps)
@@ -174,16 +174,16 @@ class ProblemJudge(_Judge):
 
 
 @dataclass(frozen=True)
-class PairVerdict:
+class PairJudgement:
     """What the pair judge said of two solutions, in one order and in the other.
 
     Args:
-        forward ([`Verdict`]): In the given order; `True` means different methods.
-        backward ([`Verdict`], *optional*): With the solutions swapped; `None` if not asked.
+        forward ([`Judgement`]): In the given order; `True` means different methods.
+        backward ([`Judgement`], *optional*): With the solutions swapped; `None` if not asked.
     """
 
-    forward: Verdict[bool]
-    backward: Verdict[bool] | None
+    forward: Judgement[bool]
+    backward: Judgement[bool] | None
 
     @property
     def contradiction(self) -> bool:
@@ -205,17 +205,17 @@ class PairVerdict:
         )
 
     @property
-    def verdict(self) -> Verdict[bool]:
+    def judgement(self) -> Judgement[bool]:
         """The one that both orders share; with a reason where there is none."""
         if self.contradiction:
             detail = "the judge rates the pair differently when its order is swapped"
-            return Verdict(None, "contradiction", detail)
+            return Judgement(None, "contradiction", detail)
         if self.backward is None or self.forward.value is None:
             return self.forward
         return self.backward
 
 
-class PairJudge(_Judge):
+class PairJudge(_PromptedModel):
     """Whether two solutions use different methods: analysis first, then a rating (App. D.1).
 
     The paper asks once; this judge asks in both orders, and one that contradicts itself has not
@@ -247,7 +247,7 @@ class PairJudge(_Judge):
         problem: str,
         steps: tuple[Steps, Steps],
         solutions: tuple[str | None, str | None] = (None, None),
-    ) -> PairVerdict:
+    ) -> PairJudgement:
         """Rate one pair.
 
         Args:
@@ -257,24 +257,24 @@ class PairJudge(_Judge):
                 out, for instance where they are too long for the model.
 
         Returns:
-            [`PairVerdict`]
+            [`PairJudgement`]
         """
         forward = self._rate(problem, steps, solutions)
         if not self.both_orders:
-            return PairVerdict(await forward, None)
+            return PairJudgement(await forward, None)
         backward = self._rate(problem, steps[::-1], solutions[::-1])
-        return PairVerdict(*await asyncio.gather(forward, backward))
+        return PairJudgement(*await asyncio.gather(forward, backward))
 
     async def __call__(self, problem: str, steps_a: Steps, steps_b: Steps) -> bool | None:
         """Whether the two differ; `None` without a verdict."""
-        return (await self.rate(problem, (steps_a, steps_b))).verdict.value
+        return (await self.rate(problem, (steps_a, steps_b))).judgement.value
 
     async def _rate(
         self,
         problem: str,
         steps: tuple[Steps, ...],
         solutions: tuple[str | None, ...],
-    ) -> Verdict[bool]:
+    ) -> Judgement[bool]:
         shown = [NO_TEXT if text is None else _fenced("solution", text) for text in solutions]
         return await self._ask(
             _is_second,
@@ -286,7 +286,7 @@ class PairJudge(_Judge):
         )
 
 
-class PairSelector(_Judge):
+class PairSelector(_PromptedModel):
     """The two solutions that differ most, or "No": LLM selection of Table 1 (App. D.1).
 
     Args:
@@ -306,7 +306,7 @@ class PairSelector(_Judge):
 
     async def select(
         self, problem: str, steps: Sequence[Steps]
-    ) -> Verdict[tuple[int, int] | tuple[()]]:
+    ) -> Judgement[tuple[int, int] | tuple[()]]:
         """Select among one problem's solutions.
 
         Args:
@@ -314,7 +314,7 @@ class PairSelector(_Judge):
             steps (`Sequence`): Per solution, its steps.
 
         Returns:
-            [`Verdict`]: Two indices into `steps`, ascending; `()` for "No".
+            [`Judgement`]: Two indices into `steps`, ascending; `()` for "No".
         """
         return await self._ask(
             lambda text, finish_reason: parse_pair(text, len(steps), finish_reason),
@@ -323,7 +323,7 @@ class PairSelector(_Judge):
         )
 
 
-class SetSelector(_Judge):
+class SetSelector(_PromptedModel):
     """The M solutions that differ most as a set: second stage of LLM selection (App. D.2).
 
     Args:
@@ -344,7 +344,7 @@ class SetSelector(_Judge):
 
     async def select(
         self, problem: str, steps: Sequence[Steps], count: int
-    ) -> Verdict[tuple[int, ...]]:
+    ) -> Judgement[tuple[int, ...]]:
         """Select among one problem's solutions.
 
         Args:
@@ -353,7 +353,7 @@ class SetSelector(_Judge):
             count (`int`): How many to select.
 
         Returns:
-            [`Verdict`]: Indices into `steps`, in the model's order. With no more solutions than
+            [`Judgement`]: Indices into `steps`, in the model's order. With no more solutions than
                 wanted all of them, without a request.
 
         Raises:
@@ -362,7 +362,7 @@ class SetSelector(_Judge):
         if count < 2:
             raise InputError(f"a model selects two solutions or more, not {count}")
         if len(steps) <= count:
-            return Verdict(tuple(range(len(steps))))
+            return Judgement(tuple(range(len(steps))))
         return await self._ask(
             lambda text, finish_reason: parse_set(text, len(steps), count, finish_reason),
             problem=_fenced("problem", problem),
@@ -371,7 +371,7 @@ class SetSelector(_Judge):
         )
 
 
-class Judges:
+class CurationJudges:
     """The judges that take part in curation, over one chat model.
 
     Args:

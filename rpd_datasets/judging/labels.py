@@ -23,7 +23,7 @@ from rpd_metric.inference.concurrency import run_bounded
 COLUMNS = ("strategy_a", "strategy_b", "strategies")
 
 # The problem and both solutions' steps in; whether they differ, or None where it did not say.
-Judge = Callable[[str, Sequence[str], Sequence[str]], Awaitable[bool | None]]
+PairRater = Callable[[str, Sequence[str], Sequence[str]], Awaitable[bool | None]]
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def labelled_pairs(
 
 
 async def judge_pairs(
-    judge: Judge,
+    judge: PairRater,
     pairs: Sequence[tuple[str, Sequence[str], Sequence[str]]],
     *,
     max_in_flight: int = 64,

@@ -1,6 +1,6 @@
 """The dataset card and the manifest: an honest account of one run, in words and in JSON.
 
-Pure functions from a run's report to text. Neither holds a date, a path or a host, so that equal
+Pure functions from a run's summary to text. Neither holds a date, a path or a host, so that equal
 runs give equal files and nothing private is published.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import platform
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import metadata, resources
 from pathlib import Path
@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from rpd_datasets.curation.run import SFT_CONFIG, ProblemScore, Report, TableInfo
+from rpd_datasets.curation.rules import METRIC_NAMES, problem_rule, solution_rule
+from rpd_datasets.curation.run import SFT_CONFIG
+from rpd_datasets.curation.run_summary import RunSummary, TableInfo, counts
 from rpd_datasets.curation.score import CurationConfig, Models, choice_columns
 
 # Packages whose version can change a result.
@@ -40,27 +42,10 @@ SIZE_CATEGORIES = (
     (1_000_000, "100K<n<1M"),
 )
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
-METRIC_NAMES = {
-    "rpd": "RPD, between the steps of two solutions",
-    "strategy": "`strategy`, this project's own distance between the steps of two solutions",
-    "summary": "the cosine distance between embeddings of two solutions' joined steps",
-    "raw": "the cosine distance between embeddings of two solutions' texts, as far as the encoder "
-    "reads them",
-    "raw_chunks": "the cosine distance between mean embeddings of two solutions' texts, piece by "
-    "piece",
-}
-SELECTION_RULES = {
-    "maxmin": "greedy: start with the solution furthest from all others, then keep adding the one "
-    "whose closest chosen neighbour is furthest away (the paper's Algorithm 2)",
-    "maxavg": "greedy: keep adding the solution with the highest average distance to those chosen "
-    "(the paper's text in Sec. 3.2)",
-    "exact": "the subset with the largest smallest distance among all subsets",
-    "random": "at random, without regard to distance",
-}
 
 
 def manifest(
-    report: Report,
+    summary: RunSummary,
     config: CurationConfig,
     models: Models,
     source: dict[str, Any],
@@ -71,7 +56,7 @@ def manifest(
     """Everything needed to tell how the dataset was made, and whether two runs were the same.
 
     Args:
-        report ([`~rpd_datasets.curation.run.Report`]): What the run did.
+        summary ([`~rpd_datasets.curation.run.RunSummary`]): What the run did.
         config ([`CurationConfig`]): Its options.
         models ([`Models`]): What made the steps and the embeddings.
         source (`dict`): How the input was read (split, columns, limit, ...).
@@ -94,7 +79,7 @@ def manifest(
             "problems_wanted": one.problems_wanted,
             "problems_chosen": one.problems_chosen,
         }
-        for one in report.inputs
+        for one in summary.inputs
     ]
     content = {
         "format": 1,
@@ -117,31 +102,15 @@ def manifest(
             "name": public_name(models.count_tokens.name),
             "estimated": models.count_tokens.estimated,
         },
-        "counts": counts(report),
+        "counts": counts(summary),
         "drops": [
             {"stage": stage, "reason": reason, "unit": unit, "count": count}
-            for (stage, reason, unit), count in sorted(report.drops.items())
+            for (stage, reason, unit), count in sorted(summary.drops.items())
         ],
-        "columns_stored_as_json": report.json_columns,
+        "columns_stored_as_json": summary.json_columns,
         "versions": versions(),
     }
     return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-
-
-def counts(report: Report) -> dict[str, int]:
-    """How much came in, could be used, and was chosen."""
-    return {
-        "rows_read": sum(one.rows_read for one in report.inputs),
-        "problems_read": len(report.scores),
-        "solutions_read": sum(score.num_solutions for score in report.scores),
-        "solutions_usable": sum(score.num_usable for score in report.scores),
-        "problems_scored": sum(
-            score.rpd_score is not None or score.problem_score is not None
-            for score in report.scores
-        ),
-        "problems_chosen": len(report.chosen),
-        "solutions_chosen": report.num_selected,
-    }
 
 
 def _judge(config: CurationConfig, models: Models) -> dict[str, Any] | None:
@@ -158,32 +127,6 @@ def _judge(config: CurationConfig, models: Models) -> dict[str, Any] | None:
         "name": public_name(judges.chat.model),
         "prompts": {name: judge.template.sha for name, judge in asked.items() if judge},
     }
-
-
-def problem_rule(config: CurationConfig) -> str:
-    """How problems were chosen, in words."""
-    if config.problems == "random":
-        return "drawn at random"
-    if config.problems == "llm":
-        return "drawn at random among those that a language model calls diverse in method"
-    return (
-        "ranked by the largest mean distance of one solution to the others (Eq. 3), where the "
-        f"distance is {METRIC_NAMES[config.problems]}"
-    )
-
-
-def solution_rule(config: CurationConfig) -> str:
-    """How the solutions of a chosen problem were chosen, in words."""
-    if config.solutions == "random" or config.selection == "random":
-        return SELECTION_RULES["random"]
-    if config.solutions == "llm":
-        return "the set that a language model calls most diverse in method"
-    if config.solutions == "all":
-        return f"all there are, up to {config.num_solutions}"
-    return (
-        f"`{config.selection}` – {SELECTION_RULES[config.selection]}; the distance is "
-        f"{METRIC_NAMES[config.solutions]}"
-    )
 
 
 def versions() -> dict[str, str]:
@@ -206,7 +149,7 @@ def public_name(name: str) -> str:
 
 
 def dataset_card(
-    report: Report,
+    summary: RunSummary,
     config: CurationConfig,
     models: Models,
     *,
@@ -217,7 +160,7 @@ def dataset_card(
     """The README.md of a curated dataset, with the metadata that the Hub and `datasets` read.
 
     Args:
-        report ([`~rpd_datasets.curation.run.Report`]): What the run did.
+        summary ([`~rpd_datasets.curation.run.RunSummary`]): What the run did.
         config ([`CurationConfig`]): Its options.
         models ([`Models`]): What made the steps and the embeddings.
         license (`str`, *optional*): The licence of the texts, as the Hub names it.
@@ -229,8 +172,8 @@ def dataset_card(
     """
     from huggingface_hub import DatasetCard, DatasetCardData
 
-    num_problems = len(report.chosen)
-    num_wanted = sum(one.problems_wanted for one in report.inputs)
+    num_problems = len(summary.chosen)
+    num_wanted = sum(one.problems_wanted for one in summary.inputs)
     tags = ["reasoning", "chain-of-thought"]
     if "rpd" in (config.problems, config.solutions):
         tags += ["reasoning-path-divergence", "diversity"]
@@ -253,17 +196,17 @@ def dataset_card(
                 "data_files": [{"split": "train", "path": f"{SFT_CONFIG}/train-*.parquet"}],
             },
         ],
-        dataset_info=[_dataset_info(name, table) for name, table in report.tables.items()],
+        dataset_info=[_dataset_info(name, table) for name, table in summary.tables.items()],
     )
     template = resources.files("rpd_datasets.publish") / "card_template.md"
     card = DatasetCard.from_template(
         data,
         template_str=template.read_text(encoding="utf-8"),
-        inputs=[(public_name(one.name), one) for one in report.inputs],
+        inputs=[(public_name(one.name), one) for one in summary.inputs],
         config=config,
         filters=asdict(config.filters),
-        counts=counts(report),
-        drops=_by_unit(report.drops),
+        counts=counts(summary),
+        drops=_by_unit(summary.drops),
         summarizer=models.summarizer.name if config.reads_steps else None,
         embedder=public_name(models.embedder.name) if config.metrics else None,
         judge=_judge(config, models),
@@ -275,8 +218,8 @@ def dataset_card(
         sft=SFT_CONFIG,
         quantiles=[f"{quantile:.0%}" for quantile in QUANTILES],
         statistics={
-            **_score_statistics(report, config),
-            "Tokens of a chosen solution": quantiles(report.selected_tokens, 0),
+            **_score_statistics(summary, config),
+            "Tokens of a chosen solution": quantiles(summary.selected_tokens, 0),
         },
         versions=versions(),
         license=license,
@@ -287,26 +230,16 @@ def dataset_card(
     return str(card)
 
 
-def ranking_scores(report: Report) -> tuple[list[float], list[float]]:
-    """The scores that ranked the problems: those of all scored ones, and of the chosen ones."""
-
-    def known(scores: Iterable[ProblemScore]) -> list[float]:
-        values = [s.rpd_score if s.problem_score is None else s.problem_score for s in scores]
-        return [value for value in values if value is not None]
-
-    return known(report.scores), known(report.scores[index] for index in report.chosen)
-
-
-def _score_statistics(report: Report, config: CurationConfig) -> dict[str, list[str]]:
-    chosen = [report.scores[index] for index in report.chosen]
+def _score_statistics(summary: RunSummary, config: CurationConfig) -> dict[str, list[str]]:
+    chosen = [summary.scores[index] for index in summary.chosen]
     rows = {}
     if config.reads_steps:
-        everywhere = [s.rpd_score for s in report.scores]
+        everywhere = [s.rpd_score for s in summary.scores]
         rows["Problem score by RPD, all scored problems"] = quantiles(everywhere, 3)
         rows["Problem score by RPD, chosen problems"] = quantiles([s.rpd_score for s in chosen], 3)
         rows["Mean pairwise RPD, chosen problems"] = quantiles([s.mean_rpd for s in chosen], 3)
     if config.problems in METRIC_NAMES and config.problems != "rpd":
-        for whom, scores in (("all scored", report.scores), ("chosen", chosen)):
+        for whom, scores in (("all scored", summary.scores), ("chosen", chosen)):
             name = f"Problem score by `{config.problems}`, {whom} problems"
             rows[name] = quantiles([score.problem_score for score in scores], 3)
     return rows

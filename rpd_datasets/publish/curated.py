@@ -24,14 +24,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rpd_datasets.curation.mapped_rows import made_columns, scores_of
-from rpd_datasets.curation.run import SFT_CONFIG, MixedIn, OpenSource, Report, Score, curate_folder
+from rpd_datasets.curation.run import SFT_CONFIG, MixedIn, OpenSource, Score, curate_folder
+from rpd_datasets.curation.run_summary import RunSummary, ranking_scores
 from rpd_datasets.curation.score import CurationConfig, Models, Scored, load_models, score_problem
 from rpd_datasets.curation.shards import SHARD_SIZE, Engine
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.memory import DatasetRows
 from rpd_datasets.inputs.spec import IN_MEMORY, Reading
 from rpd_datasets.problem import Problem
-from rpd_datasets.publish.card import dataset_card, manifest, ranking_scores
+from rpd_datasets.publish.card import dataset_card, manifest
 from rpd_datasets.publish.checks import curated_files
 from rpd_datasets.publish.hub import Pushed, push_folder
 
@@ -47,12 +48,12 @@ class Curated:
 
     Args:
         folder (`Path`): Where it lies.
-        report ([`~rpd_datasets.curation.run.Report`], *optional*): What the run that made it did;
-            `None` where it was loaded.
+        summary ([`~rpd_datasets.curation.run_summary.RunSummary`], *optional*): What the run that
+            made it did; `None` where it was loaded.
     """
 
     folder: Path
-    report: Report | None = field(default=None, repr=False, compare=False)
+    summary: RunSummary | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def dataset(self) -> Any:
@@ -316,15 +317,15 @@ def _make(
     models = models or load_models(config, here=engine is None)
     mixed_reading = mixed_reading or reading
 
-    def describe(report: Report) -> dict[str, str | bytes]:
-        figures = _figures(report)
+    def describe(summary: RunSummary) -> dict[str, str | bytes]:
+        figures = _figures(summary)
         return {
             **figures,
             "README.md": dataset_card(
-                report, config, models, license=license, language=language, figures=sorted(figures)
+                summary, config, models, license=license, language=language, figures=sorted(figures)
             ),
             "manifest.json": manifest(
-                report,
+                summary,
                 config,
                 models,
                 reading.as_dict(),
@@ -338,7 +339,7 @@ def _make(
             source, scratch, reject, name=name, without=without
         )
 
-    report = _outside_loops(
+    summary = _outside_loops(
         lambda: curate_folder(
             opener(source, reading),
             output,
@@ -354,16 +355,16 @@ def _make(
             on_chosen=on_chosen,
         )
     )
-    return Curated(output, report)
+    return Curated(output, summary)
 
 
-def _figures(report: Report) -> dict[str, bytes]:
+def _figures(summary: RunSummary) -> dict[str, bytes]:
     if not find_spec("matplotlib"):  # the extra "report"
         return {}
     from rpd_datasets.report.figures import draw_card_figures
 
-    scores, best = ranking_scores(report)
-    drawn = draw_card_figures(scores, best, report.selected_tokens)
+    scores, best = ranking_scores(summary)
+    drawn = draw_card_figures(scores, best, summary.selected_tokens)
     return {f"figures/{name}": png for name, png in drawn.items()}
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from rpd_datasets.publish.card import SELECTION_RULES
+from rpd_datasets.curation.rules import SELECTION_RULES
 from rpd_datasets.report import charts
 from rpd_datasets.report.funnel import funnel
 from rpd_datasets.report.latex import clean, to_html

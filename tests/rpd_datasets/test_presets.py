@@ -18,7 +18,7 @@ from rpd_datasets.cli import main
 from rpd_datasets.curation.run import curate_folder
 from rpd_datasets.curation.score import Models, choose, score_problem, scoring_fingerprint
 from rpd_datasets.inputs.source import open_source
-from rpd_datasets.judging.judges import Judges
+from rpd_datasets.judging.judges import CurationJudges
 from rpd_datasets.presets import PRESETS, preset_config
 from rpd_datasets.select import shuffled
 from rpd_datasets.tokens import token_counter
@@ -481,7 +481,7 @@ def judged_filter(chat, *solutions, **filters):
         filters=FilterConfig(**settings),
     )
     problem = Problem("p", solutions)
-    return run(score_problem(problem, config, models(NoSteps(), Judges(chat))))
+    return run(score_problem(problem, config, models(NoSteps(), CurationJudges(chat))))
 
 
 def test_the_completeness_judge_sees_the_ends_and_decides():
@@ -550,7 +550,7 @@ def test_a_problem_that_a_failing_server_did_not_judge_is_judged_when_the_run_go
             lambda scratch, reject: open_source(rows, scratch=scratch, on_reject=reject),
             tmp_path / "out",
             config,
-            models(Sentences(), Judges(judge)),
+            models(Sentences(), CurationJudges(judge)),
             describe=lambda report: {},
             max_in_flight=1,
             on_problem=on_problem,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpd_datasets.filters.completeness import Verdict
+from rpd_datasets.filters.completeness import EndingCheck
 from rpd_datasets.filters.pipeline import FilterConfig, Filtered, filter_problem, jaccard, shingles
 from rpd_datasets.problem import Problem
 from rpd_metric.errors import InputError
@@ -83,7 +83,7 @@ def test_a_text_too_short_to_have_been_cut_need_not_announce_an_answer() -> None
 def test_another_judge_of_completeness_sees_the_solution_and_its_last_tokens() -> None:
     seen = []
 
-    def judge(solution: str, tail: str) -> Verdict:
+    def judge(solution: str, tail: str) -> EndingCheck:
         seen.append((solution, tail))
         return len(seen) == 2, None
 

@@ -1,4 +1,4 @@
-"""Judges: what they ask, what they make of the answers, and that they never guess."""
+"""CurationJudges: what they ask, what they make of the answers, and that they never guess."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from rpd_datasets.curation.models import load_flow
 from rpd_datasets.judging.benchmark import compare_metrics
 from rpd_datasets.judging.judges import (
     CompletenessJudge,
+    Judgement,
     PairJudge,
     PairSelector,
     ProblemJudge,
     SetSelector,
-    Verdict,
 )
 from rpd_metric.errors import InputError, ModelError
 from rpd_metric.inference.chat import ChatReply
@@ -139,14 +139,14 @@ def test_the_fingerprint_follows_model_prompt_and_sampling(tmp_path):
 
 async def test_a_problem_is_diverse_or_uniform():
     judge = ProblemJudge(Scripted("//boxed{2}", "//boxed{{1}}"))
-    assert await judge.judge("p", [COORDINATES, ANGLES]) == Verdict(True)
-    assert await judge.judge("p", [ANGLES, ANGLES]) == Verdict(False)
+    assert await judge.judge("p", [COORDINATES, ANGLES]) == Judgement(True)
+    assert await judge.judge("p", [ANGLES, ANGLES]) == Judgement(False)
 
 
 async def test_an_ending_is_finished_or_not():
     judge = CompletenessJudge(Scripted("It states 4.\n//boxed{2}", "It breaks off.\n//boxed{1}"))
-    assert await judge.judge("The answer is 4.") == Verdict(True)
-    assert await judge.judge("We then divide by") == Verdict(False)
+    assert await judge.judge("The answer is 4.") == Judgement(True)
+    assert await judge.judge("We then divide by") == Judgement(False)
 
 
 async def test_no_verdict_has_a_reason_and_no_value():
@@ -195,7 +195,7 @@ async def test_a_set_is_asked_for_by_its_size_and_only_where_there_is_a_choice()
 async def test_a_pair_is_shown_in_both_orders_with_steps_and_texts():
     chat = Scripted("//boxed{2}", "//boxed{2}")
     found = await PairJudge(chat).rate("p", (COORDINATES, ANGLES), ("Text one.", "Text two."))
-    assert found.verdict == Verdict(True)
+    assert found.judgement == Judgement(True)
     assert found.agreement
     first, second = chat.users
     assert first.index("Text one.") < first.index("Text two.")
@@ -207,13 +207,13 @@ async def test_a_pair_is_shown_in_both_orders_with_steps_and_texts():
 async def test_a_judge_that_changes_its_mind_with_the_order_has_not_decided():
     found = await PairJudge(Scripted("//boxed{2}", "//boxed{1}")).rate("p", (COORDINATES, ANGLES))
     assert (found.contradiction, found.agreement) == (True, False)
-    assert (found.verdict.value, found.verdict.reason) == (None, "contradiction")
+    assert (found.judgement.value, found.judgement.reason) == (None, "contradiction")
 
 
 @pytest.mark.parametrize("answers", [("?", "//boxed{1}"), ("//boxed{1}", "?")])
 async def test_one_order_without_a_verdict_leaves_the_pair_without_one(answers):
     found = await PairJudge(Scripted(*answers)).rate("p", (COORDINATES, ANGLES))
-    assert (found.verdict.value, found.verdict.reason) == (None, "no_envelope")
+    assert (found.judgement.value, found.judgement.reason) == (None, "no_envelope")
     assert not found.contradiction
     assert not found.agreement
 
@@ -221,7 +221,7 @@ async def test_one_order_without_a_verdict_leaves_the_pair_without_one(answers):
 async def test_the_papers_single_question_is_an_option():
     chat = Scripted("//boxed{1}")
     found = await PairJudge(chat, both_orders=False).rate("p", (COORDINATES, ANGLES))
-    assert found.verdict == Verdict(False)
+    assert found.judgement == Judgement(False)
     assert len(chat.requests) == 1
 
 
@@ -296,6 +296,7 @@ def test_rpd_judge_counts_uniform_problems_and_what_it_could_not_read(rows, stor
     assert result["no_verdict"] == {"no_envelope": 1}
     assert result["too_few_solutions"] == 1
     assert (result["agreement"]["true_different"], result["agreement"]["missed"]) == (1, 2)
+    assert result["agreement"]["disputed_labels"] == 0
     assert result["judge"] == "Qwen/Qwen3-14B"
 
 

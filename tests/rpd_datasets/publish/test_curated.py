@@ -149,8 +149,8 @@ def test_columns_of_other_names_and_rows_that_cannot_be_used_go_through_too(
     curated = Curated.from_rows(scored, tmp_path / "taken", config)
 
     assert contents(tmp_path / "scored") == contents(tmp_path / "taken")
-    assert curated.report is not None
-    assert {reason for stage, reason, _ in curated.report.drops if stage in ("read", "group")} == {
+    assert curated.summary is not None
+    assert {reason for stage, reason, _ in curated.summary.drops if stage in ("read", "group")} == {
         "null_problem",
         "null_solution",
         "duplicate_problem",

@@ -1,0 +1,100 @@
+"""What a run did, in plain numbers: the card, the manifest and the figures are made from it.
+
+What was decided about one problem is `score.py`; how a run goes about it is `run.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ProblemScore:
+    """One line of `scores.jsonl`: what is remembered of every problem, chosen or not."""
+
+    key: str
+    where: str
+    rpd_score: float | None
+    mean_rpd: float | None
+    num_solutions: int
+    num_usable: int
+    mean_tokens: float
+    problem_score: float | None = None
+    diverse: bool | None = None
+
+
+@dataclass(frozen=True)
+class InputInfo:
+    """What the card says of one input."""
+
+    name: str
+    layout: str
+    fingerprint: str
+    rows_read: int
+    problems_read: int
+    problems_wanted: int
+    problems_chosen: int
+
+
+@dataclass(frozen=True)
+class TableInfo:
+    """What the card says of one configuration of the dataset."""
+
+    schema: Any
+    num_rows: int
+    num_bytes: int
+
+
+@dataclass
+class RunSummary:
+    """What a run did; the card and the manifest are made from it.
+
+    Args:
+        inputs (`list[InputInfo]`): The input, and what was mixed in.
+        drops (`Counter`): Left out, by `(stage, reason, "problem" | "solution")`.
+        scores (`list[ProblemScore]`): In the order of the input.
+        chosen (`list[int]`): Indices into `scores`, best first for each input.
+        num_selected (`int`): Solutions chosen, over all chosen problems.
+        selected_tokens (`list[int]`): Length of each of them.
+        json_columns (`list[str]`): Carried columns stored as JSON text for want of one type.
+        tables (`dict`): Per configuration of the dataset what was written: its Arrow schema, its
+            rows, and their size in memory.
+    """
+
+    inputs: list[InputInfo] = field(default_factory=list)
+    drops: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    scores: list[ProblemScore] = field(default_factory=list)
+    chosen: list[int] = field(default_factory=list)
+    num_selected: int = 0
+    selected_tokens: list[int] = field(default_factory=list)
+    json_columns: list[str] = field(default_factory=list)
+    tables: dict[str, TableInfo] = field(default_factory=dict)
+
+
+def counts(summary: RunSummary) -> dict[str, int]:
+    """How much came in, could be used, and was chosen."""
+    return {
+        "rows_read": sum(one.rows_read for one in summary.inputs),
+        "problems_read": len(summary.scores),
+        "solutions_read": sum(score.num_solutions for score in summary.scores),
+        "solutions_usable": sum(score.num_usable for score in summary.scores),
+        "problems_scored": sum(
+            score.rpd_score is not None or score.problem_score is not None
+            for score in summary.scores
+        ),
+        "problems_chosen": len(summary.chosen),
+        "solutions_chosen": summary.num_selected,
+    }
+
+
+def ranking_scores(summary: RunSummary) -> tuple[list[float], list[float]]:
+    """The scores that ranked the problems: those of all scored ones, and of the chosen ones."""
+
+    def known(scores: Iterable[ProblemScore]) -> list[float]:
+        values = [s.rpd_score if s.problem_score is None else s.problem_score for s in scores]
+        return [value for value in values if value is not None]
+
+    return known(summary.scores), known(summary.scores[index] for index in summary.chosen)
