@@ -19,8 +19,9 @@ from typing import Any
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
+from rpd_datasets.publish.checks import RECORD
 from rpd_datasets.publish.model_card import CardFacts, model_card
-from rpd_datasets.training.recipe import RECORD, run_script
+from rpd_datasets.training.recipe import run_script
 from rpd_metric.errors import InputError, MissingExtraError, ModelError, OutputError, first_line
 
 

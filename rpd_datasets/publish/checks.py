@@ -27,6 +27,8 @@ OPTIONAL = ("scores.jsonl", "rejects.jsonl")
 FIGURES = ("*.png", "*.svg")
 SHARD = re.compile(r".+-(\d{5})-of-(\d{5})\.parquet")
 MODEL_CONFIGS = ("config.json", "adapter_config.json")
+# What a recipe writes beside its weights: the options that made them.
+RECORD = "recipe.json"
 # Weights and what is needed to load them; a run's checkpoints, optimizer and pickled arguments
 # stay here.
 MODEL_FILES = (

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from rpd_datasets.inputs.files import one_line
 from rpd_datasets.publish.checks import (
+    RECORD,
     REPLACED,
     RepoType,
     check_text,
     public_record,
     publishable,
 )
-from rpd_datasets.training.recipe import RECORD
 from rpd_metric.errors import InputError, OutputError, RPDError
 
 if TYPE_CHECKING:

@@ -22,9 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
+from rpd_datasets.publish.checks import RECORD
 from rpd_metric.errors import InputError, MissingExtraError, OutputError, RPDError
-
-RECORD = "recipe.json"
 
 # What older recipes called options that exist under another name, or not at all.
 RENAMED = {

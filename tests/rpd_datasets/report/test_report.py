@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import base64
 import hashlib
 import json
@@ -15,7 +14,6 @@ import pytest
 
 from parts.browser import chromium
 from parts.curated_folder import STEPS, HashEmbedder, a_row, write_folder
-from rpd_datasets import report
 from rpd_datasets.cli import main
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.report import read_curated, write_report
@@ -476,15 +474,3 @@ class TestTheCommand:
         (line,) = capsys.readouterr().err.splitlines()
         assert "was made with the embedder 'hash', which cannot be loaded by that name" in line
         assert "--embedder none" in line
-
-
-def test_the_report_asks_nothing_of_what_publishes_it():
-    """publish -> report -> curation; imports within functions count as well."""
-    package = Path(report.__file__).parents[1]
-    for room, above in (("report", ("publish", "cli")), ("curation", ("report", "publish", "cli"))):
-        for file in sorted((package / room).rglob("*.py")):
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.ImportFrom) and node.module:
-                    assert not node.module.startswith(
-                        tuple(f"rpd_datasets.{one}" for one in above)
-                    ), (file.name, node.module)
