@@ -33,8 +33,9 @@ from pathlib import Path
 from typing import Any
 
 from rpd_metric.inference.chat import ChatReply, ChatRequest
-from rpd_metric.inference.scheduler import Flow, run_bounded
-from rpd_metric.inference.servers import load_chat
+from rpd_metric.inference.concurrency import run_bounded
+from rpd_metric.inference.registry import load_chat
+from rpd_metric.inference.scheduler import Flow
 from rpd_metric.inference.store import ReplyStore
 
 ROOT = Path(__file__).resolve().parents[1]

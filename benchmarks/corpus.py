@@ -184,7 +184,7 @@ def score(options: argparse.Namespace, folder: Path) -> Figures:
 
 def minilm(options: argparse.Namespace, _: Path) -> Figures:
     """How fast minilm encodes the corpus's steps."""
-    from rpd_metric.inference.embedders import load_embedder
+    from rpd_metric.inference.registry import load_embedder
 
     corpus = Corpus(10**6, options.characters, options.seed)
     texts: dict[str, None] = {}

@@ -51,8 +51,10 @@ from rpd_datasets.judging.labels import Labels
 from rpd_metric.distance.core import rpd_matrix
 from rpd_metric.distance.diversity import effective_strategies
 from rpd_metric.distance.registry import average_linkage, strategy_matrix
-from rpd_metric.inference.embedders import Embedder, load_embedder
-from rpd_metric.steps.protocol import load_summarizer, run
+from rpd_metric.inference.concurrency import run
+from rpd_metric.inference.embedders import Embedder
+from rpd_metric.inference.registry import load_embedder
+from rpd_metric.steps.registry import load_summarizer
 
 Array = Any
 Pairwise = Callable[[Array], float]

@@ -29,7 +29,8 @@ from typing import Any
 from machine import machine, markdown
 
 from rpd_datasets.inputs.source import open_source
-from rpd_metric.inference.embedders import load_embedder, minilm_path
+from rpd_metric.inference.registry import load_embedder
+from rpd_metric.inference.sentence_transformer import minilm_path
 from rpd_metric.metrics.scoring import step_matrices
 from rpd_metric.steps.extractive import ExtractiveSummarizer
 

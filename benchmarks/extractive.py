@@ -55,7 +55,8 @@ import numpy.typing as npt
 from scipy.stats import rankdata
 
 from rpd_metric.distance.core import rpd_matrix
-from rpd_metric.inference.embedders import Embedder, load_embedder
+from rpd_metric.inference.embedders import Embedder
+from rpd_metric.inference.registry import load_embedder
 from rpd_metric.steps.extractive import ExtractiveOptions, ExtractiveSummarizer, working_lines
 
 Row = dict[str, Any]

@@ -42,8 +42,8 @@ from rpd_datasets.training.recipe import (
 from rpd_datasets.training.rewards import AccuracyReward, DiversityReward, FormatReward
 from rpd_metric.errors import InputError
 from rpd_metric.grading.custom import GraderLike, load_grader
-from rpd_metric.inference.embedders import load_embedder
-from rpd_metric.steps.protocol import load_summarizer
+from rpd_metric.inference.registry import load_embedder
+from rpd_metric.steps.registry import load_summarizer
 
 WARNING = (
     "the diversity reward is on. A policy can raise a diversity measure without solving anything "

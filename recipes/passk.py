@@ -53,10 +53,11 @@ from rpd_datasets.evaluation.results import (
 )
 from rpd_datasets.evaluation.samples import SAMPLES, Sample, complete, read_samples, write_text
 from rpd_metric.errors import InputError, RPDError
-from rpd_metric.inference.embedders import load_embedder
+from rpd_metric.inference.concurrency import run
 from rpd_metric.inference.errors import Interrupted
 from rpd_metric.inference.interrupt import draining
-from rpd_metric.steps.protocol import load_summarizer, run
+from rpd_metric.inference.registry import load_embedder
+from rpd_metric.steps.registry import load_summarizer
 
 COMMANDS = ("run", "generate", "grade", "report", "compare")
 

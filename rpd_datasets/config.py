@@ -14,6 +14,7 @@ from rpd_metric.distance.core import Ties
 from rpd_metric.distance.registry import DISTANCES
 from rpd_metric.errors import InputError
 from rpd_metric.inference.chat import Sampling
+from rpd_metric.steps.registry import asks_chat_model
 
 DEFAULT_TEMPLATE = "summarize"
 PAPER_NUM_PROBLEMS = 100
@@ -112,7 +113,7 @@ class CurationConfig:
                 "a judge chooses sets of two solutions or more; raise num_solutions, or choose "
                 'single solutions with solutions="random"'
             )
-        if self.asks_judge and self.judge is None and self.summarizer == "extractive":
+        if self.asks_judge and self.judge is None and not asks_chat_model(self.summarizer):
             raise InputError(
                 '"llm" asks a chat model, and none is named: name one with judge (--judge), e.g. '
                 "tgi:http://host:port, or make one the summarizer"

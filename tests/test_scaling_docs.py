@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from rpd_datasets.cli import _parser, main
-from rpd_metric.inference.balance import addresses
+from rpd_metric.steps.registry import summarizer_spec
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE = (DOCS / "scaling.md").read_text(encoding="utf-8")
@@ -32,7 +32,7 @@ def test_the_slurm_script_is_sound_and_its_command_is_ours():
     (command,) = re.findall(r"^rpd curate .*?(?= &$)", text, re.MULTILINE | re.DOTALL)
     args = parse(command.replace("\\\n", " ").replace("$CHAT", "http://a/v1,http://b/v1"))
     assert (args.engine, args.shard_size) == ("ray", 8)
-    assert len(addresses(args.summarizer.removeprefix("openai:"))) == 2
+    assert len(summarizer_spec(args.summarizer).urls) == 2
 
 
 def test_the_kuberay_job_is_sound_and_its_entrypoint_is_ours():

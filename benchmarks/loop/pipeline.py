@@ -50,9 +50,11 @@ from rpd_datasets.training.recipe import last_checkpoint
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.distance.diversity import div_self_bleu
 from rpd_metric.errors import RPDError
-from rpd_metric.inference.embedders import Embedder, load_embedder
+from rpd_metric.inference.embedders import Embedder
+from rpd_metric.inference.registry import load_embedder
 from rpd_metric.metrics.scoring import step_matrices
-from rpd_metric.steps.protocol import Summarizer, load_summarizer
+from rpd_metric.steps.protocol import Summarizer
+from rpd_metric.steps.registry import load_summarizer
 
 CANDIDATES = 16
 

@@ -44,7 +44,7 @@ from rpd_metric.errors import InputError
 from rpd_metric.inference.concurrency import run_bounded
 from rpd_metric.inference.interrupt import draining
 from rpd_metric.inference.scheduler import Flow
-from rpd_metric.steps.protocol import load_summarizer
+from rpd_metric.steps.registry import load_summarizer
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -280,9 +280,7 @@ def _with_steps(args: argparse.Namespace, problems: Sequence[Problem]) -> list[J
     made: dict[str, dict[int, list[str]]] = {}
     if bare:
         store = Path(args.store) if args.store else default_store()
-        summarizer = load_summarizer(
-            args.summarizer, store=None if args.summarizer == "extractive" else store
-        )
+        summarizer = load_summarizer(args.summarizer, store=store)
 
         async def summarize(problem: Problem) -> tuple[str, dict[int, list[str]]]:
             found = await summarizer.summarize(problem.problem, problem.solutions)

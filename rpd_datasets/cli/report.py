@@ -11,7 +11,8 @@ import numpy as np
 from rpd_datasets.cli.arguments import add_command
 from rpd_datasets.cli.output import print_json, progress
 from rpd_metric.errors import MissingExtraError, RPDError
-from rpd_metric.inference.embedders import Embedder, load_embedder
+from rpd_metric.inference.embedders import Embedder
+from rpd_metric.inference.registry import load_embedder
 
 if TYPE_CHECKING:
     from rpd_datasets.report import WrittenReport

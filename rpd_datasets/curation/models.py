@@ -14,10 +14,12 @@ from rpd_datasets.config import DEFAULT_TEMPLATE, CurationConfig
 from rpd_datasets.judging.judges import CurationJudges
 from rpd_datasets.tokens import TokenCounter, token_counter
 from rpd_metric.errors import InputError
-from rpd_metric.inference.embedders import Embedder, load_embedder
+from rpd_metric.inference.embedders import Embedder
+from rpd_metric.inference.registry import embedder_spec, load_embedder
 from rpd_metric.inference.scheduler import Flow
 from rpd_metric.inference.store import Replies, ReplyStore
-from rpd_metric.steps.protocol import Summarizer, load_summarizer
+from rpd_metric.steps.protocol import Summarizer
+from rpd_metric.steps.registry import asks_chat_model, load_summarizer
 from rpd_metric.steps.summarizer import steps_schema
 
 
@@ -74,11 +76,11 @@ def load_flow(spec: str, store: str | None, *, keep_replies: bool = True) -> Flo
     """A chat model whose replies are kept.
 
     Args:
-        spec (`str`): See [`~rpd_metric.inference.servers.load_chat`].
+        spec (`str`): See [`~rpd_metric.inference.registry.load_chat`].
         store (`str`, *optional*): The file; [`default_store`] if unset.
         keep_replies (`bool`): Whether replies go there.
     """
-    from rpd_metric.inference.servers import load_chat
+    from rpd_metric.inference.registry import load_chat
 
     path = Path(store) if store else default_store()
     return Flow(load_chat(spec), store=ReplyStore(path) if keep_replies else None)
@@ -91,7 +93,7 @@ def configured_summarizer(config: CurationConfig, *, keep_replies: bool = True) 
         config ([`CurationConfig`]): The options.
         keep_replies (`bool`): Whether a chat model's replies go to the store.
     """
-    if config.summarizer == "extractive":
+    if not asks_chat_model(config.summarizer):
         return load_summarizer(config.summarizer)
     guided = config.guided and config.template == DEFAULT_TEMPLATE
     store = Path(config.store) if config.store else default_store()
@@ -142,7 +144,7 @@ def load_models(
             truncate_dim=config.truncate_dim,
         )
 
-    elsewhere = not here and (config.embedder == "minilm" or config.embedder.startswith("st:"))
+    elsewhere = not here and embedder_spec(config.embedder).runs_here
     models = Models(
         summarizer=summarizer,
         embedder=_Later(config.embedder, embedder) if elsewhere else embedder(),

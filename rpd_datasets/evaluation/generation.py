@@ -32,10 +32,10 @@ from rpd_datasets.evaluation.samples import (
     write_text,
 )
 from rpd_metric.errors import InputError, ModelError, OutputError
-from rpd_metric.inference.chat import ChatRequest, Sampling
+from rpd_metric.inference.chat import ChatOptions, ChatRequest, Sampling
 from rpd_metric.inference.concurrency import run_bounded
+from rpd_metric.inference.registry import load_chat
 from rpd_metric.inference.scheduler import Flow
-from rpd_metric.inference.servers import load_chat
 from rpd_metric.inference.store import ReplyStore
 
 RUN = "run.json"
@@ -61,7 +61,7 @@ def open_model(
         store (`Path`): The file that keeps the replies.
         timeout (`float`): Seconds for one reply; a long solution on a full server takes minutes.
         device, dtype, batch_size: For a model of this machine, see
-            [`~rpd_metric.inference.servers.load_chat`].
+            [`~rpd_metric.inference.chat.ChatOptions`].
 
     Returns:
         [`Flow`]: It never asks for more tokens than the benchmark allows. The
@@ -72,10 +72,7 @@ def open_model(
     is_folder = folder.is_dir()
     chat = load_chat(
         f"hf:{model}" if is_folder and not model.startswith("hf:") else model,
-        timeout=timeout,
-        device=device,
-        dtype=dtype,
-        batch_size=batch_size,
+        ChatOptions(device=device, dtype=dtype, batch_size=batch_size),
     )
     flow = Flow(chat, store=ReplyStore(store), timeout=timeout, longest_reply=None)
     if is_folder:

@@ -22,6 +22,7 @@ from rpd_datasets.evaluation.marking import Mark
 from rpd_datasets.evaluation.samples import Sample, write_text
 from rpd_metric.distance.diversity import PASS_COUNTS, diversity_by_pass_count
 from rpd_metric.errors import InputError
+from rpd_metric.inference.concurrency import run
 from rpd_metric.inference.embedders import Embedder
 from rpd_metric.metrics.scoring import step_matrices
 from rpd_metric.statistics.estimators import (
@@ -34,7 +35,7 @@ from rpd_metric.statistics.estimators import (
     unbiased_per_problem,
 )
 from rpd_metric.statistics.intervals import bootstrap_interval
-from rpd_metric.steps.protocol import Summarizer, run
+from rpd_metric.steps.protocol import Summarizer
 
 RESULTS = "results.json"
 # Table 3 splits by how many of 16 samples are right.

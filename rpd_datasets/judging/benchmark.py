@@ -38,9 +38,11 @@ from rpd_datasets.judging.labels import Labels, PairRater, judge_pairs
 from rpd_datasets.select import select_solutions
 from rpd_metric.distance.registry import DISTANCES, Distance, load_distance
 from rpd_metric.errors import InputError
-from rpd_metric.inference.concurrency import run_bounded
-from rpd_metric.inference.embedders import Embedder, load_embedder
-from rpd_metric.steps.protocol import Summarizer, load_summarizer, run
+from rpd_metric.inference.concurrency import run, run_bounded
+from rpd_metric.inference.embedders import Embedder
+from rpd_metric.inference.registry import load_embedder
+from rpd_metric.steps.protocol import Summarizer
+from rpd_metric.steps.registry import load_summarizer
 
 MEASURES = ("pooled", "within", "success", "triples")
 REFERENCE = "rpd"

@@ -21,9 +21,10 @@ import numpy as np
 
 from rpd_metric.grading.answers import Verdict, final_answer
 from rpd_metric.grading.custom import GraderLike
+from rpd_metric.inference.concurrency import run
 from rpd_metric.inference.embedders import Embedder
 from rpd_metric.metrics.scoring import step_matrices
-from rpd_metric.steps.protocol import Summarizer, run
+from rpd_metric.steps.protocol import Summarizer
 
 Completion = str | Sequence[dict[str, Any]]
 Log = Callable[[str, float], None]

@@ -15,7 +15,6 @@ or many processes with few requests each would all begin with the first one.
 from __future__ import annotations
 
 import random as random_module
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -31,18 +30,6 @@ FIRST_REST = 1.0
 LONGEST_REST = 60.0
 
 Server = TypeVar("Server")
-
-
-def addresses(rest: str) -> list[str]:
-    """Take apart what follows the colon of a spec with several servers.
-
-    >>> addresses("http://a/v1,http://b/v1#tiny")
-    ['http://a/v1#tiny', 'http://b/v1#tiny']
-    >>> addresses("http://a:8080")
-    ['http://a:8080']
-    """
-    urls, separator, model = rest.partition("#")
-    return [url + separator + model for url in re.split(r"\s*,\s*(?=https?://)", urls)]
 
 
 def the_same(names: Sequence[str], what: str) -> str:

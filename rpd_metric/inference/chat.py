@@ -1,4 +1,4 @@
-"""One protocol for every chat model: a request in, a raw reply out.
+"""One protocol for every chat model, a request in, a raw reply out.
 
 A chat model is an async callable from `ChatRequest` to `ChatReply`. The request holds
 everything that decides the reply, so that it is also the key under which a reply can be
@@ -70,10 +70,30 @@ class ChatReply:
 
 
 class Chat(Protocol):
-    """A chat model. `model` names it in cards, manifests and store keys, never with a secret."""
+    """A chat model. `model` names it in cards, manifests and store keys, never with a secret.
+
+    Every call is one attempt; it raises `ServerError` and leaves retries, time limits, concurrency
+    and storage to `scheduler.py`. Servers also have `max_concurrency`, the requests that they take
+    at once (`None` where they do not say), and `aclose()`.
+    """
 
     model: str
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
         """Send one request; raise `ModelError` when no reply can be had."""
         ...
+
+
+@dataclass(frozen=True)
+class ChatOptions:
+    """How a chat model is loaded.
+
+    Args:
+        device (`str`, *optional*): For `hf:`, where it runs; the first GPU, else the CPU, if unset.
+        dtype (`str`): For `hf:`, the weights' type; as the model was saved if `"auto"`.
+        batch_size (`int`): For `hf:`, requests that are generated at once.
+    """
+
+    device: str | None = None
+    dtype: str = "auto"
+    batch_size: int = 8

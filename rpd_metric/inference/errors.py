@@ -1,4 +1,4 @@
-"""How requests to a server fail, and when a failed attempt is worth repeating.
+"""How requests to a server fail.
 
     RPDError
     ├── ModelError
@@ -7,13 +7,12 @@
     └── ServerUnavailable    request after request fails: going on would only mark every
                              solution as failed
 
-The last two end a run, which is why they are no `ModelError`. `scheduler.py` acts on all of them.
+The last two end a run, which is why they are no `ModelError`. Clients raise `ServerError`, the
+scheduler the other two; when a failed attempt is repeated is `retry.py`'s to say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 from rpd_metric.errors import ModelError, RPDError
@@ -69,39 +68,3 @@ class Interrupted(RPDError):
 
 class ServerUnavailable(RPDError):
     """So many requests failed in a row that the server, and not a request, must be at fault."""
-
-
-@dataclass(frozen=True)
-class Retries:
-    """How often and how soon a failed attempt is repeated: exponential back-off, full jitter.
-
-    With the defaults a request outlives an outage of about two minutes on average.
-
-    Args:
-        attempts (`int`): Attempts in all, the first one included.
-        first (`float`): Seconds; the first wait is drawn between 0 and this.
-        longest (`float`): Seconds; the range doubles each time up to this.
-        patience (`float`): Seconds; a server that asks for a longer wait than this
-            (`Retry-After`) is not waited for, and the request fails.
-    """
-
-    attempts: int = 10
-    first: float = 1.0
-    longest: float = 60.0
-    patience: float = 600.0
-
-    def wait(self, attempt: int, error: ServerError, random: Callable[[], float]) -> float | None:
-        """Seconds to wait after a failed attempt, or `None` when it is not to be repeated.
-
-        Args:
-            attempt (`int`): Which attempt failed, from 1.
-            error ([`ServerError`]): How it failed.
-            random (`Callable`): Draws from [0, 1).
-        """
-        if not error.retryable or attempt >= self.attempts:
-            return None
-        if error.retry_after is not None:
-            # Never earlier than asked for, and not all at the same moment.
-            asked = error.retry_after + random() * self.first
-            return asked if error.retry_after <= self.patience else None
-        return random() * min(self.longest, self.first * 2.0 ** (attempt - 1))

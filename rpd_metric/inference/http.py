@@ -1,31 +1,30 @@
 """What every client of a model server shares: its address, its key, and its failures.
 
-A spec such as `tgi:http://host:port` names a server. This module takes the address apart,
-reads keys from the environment and nowhere else, asks a server what it is (`/info`,
-`/v1/models`), and turns the errors of HTTP libraries into `ServerError`s. Keys are cut out
-of every text that leaves here. Sending requests is left to `servers.py` and `embedding_servers.py`.
+A spec names the server (`spec.py`). This module asks a server what it is (`/info`, `/v1/models`)
+and turns the errors of HTTP libraries into `ServerError`s. Keys are cut out
+of every text that leaves here. Sending requests is left to `tgi.py`, `tei.py` and `openai.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import difflib
 import email.utils
 import json
-import os
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
-from urllib.parse import urlsplit, urlunsplit
 
 import httpx2
 
 from rpd_metric.errors import SpecError
-from rpd_metric.inference.scheduler import RETRIED, ServerError
+from rpd_metric.inference.chat import ChatReply
+from rpd_metric.inference.errors import RETRIED, ServerError
+from rpd_metric.inference.spec import Address
 
 CONNECT_SECONDS = 10.0
+# How long a reply may take is the scheduler's to say; a client gives up on connecting only.
+PATIENT = httpx2.Timeout(None, connect=CONNECT_SECONDS)
 
 # Sent where no key is set: both client libraries would otherwise look for one elsewhere,
 # huggingface_hub in the file that `hf auth login` wrote.
@@ -35,101 +34,9 @@ NO_KEY = "no-key"
 # come from the proxy in front of many hosted servers.
 RETRYABLE_STATUS = RETRIED | {424, 520, 522, 524}
 
+_FINISH_REASONS = {"eos_token": "stop", "stop_sequence": "stop"}
+
 Client = TypeVar("Client")
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where a server listens and which of its models is meant.
-
-    Args:
-        url (`str`): `http(s)://host[:port][/path]`, without a trailing slash.
-        model (`str`, *optional*): What stood after `#`.
-        key (`str`, *optional*): The bearer token to send; never shown.
-    """
-
-    url: str
-    model: str | None
-    key: str | None
-
-    def __repr__(self) -> str:
-        return f"Address(url={self.url!r}, model={self.model!r})"
-
-    @property
-    def root(self) -> str:
-        """The URL without a trailing `/v1`, where `/info` and `/health` live."""
-        return self.url.removesuffix("/v1")
-
-    def hide(self, text: str) -> str:
-        """`text` on one line, shortened, with the key cut out wherever it appears."""
-        if self.key:
-            text = text.replace(self.key, "[key]")
-        line = " ".join(text.split())
-        return line if len(line) <= 300 else f"{line[:300]}..."
-
-
-def parse_address(kind: str, rest: str, *, key_variable: str) -> Address:
-    """Take apart what follows the colon of a server spec.
-
-    Args:
-        kind (`str`): The spec's first word, e.g. `"tgi"`, for error texts.
-        rest (`str`): `URL` or `URL#model`.
-        key_variable (`str`): Environment variable that holds the key for this server.
-
-    Returns:
-        [`Address`]
-
-    Raises:
-        [`SpecError`]: It is no URL, or it carries a secret. The text is not repeated
-            in the message then.
-
-    Example:
-
-    >>> parse_address("openai", "http://127.0.0.1:8000/v1/#tiny", key_variable="UNSET")
-    Address(url='http://127.0.0.1:8000/v1', model='tiny')
-    """
-    url, _, model = rest.partition("#")
-    try:
-        parts = urlsplit(url.strip())
-        host, has_user = parts.hostname, "@" in parts.netloc
-        _ = parts.port  # raises ValueError when it is no number
-    except ValueError:
-        # The reason is left out: it quotes the text.
-        raise SpecError(
-            f"the URL of the {kind}: spec cannot be read (look at its port and brackets); "
-            f"write {kind}:http://host:port"
-        ) from None
-    if has_user or parts.query:
-        raise SpecError(
-            f"the URL of the {kind}: spec holds a user name, password or query string. "
-            f"Keys come from the environment only: set {key_variable} and write "
-            f"{kind}:{parts.scheme}://{host or 'host'}..."
-        )
-    if parts.scheme not in ("http", "https") or not host:
-        raise SpecError(
-            f"what follows {kind}: is not a server's URL; "
-            f"write {kind}:http://host:port or {kind}:https://host"
-        )
-    clean = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
-    key = os.environ.get(key_variable, "").strip() or None
-    return Address(clean, model.strip() or None, key)
-
-
-def unknown_spec(kind: str, forms: Mapping[str, str], what: str) -> SpecError:
-    """The error for a spec whose first word is none of `forms`, with the nearest one named.
-
-    Only the first word is repeated: the rest may hold a password.
-
-    >>> print(unknown_spec("tgl", {"tgi": "tgi:http://host:port"}, "chat model"))
-    unknown chat model 'tgl:...'; did you mean tgi:http://host:port? The forms are: tgi:http://host:port
-    """
-    near = difflib.get_close_matches(kind.lower(), list(forms), n=1, cutoff=0.5)
-    if kind in ("http", "https"):
-        near = ["auto"]
-    hint = f"did you mean {forms[near[0]]}? " if near else ""
-    return SpecError(
-        f"unknown {what} '{kind[:40]}:...'; {hint}The forms are: {', '.join(forms.values())}"
-    )
 
 
 def get_json(address: Address, path: str, *, timeout: float = 10.0) -> Any:
@@ -242,6 +149,32 @@ def protocol_error(address: Address, what: str) -> ServerError:
         kind="protocol",
         retryable=True,
     )
+
+
+def read_chat_reply(address: Address, reply: Any, seconds: float) -> ChatReply:
+    """A chat completion, as TGI and OpenAI's protocol send it. Raises [`ServerError`]."""
+    choices = reply.get("choices") if isinstance(reply, dict) else None
+    if not isinstance(choices, list) or not choices:
+        raise protocol_error(address, f"no choices in {str(reply)[:200]}")
+    choice = choices[0] if isinstance(choices[0], dict) else {}
+    message = choice.get("message")
+    if not isinstance(message, dict) or not isinstance(message.get("content"), str | None):
+        raise protocol_error(address, f"no message in {str(choices[0])[:200]}")
+    finish = choice.get("finish_reason")
+    usage = reply.get("usage")
+    return ChatReply(
+        # No text at all is what a server sends when the limit fell within the thinking.
+        text=message.get("content") or "",
+        finish_reason=_FINISH_REASONS.get(finish, finish) if isinstance(finish, str) else None,
+        prompt_tokens=_count(usage, "prompt_tokens"),
+        completion_tokens=_count(usage, "completion_tokens"),
+        seconds=seconds,
+    )
+
+
+def _count(usage: Any, name: str) -> int | None:
+    value = usage.get(name) if isinstance(usage, dict) else None
+    return value if isinstance(value, int) else None
 
 
 def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:

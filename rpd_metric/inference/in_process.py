@@ -21,10 +21,17 @@ from functools import lru_cache
 from typing import Any
 
 from rpd_metric.errors import InputError, MissingExtraError, ModelError, SpecError, first_line
-from rpd_metric.inference.chat import ChatReply, ChatRequest, Sampling
+from rpd_metric.inference.chat import ChatOptions, ChatReply, ChatRequest, Sampling
 
 # How long the first request of a batch waits for others that were sent with it.
 GATHER_SECONDS = 0.01
+
+
+def load(name: str, options: ChatOptions) -> InProcessChat:
+    """Load the model that follows `hf:`; see [`load_in_process`]."""
+    return load_in_process(
+        name, device=options.device, dtype=options.dtype, batch_size=options.batch_size
+    )
 
 
 @lru_cache(maxsize=2)

@@ -10,8 +10,8 @@ A `ServerError` is one request's failure. `Interrupted`, `ServerUnavailable` and
 in flight have ended, so whoever cancels the other tasks on the first error cancels nothing that
 was paid for.
 
-What it leaves out: parsing, the wire (`servers.py`) and threads. A flow serves one event loop
-at a time; it may be used again from another one.
+What it leaves out: parsing, the wire (`tgi.py`, `openai.py`) and threads. A flow serves one event
+loop at a time; it may be used again from another one.
 """
 
 from __future__ import annotations
@@ -27,32 +27,18 @@ from typing import Any
 
 from rpd_metric.errors import InputError, ModelError, RPDError, StoreError
 from rpd_metric.inference.chat import Chat, ChatReply, ChatRequest
-from rpd_metric.inference.concurrency import run_bounded
 from rpd_metric.inference.errors import (
-    RETRIED,
     TROUBLE,
     UNFIT_REQUEST,
     Interrupted,
-    Retries,
     ServerError,
     ServerUnavailable,
 )
 from rpd_metric.inference.limit import AdaptiveLimit
 from rpd_metric.inference.progress import FlowStats
 from rpd_metric.inference.request_key import request_key
+from rpd_metric.inference.retry import Retries
 from rpd_metric.inference.store import Replies
-
-__all__ = [
-    "RETRIED",
-    "AdaptiveLimit",
-    "Flow",
-    "FlowStats",
-    "Interrupted",
-    "Retries",
-    "ServerError",
-    "ServerUnavailable",
-    "run_bounded",
-]
 
 
 class Flow:
@@ -64,7 +50,8 @@ class Flow:
         store ([`~store.Replies`], *optional*): Where replies are looked up and kept.
         limit ([`AdaptiveLimit`], *optional*): How many requests may be in flight.
         retries ([`Retries`], *optional*): When to repeat an attempt.
-        timeout (`float`, *optional*): Seconds for one attempt; `None` leaves it to the client.
+        timeout (`float`, *optional*): Seconds for one attempt, from request to last byte; `None`
+            waits for ever.
         longest_reply (`int`, *optional*): A reply cut by length is asked for again with twice
             the tokens, as often as this allows; `None` takes the cut reply.
         stop_after (`int`, *optional*): Requests in a row that may be given up for reasons that

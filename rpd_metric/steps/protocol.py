@@ -2,21 +2,14 @@
 
 RPD compares solutions by their steps (Sec. 3.1, stage 1 of the paper). This module holds
 the protocol that every summarizer follows and what they share; `extractive.py` works
-without a language model, `summarizer.py` asks one.
+without a language model, `summarizer.py` asks one, `registry.py` knows them by name.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
-
-from rpd_metric.errors import SpecError
-
-Result = TypeVar("Result")
+from typing import Protocol
 
 MIN_STEPS = 3
 MAX_STEPS = 5
@@ -57,58 +50,3 @@ class Summarizer(Protocol):
     async def summarize(self, problem: str | None, solutions: Sequence[str]) -> list[Summary]:
         """Extract the steps of each solution, in order."""
         ...
-
-
-def load_summarizer(
-    spec: str | Summarizer, *, store: Path | None = None, **options: Any
-) -> Summarizer:
-    """Make the step summarizer that a spec names.
-
-    Args:
-        spec (`str` or [`Summarizer`]): `"extractive"` (no language model), or a chat model
-            that writes the summaries: `"tgi:<url>"`, `"openai:<url>#<model>"`, `"hf:<model>"`,
-            `"auto:<url>"`. An object with an `summarize` method is returned as it is.
-        store (`Path`, *optional*): The file that keeps every reply of a chat model.
-        options: For a chat model, see [`~rpd_metric.steps.summarizer.ChatSummarizer`].
-
-    Returns:
-        [`Summarizer`]: One made of a chat model has it, wrapped in a
-        [`~rpd_metric.inference.scheduler.Flow`], as `chat`.
-
-    Raises:
-        [`SpecError`]: The spec has none of these forms.
-        [`ModelError`], [`StoreError`]: The model or the store cannot be used.
-    """
-    if not isinstance(spec, str):
-        if not callable(getattr(spec, "summarize", None)):
-            raise SpecError(
-                "a summarizer is a spec string or an object with an async summarize(problem, "
-                f"solutions), not {type(spec).__name__}"
-            )
-        return spec
-    if spec == "extractive":
-        from rpd_metric.steps.extractive import ExtractiveSummarizer
-
-        return ExtractiveSummarizer()
-    from rpd_metric.inference.scheduler import Flow
-    from rpd_metric.inference.servers import FORMS, load_chat
-    from rpd_metric.inference.store import ReplyStore
-    from rpd_metric.steps.summarizer import ChatSummarizer
-
-    if spec.partition(":")[0] not in FORMS:
-        raise SpecError(
-            f"unknown summarizer {spec!r}; use extractive (no language model) or a chat model: "
-            + ", ".join(FORMS.values())
-        )
-    chat = load_chat(spec)
-    return ChatSummarizer(Flow(chat, store=ReplyStore(store) if store else None), **options)
-
-
-def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine to its end from synchronous code, inside a notebook's loop too."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(coroutine)
-    with ThreadPoolExecutor(max_workers=1) as thread:
-        return thread.submit(asyncio.run, coroutine).result()

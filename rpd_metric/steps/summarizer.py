@@ -4,9 +4,9 @@ One request per solution: the template's fixed instructions as the system messag
 problem, the solution last. What comes back is read by `replies.py`; a reply that cannot be used
 is asked for once more with what was wrong, and then given up with its reason.
 
-How many requests are in flight, retries after a server's error, and the store of replies are the
-business of the chat callable that is passed in. So is the length a model can take: a solution is
-sent whole.
+How many requests are in flight, how long a reply may be and take, retries after a server's error,
+and the store of replies are the business of the chat callable that is passed in (`scheduler.py`).
+So is the length a model can take: a solution is sent whole.
 """
 
 from __future__ import annotations
@@ -220,15 +220,11 @@ class ChatSummarizer:
                     )
                 )
             except ReplyError as error:
-                cut_off = reply.finish_reason == "length"
-                if cut_off and request.sampling == self.sampling:
-                    twice = replace(self.sampling, max_tokens=2 * self.sampling.max_tokens)
-                    request = replace(request, sampling=twice)
-                elif repairs_left and not cut_off:
-                    repairs_left -= 1
-                    request = self._repair_request(first, reply, error)
-                else:
+                # A cut reply was asked for again with more tokens by the scheduler already.
+                if not repairs_left or reply.finish_reason == "length":
                     return Summary((), error.reason, error.detail)
+                repairs_left -= 1
+                request = self._repair_request(first, reply, error)
 
     def _repair_request(
         self, first: ChatRequest, reply: ChatReply, error: ReplyError

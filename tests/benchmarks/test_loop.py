@@ -26,7 +26,7 @@ from benchmarks.loop.task import (
     pool_rows,
     strategy_of,
 )
-from rpd_metric.steps.protocol import run
+from rpd_metric.inference.concurrency import run
 
 
 def test_every_candidate_is_right_and_of_the_strategy_it_states():

@@ -24,8 +24,9 @@ from rpd_datasets.select import shuffled
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError, ModelError
 from rpd_metric.inference.chat import ChatReply
-from rpd_metric.inference.embedders import load_embedder
-from rpd_metric.steps.protocol import Summary, run
+from rpd_metric.inference.concurrency import run
+from rpd_metric.inference.registry import load_embedder
+from rpd_metric.steps.protocol import Summary
 
 LONG = Path(__file__).parents[3] / "shared/data/multi_solution/candidates_long.jsonl"
 MODELS = {"summarizer": "extractive", "embedder": "minilm"}

@@ -32,14 +32,15 @@ from rpd_datasets.curation.models import default_store
 from rpd_datasets.curation.shards import WAITING, Engine, ShardWorker
 from rpd_metric.errors import InputError, MissingExtraError, RPDError, StoreError, first_line
 from rpd_metric.inference.chat import ChatReply, ChatRequest
+from rpd_metric.inference.registry import chat_spec, embedder_spec
 from rpd_metric.inference.request_key import request_key
 from rpd_metric.inference.store import ReplyStore
+from rpd_metric.steps.registry import asks_chat_model, summarizer_spec
 
 # Shards hold paths only in Ray's own memory.
 OBJECT_STORE_BYTES = 100_000_000
 # While the last replies of one shard come in, the next one keeps the server busy.
 SHARDS_AT_ONCE = 4
-SERVERS = ("tgi:", "tei:", "openai:", "auto:")
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,11 @@ def actor_pool(
     >>> actor_pool(RayOptions(), CurationConfig(), eight_gpus, 1, 500)
     (96, 0.0)
     """
-    specs = (config.summarizer, config.embedder, config.judge or config.summarizer)
-    all_served = all(spec.startswith(SERVERS) for spec in specs)
-    heavy = any(spec.startswith(("hf:", "st:")) for spec in specs)
+    specs = [summarizer_spec(config.summarizer), embedder_spec(config.embedder)]
+    if config.judge:
+        specs.append(chat_spec(config.judge))
+    all_served = not any(spec.runs_here for spec in specs)
+    heavy = any(spec.needs_gpu for spec in specs)
     gpus = options.gpus_per_actor
     if gpus is None:
         gpus = 1.0 if heavy and resources.get("GPU", 0) >= 1 else 0.0
@@ -164,8 +167,7 @@ def _results(
     gpus: float,
 ) -> Iterator[dict[str, Any]]:
     """One row for each shard, as they are finished."""
-    specs = (config.summarizer, config.judge or config.summarizer)
-    chats = [spec for spec in specs if spec != "extractive"]
+    chats = bool(config.judge) or asks_chat_model(config.summarizer)
     store = None
     if chats:
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(

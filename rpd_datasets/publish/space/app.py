@@ -15,8 +15,10 @@ import numpy.typing as npt
 
 from rpd_metric.distance.core import mean_pairwise, rpd_alignment, rpd_matrix
 from rpd_metric.errors import InputError
-from rpd_metric.inference.embedders import Embedder, load_embedder
-from rpd_metric.steps.protocol import load_summarizer, run
+from rpd_metric.inference.concurrency import run
+from rpd_metric.inference.embedders import Embedder
+from rpd_metric.inference.registry import load_embedder
+from rpd_metric.steps.registry import load_summarizer
 
 SOLUTIONS, STEPS = "solutions", "steps, one per line"
 MAX_ENTRIES = 6

@@ -16,7 +16,7 @@ from rpd_datasets.inputs.source import open_source
 from rpd_datasets.publish.card import dataset_card, manifest
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError, OutputError
-from rpd_metric.inference.embedders import load_embedder
+from rpd_metric.inference.registry import load_embedder
 from rpd_metric.steps.protocol import Summary
 
 FILTERS = FilterConfig(min_solutions=2, require_complete=False)

@@ -22,8 +22,9 @@ from rpd_datasets.curation.score import (
 from rpd_datasets.tokens import token_counter
 from rpd_metric.distance.core import problem_score
 from rpd_metric.errors import InputError
-from rpd_metric.inference.embedders import load_embedder
-from rpd_metric.steps.protocol import Summary, run
+from rpd_metric.inference.concurrency import run
+from rpd_metric.inference.registry import load_embedder
+from rpd_metric.steps.protocol import Summary
 
 FACTOR = (
     "We look for two numbers whose product is 6 and whose sum is 5. They are 2 and 3, so the "

@@ -31,7 +31,8 @@ from rpd_datasets.judging.labels import (
 )
 from rpd_metric.distance.registry import Distance
 from rpd_metric.errors import InputError
-from rpd_metric.steps.protocol import Summary, run
+from rpd_metric.inference.concurrency import run
+from rpd_metric.steps.protocol import Summary
 
 DEV = Path(__file__).parents[4] / "shared/data/strategy_bench/dev.jsonl"
 

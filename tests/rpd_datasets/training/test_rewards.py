@@ -8,7 +8,7 @@ import pytest
 
 from rpd_datasets.training.rewards import AccuracyReward, DiversityReward, FormatReward, well_formed
 from rpd_metric.grading.mathematics import Grader
-from rpd_metric.inference.embedders import load_embedder
+from rpd_metric.inference.registry import load_embedder
 from rpd_metric.steps.extractive import ExtractiveSummarizer
 
 

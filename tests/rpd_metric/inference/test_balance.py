@@ -6,16 +6,16 @@ import asyncio
 
 import pytest
 
+from parts.embedding_server import embedding_server
 from parts.fake_tgi import FakeTGI
 from parts.openai_embeddings import FakeTEI, OpenAIEmbeddings
 from rpd_metric.errors import SpecError
-from rpd_metric.inference.balance import Balance, addresses
+from rpd_metric.inference.balance import Balance
 from rpd_metric.inference.chat import ChatRequest
-from rpd_metric.inference.embedders import load_embedder
-from rpd_metric.inference.embedding_servers import load_embedding_server
 from rpd_metric.inference.errors import ServerError
-from rpd_metric.inference.scheduler import Flow, Retries
-from rpd_metric.inference.servers import load_chat
+from rpd_metric.inference.registry import chat_spec, load_chat, load_embedder
+from rpd_metric.inference.retry import Retries
+from rpd_metric.inference.scheduler import Flow
 from rpd_metric.inference.store import ReplyStore
 
 
@@ -93,22 +93,25 @@ def test_servers_with_different_models_are_refused():
 
 
 def test_a_model_named_once_is_asked_for_everywhere():
-    assert addresses("https://a/v1, http://b:1/v1#m") == ["https://a/v1#m", "http://b:1/v1#m"]
+    spec = chat_spec("openai:https://a/v1, http://b:1/v1#m")
+    assert [(one.url, one.model) for one in spec.addresses("UNSET")] == [
+        ("https://a/v1", "m"),
+        ("http://b:1/v1", "m"),
+    ]
 
 
 def test_embedding_servers_share_the_texts_and_one_that_dies_is_replaced():
     texts = [f"Step number {n}." for n in range(64)]
     expected = load_embedder("minilm").encode(texts)
     with OpenAIEmbeddings(max_batch=4) as a, OpenAIEmbeddings(max_batch=4) as b:
-        server = load_embedding_server(f"openai:{a.url}/v1,{b.url}/v1#minilm", batch_size=4)
+        server = embedding_server(f"openai:{a.url}/v1,{b.url}/v1#minilm", batch_size=4)
         assert server.encode(texts) == pytest.approx(expected, abs=1e-5)
         assert min(len(a.requests), len(b.requests)) >= 4
         b.stop()
         assert server.encode(texts) == pytest.approx(expected, abs=1e-5)
     with FakeTEI() as a, FakeTEI() as b:
         assert (
-            load_embedding_server(f"tei:{a.url},{b.url}").name
-            == load_embedding_server(f"tei:{a.url}").name
+            embedding_server(f"tei:{a.url},{b.url}").name == embedding_server(f"tei:{a.url}").name
         )
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from rpd_metric.errors import InputError, MissingExtraError, ModelError, SpecError
-from rpd_metric.inference.embedders import MINILM_SHA256, load_embedder, minilm_path
+from rpd_metric.inference.registry import load_embedder
+from rpd_metric.inference.sentence_transformer import MINILM_SHA256, minilm_path
 
 TEXTS = ["Factor the polynomial.", "Use similar triangles.", "Factor the polynomial."]
 
@@ -67,7 +68,7 @@ def test_an_object_with_encode_is_an_embedder(minilm):
 
 @pytest.mark.parametrize("spec", ["minilm2", "st:", "bert", "", 7])
 def test_an_unknown_spec_lists_the_known_forms(spec):
-    with pytest.raises(SpecError, match=r"spec string|minilm, st:<model>"):
+    with pytest.raises(SpecError, match=r"spec string|minilm, st:model-id|write st:model-id"):
         load_embedder(spec)
 
 

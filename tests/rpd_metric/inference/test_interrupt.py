@@ -40,7 +40,7 @@ from rpd_metric.inference.interrupt import draining
 from rpd_metric.inference.errors import Interrupted
 from rpd_metric.inference.scheduler import Flow
 from rpd_metric.inference.limit import AdaptiveLimit
-from rpd_metric.inference.servers import load_chat
+from rpd_metric.inference.registry import load_chat
 from rpd_metric.inference.store import ReplyStore
 
 url, path, how = sys.argv[1:]

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from parts.slow_server import MODEL, Fault, SlowServer
 from rpd_metric.errors import InputError, ModelError, StoreError
 from rpd_metric.inference.chat import ChatReply, ChatRequest, Sampling
-from rpd_metric.inference.errors import Interrupted, Retries, ServerError, ServerUnavailable
+from rpd_metric.inference.errors import Interrupted, ServerError, ServerUnavailable
 from rpd_metric.inference.limit import AdaptiveLimit
 from rpd_metric.inference.progress import FlowStats
+from rpd_metric.inference.registry import load_chat
+from rpd_metric.inference.retry import Retries
 from rpd_metric.inference.scheduler import Flow
-from rpd_metric.inference.servers import load_chat
 from rpd_metric.inference.store import ReplyStore
 
 ROOT = Path(__file__).parents[3]

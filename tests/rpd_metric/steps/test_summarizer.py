@@ -17,6 +17,7 @@ import pytest
 
 from rpd_metric.errors import InputError, ModelError, StoreError
 from rpd_metric.inference.chat import ChatReply, ChatRequest, Sampling
+from rpd_metric.inference.scheduler import Flow
 from rpd_metric.prompts.templates import load_template
 from rpd_metric.steps.protocol import Summary
 from rpd_metric.steps.replies import parse_steps
@@ -208,30 +209,24 @@ async def test_a_server_that_fails_during_the_repair_is_a_model_error() -> None:
 # Replies that were cut off
 
 
-async def test_a_reply_that_was_cut_off_is_asked_for_again_with_twice_the_tokens() -> None:
+async def test_a_cut_reply_is_lengthened_once_and_by_the_scheduler_alone() -> None:
     summarizer = summarizer_of(CUT, GOOD, sampling=Sampling(max_tokens=300))
-    assert await summarizer.summarize(PROBLEM, [SOLUTION]) == [Summary(STEPS)]
-    first, second = requests_of(summarizer)
+    assert (await summarizer.summarize(PROBLEM, [SOLUTION]))[0].reason == "truncated"
+    assert len(requests_of(summarizer)) == 1, "the summarizer only repairs"
+
+    chat = RecordedChat({"Completing": [CUT, GOOD]})
+    flowing = ChatSummarizer(Flow(chat), sampling=Sampling(max_tokens=300))
+    assert await flowing.summarize(PROBLEM, [SOLUTION]) == [Summary(STEPS)]
+    first, second = chat.requests
     assert (first.sampling.max_tokens, second.sampling.max_tokens) == (300, 600)
     assert second.messages == first.messages
 
 
-async def test_a_reply_that_is_cut_off_twice_is_truncated() -> None:
-    summarizer = summarizer_of(CUT, CUT)
+async def test_a_repair_that_is_cut_off_is_not_repaired_again() -> None:
+    summarizer = summarizer_of(REFUSAL, CUT, repair=5)
     (summary,) = await summarizer.summarize(PROBLEM, [SOLUTION])
     assert summary.reason == "truncated"
-    assert len(requests_of(summarizer)) == 2
-
-
-async def test_a_longer_reply_that_is_invalid_still_has_its_repair() -> None:
-    assert await summarize_one(CUT, TWO_STEPS, GOOD) == Summary(STEPS)
-
-
-async def test_a_repair_that_is_cut_off_is_given_more_room_once() -> None:
-    summarizer = summarizer_of(REFUSAL, CUT, CUT, repair=5)
-    (summary,) = await summarizer.summarize(PROBLEM, [SOLUTION])
-    assert summary.reason == "truncated"
-    assert [len(request.messages) for request in requests_of(summarizer)] == [2, 4, 4]
+    assert [len(request.messages) for request in requests_of(summarizer)] == [2, 4]
 
 
 async def test_a_reply_cut_off_after_its_answer_is_as_good_as_any() -> None:

@@ -1,0 +1,223 @@
+"""Servers that speak OpenAI's protocol, `openai:http://host:port/v1#model`: chat and embeddings.
+
+vLLM, SGLang, llama.cpp, `transformers serve`, TEI's /v1 and hosted APIs, through the `openai`
+package. What differs between them, as far as it matters here:
+
+- `transformers serve NAME` answers only to the very name that it was started with, while its
+  `/v1/models` lists the Hub cache (or fails where there is none): the spec needs `#NAME`. A
+  folder served from beside it has a short name: `cd models && transformers serve tiny`. It
+  needs `transformers[serving]` (fastapi, uvicorn, openai, accelerate), ignores
+  `response_format` and refuses fields that it does not know with 422. With
+  `--continuous-batching` the first request's temperature and top_p hold for all later ones;
+  `max_tokens` is per request.
+- Hosted APIs refuse `chat_template_kwargs`, newer ones `max_tokens`. When an error names such
+  a field, the request is sent again without it (or under its new name), once, and the server
+  is remembered.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+
+from rpd_metric.errors import MissingExtraError
+from rpd_metric.inference.chat import ChatOptions, ChatReply, ChatRequest
+from rpd_metric.inference.http import (
+    NO_KEY,
+    PATIENT,
+    PerLoop,
+    http_error,
+    only_model,
+    protocol_error,
+    read_chat_reply,
+    timeout_error,
+    transport_error,
+)
+from rpd_metric.inference.spec import Address
+
+if TYPE_CHECKING:
+    from rpd_metric.inference.embedders import EmbedderOptions
+
+logger = logging.getLogger(__name__)
+
+# Texts per request of embeddings where nothing else is said.
+EMBEDDING_BATCH = 64
+
+
+class _Client:
+    """What both clients share: the package, the connections, and its errors as ours."""
+
+    def __init__(self, address: Address, *, model: str) -> None:
+        try:
+            import openai
+        except ImportError as error:
+            raise MissingExtraError(
+                "a spec 'openai:...'", extra="servers", module=error.name or "openai"
+            ) from error
+        self.model = model
+        self.address = address
+        self._openai = openai
+        self._clients = PerLoop(self._make_client)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.address.url!r}, model={self.model!r})"
+
+    def _make_client(self) -> Any:
+        return self._openai.AsyncOpenAI(
+            base_url=self.address.url,
+            api_key=self.address.key or NO_KEY,
+            max_retries=0,
+            timeout=PATIENT,
+        )
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        openai = self._openai
+        try:
+            yield
+        except openai.APITimeoutError as error:
+            raise timeout_error(self.address, str(error)) from None
+        except openai.APIStatusError as error:
+            answer = error.response
+            raise http_error(
+                self.address, answer.status_code, answer.headers, answer.text
+            ) from None
+        except openai.APIConnectionError as error:
+            cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+            raise transport_error(self.address, cause) from None
+        except (httpx2.HTTPError, ConnectionError) as error:  # in mid-body
+            raise transport_error(self.address, error) from None
+        except ValueError as error:  # not JSON
+            raise protocol_error(self.address, str(error)) from None
+
+    async def aclose(self) -> None:
+        """Close the running loop's connections."""
+        client = self._clients.pop()
+        if client is not None:
+            await client.close()
+
+
+class OpenAIChat(_Client):
+    """Any server that speaks OpenAI's chat protocol, through `openai.AsyncOpenAI`.
+
+    Args:
+        address ([`~spec.Address`]): Where it listens; the path usually ends in `/v1`.
+        model (`str`): The model to ask for.
+    """
+
+    max_concurrency: int | None = None
+
+    def __init__(self, address: Address, *, model: str) -> None:
+        super().__init__(address, model=model)
+        self._refused: frozenset[str] = frozenset()
+
+    @classmethod
+    def load(cls, address: Address, _options: ChatOptions) -> OpenAIChat:
+        """A client for a server, which is asked for its model where none is named."""
+        model = address.model or only_model(address, "openai")
+        return cls(address, model=model)
+
+    async def __call__(self, request: ChatRequest) -> ChatReply:
+        """Send one request; see [`~chat.Chat`]. Raises [`ServerError`]."""
+        started = time.perf_counter()
+        with self._errors():
+            reply = await self._ask(request)
+        return read_chat_reply(self.address, reply, time.perf_counter() - started)
+
+    async def _ask(self, request: ChatRequest) -> Any:
+        refused = self._refused
+        # Raw, because building models of a reply takes longer than reading it.
+        create = self._clients.get().chat.completions.with_raw_response.create
+        while True:
+            body = _chat_body(self.model, request, refused)
+            try:
+                reply = await create(**body)
+            except (self._openai.BadRequestError, self._openai.UnprocessableEntityError) as error:
+                said = error.response.text
+                sent = body.keys() | body["extra_body"].keys()
+                named = [name for name in _OPTIONAL if name in sent and name in said]
+                if not named:
+                    raise
+                refused = refused | {named[0]}
+                continue
+            # Remembered only now: an error may quote a field that was not its cause.
+            for name in refused - self._refused:
+                logger.warning("%s refuses %s: %s", self.address.url, name, _OPTIONAL[name])
+            self._refused |= refused
+            return reply.http_response.json()
+
+
+# Fields that some servers refuse, and what going without them means.
+_OPTIONAL = {
+    "chat_template_kwargs": "a model that thinks aloud will do so",
+    "response_format": "replies are not guided by the schema",
+    "max_tokens": "sending max_completion_tokens instead",
+}
+
+
+def _chat_body(model: str, request: ChatRequest, refused: frozenset[str]) -> dict[str, Any]:
+    sampling = request.sampling
+    limit = "max_completion_tokens" if "max_tokens" in refused else "max_tokens"
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": [dict(message) for message in request.messages],
+        "temperature": max(sampling.temperature, 0.0),
+        "top_p": sampling.top_p,
+        limit: sampling.max_tokens,
+        "extra_body": {},
+    }
+    if sampling.seed is not None:
+        body["seed"] = sampling.seed
+    if request.schema is not None and "response_format" not in refused:
+        schema = {"name": "reply", "schema": dict(request.schema), "strict": True}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    if "chat_template_kwargs" not in refused:
+        body["extra_body"]["chat_template_kwargs"] = {"enable_thinking": sampling.thinking}
+    return body
+
+
+class OpenAIEmbeddings(_Client):
+    """Embeddings of one server; an [`~embedding_servers.EmbeddingClient`].
+
+    Args:
+        address ([`~spec.Address`]): Where it listens; the path usually ends in `/v1`.
+        model (`str`): The model to ask for.
+        batch_size (`int`): Texts per request.
+    """
+
+    def __init__(self, address: Address, *, model: str, batch_size: int) -> None:
+        super().__init__(address, model=model)
+        self.name = f"openai:{model}"
+        self.batch_size = batch_size
+
+    @classmethod
+    def load(cls, address: Address, options: EmbedderOptions) -> OpenAIEmbeddings:
+        """A client for a server, which is asked for its model where none is named."""
+        return cls(
+            address,
+            model=address.model or only_model(address, "openai"),
+            batch_size=options.server_batch or EMBEDDING_BATCH,
+        )
+
+    async def __call__(self, texts: list[str]) -> Any:
+        """Send one batch; returns what should be its vectors. Raises [`ServerError`]."""
+        create = self._clients.get().embeddings.with_raw_response.create
+        with self._errors():
+            # The client's default, base64, is not understood everywhere.
+            reply = await create(model=self.model, input=texts, encoding_format="float")
+            body = reply.http_response.json()
+        rows = body.get("data") if isinstance(body, dict) else None
+        if not isinstance(rows, list) or not all(
+            isinstance(row, dict) and "embedding" in row for row in rows
+        ):
+            raise protocol_error(self.address, "no embeddings in it")
+        # The protocol promises an index, not an order.
+        by_index = {row.get("index"): row["embedding"] for row in rows}
+        if len(rows) != len(texts) or by_index.keys() != set(range(len(texts))):
+            raise protocol_error(self.address, f"{len(rows)} vectors for {len(texts)} texts")
+        return [by_index[index] for index in range(len(texts))]
