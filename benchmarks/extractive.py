@@ -10,7 +10,7 @@ of different strategies above pairs of one strategy?
 - `pooled`: AUROC over all pairs of all problems, with a 95 % bootstrap interval over problems.
 - `within`: AUROC inside each problem that has pairs of both kinds, averaged over problems.
 - `extractive, cross-validated`: for each fold of problems, the options that did best on the
-  other folds. What it cannot undo: the vocabulary's false hits were mended while looking at
+  other folds. What it cannot undo: the vocabulary's false hits were corrected while looking at
   problems of this very file.
 
 What was tried on the 42 problems of that file (MiniLM; pooled / within; differences under 0.02

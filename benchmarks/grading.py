@@ -192,12 +192,12 @@ def readability(data: Path, workers: int) -> list[str]:
         )
         solved = Counter(grader.grade((row["answer"], row["solution"]) for row in rows))
     equal = padded.count(Verdict.CORRECT)
-    told = ", ".join(f"{count} {verdict.value}" for verdict, count in sorted(solved.items()))
+    counts = ", ".join(f"{count} {verdict.value}" for verdict, count in sorted(solved.items()))
     return [
         *lines,
         "",
         f"AIME answers with leading zeros equal the plain number in {equal} of {len(padded)} "
-        f"cases. The published solutions of AIME24, graded like a model's: {told}.",
+        f"cases. The published solutions of AIME24, graded like a model's: {counts}.",
         "",
     ]
 

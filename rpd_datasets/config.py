@@ -46,8 +46,8 @@ class CurationConfig:
         selection (`str`): How a distance chooses, see [`~rpd_datasets.select_solutions`].
         seed (`int`): For everything random.
         filters ([`~rpd_datasets.FilterConfig`]): What is left out before scoring.
-        completeness (`"rules"` or `"llm"`): Who tells whether a solution was finished: rules, or a
-            judge that sees its end, as in App. C.1.
+        completeness (`"rules"` or `"llm"`): What decides whether a solution was finished: rules,
+            or a judge that sees its end, as in App. C.1.
         judge (`str`, *optional*): The chat model that judges; the summarizer's if unset.
         tokenizer (`str`): Who counts tokens: `"estimate"`, or a tokenizer's id or path.
         device (`str`, *optional*): For an embedder that runs here.

@@ -14,7 +14,7 @@
     ├── SandboxError           untrusted programs cannot be contained    (sandbox.py)
     └── OutputError            a result that cannot be written where it was asked for
 
-Every message says what is wrong and how to mend it: the command line prints it as
+Every message says what is wrong and how to fix it: the command line prints it as
 one line and exits with a non-zero status. Anything that is not an `RPDError` is a bug
 and keeps its traceback.
 """

@@ -37,7 +37,7 @@ def write_to_cache() -> dict[str, Path]:
 
     From then on `evaluate.load("rpd")` and `evaluate.load("pass_at_k")` work in processes that do
     not import `rpd_metric` (which must still be installed): offline at once, online after the Hub
-    said that it knows no such metric.
+    replied that there is no such metric.
 
     Returns:
         `dict[str, Path]`: The folder of each metric, by its name.

@@ -56,7 +56,7 @@ def make_base(folder: Path, options: BaseOptions, say: Callable[[str], None]) ->
     Args:
         folder (`Path`): Where it goes.
         options ([`BaseOptions`]): How strong it is.
-        say (`Callable`): Told of the progress.
+        say (`Callable`): Called with a line of progress.
 
     Returns:
         `dict`: Its options, number of weights, last loss, and the CPU seconds it took.

@@ -1,8 +1,8 @@
 """The `rpd` command: every step of the pipeline, one subcommand each.
 
 Tables and results go to stdout, progress and messages to stderr. `--json` puts the same result
-as one JSON object on stdout and nothing else there. What the user can mend ends in one line and
-exit status 1 (2 for a wrong command line); Ctrl-C ends in 130 and loses nothing.
+as one JSON object on stdout and nothing else there. An error that the user can fix ends in one
+line and exit status 1 (2 for a wrong command line); Ctrl-C ends in 130 and loses nothing.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"rpd {args.name}: interrupted; {args.after_interrupt}", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader of our output went away, as `head` does: nobody is left to be told.
+        # The reader of our output went away, as `head` does: no error is worth printing.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return 0

@@ -134,7 +134,7 @@ def add_curate(commands: Any) -> None:
         "--completeness",
         choices=("rules", "llm"),
         default=DEFAULTS.completeness,
-        help="who tells whether a solution was finished: rules, or the judge, as in the paper",
+        help="what decides whether a solution was finished: rules, or the judge, as in the paper",
     )
     group.add_argument(
         "--mix",
@@ -169,7 +169,7 @@ def _curate(args: argparse.Namespace) -> None:
     config = curation_config(args)
     mixed = _mixed_in(args, config.num_problems)
     if args.push_to_hub:
-        # Better said now than after hours of work.
+        # Checked now rather than after hours of work.
         check_access(args.push_to_hub, repo_type="dataset", private=not args.public)
     scorers = engine(args, config)
     models = load_models(config, here=scorers is None)

@@ -53,19 +53,20 @@ class Models:
         return self.judges
 
 
-class _Later:
-    """An embedder that is loaded when it is first asked, for a process that hands scoring on."""
+class LazyEmbedder:
+    """An embedder that is loaded at its first use: in a run of many processes, perhaps never."""
 
     def __init__(self, name: str, load: Callable[[], Embedder]) -> None:
         self.name = name
         self._load = load
 
     def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """See [`~rpd_metric.inference.embedders.Embedder`]."""
         return self._load().encode(texts)
 
 
 def default_store() -> Path:
-    """Where replies are kept unless told otherwise: `$RPD_STORE`, or the user's cache folder."""
+    """Where replies are kept by default: `$RPD_STORE`, or the user's cache folder."""
     if named := os.environ.get("RPD_STORE"):
         return Path(named)
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -147,7 +148,7 @@ def load_models(
     elsewhere = not here and embedder_spec(config.embedder).runs_here
     models = Models(
         summarizer=summarizer,
-        embedder=_Later(config.embedder, embedder) if elsewhere else embedder(),
+        embedder=LazyEmbedder(config.embedder, embedder) if elsewhere else embedder(),
         count_tokens=token_counter(config.tokenizer),
         judges=judges,
     )

@@ -182,9 +182,9 @@ async def _filtered(problem: Problem, config: CurationConfig, models: Models) ->
         return True, None
 
     # Which ends would be looked at, supposing that all are fine? The rest need no request.
-    hopeful = filter_problem(problem, config.filters, models.count_tokens, remember)
-    if not hopeful.kept:
-        return hopeful
+    if_all_complete = filter_problem(problem, config.filters, models.count_tokens, remember)
+    if not if_all_complete.kept:
+        return if_all_complete
     judge = models.required_judges().completeness
     verdicts = dict(
         zip(tails, await asyncio.gather(*(judge.judge(tail) for tail in tails)), strict=True)

@@ -212,8 +212,8 @@ def score_in_shards(
 class ShardWorker:
     """What a worker process keeps from one shard to the next: the models, and an event loop.
 
-    Nothing is loaded before the first shard, so that whatever is wrong can be said as the result
-    of a shard instead of the death of a process. Several threads may score shards at once: that
+    Nothing is loaded before the first shard, so that an error can be returned as the result of a
+    shard instead of ending a process. Several threads may score shards at once: that
     keeps a server busy while the last requests of one shard come in.
 
     Args:
@@ -244,7 +244,7 @@ class ShardWorker:
         """Score a shard.
 
         Returns:
-            `str`, *optional*: One line that says what the user can mend. Errors travel as text
+            `str`, *optional*: One line that says what the user can fix. Errors travel as text
                 because not every exception survives pickling.
         """
         try:

@@ -1,7 +1,7 @@
 """Every option of an evaluation as one plain value, read strictly from YAML.
 
 A key that is not known stops the run and is answered with the nearest one that is: a misspelt
-`max_tokens` would otherwise change every figure without a word.
+`max_tokens` would otherwise change every figure unnoticed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class EvaluationConfig:
         diversity (`bool`): Measure the diversity of correct solutions (Table 3).
         summarizer (`str`): Who turns solutions into steps for that.
         embedder (`str`): Who encodes the steps.
-        grader (`str`, *optional*): What tells right answers where mathematics does not, see
+        grader (`str`, *optional*): Decides which answers are right where mathematics does not, see
             [`~rpd_metric.grading.custom.OwnGrader`].
         paper (`str`, *optional*): The paper's model whose published rows are printed beside:
             `"Qwen3-4B-Base"`, `"Qwen2.5-3B"` or `"Llama-3.1-8B-Instruct"`.

@@ -168,7 +168,7 @@ async def generate(
         reasons = ", ".join(f"{reason} {count}" for reason, count in failures.most_common())
         raise ModelError(
             f"{failures.total()} of {len(keys)} samples are missing ({reasons}; the last: {last}); "
-            "mend that and run the same command again, the others are kept. A missing sample is "
+            "fix that and run the same command again, the others are kept. A missing sample is "
             "not a wrong one, so nothing is graded"
         )
     ordered = [samples.pop(key) for key in keys]

@@ -114,7 +114,7 @@ def complete(
         samples (`dict`): From [`read_samples`].
         tasks (`Sequence` of [`~rpd_datasets.evaluation.benchmarks.Task`]): The problems.
         config ([`EvaluationConfig`]): What was asked for.
-        advice (`str`): What the user is told to do about missing samples.
+        advice (`str`): What the error says to do about missing samples.
 
     Raises:
         [`InputError`]: A sample is missing. It is not counted as wrong.

@@ -1,4 +1,4 @@
-"""Whether a solution was finished, told by rules from its end.
+"""Whether a solution was finished, decided by rules from its end.
 
 The paper has a language model judge the last 500 tokens of every solution (App. C.1, stage 2):
 does it come to a clear final answer? This module answers the same question without a model: a

@@ -190,25 +190,25 @@ def conversation_row(row: Row, columns: Columns) -> FlatRow | Rejected:
     if isinstance(turns, dict) and all(isinstance(value, list) for value in turns.values()):
         # Older versions of `datasets` turn a list of objects into an object of lists.
         turns = [
-            dict(zip(turns, said, strict=False)) for said in zip(*turns.values(), strict=False)
+            dict(zip(turns, values, strict=False)) for values in zip(*turns.values(), strict=False)
         ]
     if not isinstance(turns, list) or not turns:
         return Rejected("read", *_in_order(_bad_list(row.values, columns.conversations), row))
-    said: dict[str, list[Any]] = {"problem": [], "solution": []}
+    texts_of: dict[str, list[Any]] = {"problem": [], "solution": []}
     for turn in turns:
         if isinstance(turn, dict):
-            speaker = turn.get("from", turn.get("role"))
-            if speaker in HUMAN:
-                said["problem"].append(turn.get("value", turn.get("content")))
-            elif speaker in MODEL:
-                said["solution"].append(turn.get("value", turn.get("content")))
-    if any(len(texts) != 1 for texts in said.values()):
+            role = turn.get("from", turn.get("role"))
+            if role in HUMAN:
+                texts_of["problem"].append(turn.get("value", turn.get("content")))
+            elif role in MODEL:
+                texts_of["solution"].append(turn.get("value", turn.get("content")))
+    if any(len(texts) != 1 for texts in texts_of.values()):
         detail = (
-            f"{len(said['problem'])} human and {len(said['solution'])} model turns; one of each "
-            "is wanted."
+            f"{len(texts_of['problem'])} human and {len(texts_of['solution'])} model turns; one "
+            "of each is wanted."
         )
         return Rejected("read", "not_one_exchange", str(row.place), detail)
-    exchange = {role: texts[0] for role, texts in said.items()}
+    exchange = {role: texts[0] for role, texts in texts_of.items()}
     return _one_solution(row, extra, exchange, problem="problem", solution="solution")
 
 

@@ -12,7 +12,7 @@ Without section lines the whole text is one user message (for models that know n
 role). Placeholders are `{{name}}`. They are replaced in one pass over the template, so braces,
 percent signs and placeholders inside a value are left as they are. Texts that are not ours go
 through [`fence`] first, which marks where they begin and end. There are no conditions and no
-loops: a template is read by people who want to know what the model was told.
+loops: a template is read by people who want to know what was sent to the model.
 """
 
 from __future__ import annotations

@@ -212,8 +212,8 @@ def _without_answers(lines: list[str]) -> list[str]:
 
 def _without_problem(problem: str | None, lines: list[str]) -> list[str]:
     known = set(_words(problem or ""))
-    told = [line for line in lines if not _repeats(line, known)]
-    return told or lines
+    new = [line for line in lines if not _repeats(line, known)]
+    return new or lines
 
 
 def _repeats(line: str, known: set[str]) -> bool:

@@ -3,7 +3,7 @@ r"""JSON as language models write it.
 The worst fault is silent. In `"\frac{1}{2}"` the backslash and the f are a valid JSON escape, so a
 parser returns a form feed and `rac{1}{2}`. Backslashes that mean LaTeX are therefore doubled
 before any parser sees the text ([`escape_latex`]). The loud faults, trailing commas, Python
-literals, stray or missing quotes and braces, are mended after a strict parser has failed
+literals, stray or missing quotes and braces, are repaired after a strict parser has failed
 ([`decode_mended`]); a result that has lost or gained words on the way is thrown away.
 
 Finding the JSON in a reply is the business of `replies.py`.
@@ -127,8 +127,8 @@ def decode_mended(text: str) -> dict[str, Any]:
         text (`str`): A text that begins with an opening brace, LaTeX already escaped.
 
     Returns:
-        `dict`: The object, empty where it cannot be mended without guessing, as when it breaks off
-            inside a string, or where it is too long to be mended quickly.
+        `dict`: The object, empty where it cannot be repaired without guessing, as when it breaks
+            off inside a string, or where it is too long to be repaired quickly.
 
     Example:
 
@@ -188,7 +188,7 @@ def _escape_string(text: str) -> str:
     if not unescaped:
         return text
 
-    def mend(match: re.Match[str]) -> str:
+    def doubled(match: re.Match[str]) -> str:
         backslashes, follower = match.groups()
         if len(backslashes) % 2 == 1:
             is_latex = not _is_json_escape(follower)
@@ -197,7 +197,7 @@ def _escape_string(text: str) -> str:
             is_latex = backslashes == r"\\" and _ROW_BREAK_FOLLOWER.match(follower) is not None
         return backslashes * (2 if is_latex else 1) + follower
 
-    return _BACKSLASHES.sub(mend, text)
+    return _BACKSLASHES.sub(doubled, text)
 
 
 @lru_cache(maxsize=4096)

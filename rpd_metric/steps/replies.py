@@ -2,8 +2,8 @@ r"""Reading a model's reply: from raw text to a JSON object, and from that to st
 
 A reply is prose, perhaps a block of thoughts, and somewhere a JSON object, ideally inside
 `//boxed{...}`. The object is found by its key, not by the box around it, and the last one that can
-be used counts: prompts, solutions and notes quote earlier ones. What is not quite JSON is mended
-(`loose_json.py`), unless the reply was cut off: a mended half of a list of steps looks whole. A
+be used counts: prompts, solutions and notes quote earlier ones. What is not quite JSON is repaired
+(`loose_json.py`), unless the reply was cut off: a repaired half of a list of steps looks whole. A
 step that holds a control character is refused, for it is LaTeX that was lost on the way.
 """
 
@@ -131,7 +131,7 @@ def json_objects(
             objects that are complete as they stand count: mending would hide what is missing.
 
     Yields:
-        `dict`: The objects, mended where that is possible.
+        `dict`: The objects, repaired where that is possible.
     """
     text = escape_latex(_answer(text, finish_reason))
     keys = [match.start() for match in _key_pattern(required_key).finditer(text)]

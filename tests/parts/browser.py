@@ -45,7 +45,7 @@ def chromium(profile: Path, *, dark: bool = False, width: int = 1280) -> Iterato
 
     Args:
         profile (`Path`): A folder that does not exist yet.
-        dark (`bool`): What pages are told of the user's wish.
+        dark (`bool`): Whether pages see a user who prefers dark colours.
         width (`int`): Of the window, in pixels; below 500 a phone is emulated.
     """
     from selenium import webdriver

@@ -85,7 +85,7 @@ def _distinct(server: FakeTGI) -> set[str]:
 
 def run(folder: Path, *, num_problems: int, kills: int, seed: int = 0) -> Outcome:
     """Kill a run `kills` times, finish it, and compare with an undisturbed one."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     rows = write_problems(folder / "rows.jsonl", num_problems)
     with FakeTGI(reply=summary, seconds=0.05, info={"max_concurrent_requests": SLOTS}) as server:
 
@@ -108,10 +108,10 @@ def run(folder: Path, *, num_problems: int, kills: int, seed: int = 0) -> Outcom
                 command("killed"), env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
             )
             # Some requests after the start, spread over what is left to be done.
-            goal = before + dice.randint(1, max(2, (needed - before) // (kills - len(in_flight))))
+            goal = before + rng.randint(1, max(2, (needed - before) // (kills - len(in_flight))))
             while len(server.requests) < goal and process.poll() is None:
                 time.sleep(0.002)
-            time.sleep(dice.random() * 0.1)
+            time.sleep(rng.random() * 0.1)
             if process.poll() is not None:
                 break  # it got to its end before it could be killed once more
             process.send_signal(signal.SIGKILL)

@@ -140,7 +140,7 @@ class SlowServer(LocalServer):
         if fault.status is not None:
             self.outcomes[str(fault.status)] += 1
             headers = {} if fault.retry_after is None else {"Retry-After": fault.retry_after}
-            return _error(fault.status, "told to fail", headers)
+            return _error(fault.status, "asked to fail", headers)
         if self.median:
             await asyncio.sleep(self._random.lognormvariate(0.0, self._sigma) * self.median)
         payload = json.dumps(_reply(fault.finish_reason)).encode()

@@ -169,15 +169,15 @@ def tiny_qwen(
     return folder
 
 
-def solution(strategy: str, dice: random.Random, words: int = 60) -> str:
+def solution(strategy: str, rng: random.Random, words: int = 60) -> str:
     """A made-up solution that uses a strategy's words."""
     marks = STRATEGIES[strategy][0]
     text: list[str] = []
     while len(text) < words:
-        text += dice.choices(_FILLER, k=dice.randint(2, 6))
-        text.append(dice.choice(marks))
-        if dice.random() < 0.5:
-            text.append(f"{dice.randint(1, 99)} {dice.choice('+-*=')} {dice.choice('xyzkmn')}.")
+        text += rng.choices(_FILLER, k=rng.randint(2, 6))
+        text.append(rng.choice(marks))
+        if rng.random() < 0.5:
+            text.append(f"{rng.randint(1, 99)} {rng.choice('+-*=')} {rng.choice('xyzkmn')}.")
     return " ".join(text)
 
 
@@ -196,19 +196,19 @@ def steps_json(strategy: str) -> str:
     return json.dumps({"logical_steps": rows})
 
 
-def _short(dice: random.Random) -> Lesson:
-    strategy = dice.choice(list(STRATEGIES))
-    text = SHORT_PROMPT.replace("{{problem}}", _problem(dice))
-    text = text.replace("{{solution}}", solution(strategy, dice, dice.randint(10, 60)))
+def _short(rng: random.Random) -> Lesson:
+    strategy = rng.choice(list(STRATEGIES))
+    text = SHORT_PROMPT.replace("{{problem}}", _problem(rng))
+    text = text.replace("{{solution}}", solution(strategy, rng, rng.randint(10, 60)))
     return Lesson(({"role": "user", "content": text},), steps_json(strategy))
 
 
-def _packaged(dice: random.Random, sample: Sequence[tuple[str, str, str]] = ()) -> Lesson:
-    strategy = dice.choice(list(STRATEGIES))
-    problem, text = _problem(dice), solution(strategy, dice, dice.randint(10, 200))
-    if sample and dice.random() < 0.4:
-        problem, text, strategy = dice.choice(sample)
-    name, reply = dice.choice([("summarize", envelope), ("summarize_json", steps_json)])
+def _packaged(rng: random.Random, sample: Sequence[tuple[str, str, str]] = ()) -> Lesson:
+    strategy = rng.choice(list(STRATEGIES))
+    problem, text = _problem(rng), solution(strategy, rng, rng.randint(10, 200))
+    if sample and rng.random() < 0.4:
+        problem, text, strategy = rng.choice(sample)
+    name, reply = rng.choice([("summarize", envelope), ("summarize_json", steps_json)])
     messages = load_template(name).render(
         problem=fence("problem", problem),
         solution=fence("solution", text),
@@ -233,18 +233,18 @@ def _guess(text: str) -> str:
     return max(STRATEGIES, key=lambda name: sum(text.count(mark) for mark in STRATEGIES[name][0]))
 
 
-def _problem(dice: random.Random) -> str:
-    return "Find " + " ".join(dice.choices(_FILLER, k=dice.randint(4, 20))) + "."
+def _problem(rng: random.Random) -> str:
+    return "Find " + " ".join(rng.choices(_FILLER, k=rng.randint(4, 20))) + "."
 
 
 def _train(folder: Path, lessons: Sequence[Lesson], quick_steps: int, full_steps: int) -> None:
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
-    dice = random.Random(0)
+    rng = random.Random(0)
     sample = _sample()
     torch.manual_seed(0)
-    tokenizer = _tokenizer([*(_packaged(dice, sample) for _ in range(60)), *lessons])
+    tokenizer = _tokenizer([*(_packaged(rng, sample) for _ in range(60)), *lessons])
     config = Qwen3Config(
         vocab_size=len(tokenizer),
         hidden_size=64,
@@ -266,7 +266,7 @@ def _train(folder: Path, lessons: Sequence[Lesson], quick_steps: int, full_steps
         for step in range(steps):
             for group in optimizer.param_groups:
                 group["lr"] = rate * min(1.0, (step + 1) / 10, (steps - step) / (0.4 * steps))
-            rows = [_tokens(tokenizer, make(dice), dice) for _ in range(batch)]
+            rows = [_tokens(tokenizer, make(rng), rng) for _ in range(batch)]
             width = max(len(ids) for ids, _ in rows)
             pad = config.pad_token_id
             ids = torch.tensor([ids + [pad] * (width - len(ids)) for ids, _ in rows])
@@ -282,7 +282,7 @@ def _train(folder: Path, lessons: Sequence[Lesson], quick_steps: int, full_steps
     teach(_short, quick_steps, 8, 5e-3)
     own = list(lessons)
     teach(
-        lambda dice: dice.choice(own) if own and dice.random() < 0.3 else _packaged(dice, sample),
+        lambda rng: rng.choice(own) if own and rng.random() < 0.3 else _packaged(rng, sample),
         full_steps,
         6,
         3e-3,
@@ -321,9 +321,9 @@ def _tokenizer(lessons: Sequence[Lesson]) -> Any:
     )
 
 
-def _tokens(tokenizer: Any, lesson: Lesson, dice: random.Random) -> tuple[list[int], list[int]]:
+def _tokens(tokenizer: Any, lesson: Lesson, rng: random.Random) -> tuple[list[int], list[int]]:
     """A lesson's tokens and labels; only the reply is learnt."""
-    think = dice.random() < 0.25
+    think = rng.random() < 0.25
     prompt = tokenizer.apply_chat_template(
         list(lesson.messages), tokenize=False, add_generation_prompt=True, enable_thinking=think
     )

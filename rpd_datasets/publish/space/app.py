@@ -38,7 +38,7 @@ ABOUT = """# Reasoning Path Divergence
 How differently was a problem solved? Every solution becomes a few steps; each step of the shorter
 list looks for its closest step in the longer one; the mean of those cosine distances is the
 distance of the two solutions. Near 0 the steps say the same; a larger value means other steps, be
-it by another strategy or only by other words, which an embedding cannot always tell apart. Steps
+it by another strategy or only by other words, which an embedding cannot always distinguish. Steps
 come from the extractive summarizer and embeddings from MiniLM, so values compare only with others
 made that way.
 

@@ -1,4 +1,4 @@
-"""Whether a solution was finished, told by rules."""
+"""Whether a solution was finished, decided by rules."""
 
 from __future__ import annotations
 

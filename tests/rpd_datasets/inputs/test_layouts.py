@@ -40,7 +40,7 @@ def reasons(values: dict[str, Any]) -> list[tuple[str, int | None]]:
 
 
 def conversation(*turns: tuple[str, Any]) -> list[dict[str, Any]]:
-    return [{"from": speaker, "value": value} for speaker, value in turns]
+    return [{"from": role, "value": value} for role, value in turns]
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,8 @@ def test_texts_are_graded_against_references_and_verdicts_counted_apart(pass_at_
 
 @settings(max_examples=20)
 @given(st.integers(1, 5), st.integers(1, 6), st.randoms(use_true_random=False))
-def test_it_agrees_with_the_function_of_the_package(pass_at_k, problems, n, dice):
-    rows = [[dice.random() < 0.5 for _ in range(n)] for _ in range(problems)]
+def test_it_agrees_with_the_function_of_the_package(pass_at_k, problems, n, rng):
+    rows = [[rng.random() < 0.5 for _ in range(n)] for _ in range(problems)]
     results = pass_at_k.compute(predictions=rows, k=n)
     expected = np.mean([rpd_metric.pass_at_k(n, sum(row), n) for row in rows])
     assert results[f"pass@{n}"] == pytest.approx(expected)
