@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from rpd_datasets.cli.compare import add_compare
 from rpd_datasets.cli.curate import PRESETS, add_curate
 from rpd_datasets.cli.judge import add_judge
+from rpd_datasets.cli.output import Parser
 from rpd_datasets.cli.plan import add_plan
 from rpd_datasets.cli.push import add_push
 from rpd_datasets.cli.register import add_register
@@ -66,7 +67,7 @@ def _stop(_signum: int, _frame: FrameType | None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="rpd",
         description="Measure how differently problems were solved, and curate small, diverse "
         "training sets from many sampled solutions.",

@@ -14,7 +14,7 @@ from rpd_datasets.cli.arguments import (
     model_options,
     open_input,
 )
-from rpd_datasets.cli.output import print_json, progress
+from rpd_datasets.cli.output import print_json, print_table, progress
 from rpd_datasets.curation.models import load_flow
 from rpd_datasets.curation.score import CurationConfig, load_models
 from rpd_datasets.judging.benchmark import compare_metrics
@@ -61,8 +61,6 @@ def add_compare(commands: Any) -> None:
 
 
 def _compare(args: argparse.Namespace) -> None:
-    from tabulate import tabulate
-
     models = load_models(CurationConfig(**model_options(args)))
     judge = PairJudge(load_flow(args.judge, args.store)) if args.judge else None
     rejects: list[Rejected] = []
@@ -89,7 +87,7 @@ def _compare(args: argparse.Namespace) -> None:
         print_json({**comparison.as_json(), "left_out": left_out})
         return
     for table in (comparison.table(), comparison.difference_table()):
-        print(tabulate(table[1:], headers=table[0], disable_numparse=True))
+        print_table([dict(zip(table[0], row, strict=True)) for row in table[1:]])
         print()
     print(comparison.caption())
     if rejects:

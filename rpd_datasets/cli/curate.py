@@ -23,10 +23,13 @@ from rpd_datasets.cli.arguments import (
     only,
     reading,
 )
-from rpd_datasets.cli.output import print_json, print_table, progress, scoring, shortened
+from rpd_datasets.cli.output import Progress, print_json, print_lines, print_scored, scoring
 from rpd_datasets.cli.push import print_pushed
 from rpd_datasets.config import PROBLEM_CHOICES, SOLUTION_CHOICES
+from rpd_datasets.curation.outcome import outcome, outcome_lines
+from rpd_datasets.curation.run_summary import counts
 from rpd_datasets.curation.score import CurationConfig, Scored, load_models
+from rpd_datasets.inputs.counting import count_problems
 from rpd_datasets.presets import PAPER
 from rpd_datasets.problem import Problem
 from rpd_datasets.publish.curated import curate_dataset
@@ -164,7 +167,6 @@ def add_curate(commands: Any) -> None:
 
 
 def _curate(args: argparse.Namespace) -> None:
-    from rpd_datasets.curation.run_summary import counts
 
     config = curation_config(args)
     mixed = _mixed_in(args, config.num_problems)
@@ -172,20 +174,24 @@ def _curate(args: argparse.Namespace) -> None:
         # Checked now rather than after hours of work.
         check_access(args.push_to_hub, repo_type="dataset", private=not args.public)
     scorers = engine(args, config)
-    models = load_models(config, here=scorers is None)
     chosen: list[dict[str, Any]] = []
 
-    def remember(problem: Problem, scored: Scored, selected: list[int]) -> None:
-        chosen.append(_chosen_row(problem, scored, selected))
-
     with ExitStack() as stack:
+        line = stack.enter_context(Progress("Loading models", None))
+        models = load_models(config, here=scorers is None)
+
+        def remember(problem: Problem, scored: Scored, selected: list[int]) -> None:
+            if not chosen:
+                line.stage("Writing")
+            chosen.append(_chosen_row(problem, scored, selected))
+
         if args.engine == "ray":
             from rpd_datasets.curation.engines.ray_cluster import core_log_aside
 
             stack.enter_context(core_log_aside())
+        line.stage("Scoring problems", count_problems(args.input, reading(args)))
         # Where this process asks no server there is nothing to finish on Ctrl-C.
-        bar = progress("Scoring problems", args.limit) if scorers else scoring(models, args.limit)
-        scored_one = stack.enter_context(bar)
+        scored_one = line.advance if scorers else stack.enter_context(scoring(models, line))
         curated = curate_dataset(
             args.input,
             args.output,
@@ -216,32 +222,31 @@ def _curate(args: argparse.Namespace) -> None:
         result = {"output": str(args.output), "counts": counts(summary), "chosen": chosen}
         print_json(result | ({"pushed": asdict(pushed)} if pushed else {}))
         return
-    print_table(
-        [
-            {
-                **row,
-                "problem": shortened(row["problem"]),
-                "chosen": "\n".join(map(str, row["chosen"])),
-                **({"strategies": "\n".join(row["strategies"])} if "strategies" in row else {}),
-            }
-            for row in chosen[: args.show]
-        ],
-        lines=True,
-    )
-    if len(chosen) > args.show:
-        print(f"... and {len(chosen) - args.show} more problems")
+    _print_chosen(chosen, args.show)
     print(
-        f"\n{len(chosen)} problems and {summary.num_selected} solutions, from "
-        f"{len(summary.scores)} problems with {counts(summary)['solutions_read']} solutions."
+        f"\n{len(chosen):,} problems and {summary.num_selected:,} solutions, from "
+        f"{len(summary.scores):,} problems with {counts(summary)['solutions_read']:,} solutions.\n"
     )
-    for (stage, reason, unit), count in summary.drops.most_common():
-        print(f"Left out: {count} {unit}{'s' if count > 1 else ''} ({stage}: {reason})")
-    num_wanted = sum(one.problems_wanted for one in summary.inputs)
-    if len(chosen) < num_wanted:
-        print(f"Fewer problems than the {num_wanted} asked for could be chosen.")
+    print_lines(outcome_lines(outcome(summary, config), models.summarizer.name))
+    print()
     print(f"Written to {args.output}: see README.md there, or load_dataset({str(args.output)!r})")
     if pushed:
         print_pushed(pushed)
+
+
+def _print_chosen(chosen: list[dict[str, Any]], most: int) -> None:
+    rows = []
+    for row in chosen[:most]:
+        numbers = "solutions " + ", ".join(map(str, row["chosen"]))
+        names = row.get("strategies")
+        if not names:
+            rows.append((row["problem"], row["score"], [numbers]))
+            continue
+        below = [f"solution {i}: {name}" for i, name in zip(row["chosen"], names, strict=True)]
+        rows.append((row["problem"], row["score"], below))
+    print_scored(rows)
+    if len(chosen) > most:
+        print(f"... and {len(chosen) - most:,} more problems")
 
 
 def _chosen_row(problem: Problem, scored: Scored, selected: list[int]) -> dict[str, Any]:

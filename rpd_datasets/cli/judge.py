@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rpd_datasets.cli.arguments import DEFAULTS, add_command, add_input, open_input
-from rpd_datasets.cli.output import print_json, print_table
+from rpd_datasets.cli.output import Progress, print_json, print_table
 from rpd_datasets.curation.models import default_store, load_flow
 from rpd_datasets.filters.completeness import is_complete
 from rpd_datasets.judging.judges import (
@@ -302,24 +301,23 @@ def _ask_all(
     items: Sequence[Item], ask: Callable[[Item], Awaitable[Result]], flow: Flow | None
 ) -> list[Result]:
     """Ask about everything at once, with a progress bar and a careful end on Ctrl-C."""
-    from tqdm.auto import tqdm
 
-    async def ask_all(bar: Any) -> list[Result]:
+    async def ask_all(line: Progress) -> list[Result]:
         answers = []
         async with aclosing(run_bounded(items, ask, max_in_flight=MAX_IN_FLIGHT)) as results:
             async for answer in results:
                 answers.append(answer)
-                bar.update()
+                line.advance()
         return answers
 
-    with tqdm(desc="Asking", file=sys.stderr, total=len(items)) as bar:
+    with Progress("Asking", len(items)) as line:
         flows = [] if flow is None else [flow]
         try:
-            with draining(*flows, notify=lambda line: bar.write(line, file=sys.stderr)):
-                return asyncio.run(ask_all(bar))
+            with draining(*flows, notify=line.write):
+                return asyncio.run(ask_all(line))
         finally:
             for one in flows:
-                bar.write(one.stats.summary(), file=sys.stderr)
+                line.write(one.stats.summary())
 
 
 def _named(problem: Problem) -> dict[str, str]:

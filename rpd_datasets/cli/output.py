@@ -1,17 +1,36 @@
-"""What commands print: tables, one JSON object, and progress."""
+"""What commands print: tables that fit the window, the ending block, one JSON object, progress.
+
+On a terminal there are colours, bars and a live line of progress; in a pipe, or where NO_COLOR is
+set, the same words plainly. Distances have three decimals, shares one, counts their commas.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rpd_datasets.curation.score import Models
 from rpd_metric.inference.interrupt import draining
 
-PROBLEM_WIDTH = 48
+if TYPE_CHECKING:
+    from rich.console import Console
+
+BAR_WIDTH = 10
+# In a pipe nobody watches: a line now and then says that the run is alive.
+SECONDS_BETWEEN_LINES = 30
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are two lines: what is wrong, and where the options are explained."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say it, and exit with 2."""
+        self.exit(2, f"{self.prog}: {message}\nSee {self.prog} --help\n")
 
 
 def print_json(result: Any) -> None:
@@ -19,24 +38,86 @@ def print_json(result: Any) -> None:
     print(json.dumps(result, ensure_ascii=False))
 
 
-def print_table(rows: Sequence[dict[str, Any]], *, lines: bool = False) -> None:
-    """Rows as a table, numbers to the right, `lines` between rows whose cells have several."""
-    from tabulate import tabulate
+def console(*, stderr: bool = False) -> Console:
+    """Where a command prints. Made anew each time: the streams may have been replaced."""
+    from rich.console import Console
+
+    return Console(file=sys.stderr if stderr else sys.stdout, highlight=False, soft_wrap=False)
+
+
+def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Rows as a table that fits the window, numbers to the right; long cells are wrapped."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
 
     names = list(dict.fromkeys(name for row in rows for name in row))
-    numeric = [all(isinstance(row.get(name), int | float | None) for row in rows) for name in names]
-    print(
-        tabulate(
-            [[_cell(row.get(name)) for name in names] for row in rows],
-            headers=names,
-            colalign=["right" if number else "left" for number in numeric] if rows else None,
-            tablefmt="simple_grid" if lines else "simple",
-            disable_numparse=True,
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in names:
+        numeric = all(isinstance(row.get(name), int | float | None) for row in rows)
+        table.add_column(
+            Text(name), justify="right" if numeric else "left", no_wrap=numeric, overflow="fold"
         )
-    )
+    for row in rows:
+        table.add_row(*(Text(cell(row.get(name))) for name in names))
+    _print(table)
 
 
-def _cell(value: Any) -> str:
+def print_scored(rows: Sequence[tuple[str, float | None, Sequence[str]]]) -> None:
+    """Problems with a score: number, score and statement on one line, the rest below it.
+
+    Args:
+        rows (`Sequence[tuple]`): Statement, score, and further lines.
+    """
+    from rich.text import Text
+
+    out = console()
+    largest = max((score for _, score, _ in rows if score is not None), default=0.0)
+    number_width = len(str(len(rows)))
+    for number, (statement, score, below) in enumerate(rows, 1):
+        head = Text(f"{number:>{number_width}}  ")
+        head.append(cell(score).rjust(5), style="bold cyan")
+        head.append("  ")
+        if out.is_terminal:
+            full = round(BAR_WIDTH * (score or 0) / largest) if largest else 0
+            head.append("━" * full, style="cyan").append("━" * (BAR_WIDTH - full), style="dim")
+            head.append("  ")
+        head.append(" ".join(statement.split()))
+        head.truncate(out.width, overflow="ellipsis")
+        out.print(head, no_wrap=True)
+        indent = " " * (number_width + 2)
+        for line in below:
+            text = Text(indent + line, style="dim" if out.is_terminal else "")
+            text.truncate(out.width, overflow="ellipsis")
+            out.print(text, no_wrap=True)
+
+
+def print_lines(lines: Sequence[tuple[str, str]]) -> None:
+    """Names with a sentence each: the block that a run ends with."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, said in lines:
+        table.add_row(Text(name, style="bold"), Text(said))
+    _print(table)
+
+
+def _print(table: Any) -> None:
+    """Print a table without the blanks that fill its last column."""
+    out = console()
+    if out.is_terminal:
+        out.print(table)
+        return
+    with out.capture() as captured:
+        out.print(table)
+    print("\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n")))
+
+
+def cell(value: Any) -> str:
+    """A value as tables show it."""
     if value is None:
         return "–"
     if isinstance(value, float):
@@ -44,40 +125,95 @@ def _cell(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def shortened(text: str) -> str:
-    """A text on one line, cut for a table."""
-    line = " ".join(text.split())
-    return line if len(line) <= PROBLEM_WIDTH else line[: PROBLEM_WIDTH - 1] + "…"
+class Progress:
+    """One line on stderr that is never still on a terminal: stage, bar, counts, time."""
+
+    def __init__(self, stage: str, total: int | None) -> None:
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            SpinnerColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+        from rich.progress import Progress as Live
+
+        self._console = console(stderr=True)
+        self._live = Live(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[note]}", style="dim"),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._task = self._live.add_task(stage, total=total, note="")
+        self._begin(stage, total)
+
+    def _begin(self, stage: str, total: int | None) -> None:
+        self._stage, self._total, self._done = stage, total, 0
+        self._began = self._said = time.monotonic()
+
+    def stage(self, stage: str, total: int | None = None) -> None:
+        """End a stage and begin another."""
+        self.end()
+        self._begin(stage, total)
+        self._live.reset(self._task, description=stage, total=total, note="")
+
+    def advance(self, note: str = "") -> None:
+        """One more is done."""
+        self._done += 1
+        self._live.update(self._task, advance=1, note=note)
+        now = time.monotonic()
+        if self._live.disable and now - self._said >= SECONDS_BETWEEN_LINES:
+            self._said = now
+            self.write(f"{self._counted()}{'; ' if note else ''}{note}")
+
+    def write(self, line: str) -> None:
+        """A message above the line."""
+        self._console.print(line, markup=False, soft_wrap=True)
+
+    def end(self) -> None:
+        """Say what the stage came to."""
+        if self._done:
+            seconds = time.monotonic() - self._began
+            self.write(f"{self._counted()} in {seconds:,.0f} s")
+
+    def _counted(self) -> str:
+        of = "" if self._total in (None, self._done) else f" of {self._total:,}"
+        return f"{self._stage}: {self._done:,}{of}"
+
+    def __enter__(self) -> Progress:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+        self.end()
 
 
 @contextmanager
 def progress(label: str, total: int | None) -> Iterator[Callable[[], None]]:
-    """A progress bar over problems, on stderr; call what it gives once for each."""
-    from tqdm.auto import tqdm
-
-    with tqdm(desc=label, unit="problem", file=sys.stderr, total=total) as bar:
-        yield lambda: _advance(bar, None)
+    """Progress over problems, on stderr; call what it gives once for each."""
+    with Progress(label, total) as line:
+        yield line.advance
 
 
 @contextmanager
-def scoring(models: Models, total: int | None) -> Iterator[Callable[[], None]]:
-    """A progress bar; with a chat model, its requests' counts, and a careful end on Ctrl-C."""
-    from tqdm.auto import tqdm
-
+def scoring(models: Models, line: Progress) -> Iterator[Callable[[], None]]:
+    """Count scored problems; with a chat model, its requests too, and a careful end on Ctrl-C."""
     flows = models.flows
-    with tqdm(desc="Scoring problems", unit="problem", file=sys.stderr, total=total) as bar:
-        if not flows:
-            yield lambda: _advance(bar, None)
-            return
-        try:
-            with draining(*flows, notify=lambda line: bar.write(line, file=sys.stderr)):
-                yield lambda: _advance(bar, "; ".join(str(flow.stats) for flow in flows))
-        finally:
-            for flow in flows:
-                bar.write(flow.stats.summary(), file=sys.stderr)
-
-
-def _advance(bar: Any, postfix: str | None) -> None:
-    if postfix is not None:
-        bar.set_postfix_str(postfix, refresh=False)
-    bar.update()
+    if not flows:
+        yield line.advance
+        return
+    try:
+        with draining(*flows, notify=line.write):
+            yield lambda: line.advance("; ".join(str(flow.stats) for flow in flows))
+    finally:
+        for flow in flows:
+            line.write(flow.stats.summary())

@@ -9,10 +9,18 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.cli.arguments import add_command, add_input, add_models, model_options, open_input
-from rpd_datasets.cli.output import print_json, print_table, scoring, shortened
+from rpd_datasets.cli.arguments import (
+    add_command,
+    add_input,
+    add_models,
+    model_options,
+    open_input,
+    reading,
+)
+from rpd_datasets.cli.output import Progress, cell, print_json, print_scored, scoring
 from rpd_datasets.curation.score import CurationConfig, Scored, load_models, score_problem
 from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.inputs.counting import count_problems
 from rpd_datasets.inputs.source import Source
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
@@ -46,7 +54,6 @@ def _score(args: argparse.Namespace) -> None:
         **model_options(args),
         filters=FilterConfig(min_solutions=1, require_complete=False, drop_duplicates=False),
     )
-    models = load_models(config)
     rejects: list[Rejected] = []
     problems: list[dict[str, Any]] = []
 
@@ -68,8 +75,11 @@ def _score(args: argparse.Namespace) -> None:
                 )
                 scored_one()
 
-    with tempfile.TemporaryDirectory() as scratch, scoring(models, args.limit) as scored_one:
-        asyncio.run(score_all(open_input(args, Path(scratch), rejects.append)))
+    with tempfile.TemporaryDirectory() as scratch, Progress("Loading models", None) as line:
+        models = load_models(config)
+        line.stage("Scoring problems", count_problems(args.input, reading(args)))
+        with scoring(models, line) as scored_one:
+            asyncio.run(score_all(open_input(args, Path(scratch), rejects.append)))
     measured = [row["rpd"] for row in problems if row["rpd"] is not None]
     summary = {
         "rpd": sum(measured) / len(measured) if measured else None,
@@ -84,17 +94,20 @@ def _score(args: argparse.Namespace) -> None:
         left_out = [rejected.as_row() for rejected in rejects]
         print_json({**summary, "problems": problems, "left_out": left_out})
         return
-    print_table(
-        [{**row, "problem": shortened(row["problem"])} for row in problems[: args.num_rows]]
-    )
+    print_scored([_scored_row(row) for row in problems[: args.num_rows]])
     if len(problems) > args.num_rows:
-        print(f"... and {len(problems) - args.num_rows} more problems")
+        print(f"... and {len(problems) - args.num_rows:,} more problems")
     for rejected in rejects[:MAX_PROMPTED]:
         print(f"Left out: {rejected.where}: {rejected.detail}")
     if len(rejects) > MAX_PROMPTED:
         print(f"... and {len(rejects) - MAX_PROMPTED} more left out; --json names all of them")
-    mean = "not measurable" if summary["rpd"] is None else f"{summary['rpd']:.4f}"
+    mean = "not measurable" if summary["rpd"] is None else f"{summary['rpd']:.3f}"
     print(
         f"\nRPD {mean}, the mean over {len(measured)} problems "
         f"(steps: {summary['summarizer']}, embeddings: {summary['embedder']})"
     )
+
+
+def _scored_row(row: dict[str, Any]) -> tuple[str, float | None, list[str]]:
+    compared = f"{row['usable']} of {row['solutions']} solutions compared"
+    return row["problem"], row["rpd"], [f"{compared}, problem score {cell(row['problem_score'])}"]

@@ -23,6 +23,7 @@ from typing import Any, TextIO
 
 from rpd_datasets.config import METRICS
 from rpd_datasets.curation.journal import Journal
+from rpd_datasets.curation.outcome import count_marks, marks_of, measure_choice
 from rpd_datasets.curation.parquet import ColumnTypes, ShardWriter
 from rpd_datasets.curation.run_summary import InputInfo, ProblemScore, RunSummary, TableInfo
 from rpd_datasets.curation.score import (
@@ -250,6 +251,9 @@ class _Run:
                     self.keys.append(self.key(problem))
                     self.lots.append(draw_lot(problem.problem, self.config.seed))
                     self.summary.scores.append(_summed_up(problem, scored))
+                    right, marked = count_marks(marks_of(problem, self.config) or [])
+                    self.summary.candidates_right += right
+                    self.summary.candidates_marked += marked
                     for rejected in scored.rejects:
                         self.reject(rejected)
                     on_problem(scored)
@@ -369,6 +373,7 @@ class _Run:
             SFT_CONFIG: TableInfo(sft.schema, summary.num_selected, sft.num_bytes),
         }
         for problem, scored, selected in chosen():
+            summary.choices.append(measure_choice(problem, scored, selected, self.config))
             on_chosen(problem, scored, selected)
 
 

@@ -48,6 +48,27 @@ class TableInfo:
     num_bytes: int
 
 
+@dataclass(frozen=True)
+class Choice:
+    """One chosen problem: its chosen solutions beside all that could have been chosen.
+
+    Args:
+        num_chosen (`int`): How many were chosen.
+        chosen (`float`, *optional*): Mean distance of their pairs; `None` below two.
+        random (`float`, *optional*): That of as many drawn at random. Every pair is as likely to
+            be drawn as any other, so it is the mean over all pairs.
+        right, marked (`int`): Chosen solutions marked right, and those with any mark.
+        steps_per_solution (`float`, *optional*): The median over the chosen ones.
+    """
+
+    num_chosen: int
+    chosen: float | None
+    random: float | None
+    right: int = 0
+    marked: int = 0
+    steps_per_solution: float | None = None
+
+
 @dataclass
 class RunSummary:
     """What a run did; the card and the manifest are made from it.
@@ -62,6 +83,9 @@ class RunSummary:
         json_columns (`list[str]`): Carried columns stored as JSON text for want of one type.
         tables (`dict`): Per configuration of the dataset what was written: its Arrow schema, its
             rows, and their size in memory.
+        choices (`list[Choice]`): As long as `chosen`: what was chosen beside a random choice.
+        candidates_right, candidates_marked (`int`): Solutions of all problems that the input
+            marks right, and those that it marks at all.
     """
 
     inputs: list[InputInfo] = field(default_factory=list)
@@ -72,6 +96,9 @@ class RunSummary:
     selected_tokens: list[int] = field(default_factory=list)
     json_columns: list[str] = field(default_factory=list)
     tables: dict[str, TableInfo] = field(default_factory=dict)
+    choices: list[Choice] = field(default_factory=list)
+    candidates_right: int = 0
+    candidates_marked: int = 0
 
 
 def counts(summary: RunSummary) -> dict[str, int]:

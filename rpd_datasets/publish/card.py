@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from rpd_datasets.curation.outcome import outcome, outcome_lines
 from rpd_datasets.curation.rules import METRIC_NAMES, problem_rule, solution_rule
 from rpd_datasets.curation.run import SFT_CONFIG
 from rpd_datasets.curation.run_summary import RunSummary, TableInfo, counts
@@ -103,6 +104,7 @@ def manifest(
             "estimated": models.count_tokens.estimated,
         },
         "counts": counts(summary),
+        "outcome": outcome(summary, config),
         "drops": [
             {"stage": stage, "reason": reason, "unit": unit, "count": count}
             for (stage, reason, unit), count in sorted(summary.drops.items())
@@ -206,6 +208,7 @@ def dataset_card(
         config=config,
         filters=asdict(config.filters),
         counts=counts(summary),
+        outcome=outcome_lines(outcome(summary, config), models.summarizer.name),
         drops=_by_unit(summary.drops),
         summarizer=models.summarizer.name if config.reads_steps else None,
         embedder=public_name(models.embedder.name) if config.metrics else None,

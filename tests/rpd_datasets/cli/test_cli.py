@@ -30,6 +30,9 @@ def write(path: Path, *rows) -> Path:
     return path
 
 
+OUTCOME = ("Difference", "Right answers", "Left out", "Steps", "Next")
+
+
 def one_line_error(capsys, *arguments, status=1) -> str:
     """Run a command that must fail; returns its one line on stderr."""
     assert main([str(argument) for argument in arguments]) == status
@@ -47,7 +50,17 @@ def test_curate_sample_prints_what_was_chosen(capsys, tmp_path):
     captured = capsys.readouterr()
     assert "4 problems and 12 solutions, from 27 problems with 162 solutions" in captured.out
     assert f"Written to {out}" in captured.out
-    assert "Scoring problems" in captured.err
+    assert "Scoring problems: 27 in" in captured.err
+    # The ending block: the same five lines open the card, and their numbers the manifest.
+    block = [line for line in captured.out.splitlines() if line.startswith(OUTCOME)]
+    assert len(block) == 5
+    assert max(map(len, captured.out.split(f"Written to {out}")[0].splitlines())) <= 80
+    manifest = json.loads((out / "manifest.json").read_text())["outcome"]
+    medians = manifest["median_distance"]
+    assert medians["chosen"] > medians["random"] > 0
+    assert f"median RPD {medians['chosen']:.3f} among the chosen" in block[0]
+    card = (out / "README.md").read_text()
+    assert all(f"- **{name}**: " in card for name in OUTCOME)
     assert len(datasets.load_dataset(str(out), split="train")) == 4
 
 
@@ -78,7 +91,7 @@ def test_score_prints_the_same_as_a_table_and_as_json(capsys, tmp_path):
     result = json.loads(capsys.readouterr().out)
     assert result["problems"][1]["rpd"] is None
     assert result["rpd"] == result["problems"][0]["rpd"]
-    assert f"RPD {result['rpd']:.4f}, the mean over 1 problems" in table
+    assert f"RPD {result['rpd']:.3f}, the mean over 1 problems" in table
     assert (result["summarizer"], result["embedder"]) == ("extractive", "minilm")
 
 
@@ -212,7 +225,11 @@ def test_a_wrong_command_line_ends_with_status_2(capsys):
     with pytest.raises(SystemExit) as error:
         main(["curate", "sample"])
     assert error.value.code == 2
-    assert "--output" in capsys.readouterr().err
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2
+    assert said[0].startswith("rpd curate: ")
+    assert "--output" in said[0]
+    assert said[1] == "See rpd curate --help"
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])

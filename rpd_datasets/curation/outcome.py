@@ -1,0 +1,224 @@
+"""Whether a run went well, in five lines: on the terminal, in report, card and manifest alike.
+
+`measure_choice` looks at one chosen problem, `outcome` sums a run up in plain numbers, and
+`outcome_lines` says them. No path and no date is among them, so that equal runs say equal things.
+The effective number of strategies takes distances as they are: how likely a pair at a distance
+is to differ in method depends on the encoder, and is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from rpd_datasets.config import METRICS, CurationConfig
+from rpd_datasets.curation.run_summary import Choice, RunSummary, counts
+from rpd_datasets.curation.score import Scored
+from rpd_datasets.problem import Problem
+from rpd_metric.arrays import nan_for_none
+from rpd_metric.distance.core import mean_pairwise
+
+# A choice that is so much more often wrong than the candidates deserves a second look.
+MORE_OFTEN_WRONG = 0.02
+FAILED_SHARE = 0.1
+
+
+def measure_choice(
+    problem: Problem, scored: Scored, selected: Sequence[int], config: CurationConfig
+) -> Choice:
+    """Look at one chosen problem: by RPD, or without steps by the distance that chose."""
+    known = scored.matrix if config.reads_steps or scored.distances is None else scored.distances
+    matrix = nan_for_none(known)
+    among = matrix[np.ix_(selected, selected)]
+    marks = marks_of(problem, config)
+    right, marked = count_marks([marks[index] for index in selected] if marks else [])
+    return Choice(
+        num_chosen=len(selected),
+        chosen=mean_pairwise(among),
+        random=mean_pairwise(matrix),
+        right=right,
+        marked=marked,
+        steps_per_solution=_median([len(scored.steps[index]) for index in selected])
+        if config.reads_steps
+        else None,
+    )
+
+
+def marks_of(problem: Problem, config: CurationConfig) -> list[Any] | None:
+    """Per solution whether the input marks it right, where it has such a column."""
+    marks = problem.extra.get(config.filters.correct_column)
+    whole = isinstance(marks, list) and len(marks) == len(problem.solutions)
+    return list(marks) if whole and marks is not None else None
+
+
+def count_marks(marks: Sequence[Any]) -> tuple[int, int]:
+    """How many are marked right, and how many are marked at all."""
+    known = [mark for mark in marks if isinstance(mark, bool)]
+    return sum(known), len(known)
+
+
+def effective_number(mean_distance: float, size: int) -> float:
+    """How many fully different solutions a set of `size` is worth, by its mean pairwise distance.
+
+    The similarity-sensitive diversity of order 2 (Leinster and Cobbold, 2012) with similarity
+    1 - distance and equal weights: 1 where all are alike, `size` where all distances are 1.
+
+    Example:
+
+    >>> effective_number(0.0, 3), effective_number(1.0, 3), round(effective_number(0.3, 3), 2)
+    (1.0, 3.0, 1.25)
+    """
+    return 1 / (1 - (size - 1) / size * min(mean_distance, 1.0))
+
+
+def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
+    """Sum a run up, for the manifest.
+
+    Args:
+        summary ([`RunSummary`]): What it did.
+        config ([`CurationConfig`]): Its options.
+
+    Returns:
+        `dict`: Plain JSON types; `None` where something cannot be known.
+    """
+    both = [one for one in summary.choices if one.chosen is not None and one.random is not None]
+    left_out: dict[str, dict[str, int]] = {"problem": {}, "solution": {}}
+    for (_, reason, unit), number in sorted(summary.drops.items()):
+        left_out[unit][reason] = left_out[unit].get(reason, 0) + number
+    failed = sum(
+        number
+        for (stage, _, unit), number in summary.drops.items()
+        if (stage, unit) == ("steps", "solution")
+    )
+    return {
+        "distance": _distance(config),
+        "median_distance": {
+            "chosen": _median([one.chosen for one in both]),
+            "random": _median([one.random for one in both]),
+            "all_problems": _median([one.mean_rpd for one in summary.scores])
+            if config.reads_steps
+            else None,
+        },
+        "effective_number": {
+            "chosen": _median([effective_number(one.chosen or 0, one.num_chosen) for one in both]),
+            "random": _median([effective_number(one.random or 0, one.num_chosen) for one in both]),
+        },
+        "right": {
+            "column": config.filters.correct_column,
+            "chosen": sum(one.right for one in summary.choices),
+            "chosen_marked": sum(one.marked for one in summary.choices),
+            "candidates": summary.candidates_right,
+            "candidates_marked": summary.candidates_marked,
+        },
+        "left_out": left_out,
+        "steps": {
+            "solutions": counts(summary)["solutions_usable"] if config.reads_steps else 0,
+            "failed": failed,
+            "per_solution": _median([one.steps_per_solution for one in summary.choices]),
+        },
+        "wanted": {
+            "problems": sum(one.problems_wanted for one in summary.inputs),
+            "chosen": len(summary.chosen),
+        },
+    }
+
+
+def _distance(config: CurationConfig) -> str | None:
+    if config.reads_steps:
+        return "rpd"
+    return config.solutions if config.solutions in METRICS else None
+
+
+def outcome_lines(found: Mapping[str, Any], summarizer: str) -> list[tuple[str, str]]:
+    """Say what `outcome` found.
+
+    Args:
+        found (`Mapping`): What [`outcome`] returns.
+        summarizer (`str`): Who made the steps.
+
+    Returns:
+        `list[tuple[str, str]]`: Five pairs of a name and a sentence.
+    """
+    return [
+        ("Difference", _difference(found)),
+        ("Right answers", _right(found["right"])),
+        ("Left out", _left_out(found["left_out"])),
+        ("Steps", _steps(found["steps"], summarizer)),
+        ("Next", _next(found)),
+    ]
+
+
+def _difference(found: Mapping[str, Any]) -> str:
+    medians, numbers = found["median_distance"], found["effective_number"]
+    if medians["chosen"] is None:
+        return "not measured: nothing that was asked for compares solutions"
+    name = "RPD" if found["distance"] == "rpd" else f"distance by {found['distance']}"
+    everywhere = medians["all_problems"]
+    beyond = "" if everywhere is None else f", {everywhere:.3f} over all problems"
+    return (
+        f"median {name} {medians['chosen']:.3f} among the chosen, {medians['random']:.3f} among as "
+        f"many at random{beyond}; effective number of strategies {numbers['chosen']:.2f}, at "
+        f"random {numbers['random']:.2f}"
+    )
+
+
+def _right(right: Mapping[str, Any]) -> str:
+    if not right["candidates_marked"]:
+        return f"not known: the input has no column {right['column']}"
+    share = right["chosen"] / right["chosen_marked"] if right["chosen_marked"] else None
+    everywhere = right["candidates"] / right["candidates_marked"]
+    said = "unknown" if share is None else f"{share:.1%}"
+    return f"{said} of the chosen, {everywhere:.1%} of all candidates (column {right['column']})"
+
+
+def _left_out(left_out: Mapping[str, Mapping[str, int]]) -> str:
+    parts = []
+    for unit in ("problem", "solution"):
+        reasons = sorted(left_out[unit].items(), key=lambda one: (-one[1], one[0]))
+        total = sum(number for _, number in reasons)
+        named = ", ".join(
+            f"{number:,} {reason.replace('_', ' ')}" for reason, number in reasons[:3]
+        )
+        more = ", ..." if len(reasons) > 3 else ""
+        if total:
+            parts.append(f"{total:,} {unit}{'s' if total > 1 else ''} ({named}{more})")
+    return "; ".join(parts) or "nothing"
+
+
+def _steps(steps: Mapping[str, Any], summarizer: str) -> str:
+    if not steps["solutions"]:
+        return "none were needed"
+    asked = steps["solutions"] + steps["failed"]
+    number = steps["per_solution"]
+    length = "" if number is None else f", {number:g} each (median)"
+    return (
+        f"{summarizer} gave {steps['solutions']:,} of {asked:,} solutions ("
+        f"{steps['solutions'] / asked:.1%}) steps{length}"
+    )
+
+
+def _next(found: Mapping[str, Any]) -> str:
+    right, medians = found["right"], found["median_distance"]
+    if right["chosen_marked"] and right["candidates_marked"]:
+        lost = right["candidates"] / right["candidates_marked"]
+        lost -= right["chosen"] / right["chosen_marked"]
+        if lost > MORE_OFTEN_WRONG:
+            return "the choice is wrong more often than the candidates: see --only-correct"
+    if found["steps"]["failed"] > FAILED_SHARE * max(1, found["steps"]["solutions"]):
+        return "many solutions have no steps: rejects.jsonl says why, one line each"
+    if found["wanted"]["chosen"] < found["wanted"]["problems"]:
+        return (
+            f"only {found['wanted']['chosen']:,} of the {found['wanted']['problems']:,} problems "
+            "asked for could be chosen: rejects.jsonl says why"
+        )
+    if medians["chosen"] is not None and medians["chosen"] <= medians["random"]:
+        return "the choice differs no more than a random one: look at some with rpd report"
+    return "read some of the chosen solutions side by side: rpd report"
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(float(median(known)), 5) if known else None

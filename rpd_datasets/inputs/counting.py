@@ -1,0 +1,69 @@
+"""How many problems an input holds, where that is cheap to know: the total of a progress bar."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rpd_datasets.inputs.spec import Reading
+
+# Lines are counted at some hundreds of MB a second: beyond this the wait would be noticed.
+CHEAP_BYTES = 1_000_000_000
+SAMPLE = "sample"
+
+
+def count_problems(source: object, reading: Reading) -> int | None:
+    """Count the problems of a local file, or a folder of JSONL files, whose rows are problems.
+
+    Args:
+        source (`str`, `Path` or `datasets.Dataset`): As [`Reading.open`] takes it.
+        reading ([`Reading`]): How it is read.
+
+    Returns:
+        `int`, *optional*: An upper limit, since rows may be left out; `None` where only reading
+        everything would tell (the Hub, one solution a row, rows picked by `only`).
+    """
+    if reading.only or reading.layout not in ("auto", "grouped"):
+        return reading.limit
+    path = Path(str(source)).expanduser()
+    if str(source) == SAMPLE and not path.exists():
+        path = Path(__file__).parents[1] / "sample"
+    try:
+        files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+        counts = [_rows_of(file, reading.columns.solutions) for file in files]
+    except OSError:
+        counts = []  # reading itself says what is wrong with the file
+    known = [count for count in counts if count is not None]
+    if not known or len(known) < len(counts):
+        return reading.limit
+    return sum(known) if reading.limit is None else min(sum(known), reading.limit)
+
+
+def _rows_of(path: Path, column: str) -> int | None:
+    if path.suffix == ".jsonl" and path.stat().st_size <= CHEAP_BYTES:
+        return _lines(path, column)
+    return _parquet_rows(path, column) if path.suffix == ".parquet" and path.is_file() else None
+
+
+def _lines(path: Path, column: str) -> int | None:
+    with path.open("rb") as file:
+        first = file.readline()
+        try:
+            row = json.loads(first)
+        except ValueError:
+            return None
+        if not isinstance(row, dict) or not isinstance(row.get(column), list):
+            return None
+        return 1 + sum(bool(line.strip()) for line in file)
+
+
+def _parquet_rows(path: Path, column: str) -> int | None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            here = column in file.schema_arrow.names
+            return file.metadata.num_rows if here else None
+    except pa.ArrowInvalid:
+        return None

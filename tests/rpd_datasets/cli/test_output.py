@@ -1,0 +1,86 @@
+"""What commands print: it fits the window, and is plain where nobody watches."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rpd_datasets.cli.output import Progress, print_lines, print_scored, print_table
+from rpd_datasets.inputs.counting import count_problems
+from rpd_datasets.inputs.spec import Reading
+
+LONG = "Find the smallest positive integer that leaves remainder four when divided by seven. " * 3
+
+
+@pytest.fixture
+def printed(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    return lambda: capsys.readouterr().out
+
+
+@pytest.mark.parametrize("columns", [80, 140])
+def test_tables_fit_the_window(monkeypatch, printed, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    print_table([{"what": LONG, "count": 12345, "share": None}, {"what": "b", "count": 1}])
+    print_scored([(LONG, 0.5, ["solution 3: " + LONG]), ("short", None, [])])
+    print_lines([("Difference", LONG)])
+    lines = printed().splitlines()
+    assert max(map(len, lines)) <= columns
+    assert any("12,345" in line for line in lines)
+    assert any(line.startswith("1  0.500  Find the smallest") for line in lines)
+
+
+def test_colour_and_bars_only_on_a_terminal(monkeypatch, printed):
+    print_scored([("p", 0.5, [])])
+    plain = printed()
+    assert plain == "1  0.500  p\n"
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    print_scored([("p", 0.5, [])])
+    coloured = printed()
+    assert "\x1b[" in coloured
+    assert "━" in coloured
+    monkeypatch.setenv("NO_COLOR", "1")
+    print_scored([("p", 0.5, [])])
+    assert "\x1b[36m" not in printed()
+
+
+def test_markup_in_a_problem_is_text(printed):
+    print_scored([("[red]x[/red] [/]", 0.1, ["[bold]"])])
+    print_table([{"a": "[/oops]"}])
+    out = printed()
+    assert "[red]x[/red] [/]" in out
+    assert "[/oops]" in out
+
+
+def test_progress_in_a_pipe_says_what_each_stage_came_to(capsys):
+    with Progress("Loading models", None) as line:
+        line.stage("Scoring problems", 2)
+        line.advance()
+        line.write("a message")
+        line.advance()
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines() == ["a message", "Scoring problems: 2 in 0 s"]
+
+
+def test_problems_are_counted_where_that_is_cheap(tmp_path):
+    rows = [{"problem": f"p{n}", "solutions": ["a", "b"]} for n in range(5)]
+    jsonl = tmp_path / "rows.jsonl"
+    jsonl.write_text("".join(json.dumps(row) + "\n" for row in rows) + "\n")
+    parquet = tmp_path / "rows.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), parquet)
+    flat = tmp_path / "flat.jsonl"
+    flat.write_text('{"problem": "p", "solution": "a"}\n')
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(b"no parquet")
+    assert count_problems("sample", Reading()) == 27
+    assert count_problems(str(jsonl), Reading()) == count_problems(parquet, Reading()) == 5
+    assert count_problems(jsonl, Reading(limit=2)) == 2
+    unknown = (flat, broken, tmp_path / "none.jsonl", "me/on-the-hub")
+    assert [count_problems(source, Reading()) for source in unknown] == [None] * 4
+    assert count_problems(jsonl, Reading(only={"problem": "p1"})) is None

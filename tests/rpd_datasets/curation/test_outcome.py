@@ -1,0 +1,102 @@
+"""The block that a run ends with: its numbers, and what it says of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from rpd_datasets.config import CurationConfig
+from rpd_datasets.curation.outcome import (
+    count_marks,
+    effective_number,
+    measure_choice,
+    outcome,
+    outcome_lines,
+)
+from rpd_datasets.curation.run_summary import Choice, InputInfo, ProblemScore, RunSummary
+from rpd_datasets.curation.score import Scored
+from rpd_datasets.problem import Problem
+
+MATRIX = [
+    [0.0, 0.2, 0.6, None],
+    [0.2, 0.0, 0.4, None],
+    [0.6, 0.4, 0.0, None],
+    [None, None, None, None],
+]
+NAMES = ["Difference", "Right answers", "Left out", "Steps", "Next"]
+
+
+def a_run(**changes) -> RunSummary:
+    scores = [ProblemScore(f"k{n}", f"r:{n}", 0.5, 0.3, 4, 3, 10.0) for n in range(3)]
+    inputs = [InputInfo("rows", "grouped", "f", 3, 3, 2, 2)]
+    choices = [Choice(2, 0.6, 0.4, 1, 2, 4.0), Choice(2, 0.5, 0.4, 2, 2, 3.0)]
+    drops = Counter({("steps", "no_steps", "solution"): 3, ("filter", "duplicate", "solution"): 1})
+    values = {
+        "inputs": inputs,
+        "scores": scores,
+        "chosen": [0, 1],
+        "choices": choices,
+        "drops": drops,
+        "candidates_right": 9,
+        "candidates_marked": 12,
+    }
+    return RunSummary(**{**values, **changes})
+
+
+def said(run: RunSummary, config: CurationConfig | None = None) -> dict[str, str]:
+    lines = outcome_lines(outcome(run, config or CurationConfig()), "extractive")
+    assert [name for name, _ in lines] == NAMES
+    return dict(lines)
+
+
+def test_a_choice_is_measured_beside_all_that_could_have_been_chosen():
+    marks = [True, None, False, True]
+    problem = Problem("p", ("a", "b", "c", "d"), {"correct": marks})
+    steps = [["x", "y", "z"], ["x"], ["x", "y", "z", "w", "v"], []]
+    scored = Scored(steps, MATRIX, 0.5, ["", "", "", "no_steps"], [1] * 4, [])
+    found = measure_choice(problem, scored, [2, 0], CurationConfig())
+    assert (found.chosen, found.num_chosen, found.steps_per_solution) == (0.6, 2, 4.0)
+    assert found.random == pytest.approx(0.4)
+    assert (found.right, found.marked) == (1, 2)
+    assert count_marks(marks) == (2, 3)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 16])
+def test_the_effective_number_lies_between_one_and_all(size):
+    assert effective_number(0.0, size) == 1
+    assert effective_number(1.0, size) == pytest.approx(size)
+    assert effective_number(1.7, size) == pytest.approx(size)  # a cosine distance may exceed 1
+
+
+def test_the_lines_hold_the_numbers():
+    lines = said(a_run())
+    assert "median RPD 0.550 among the chosen, 0.400 among as many at random" in lines["Difference"]
+    assert "0.300 over all problems" in lines["Difference"]
+    assert lines["Right answers"].startswith("75.0% of the chosen, 75.0% of all candidates")
+    assert lines["Left out"] == "4 solutions (3 no steps, 1 duplicate)"
+    assert lines["Steps"] == "extractive gave 9 of 12 solutions (75.0%) steps, 3.5 each (median)"
+    assert "no steps" in lines["Next"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "advice"),
+    [
+        ({"candidates_right": 12}, "wrong more often"),
+        ({"drops": Counter(), "choices": [Choice(2, 0.3, 0.4)]}, "no more than a random one"),
+        ({"drops": Counter()}, "side by side"),
+        ({"drops": Counter(), "chosen": [0]}, "only 1 of the 2 problems"),
+    ],
+)
+def test_the_last_line_says_where_to_look(changes, advice):
+    assert advice in said(a_run(**changes))["Next"]
+
+
+def test_what_cannot_be_known_is_said_to_be_unknown():
+    config = CurationConfig(problems="random", solutions="random")
+    run = a_run(candidates_marked=0, choices=[Choice(2, None, None)], drops=Counter())
+    lines = said(run, config)
+    assert lines["Right answers"] == "not known: the input has no column correct"
+    assert lines["Difference"].startswith("not measured")
+    assert lines["Steps"] == "none were needed"
+    assert lines["Left out"] == "nothing"
