@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import tempfile
 import time
@@ -12,8 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import psutil
+import pytest
 
-# Ray sends usage statistics unless told not to, and logs to the screen of whoever starts it.
+# Ray sends usage statistics unless this is set.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 # Whether the user has a token in the home folder must not matter.
 os.environ["RAY_AUTH_MODE"] = "disabled"
@@ -21,26 +21,42 @@ os.environ["RAY_AUTH_MODE"] = "disabled"
 OBJECT_STORE_BYTES = 100_000_000
 
 
+@contextlib.contextmanager
+def ray_folder() -> Iterator[str]:
+    """The variable RAY_TMPDIR for everything that Ray writes, in a folder that is removed again.
+
+    `Cluster` writes its address below RAY_TMPDIR whatever `temp_dir` says, and fails where that
+    folder is missing; so the variable is set and `temp_dir` is not. The path is short, because
+    that of a socket may have about a hundred characters only.
+    """
+    with (
+        tempfile.TemporaryDirectory("", "ray-", "/tmp", ignore_cleanup_errors=True) as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("RAY_TMPDIR", folder)
+        yield folder
+
+
 class LocalCluster:
     """A head node, to which others can be added; a context manager.
 
-    Nothing of it outlives the context: neither processes nor the folder of its sockets, whose
-    path is short because a socket's may have some hundred characters only.
+    Nothing of it outlives the context: neither processes nor the folder of its sockets.
     """
 
     def __enter__(self) -> LocalCluster:
         from ray.cluster_utils import Cluster
 
-        self._folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
-        self._cluster = Cluster(
-            initialize_head=True,
-            head_node_args={
-                "num_cpus": 1,
-                "object_store_memory": OBJECT_STORE_BYTES,
-                "include_dashboard": False,
-                "temp_dir": self._folder,
-            },
-        )
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(ray_folder())
+            self._cluster = Cluster(
+                initialize_head=True,
+                head_node_args={
+                    "num_cpus": 1,
+                    "object_store_memory": OBJECT_STORE_BYTES,
+                    "include_dashboard": False,
+                },
+            )
+            self._folder = stack.pop_all()
         self.head = self._cluster.head_node
         return self
 
@@ -55,7 +71,7 @@ class LocalCluster:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         psutil.wait_procs(left, timeout=10)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.close()
 
     @property
     def address(self) -> str:

@@ -16,7 +16,13 @@ import pytest
 from parts.fake_tgi import FakeTGI
 from parts.kill_loop import contents, summary, write_problems
 from parts.openai_embeddings import OpenAIEmbeddings
-from parts.ray_cluster import LocalCluster, actors_on, kill_an_actor, wait_for_actors
+from parts.ray_cluster import (
+    LocalCluster,
+    actors_on,
+    kill_an_actor,
+    ray_folder,
+    wait_for_actors,
+)
 from rpd_datasets import CurationConfig
 from rpd_datasets.cli import main
 from rpd_datasets.curation.engines.ray_cluster import RayOptions, actor_pool
@@ -24,12 +30,16 @@ from rpd_datasets.curation.engines.ray_cluster import RayOptions, actor_pool
 ROOT = Path(__file__).resolve().parents[4]
 NUM_PROBLEMS = 40
 SLOTS = 4
-ENV = os.environ | {
-    "PYTHONPATH": str(ROOT),
-    "HF_HUB_OFFLINE": "1",
-    "OMP_NUM_THREADS": "1",
-    "OPENAI_API_KEY": "unused",
-}
+
+
+def environment() -> dict[str, str]:
+    """Read when a process is started: the cluster sets where Ray writes."""
+    return os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
+        "OPENAI_API_KEY": "unused",
+    }
 
 
 class Bench:
@@ -56,7 +66,7 @@ class Bench:
         ]
         return subprocess.Popen(
             command,
-            env=ENV,
+            env=environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -165,9 +175,10 @@ def test_an_error_in_a_worker_is_one_line_and_names_the_fix(cluster, tmp_path):
 def test_without_an_address_a_run_has_a_cluster_of_its_own_with_models_in_its_actors(tmp_path):
     assert curate_sample(tmp_path / "one").returncode == 0
     # One actor: what is to be seen is that it loads the models, not how fast.
-    run = curate_sample(
-        tmp_path / "two", "--engine", "ray", "--ray-actors", "1", "--shard-size", "2"
-    )
+    with ray_folder():
+        run = curate_sample(
+            tmp_path / "two", "--engine", "ray", "--ray-actors", "1", "--shard-size", "2"
+        )
     assert run.returncode == 0, run.stderr
     assert "Ray" not in run.stderr, "its log stays off the screen"
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
@@ -178,7 +189,7 @@ def curate_sample(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
         *(sys.executable, "-m", "rpd_datasets.cli", "curate", "sample", "--limit", "4"),
         *("--num-problems", "2", "--num-solutions", "2", "--output", str(folder / "out"), *more),
     ]
-    env = {name: value for name, value in ENV.items() if name != "RAY_ADDRESS"}
+    env = {name: value for name, value in environment().items() if name != "RAY_ADDRESS"}
     if not any("--ray-address" in one for one in more):
         # As users have it: Ray makes a token for its own cluster, in the home folder.
         del env["RAY_AUTH_MODE"]
@@ -225,7 +236,9 @@ def test_ray_is_not_imported_unless_it_is_asked_for():
         "import sys, rpd_datasets.cli, rpd_datasets.curation.engines.ray_cluster\n"
         "print('ray' in sys.modules)"
     )
-    run = subprocess.run([sys.executable, "-c", code], env=ENV, capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True
+    )
     assert run.stdout == "False\n"
 
 
