@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 DEMO := demo-output
 WORKERS ?= 2
 
-.PHONY: help demo test lint fresh bench bench-corpus loop loop-map kill-loop system clean
+.PHONY: help demo test lint fresh dist bench bench-corpus loop loop-map kill-loop system clean
 
 help:  ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -35,9 +35,11 @@ system:
 	    echo "Tests that need$$missing are left out; to run them: apt-get install$$missing" >&2; \
 	fi
 
+# make test SEED=7 runs the files in another order: none may lean on another.
+SHUFFLE := $(if $(SEED),--shuffle-files $(SEED) --no-loadscope-reorder)
 test: $(VENV)/installed system  ## Run all tests
 	HF_HUB_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=1 \
-	    $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(TESTS)
+	    $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(SHUFFLE) $(TESTS)
 
 lint: $(VENV)/installed  ## Check style and types
 	$(BIN)/ruff check .
@@ -46,6 +48,10 @@ lint: $(VENV)/installed  ## Check style and types
 
 fresh:  ## Lint, demo and test a new clone, with an empty HOME and temporary folder (30 minutes)
 	.ci/fresh --clone .ci/run
+
+dist: $(VENV)/installed  ## Build the wheel, in dist/
+	rm -rf build dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 bench: $(VENV)/installed  ## Print the benchmark tables that the README quotes
 	$(BIN)/python benchmarks/distance.py
@@ -67,4 +73,4 @@ kill-loop: $(VENV)/installed  ## Kill a run ten times and compare its result wit
 	PYTHONPATH=tests HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m parts.kill_loop
 
 clean:  ## Remove the environment and everything made here
-	rm -rf $(VENV) $(DEMO) $(DEMO).partial loop-output build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(DEMO) $(DEMO).partial loop-output build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

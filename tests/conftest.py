@@ -1,8 +1,92 @@
-"""What holds for every test: no test fails because the machine is busy."""
+"""What holds for every test.
 
+A run of the tests has a HOME, a temporary folder and caches of its own, shared by its workers.
+At the end HOME and the temporary folder have to be empty: a test that leaves something there
+fails the run. Caches of libraries, and the tiny model that several files use, may stay; all is
+removed. No test fails because the machine is busy.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
     "any_machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any_machine")
+
+# Set by the process that the run began in, read by its workers.
+WORLD = "RPD_TESTS_WORLD"
+CACHES = {
+    "XDG_CACHE_HOME": "cache",
+    "XDG_CONFIG_HOME": "cache/config",
+    "HF_HOME": "cache/huggingface",
+    "MPLCONFIGDIR": "cache/matplotlib",
+    "TORCHINDUCTOR_CACHE_DIR": "cache/torchinductor",
+    "RPD_TESTS_CACHE": "cache/rpd-tests",
+}
+left_behind = pytest.StashKey[list[str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--shuffle-files", type=int, metavar="SEED", help="run the test files in a random order"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if WORLD in os.environ:
+        return
+    # Folders of failed tests are kept where pytest always keeps them.
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+    world = Path(tempfile.mkdtemp(prefix="rpd-tests-"))
+    config.add_cleanup(lambda: shutil.rmtree(world, ignore_errors=True))
+    patch = pytest.MonkeyPatch()
+    config.add_cleanup(patch.undo)
+    patch.setenv(WORLD, str(world))
+    for name, folder in {"HOME": "home", "TMPDIR": "tmp", **CACHES}.items():
+        (world / folder).mkdir(parents=True)
+        patch.setenv(name, str(world / folder))
+    patch.setattr(tempfile, "tempdir", None)
+    config.stash[left_behind] = []
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    seed = config.getoption("--shuffle-files")
+    if seed is None:
+        return
+    files = list(dict.fromkeys(item.path for item in items))
+    random.Random(seed).shuffle(files)
+    place = {file: number for number, file in enumerate(files)}
+    items.sort(key=lambda item: place[item.path])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if left_behind not in session.config.stash:
+        return  # a worker; the process that started it looks when all have ended
+    session.config.stash[left_behind] += _left()
+    if session.config.stash[left_behind]:
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    for name in config.stash.get(left_behind, []):
+        terminalreporter.write_line(f"ERROR a test left {name}", red=True)
+
+
+def _left() -> Iterator[str]:
+    for name in ("HOME", "TMPDIR"):
+        folder = Path(os.environ[name])
+        yield from (f"{path.relative_to(folder)} in {name}" for path in sorted(folder.iterdir()))

@@ -144,7 +144,8 @@ def tiny_qwen(
         lessons: What it is to learn besides summaries.
         quick_steps: Training steps on the short prompt.
         full_steps: Training steps on the packaged prompts and `lessons`.
-        parent: Folder to keep it in; the system's temporary one if unset.
+        parent: Folder to keep it in. If unset, RPD_TESTS_CACHE, which a run of the tests sets and
+            removes at its end, or the system's temporary folder.
 
     Returns:
         A model folder that transformers can load.
@@ -155,7 +156,8 @@ def tiny_qwen(
         repr((list(lessons), _sample(), quick_steps, full_steps)),
     ]
     code = hashlib.sha256("\0".join(sources).encode()).hexdigest()[:12]
-    folder = (parent or Path(tempfile.gettempdir())) / f"rpd-tiny-qwen-{code}" / "tiny"
+    parent = parent or Path(os.environ.get("RPD_TESTS_CACHE") or tempfile.gettempdir())
+    folder = parent / f"rpd-tiny-qwen-{code}" / "tiny"
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         rough = Path(tempfile.mkdtemp(dir=folder.parent))

@@ -21,10 +21,11 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from rpd_datasets.config import CurationConfig
@@ -138,7 +139,7 @@ def on_ray(config: CurationConfig, options: RayOptions | None = None) -> Engine:
         raise MissingExtraError("--engine ray", extra="ray", module=error.name or "ray") from error
 
     def engine(folder: Path, names: Sequence[str], fingerprint: str) -> Iterator[str]:
-        with _connected(options.address) as ray:
+        with _connected(options.address) as ray, _no_interrupt_lost() as stop_if_interrupted:
             nodes = [node for node in ray.nodes() if node["Alive"]]
             actors, gpus = actor_pool(
                 options, config, ray.cluster_resources(), len(nodes), len(names)
@@ -150,9 +151,11 @@ def on_ray(config: CurationConfig, options: RayOptions | None = None) -> Engine:
                 )
             rows = _results(ray, folder.absolute(), names, fingerprint, config, actors, gpus)
             for row in rows:
+                stop_if_interrupted()
                 if row["error"]:
                     raise RPDError(row["error"])
                 yield row["name"]
+            stop_if_interrupted()
 
     return engine
 
@@ -335,6 +338,37 @@ def _check_reachable(address: str) -> None:
             f"no Ray cluster answers at {address} ({error}); name its head as host:port, where "
             "the port is 6379 unless ray start was told another one"
         ) from error
+
+
+@contextmanager
+def _no_interrupt_lost() -> Iterator[Callable[[], None]]:
+    """Remember Ctrl-C and SIGTERM, besides raising `KeyboardInterrupt`.
+
+    Python drops an exception that is raised in a destructor or in a callback from Ray's core, and
+    on a busy machine the main thread is often there. What is yielded raises it again.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    received: list[int] = []
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    def stop_if_interrupted() -> None:
+        if received:
+            raise KeyboardInterrupt
+
+    former = {
+        number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield stop_if_interrupted
+    finally:
+        for number, handler in former.items():
+            # `None` stands for a handler that was not installed from Python.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from parts.ray_cluster import (
 )
 from rpd_datasets import CurationConfig
 from rpd_datasets.cli import main
-from rpd_datasets.curation.engines.ray_cluster import RayOptions, actor_pool
+from rpd_datasets.curation.engines.ray_cluster import RayOptions, _no_interrupt_lost, actor_pool
 
 ROOT = Path(__file__).resolve().parents[4]
 NUM_PROBLEMS = 40
@@ -162,6 +162,22 @@ def test_ctrl_c_and_sigterm_end_in_one_line_and_leave_nothing_running(stop, clus
     while actors_on(cluster.head):
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_python_drops_stops_the_run_all_the_same(stop):
+    class Dropped:
+        def __del__(self) -> None:
+            signal.raise_signal(stop)
+
+    former = signal.getsignal(stop)
+    with _no_interrupt_lost() as stop_if_interrupted:
+        stop_if_interrupted()
+        Dropped()
+        with pytest.raises(KeyboardInterrupt):
+            stop_if_interrupted()
+    assert signal.getsignal(stop) is former
 
 
 def test_an_error_in_a_worker_is_one_line_and_names_the_fix(cluster, tmp_path):
