@@ -91,7 +91,9 @@ def test_nothing_is_imported_from_the_checkout(environment, tmp_path):
 def test_rpd_curates_and_reports_from_another_folder(environment, tmp_path):
     curate = (environment / "rpd", "curate", "sample", "--limit", "2", "--output", "curated")
     run(*curate, "--num-problems", "1", "--num-solutions", "2", cwd=tmp_path)
-    run(environment / "rpd", "report", "curated", "--no-figures", cwd=tmp_path)
+    run(
+        environment / "rpd", "report", "curated", "--no-figures", "--embedder", "none", cwd=tmp_path
+    )
     assert list((tmp_path / "curated").rglob("*.parquet"))
     assert "dataset_info" in (tmp_path / "curated" / "README.md").read_text(encoding="utf-8")
     assert list((tmp_path / "curated").rglob("*.html"))
