@@ -1,4 +1,4 @@
-"""The rules of `conftest.py`: what a test leaves behind fails the run, and files can be shuffled."""
+"""The rules of conftest.py: what a test leaves behind fails the run, and files can be shuffled."""
 
 from __future__ import annotations
 
