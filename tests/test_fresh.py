@@ -39,9 +39,11 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def fresh(checkout: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    # Those of this run of the tests stand in the way of a HOME of the test's own.
+    here = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
     return subprocess.run(
         [str(checkout / ".ci" / "fresh"), *command],
-        env=os.environ | variables,
+        env=here | variables,
         capture_output=True,
         text=True,
         timeout=60,
