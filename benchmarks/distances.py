@@ -50,7 +50,8 @@ from rpd_datasets.judging.auroc import (
 from rpd_datasets.judging.labels import Labels
 from rpd_metric.distance.core import rpd_matrix
 from rpd_metric.distance.diversity import effective_strategies
-from rpd_metric.distance.registry import average_linkage, strategy_matrix
+from rpd_metric.distance.linkage import average_linkage
+from rpd_metric.distance.strategy import strategy_matrix
 from rpd_metric.inference.concurrency import run
 from rpd_metric.inference.embedders import Embedder
 from rpd_metric.inference.registry import load_embedder
@@ -458,7 +459,7 @@ def print_cross_validation(
         )
 
 
-def print_thresholds(cases: Sequence[Case], embedder: Embedder) -> None:
+def print_thresholds(cases: Sequence[Case]) -> None:
     """Where average linkage cuts best, judged by the labels' own effective number."""
     known = [
         float(np.exp(-sum(p * np.log(p) for p in np.unique(one, return_counts=True)[1] / len(one))))
@@ -468,7 +469,7 @@ def print_thresholds(cases: Sequence[Case], embedder: Embedder) -> None:
     print("|---|---|---|---|")
     for name in ("rpd", "strategy"):
         matrices = [
-            rpd_matrix(case.vectors) if name == "rpd" else strategy_matrix(case.steps, embedder)
+            rpd_matrix(case.vectors) if name == "rpd" else strategy_matrix(case.steps, case.vectors)
             for case in cases
         ]
         trials = []
@@ -507,7 +508,7 @@ def main() -> None:
     print()
     print_cross_validation(distances, labels, wins, weights, args.seed)
     print()
-    print_thresholds(cases, embedder)
+    print_thresholds(cases)
 
 
 if __name__ == "__main__":

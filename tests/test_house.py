@@ -91,16 +91,7 @@ def room_of(module: str) -> str:
     return f"{package}.{rest.partition('.')[0]}" if rest else package
 
 
-# Found when the rooms were made, to be mended: strict, so that what is mended leaves this list.
-KNOWN = {
-    "rpd_metric.distance.registry",
-}
-to_be_mended = pytest.mark.xfail(strict=True, reason="against the arrows")
-
-
-@pytest.mark.parametrize(
-    "module", [pytest.param(name, marks=to_be_mended if name in KNOWN else ()) for name in FILES]
-)
+@pytest.mark.parametrize("module", FILES)
 def test_a_room_imports_only_what_the_arrows_allow(module):
     room = room_of(module)
     assert room in ROOMS, (

@@ -29,8 +29,8 @@ from rpd_datasets.select import select_solutions
 from rpd_datasets.sft import sft_messages, to_sft
 from rpd_metric.arrays import MatrixRows, none_for_nan
 from rpd_metric.distance.core import problem_score
-from rpd_metric.distance.registry import load_distance
 from rpd_metric.errors import InputError
+from rpd_metric.metrics.scoring import distance_matrices
 
 __all__ = [
     "CurationConfig",
@@ -222,18 +222,18 @@ def _matrices(
     models: Models,
 ) -> dict[str, npt.NDArray[np.float64]]:
     """The distances that the options call for, by the names that the options use."""
+    found = distance_matrices(
+        [config.metric(name) for name in config.metrics],
+        problem.problem,
+        [problem.solutions[index] for index in usable],
+        [steps[index] for index in usable],
+        models.embedder,
+        config.seed,
+    )
     matrices = {}
     for name in config.metrics:
-        matrix = np.full((len(steps), len(steps)), np.nan)
-        if usable:
-            matrix[np.ix_(usable, usable)] = load_distance(config.metric(name))(
-                problem.problem,
-                [problem.solutions[index] for index in usable],
-                [steps[index] for index in usable],
-                models.embedder,
-                config.seed,
-            )
-        matrices[name] = matrix
+        matrices[name] = np.full((len(steps), len(steps)), np.nan)
+        matrices[name][np.ix_(usable, usable)] = found[config.metric(name)]
     return matrices
 
 

@@ -36,11 +36,13 @@ from rpd_datasets.judging.auroc import (
 )
 from rpd_datasets.judging.labels import Labels, PairRater, judge_pairs
 from rpd_datasets.select import select_solutions
+from rpd_metric.distance.evidence import STEP_KINDS, Evidence
 from rpd_metric.distance.registry import DISTANCES, Distance, load_distance
 from rpd_metric.errors import InputError
 from rpd_metric.inference.concurrency import run, run_bounded
 from rpd_metric.inference.embedders import Embedder
 from rpd_metric.inference.registry import load_embedder
+from rpd_metric.metrics.scoring import gather
 from rpd_metric.steps.protocol import Summarizer
 from rpd_metric.steps.registry import load_summarizer
 
@@ -216,7 +218,7 @@ def compare_metrics(
         if distance.reads_steps == bool(source)
     ]
     for case in cases:
-        _measure(case, columns, _Once(encoder), sources[0], seed)
+        _measure(case, columns, encoder, seed)
     if judge is not None:
         _ask(judge, cases, columns, sources[0])
     return _summarise(cases, columns, encoder.name, skipped, seed, num_bootstrap)
@@ -253,33 +255,22 @@ async def _extract(summarizer: Summarizer, cases: Sequence[_Case]) -> list[Steps
         return [steps async for steps in results]
 
 
-class _Once:
-    """An encoder that remembers what it encoded: the methods share most of their texts."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self.name = embedder.name
-        self._embedder = embedder
-        self._vectors: dict[str, npt.NDArray[np.float32]] = {}
-
-    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        new = list(dict.fromkeys(text for text in texts if text not in self._vectors))
-        if new or not texts:
-            found = self._embedder.encode(new)
-            if not texts:
-                return found
-            self._vectors.update(zip(new, found, strict=True))
-        return np.stack([self._vectors[text] for text in texts])
-
-
-def _measure(
-    case: _Case, columns: Sequence[_Column], embedder: Embedder, judged: str, seed: int
-) -> None:
+def _measure(case: _Case, columns: Sequence[_Column], embedder: Embedder, seed: int) -> None:
     """Add one problem to every column."""
     labels = case.labels
     pairs = labels.pairs() if labels else []
+    kinds = dict.fromkeys(kind for column in columns for kind in column.distance.reads)
+    evidence = {}
+
+    def read(steps: Steps, *, of_steps: bool) -> Evidence:
+        wanted = [kind for kind in kinds if (kind in STEP_KINDS) == of_steps]
+        return gather(wanted, case.problem, case.solutions, steps, embedder, seed)
+
+    evidence[""] = read([], of_steps=False)
+    for source, steps in case.steps.items():
+        evidence[source] = evidence[""].joined(read(steps, of_steps=True))
     for column in columns:
-        steps = case.steps[column.source or judged]
-        matrix = column.distance(case.problem, case.solutions, steps, embedder, seed)
+        matrix = column.distance(evidence[column.source])
         column.pairs.append(np.array([matrix[i, j] for i, j, _ in pairs], dtype=np.float64))
         pair = _furthest(matrix)
         column.furthest.append(pair)

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rpd_metric.distance.core import mean_pairwise
-from rpd_metric.distance.registry import average_linkage
+from rpd_metric.distance.linkage import average_linkage
 from rpd_metric.errors import InputError, MissingExtraError
 
 # Table 3: of 16 samples, moderately solved and well solved problems.

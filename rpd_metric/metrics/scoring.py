@@ -1,24 +1,80 @@
-"""From step texts to distance matrices: encode every distinct step once, then compare.
+"""From a problem's texts to distance matrices: read, encode each text once, compare.
 
-The middle of the pipeline, shared by the metric and by curation. Steps come in as text;
+The middle of the pipeline, shared by the metric, by curation and by the benchmark of distances.
+Steps come in as text;
 making steps of solutions is `rpd_metric.steps`, the arithmetic `rpd_metric.distance`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from rpd_metric.distance.core import Ties, rpd_matrix
+from rpd_metric.distance.evidence import Evidence
+from rpd_metric.distance.registry import Distance, load_distance
 from rpd_metric.inference.embedders import Embedder
+
+Matrix = npt.NDArray[np.float64]
+Steps = Sequence[Sequence[str]]
+
+# MiniLM reads 256 word pieces, which is about as many as 150 words with their mathematics.
+CHUNK_WORDS = 150
+
+
+def distance_matrices(
+    distances: Iterable[str | Distance],
+    problem: str,
+    solutions: Sequence[str],
+    steps: Steps | None,
+    embedder: Embedder,
+    seed: int = 0,
+) -> dict[str, Matrix]:
+    """The matrices of several distances between a problem's solutions, each text encoded once.
+
+    Args:
+        distances (`Iterable`): Names, or [`Distance`] objects.
+        problem (`str`): The problem's text.
+        solutions (`Sequence[str]`): Its `k` solutions.
+        steps (`Sequence`, *optional*): Per solution, its steps, for distances that read them.
+        embedder ([`~rpd_metric.inference.embedders.Embedder`]): Encodes.
+        seed (`int`): For distances that draw.
+
+    Returns:
+        `dict`: By name, an array of shape `(k, k)`; NaN for solutions that cannot be placed.
+    """
+    asked = [load_distance(distance) for distance in distances]
+    kinds = dict.fromkeys(kind for distance in asked for kind in distance.reads)
+    evidence = gather(kinds, problem, solutions, steps, embedder, seed)
+    return {distance.name: distance(evidence) for distance in asked}
+
+
+def gather(
+    kinds: Iterable[str],
+    problem: str,
+    solutions: Sequence[str],
+    steps: Steps | None,
+    embedder: Embedder,
+    seed: int = 0,
+) -> Evidence:
+    """Read a problem's solutions and encode what is read; see [`distance_matrices`].
+
+    Args:
+        kinds (`Iterable[str]`): See [`~rpd_metric.distance.evidence.Evidence`].
+    """
+    filled: Steps = steps if steps is not None else [()] * len(solutions)
+    texts = {kind: READINGS[kind](solutions, filled) for kind in kinds}
+    known: dict[str, npt.NDArray[np.float32]] = {}
+    vectors = {kind: _encoded(read, embedder, known) for kind, read in texts.items()}
+    return Evidence(problem, len(solutions), texts, vectors, seed)
 
 
 def step_matrices(
-    problems: Sequence[Sequence[Sequence[str]]], embedder: Embedder, ties: Ties = "mean"
-) -> list[npt.NDArray[np.float64]]:
-    """Distance matrices of several problems, with one call to the encoder for all of them.
+    problems: Sequence[Steps], embedder: Embedder, ties: Ties = "mean"
+) -> list[Matrix]:
+    """RPD matrices of several problems, with one call to the encoder for all of them.
 
     Args:
         problems (`Sequence`): Per problem, per solution, the list of its steps.
@@ -31,22 +87,60 @@ def step_matrices(
         its row and column: it is unknown, not maximally far away, which is what Algorithm 3
         alone would make of it.
     """
-    cleaned = [
-        [[step for step in steps if step.strip()] for steps in solutions] for solutions in problems
-    ]
-    distinct = list(
-        dict.fromkeys(step for solutions in cleaned for steps in solutions for step in steps)
-    )
-    if not distinct:
-        return [np.full((len(solutions), len(solutions)), np.nan) for solutions in cleaned]
-    vectors = embedder.encode(distinct)
-    row_of = {step: row for row, step in enumerate(distinct)}
+    cleaned = [_steps((), solutions) for solutions in problems]
+    vectors = iter(_encoded([steps for solutions in cleaned for steps in solutions], embedder, {}))
     matrices = []
     for solutions in cleaned:
+        rows = [next(vectors) for _ in solutions]
         usable = [index for index, steps in enumerate(solutions) if steps]
         matrix = np.full((len(solutions), len(solutions)), np.nan)
-        matrix[np.ix_(usable, usable)] = rpd_matrix(
-            [vectors[[row_of[step] for step in solutions[index]]] for index in usable], ties=ties
-        )
+        if usable:
+            matrix[np.ix_(usable, usable)] = rpd_matrix(
+                [rows[index] for index in usable], ties=ties
+            )
         matrices.append(matrix)
     return matrices
+
+
+def _encoded(
+    read: Sequence[Sequence[str]],
+    embedder: Embedder,
+    known: dict[str, npt.NDArray[np.float32]],
+) -> list[npt.NDArray[np.float32]]:
+    """Per solution an array with a row for each of its texts; known ones are not encoded."""
+    new = list(dict.fromkeys(text for texts in read for text in texts if text not in known))
+    if new:
+        known.update(zip(new, embedder.encode(new), strict=True))
+    empty = np.zeros((0, 0), dtype=np.float32)
+    return [np.stack([known[text] for text in texts]) if texts else empty for texts in read]
+
+
+def _steps(_solutions: Sequence[str], steps: Steps) -> list[list[str]]:
+    return [[step for step in solution if step.strip()] for solution in steps]
+
+
+def _summary(solutions: Sequence[str], steps: Steps) -> list[list[str]]:
+    return [[" ".join(kept)] if kept else [] for kept in _steps(solutions, steps)]
+
+
+def _text(solutions: Sequence[str], _steps: Steps) -> list[list[str]]:
+    return [[text] if text.strip() else [] for text in solutions]
+
+
+def _chunks(solutions: Sequence[str], _steps: Steps) -> list[list[str]]:
+    return [pieces(text, CHUNK_WORDS) for text in solutions]
+
+
+def pieces(text: str, size: int) -> list[str]:
+    """A text in pieces of `size` words; the last one may be shorter."""
+    words = text.split()
+    return [" ".join(words[start : start + size]) for start in range(0, len(words), size)]
+
+
+# What the texts of each kind are, of all solutions of a problem and their steps.
+READINGS: Mapping[str, Callable[[Sequence[str], Steps], list[list[str]]]] = {
+    "steps": _steps,
+    "summary": _summary,
+    "text": _text,
+    "chunks": _chunks,
+}

@@ -41,7 +41,7 @@ class Summarizer(Protocol):
 
     `name` is the spec that made it, for cards and reports; `fingerprint` changes whenever the
     same solution could give other steps (algorithm version, prompt hash, model, sampling).
-    One solution's failure is an `Summary` with a reason, never an exception.
+    One solution's failure is a `Summary` with a reason, never an exception.
     """
 
     name: str

@@ -77,7 +77,10 @@ ROWS = [
 
 
 def distance_by(function):
-    return Distance("own", lambda _p, solutions, *_: function(solutions), reads_steps=False)
+    def of_texts(evidence):
+        return function([texts[0] for texts in evidence.texts["text"]])
+
+    return Distance("own", of_texts, ("text",))
 
 
 # AUROC and bootstrap

@@ -10,14 +10,10 @@ from scipy.cluster.hierarchy import cophenet, linkage
 from scipy.spatial.distance import squareform
 
 from rpd_metric.distance.core import rpd_matrix
-from rpd_metric.distance.registry import (
-    DISTANCES,
-    Distance,
-    average_linkage,
-    load_distance,
-    strategy_matrix,
-)
+from rpd_metric.distance.linkage import average_linkage
+from rpd_metric.distance.registry import DISTANCES, Distance, load_distance
 from rpd_metric.errors import InputError
+from rpd_metric.metrics.scoring import distance_matrices
 
 WORDS = ["factor", "polynomial", "angle", "count", "cases", "matrix", "root", "modulo"]
 
@@ -34,6 +30,14 @@ class WordCounts:
         ).reshape(len(texts), len(WORDS))
 
 
+def measured(name, problem, solutions, steps, encoder, seed=0):
+    return distance_matrices([name], problem, solutions, steps, encoder, seed)[name]
+
+
+def strategy_matrix(steps, encoder):
+    return measured("strategy", "", [""] * len(steps), steps, encoder)
+
+
 steps_of_one = st.lists(
     st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join), min_size=1, max_size=4
 )
@@ -45,7 +49,7 @@ STEPS = [["factor polynomial", "root"], ["count cases", "modulo"], ["factor poly
 
 
 @st.composite
-def distance_matrices(draw, values):
+def square_distances(draw, values):
     k = draw(st.integers(2, 7))
     upper = np.zeros((k, k))
     upper[np.triu_indices(k, 1)] = draw(
@@ -56,7 +60,7 @@ def distance_matrices(draw, values):
 
 @pytest.mark.parametrize("name", list(DISTANCES))
 def test_every_distance_is_symmetric_with_zeros_on_the_diagonal(name):
-    matrix = load_distance(name)(PROBLEM, SOLUTIONS, STEPS, WordCounts(), 0)
+    matrix = measured(name, PROBLEM, SOLUTIONS, STEPS, WordCounts(), 0)
     assert matrix.shape == (3, 3)
     assert np.array_equal(matrix, matrix.T)
     assert np.array_equal(matrix.diagonal(), np.zeros(3))
@@ -69,15 +73,16 @@ def test_every_distance_is_symmetric_with_zeros_on_the_diagonal(name):
 def test_reordering_the_solutions_reorders_the_matrix(name, steps, data):
     order = data.draw(st.permutations(range(len(steps))))
     texts = [" ".join(solution) for solution in steps]
-    distance = load_distance(name)
-    matrix = distance(PROBLEM, texts, steps, WordCounts(), 0)
-    moved = distance(PROBLEM, [texts[i] for i in order], [steps[i] for i in order], WordCounts(), 0)
+    matrix = measured(name, PROBLEM, texts, steps, WordCounts(), 0)
+    moved = measured(
+        name, PROBLEM, [texts[i] for i in order], [steps[i] for i in order], WordCounts(), 0
+    )
     np.testing.assert_allclose(moved, matrix[np.ix_(order, order)], atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["rpd", "rpd_first", "strategy", "summary"])
 def test_a_solution_without_steps_is_unknown_rather_than_far_away(name):
-    matrix = load_distance(name)(PROBLEM, SOLUTIONS, [STEPS[0], ["  "], STEPS[2]], WordCounts())
+    matrix = measured(name, PROBLEM, SOLUTIONS, [STEPS[0], ["  "], STEPS[2]], WordCounts())
     assert np.isnan(matrix[1]).all()
     assert np.isnan(matrix[:, 1]).all()
     assert np.isfinite(matrix[np.ix_([0, 2], [0, 2])]).all()
@@ -85,28 +90,28 @@ def test_a_solution_without_steps_is_unknown_rather_than_far_away(name):
 
 @pytest.mark.parametrize("name", ["raw", "raw_chunks"])
 def test_a_blank_solution_is_unknown_to_the_distances_of_texts(name):
-    matrix = load_distance(name)(PROBLEM, ["factor", " \n", "angle"], STEPS, WordCounts())
+    matrix = measured(name, PROBLEM, ["factor", " \n", "angle"], STEPS, WordCounts())
     assert np.isnan(matrix[1]).all()
     assert matrix[0, 2] == 1
 
 
 @pytest.mark.parametrize("name", [name for name in DISTANCES if name != "random"])
 def test_a_problem_in_which_no_solution_can_be_placed_is_all_nan(name):
-    assert np.isnan(load_distance(name)(PROBLEM, ["", ""], [[], []], WordCounts())).all()
+    assert np.isnan(measured(name, PROBLEM, ["", ""], [[], []], WordCounts())).all()
 
 
 def test_rpd_is_the_matrix_of_the_paper():
     encoder = WordCounts()
     vectors = [encoder.encode(solution) for solution in STEPS]
     for name, ties in (("rpd", "mean"), ("rpd_first", "first")):
-        found = load_distance(name)(PROBLEM, SOLUTIONS, STEPS, encoder)
+        found = measured(name, PROBLEM, SOLUTIONS, STEPS, encoder)
         np.testing.assert_allclose(found, rpd_matrix(vectors, ties=ties), atol=1e-6)
 
 
 def test_raw_reads_the_solutions_and_summary_the_steps():
     same_steps = [["factor"], ["factor"]]
-    assert load_distance("raw")("", ["angle", "count"], same_steps, WordCounts())[0, 1] == 1
-    assert load_distance("summary")("", ["angle", "count"], same_steps, WordCounts())[0, 1] == 0
+    assert measured("raw", "", ["angle", "count"], same_steps, WordCounts())[0, 1] == 1
+    assert measured("summary", "", ["angle", "count"], same_steps, WordCounts())[0, 1] == 0
 
 
 def test_chunks_see_the_end_of_a_long_text():
@@ -117,16 +122,18 @@ def test_chunks_see_the_end_of_a_long_text():
         def encode(self, texts):
             return super().encode([" ".join(text.split()[:150]) for text in texts])
 
-    assert load_distance("raw")("", texts, [], FirstWordsOnly())[0, 1] == 0
-    assert load_distance("raw_chunks")("", texts, [], FirstWordsOnly())[0, 1] > 0.3
+    assert measured("raw", "", texts, [], FirstWordsOnly())[0, 1] == 0
+    assert measured("raw_chunks", "", texts, [], FirstWordsOnly())[0, 1] > 0.3
 
 
 def test_random_distances_follow_the_seed_and_the_problem_alone():
-    draw = load_distance("random")
-    first = draw("P", SOLUTIONS, STEPS, WordCounts(), 1)
-    assert np.array_equal(first, draw("P", SOLUTIONS[::-1], STEPS, WordCounts(), 1))
-    assert not np.array_equal(first, draw("P", SOLUTIONS, STEPS, WordCounts(), 2))
-    assert not np.array_equal(first, draw("Q", SOLUTIONS, STEPS, WordCounts(), 1))
+    def draw(problem, solutions, seed):
+        return measured("random", problem, solutions, STEPS, WordCounts(), seed)
+
+    first = draw("P", SOLUTIONS, 1)
+    assert np.array_equal(first, draw("P", SOLUTIONS[::-1], 1))
+    assert not np.array_equal(first, draw("P", SOLUTIONS, 2))
+    assert not np.array_equal(first, draw("Q", SOLUTIONS, 1))
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones():
@@ -135,8 +142,45 @@ def test_an_unknown_name_is_refused_with_the_known_ones():
 
 
 def test_a_distance_of_ones_own_can_be_used_in_place_of_a_name():
-    own = Distance("own", lambda *_: np.zeros((2, 2)), reads_steps=False)
+    def longer_words(evidence):
+        lengths = [float(len(texts[0])) for texts in evidence.texts["text"]]
+        return abs(np.subtract.outer(lengths, lengths))
+
+    own = Distance("own", longer_words, ("text",))
     assert load_distance(own) is own
+    found = distance_matrices([own], "", ["a", " ", "aaa"], None, WordCounts())["own"]
+    assert found[0, 2] == 2
+    assert np.isnan(found[1]).all()
+
+
+class Counting(WordCounts):
+    """Remembers every text that it was given."""
+
+    def __init__(self):
+        self.seen = []
+
+    def encode(self, texts):
+        self.seen += texts
+        return super().encode(texts)
+
+
+def test_each_text_of_a_problem_is_encoded_once_whatever_is_asked_of_it():
+    encoder = Counting()
+    found = distance_matrices(list(DISTANCES), PROBLEM, SOLUTIONS, STEPS, encoder)
+    assert list(found) == list(DISTANCES)
+    assert sorted(encoder.seen) == sorted(
+        {step for solution in STEPS for step in solution}
+        | {" ".join(solution) for solution in STEPS if len(solution) > 1}
+        | set(SOLUTIONS)
+    )
+
+
+def test_a_distance_is_given_only_what_it_reads():
+    encoder = Counting()
+    distance_matrices(["random"], PROBLEM, SOLUTIONS, STEPS, encoder)
+    assert encoder.seen == []
+    distance_matrices(["raw"], PROBLEM, SOLUTIONS, STEPS, encoder)
+    assert encoder.seen == SOLUTIONS
 
 
 def test_strategy_lets_both_lists_ask():
@@ -177,7 +221,7 @@ def test_strategy_stays_in_its_range_and_keeps_equal_solutions_together(steps):
     assert matrix[0, -1] == 0
 
 
-@given(matrix=distance_matrices(st.floats(0, 2)))
+@given(matrix=square_distances(st.floats(0, 2)))
 def test_linkage_levels_are_transitive(matrix):
     levels = average_linkage(matrix)
     k = len(levels)
@@ -194,7 +238,7 @@ def test_linkage_without_ties_is_the_cophenetic_distance_of_scipy(seed, k):
     np.testing.assert_allclose(average_linkage(matrix), expected, atol=1e-12)
 
 
-@given(matrix=distance_matrices(st.sampled_from([0.0, 1.0, 2.0])), data=st.data())
+@given(matrix=square_distances(st.sampled_from([0.0, 1.0, 2.0])), data=st.data())
 def test_linkage_with_ties_does_not_depend_on_the_order(matrix, data):
     order = data.draw(st.permutations(range(len(matrix))))
     moved = average_linkage(matrix[np.ix_(order, order)])

@@ -1,0 +1,57 @@
+"""What a distance is given of a problem's solutions: texts of the kinds it reads, with vectors.
+
+How solutions become such texts, and how texts become vectors, is `metrics/scoring.py`; nothing here
+knows an encoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+Matrix = npt.NDArray[np.float64]
+
+
+STEP_KINDS = ("steps", "summary")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known about the `k` solutions of a problem, by kind of text.
+
+    The kinds: `"steps"`; `"summary"` (the steps as one text); `"text"` (the solution, of which an
+    encoder reads the beginning); `"chunks"` (all of it, in pieces of 150 words). The first two
+    depend on who wrote the steps.
+
+    Args:
+        problem (`str`): Its statement.
+        count (`int`): How many solutions there are.
+        texts (`Mapping`): By kind, per solution, its texts; none where there is nothing to read.
+        vectors (`Mapping`): By kind, per solution, an `(n_i, d)` array, a row for each text.
+        seed (`int`): For distances that draw.
+    """
+
+    problem: str
+    count: int
+    texts: Mapping[str, Sequence[Sequence[str]]]
+    vectors: Mapping[str, Sequence[Floats]]
+    seed: int = 0
+
+    def take(self, indices: Sequence[int]) -> Evidence:
+        """The same about some of the solutions."""
+        return Evidence(
+            self.problem,
+            len(indices),
+            {kind: [texts[index] for index in indices] for kind, texts in self.texts.items()},
+            {kind: [rows[index] for index in indices] for kind, rows in self.vectors.items()},
+            self.seed,
+        )
+
+    def joined(self, other: Evidence) -> Evidence:
+        """The same with the kinds of text that another reading of the solutions adds."""
+        texts, vectors = {**self.texts, **other.texts}, {**self.vectors, **other.vectors}
+        return Evidence(self.problem, self.count, texts, vectors, self.seed)
