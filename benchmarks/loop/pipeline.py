@@ -46,7 +46,7 @@ from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.source import open_source
 from rpd_datasets.publish.card import dataset_card
 from rpd_datasets.tokens import token_counter
-from rpd_datasets.training.recipe import last_checkpoint
+from rpd_datasets.training.record import last_checkpoint
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.distance.diversity import div_self_bleu
 from rpd_metric.errors import RPDError

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rpd_datasets.filters.pipeline import shingles
 from rpd_metric.errors import InputError, first_line
 
 HUB_ID = "gneubig/aime-1983-2024"
@@ -24,10 +25,9 @@ COLUMNS = {
     "answer": ("answer", "Answer"),
 }
 YEAR = ("year", "Year")
-SHINGLE = 5
-# Two statements of one problem share most of their 5-word shingles. Different problems share stock
-# phrases ("where m and n are relatively prime positive integers"): of all pairs of AIME problems
-# before 2024 with those of 2024, the closest shares 0.38.
+# Two statements of one problem share most of their runs of five words. Different problems share
+# stock phrases ("where m and n are relatively prime positive integers"): of all pairs of AIME
+# problems before 2024 with those of 2024, the closest shares 0.38.
 SAME = 0.5
 
 
@@ -75,8 +75,7 @@ def load_aime(spec: str = HUB_ID, *, limit: int | None = None) -> AimeProblems:
         if number is not None and not FIRST_YEAR <= number <= LAST_YEAR:
             other_years += 1
             continue
-        # Words and digits: copies of one AIME problem differ in spacing and LaTeX.
-        key = str(problem) if number is None else " ".join(_words(str(problem)))
+        key = str(problem) if number is None else _plain(str(problem))
         if key in problems:
             duplicates += 1
             continue
@@ -136,26 +135,21 @@ def leaked(problems: Sequence[str], held_out: Sequence[str]) -> list[tuple[int, 
 
     ```
     """
-    theirs = [_shingles(text) for text in held_out]
+    theirs = [shingles(_plain(text)) for text in held_out]
     pairs = []
     for index, text in enumerate(problems):
-        ours = _shingles(text)
-        for other, shingles in enumerate(theirs):
-            shared = len(ours & shingles)
+        ours = shingles(_plain(text))
+        for other, them in enumerate(theirs):
+            shared = len(ours & them)
             # Of the shorter statement: a figure's description may be left out of one of them.
-            if shared >= SAME * min(len(ours), len(shingles)):
+            if shared >= SAME * min(len(ours), len(them)):
                 pairs.append((index, other))
     return pairs
 
 
-def _shingles(text: str) -> set[tuple[str, ...]]:
-    words = _words(text)
-    size = min(SHINGLE, len(words))
-    return {tuple(words[start : start + size]) for start in range(len(words) - size + 1)}
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"[a-z]+|\d", text.lower())
+def _plain(text: str) -> str:
+    """Words and digits only, since copies of one problem differ in spacing and LaTeX."""
+    return " ".join(re.findall(r"[a-z]+|\d", text.lower()))
 
 
 def _rows(spec: str) -> Any:

@@ -10,59 +10,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from rpd_datasets.inputs.files import file_kind
 from rpd_datasets.inputs.hub import HubRows
-from rpd_metric.errors import InputError, ModelError, first_line
+from rpd_datasets.training.arguments import SupervisedArguments
+from rpd_metric.errors import InputError, first_line
 
 IGNORED = -100
 # A template may close the turn with a line break after the end token, and nothing longer.
 MAX_AFTER_END = 2
-
-
-@dataclass
-class DataArguments:
-    """The options of supervised fine-tuning that are this project's own.
-
-    Args:
-        data (`list[str]`): Curated folders, JSONL or Parquet files, or Hub ids, these also with
-            a branch, tag or commit (`me/set@v2`); several are joined.
-        data_config (`str`): The configuration of a folder or a Hub dataset with training rows.
-        data_split (`str`): Its split.
-        num_samples (`int`, *optional*): How many samples the recipe is for; other numbers are
-            refused.
-        too_long (`"refuse"` or `"drop"`): What happens to samples over `max_length`.
-        effective_batch_size (`int`, *optional*): Samples per optimizer step over all devices.
-        padding_token (`str`, *optional*): Where the tokenizer's own is also its end token.
-        dry_run (`bool`): Show what would be done, and load no weights.
-    """
-
-    data: list[str] = field(
-        default_factory=list,
-        metadata={"help": "curated folders, JSONL or Parquet files, Hub ids; several are joined"},
-    )
-    data_config: str = field(
-        default="sft", metadata={"help": "the configuration that holds training rows"}
-    )
-    data_split: str = field(default="train", metadata={"help": "the split of it"})
-    num_samples: int | None = field(
-        default=None, metadata={"help": "refuse data with another number of samples"}
-    )
-    too_long: Literal["refuse", "drop"] = field(
-        default="refuse", metadata={"help": "what happens to samples longer than max_length"}
-    )
-    effective_batch_size: int | None = field(
-        default=None, metadata={"help": "samples per optimizer step over all devices"}
-    )
-    padding_token: str | None = field(
-        default=None, metadata={"help": "pad with this token; it must not be the end token"}
-    )
-    dry_run: bool = field(
-        default=False, metadata={"help": "show settings, steps, tokens and memory; train nothing"}
-    )
+# Attention that keeps packed samples apart.
+FLASH = ("flash_attention_2", "flash_attention_3", "kernels-community/")
 
 
 @dataclass(frozen=True)
@@ -86,8 +47,52 @@ class TokenizedRows:
     num_learnt: int
     longest: int
 
+    def counts(self) -> dict[str, int]:
+        """By label, for the log, the record and the card."""
+        return {
+            "samples": self.num_rows - self.num_dropped,
+            "samples left out as too long": self.num_dropped,
+            "tokens per epoch": self.num_tokens,
+            "of them learnt": self.num_learnt,
+            "longest sample, in tokens": self.longest,
+        }
 
-def load_rows(specs: Sequence[str], *, config: str = "sft", split: str = "train") -> Any:
+
+def check_data(options: SupervisedArguments, training: Any, model: Any) -> None:
+    """Refuse what would train something else than it says.
+
+    Args:
+        options ([`~rpd_datasets.training.arguments.SupervisedArguments`]): Of the run.
+        training (`trl.SFTConfig`): Of the run.
+        model (`trl.ModelConfig`): Of the run.
+
+    Raises:
+        [`InputError`]: With the option to change.
+    """
+    if not options.data:
+        raise InputError("no data: name a curated folder, e.g. --data data/rpd_1p3s")
+    if not training.packing:
+        return
+    if not (model.attn_implementation or "").startswith(FLASH):
+        raise InputError(
+            "packing lets samples attend to each other unless the attention knows their borders; "
+            "set attn_implementation: flash_attention_2, or packing: false"
+        )
+    if training.packing_strategy != "bfd":
+        raise InputError(
+            f"packing_strategy {training.packing_strategy} cuts samples in two; use bfd"
+        )
+    if training.max_length is None:
+        raise InputError("packing needs max_length, the length of a pack")
+
+
+def load_rows(
+    specs: Sequence[str],
+    *,
+    config: str = "sft",
+    split: str = "train",
+    num_samples: int | None = None,
+) -> tuple[Any, list[str]]:
     """Load prompt-completion rows, one source after the other.
 
     Args:
@@ -95,89 +100,27 @@ def load_rows(specs: Sequence[str], *, config: str = "sft", split: str = "train"
             ids. What exists on disk is never looked for on the Hub.
         config (`str`): The configuration of a folder or a Hub dataset.
         split (`str`): The split.
+        num_samples (`int`, *optional*): How many rows there must be.
 
     Returns:
-        `datasets.Dataset`: Columns `prompt` and `completion`, each a list of messages.
+        `tuple`: A `datasets.Dataset` with the columns `prompt` and `completion`, each a list of
+            messages, and the sources, those of the Hub as `id@commit`: named so, they give the
+            same rows again whatever becomes of the branch.
 
     Raises:
-        [`InputError`]: A source cannot be read, is empty, or has other columns.
-    """
-    return load_pinned(specs, config=config, split=split)[0]
-
-
-def load_pinned(
-    specs: Sequence[str], *, config: str = "sft", split: str = "train"
-) -> tuple[Any, list[str]]:
-    """Load rows as [`load_rows`] does, and tell what was read.
-
-    Returns:
-        `tuple`: The rows, and the sources, those of the Hub as `id@commit`: named so, they give
-            the same rows again whatever becomes of the branch.
+        [`InputError`]: A source cannot be read, is empty or has other columns, or there is
+            another number of rows.
     """
     import datasets
 
-    if not specs:
-        raise InputError("no data: name a curated folder, e.g. --data data/rpd_1p3s")
     loaded = [_load(spec, config, split) for spec in specs]
-    return datasets.concatenate_datasets([rows for rows, _ in loaded]), [one for _, one in loaded]
-
-
-def load_tokenizer(
-    model: str,
-    *,
-    revision: str | None = None,
-    end_token: str | None = None,
-    padding_token: str | None = None,
-    template: str | None = None,
-    padding_side: Literal["left", "right"] = "right",
-) -> Any:
-    """Load a model's tokenizer and make sure that the end of an answer can be learnt.
-
-    Args:
-        model (`str`): Hub id or folder.
-        revision (`str`, *optional*): Of a Hub id.
-        end_token (`str`, *optional*): The token that ends an answer, where it is not the
-            tokenizer's: base models of Qwen end texts, not turns.
-        padding_token (`str`, *optional*): See [`DataArguments`].
-        template (`str`, *optional*): A Jinja file to use as the chat template.
-        padding_side (`"left"` or `"right"`): Left for generation.
-
-    Raises:
-        [`ModelError`]: The tokenizer cannot be loaded.
-        [`InputError`]: It has no chat template, lacks a token, or pads with the end token.
-    """
-    from transformers import AutoTokenizer
-
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(
-            model, revision=revision, padding_side=padding_side
-        )
-    except (OSError, ValueError) as error:
-        raise ModelError(f"cannot load the tokenizer of {model}: {first_line(error)}") from error
-    if template is not None:
-        path = Path(template)
-        if not path.is_file():
-            raise InputError(f"chat_template_path {template} is no file; name a Jinja file")
-        tokenizer.chat_template = path.read_text(encoding="utf-8")
-    if tokenizer.chat_template is None:
+    rows = datasets.concatenate_datasets([rows for rows, _ in loaded])
+    if num_samples is not None and len(rows) != num_samples:
         raise InputError(
-            f"the tokenizer of {model} has no chat template; name a Jinja file with "
-            "--chat_template_path"
+            f"the recipe is for {num_samples} samples and {', '.join(specs)} holds "
+            f"{len(rows)}; use the data it is for, or pass --num_samples {len(rows)}"
         )
-    vocabulary = tokenizer.get_vocab()
-    for option, token in (("eos_token", end_token), ("padding_token", padding_token)):
-        if token is not None and token not in vocabulary:
-            raise InputError(f"{option} {token!r} is not in the vocabulary of {model}")
-    if end_token is not None:
-        tokenizer.eos_token = end_token
-    if padding_token is not None:
-        tokenizer.pad_token = padding_token
-    if tokenizer.pad_token is None or tokenizer.pad_token == tokenizer.eos_token:
-        raise InputError(
-            f"{model} pads with {tokenizer.pad_token!r} and ends answers with "
-            f"{tokenizer.eos_token!r}; name another token with --padding_token"
-        )
-    return tokenizer
+    return rows, [source for _, source in loaded]
 
 
 def tokenize_rows(
@@ -255,6 +198,27 @@ def tokenize_rows(
     )
 
 
+def supervised_steps(rows: Any, training: Any) -> int:
+    """How often the weights change in a run.
+
+    Args:
+        rows (`datasets.Dataset`): From [`tokenize_rows`].
+        training (`trl.SFTConfig`): Of the run.
+    """
+    if training.packing:
+        from trl.data_utils import pack_dataset
+
+        rows = pack_dataset(rows, training.max_length, training.packing_strategy)
+    return optimizer_steps(
+        len(rows),
+        per_device=training.per_device_train_batch_size,
+        processes=training.world_size,
+        accumulation=training.gradient_accumulation_steps,
+        epochs=training.num_train_epochs,
+        max_steps=training.max_steps,
+    )
+
+
 def optimizer_steps(
     samples: int,
     *,
@@ -291,21 +255,6 @@ def optimizer_steps(
         return max_steps
     batches = math.ceil(samples / (per_device * processes))
     return math.ceil(epochs * max(1, math.ceil(batches / accumulation)))
-
-
-def keep_adapters_exact(model: Any) -> None:
-    """Keep the weights that are trained in float32, where TRL makes them bfloat16.
-
-    TRL does so on 4-bit models. bfloat16 has 8 bits of precision, so that updates at this paper's
-    learning rates round to nothing; and a resumed run loads its adapter in float32, which would
-    make it another run.
-
-    Args:
-        model (`torch.nn.Module`): A trainer's model, before training starts.
-    """
-    for weight in model.parameters():
-        if weight.requires_grad:
-            weight.data = weight.data.float()
 
 
 def _load(spec: str, config: str, split: str) -> tuple[Any, str]:

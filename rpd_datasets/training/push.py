@@ -99,26 +99,3 @@ def take_push(training: Any, model: Any, settings: dict[str, Any]) -> ModelPush 
     if training.process_index == 0:
         check_access(push.repo_id, repo_type="model", private=push.private, token=push.token)
     return push
-
-
-def finish(trainer: Any, push: ModelPush | None, say: Callable[[str], None]) -> None:
-    """What every recipe does when training has finished: save, write the card, publish.
-
-    Args:
-        trainer (`transformers.Trainer`): The one that trained.
-        push ([`ModelPush`], *optional*): Where the model goes.
-        say (`Callable`): Tells the user.
-    """
-    output = Path(trainer.args.output_dir)
-    trainer.save_model()
-    unwrapped = trainer.accelerator.unwrap_model(trainer.model)
-    if trainer.is_world_process_zero():
-        # An adapter is saved without it, and a server needs to know where an answer ends.
-        unwrapped.generation_config.save_pretrained(output)
-    trainer.create_model_card()
-    say(f"saved {output}")
-    if (output / "adapter_config.json").is_file():
-        say(f"merge it: python recipes/merge.py --adapter {output} --output {output}-merged")
-    if push is not None and trainer.is_world_process_zero():
-        push.publish(output, say)
-    trainer.end()

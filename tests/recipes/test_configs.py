@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from parts.recipe_scripts import RECIPES, script
-from rpd_datasets.training.data import DataArguments, optimizer_steps
+from parts.recipe_scripts import RECIPES
+from rpd_datasets.training.arguments import ReinforcementArguments, SupervisedArguments
+from rpd_datasets.training.data import optimizer_steps
 from rpd_datasets.training.recipe import Recipe, parse_recipe, read_recipe
 from rpd_metric.errors import InputError
 
@@ -50,13 +51,13 @@ def parse_sft(file: Path, *more: str) -> Recipe:
 
     # A GPU is not needed to read a recipe that asks for bfloat16 on one.
     line = ["--config", str(file), "--use_cpu", "true", *more]
-    return parse_recipe((DataArguments, SFTConfig, ModelConfig), line, prog="sft.py")
+    return parse_recipe((SupervisedArguments, SFTConfig, ModelConfig), line, prog="sft.py")
 
 
 def parse_grpo(file: Path) -> Recipe:
     from trl import GRPOConfig, ModelConfig
 
-    kinds = (script("grpo").ReinforcementArguments, GRPOConfig, ModelConfig)
+    kinds = (ReinforcementArguments, GRPOConfig, ModelConfig)
     return parse_recipe(kinds, ["--config", str(file), "--use_cpu", "true"], prog="grpo.py")
 
 
@@ -205,7 +206,7 @@ def test_a_recipe_for_a_gpu_can_be_looked_at_without_one():
     from trl import ModelConfig, SFTConfig
 
     file = CONFIGS / "qwen3-4b-base/sft/rpd_1p3s.yaml"
-    kinds = (DataArguments, SFTConfig, ModelConfig)
+    kinds = (SupervisedArguments, SFTConfig, ModelConfig)
     recipe = parse_recipe(kinds, ["--config", str(file), "--dry_run"], prog="sft.py")
     assert recipe.parts[1].bf16
     assert "use_cpu" not in recipe.settings

@@ -16,7 +16,7 @@ import pytest
 
 from parts.recipe_scripts import RECIPES, script
 from parts.tiny_models import END, FAMILIES, sums, tiny_model
-from rpd_datasets.training.recipe import last_checkpoint
+from rpd_datasets.training.record import last_checkpoint
 from rpd_metric.errors import InputError, OutputError
 
 ROOT = RECIPES.parent

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parts.tiny_models import END, FAMILIES, PAD, sums, tiny_model
-from rpd_datasets.training.data import load_rows, load_tokenizer, optimizer_steps, tokenize_rows
+from rpd_datasets.training.data import load_rows, optimizer_steps, tokenize_rows
+from rpd_datasets.training.tokenizer import load_tokenizer
 from rpd_metric.errors import InputError
 
 
@@ -22,7 +23,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return load_rows([str(sums(tmp_path_factory.mktemp("rows") / "sums.jsonl", 6))])
+    return load_rows([str(sums(tmp_path_factory.mktemp("rows") / "sums.jsonl", 6))])[0]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -75,7 +76,7 @@ def test_an_unknown_token_is_refused_by_name(models):
 
 def test_several_sources_are_joined_in_order(tmp_path):
     one, two = sums(tmp_path / "a.jsonl", 2), sums(tmp_path / "b.jsonl", 3)
-    assert len(load_rows([str(one), str(two)])) == 5
+    assert len(load_rows([str(one), str(two)])[0]) == 5
 
 
 @pytest.mark.parametrize("spec", ["nowhere/at/all", "missing.jsonl"])

@@ -1,0 +1,80 @@
+"""The options of the recipes that are this project's own; all others are TRL's.
+
+Each field's help is what `--help` shows. Not here: what the options do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rpd_datasets.training.aime import HUB_ID
+
+
+def _option(default: Any, help: str) -> Any:
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass
+class CommonArguments:
+    """What every recipe takes."""
+
+    effective_batch_size: int | None = _option(
+        None, "samples, or completions, per optimizer step over all devices"
+    )
+    padding_token: str | None = _option(None, "pad with this token; it must not be the end token")
+    dry_run: bool = _option(False, "show settings, steps, tokens and memory; train nothing")
+
+
+@dataclass
+class SupervisedArguments(CommonArguments):
+    """The options of supervised fine-tuning."""
+
+    data: list[str] = field(
+        default_factory=list,
+        metadata={
+            "help": "curated folders, JSONL or Parquet files, or Hub ids, these also with a "
+            "branch, tag or commit (me/set@v2); several are joined"
+        },
+    )
+    data_config: str = _option("sft", "the configuration that holds training rows")
+    data_split: str = _option("train", "the split of it")
+    num_samples: int | None = _option(None, "refuse data with another number of samples")
+    too_long: Literal["refuse", "drop"] = _option(
+        "refuse", "what happens to samples longer than max_length"
+    )
+
+
+@dataclass
+class ReinforcementArguments(CommonArguments):
+    """The options of reinforcement learning."""
+
+    problems: str = _option(
+        HUB_ID,
+        "a Hub id, or a JSON or JSONL file with problem and answer; where rows have a year, only "
+        "1983 to 2023 are taken, as from the AIME",
+    )
+    held_out: str | None = _option(
+        None, "refuse problems that are in this file or Hub dataset, too"
+    )
+    num_problems: int | None = _option(None, "only the first so many")
+    prompt_suffix: str = _option(
+        "Put your final answer within \\boxed{}.", "what follows the problem in a prompt"
+    )
+    max_prompt_tokens: int = _option(3800, "leave out problems with longer prompts, and count them")
+    end_token: str | None = _option(None, "what ends an answer, where the tokenizer does not say")
+    rollouts: Literal["auto", "vllm", "continuous", "generate"] = _option(
+        "auto",
+        "who samples completions: vLLM, transformers' continuous batching, or plain generate; "
+        "auto takes the first that this machine has",
+    )
+    grader: str | None = _option(
+        None,
+        "what tells right answers, where mathematics does not: a function of (answer, response), "
+        "as file.py:function or package.module:function",
+    )
+    accuracy_weight: float = _option(1.0, "weight of the right answer")
+    format_weight: float = _option(0.1, "weight of the form")
+    diversity_weight: float = _option(0.0, "weight of RPD among right answers; 0 is off")
+    summarizer: str = _option("extractive", "for the diversity reward: who finds the steps")
+    embedder: str = _option("minilm", "for the diversity reward: who encodes the steps")

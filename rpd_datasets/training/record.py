@@ -1,0 +1,101 @@
+"""The record of a run, and its checkpoints: where an interrupted run continues.
+
+A run writes `recipe.json` with its settings before it trains. The same settings continue from the
+last whole checkpoint; other settings are refused, since they would be another experiment in the
+same folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from rpd_datasets.publish.checks import RECORD
+from rpd_metric.errors import OutputError
+
+# May differ when a run goes on: none of them changes what is learnt.
+FREE_TO_CHANGE = {
+    "output_dir",
+    "dry_run",
+    "report_to",
+    "run_name",
+    "logging_steps",
+    "save_steps",
+    "save_total_limit",
+    "disable_tqdm",
+    "push_to_hub",
+    "hub_model_id",
+    "hub_private_repo",
+    "hub_token",
+    "hub_revision",
+    "hub_strategy",
+}
+
+
+def last_checkpoint(output: Path) -> Path | None:
+    """The newest checkpoint of a run that was written to its end.
+
+    `trainer_state.json` is the last file of a checkpoint; one without it was being written when
+    the run was killed.
+    """
+    found = [
+        (int(match[1]), folder)
+        for folder in output.glob("checkpoint-*")
+        if (match := re.fullmatch(r"checkpoint-(\d+)", folder.name))
+        and (folder / "trainer_state.json").is_file()
+    ]
+    return max(found)[1] if found else None
+
+
+def check_resumable(output: Path, settings: dict[str, Any]) -> Path | None:
+    """Where a run goes on, having made sure that it is the same run.
+
+    Args:
+        output (`Path`): The run's folder.
+        settings (`dict`): Of the run that is about to start.
+
+    Returns:
+        `Path` or `None`: The checkpoint to go on from; `None` for a fresh run.
+
+    Raises:
+        [`OutputError`]: The folder holds a run with other settings.
+    """
+    record = output / RECORD
+    if not record.is_file():
+        if last_checkpoint(output) is not None:
+            raise OutputError(
+                f"{output} holds checkpoints of a run that left no {RECORD}; choose another "
+                "--output_dir"
+            )
+        return None
+    before = json.loads(record.read_text(encoding="utf-8"))["settings"]
+    now = json.loads(json.dumps(settings))
+    changed = sorted(
+        name
+        for name in (before.keys() | now.keys()) - FREE_TO_CHANGE
+        if before.get(name) != now.get(name)
+    )
+    if changed:
+        first = changed[0]
+        raise OutputError(
+            f"{output} holds a run with other settings ({', '.join(changed)}; {first} was "
+            f"{before.get(first, 'the default')!r} and is {now.get(first, 'the default')!r}); "
+            "choose another --output_dir, or remove that folder to start over"
+        )
+    return last_checkpoint(output)
+
+
+def record_settings(output: Path, settings: dict[str, Any], facts: dict[str, Any]) -> None:
+    """Write down what a run is, for a resumed run, for merging and for its card."""
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"settings": settings, **facts}, indent=2, sort_keys=True) + "\n"
+        # Another process of the same run may be reading it.
+        rough = output / f"{RECORD}.partial"
+        rough.write_text(text, encoding="utf-8")
+        os.replace(rough, output / RECORD)
+    except OSError as error:
+        raise OutputError(f"cannot write {output}: {error.strerror}") from error

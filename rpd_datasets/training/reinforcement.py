@@ -1,0 +1,157 @@
+"""What reinforcement learning needs beside a trainer: prompts, steps, rewards, who samples.
+
+Not here: the rewards themselves (`rewards.py`) and where problems come from (`aime.py`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from pathlib import Path
+from typing import Any
+
+from rpd_datasets.training.aime import check_leakage, load_aime
+from rpd_datasets.training.arguments import ReinforcementArguments
+from rpd_datasets.training.rewards import AccuracyReward, DiversityReward, FormatReward
+from rpd_metric.errors import InputError
+from rpd_metric.grading.custom import GraderLike
+from rpd_metric.inference.registry import load_embedder
+from rpd_metric.steps.registry import load_summarizer
+
+
+def check_reinforcement(options: ReinforcementArguments, training: Any, model: Any) -> None:
+    """Refuse what cannot work or would train something else than it says.
+
+    Raises:
+        InputError: With the option to change, or the command to run first.
+    """
+    name = model.model_name_or_path
+    if (Path(name) / "adapter_config.json").is_file():
+        raise InputError(
+            f"{name} is an adapter and GRPO starts from a whole model; merge it first: "
+            f"python recipes/merge.py --adapter {name} --output {name}-merged"
+        )
+    if training.reward_weights is not None:
+        raise InputError(
+            "set accuracy_weight, format_weight and diversity_weight instead of reward_weights"
+        )
+    weights = (options.accuracy_weight, options.format_weight, options.diversity_weight)
+    if min(weights) < 0 or not any(weights):
+        raise InputError(f"the rewards' weights are {weights}; none may be negative or all 0")
+    if model.load_in_4bit and options.rollouts == "vllm":
+        raise InputError("vLLM cannot take the weights of a 4-bit model; set load_in_4bit: false")
+
+
+def load_prompts(options: ReinforcementArguments, tokenizer: Any) -> tuple[Any, dict[str, int]]:
+    """The problems as prompts, with what was left out.
+
+    Args:
+        options ([`~rpd_datasets.training.arguments.ReinforcementArguments`]): Which problems.
+        tokenizer: Of the model; prompts of more than `max_prompt_tokens` are left out.
+
+    Returns:
+        `tuple`: A `datasets.Dataset` with the columns `prompt` (messages) and `answer`, and
+            counts by label.
+
+    Raises:
+        InputError: No problem is left, or one is held out.
+    """
+    import datasets
+
+    aime = load_aime(options.problems, limit=options.num_problems)
+    compared = check_leakage(aime.problems, options.held_out) if options.held_out else 0
+    prompts, answers, lengths = [], [], []
+    for problem, answer in zip(aime.problems, aime.answers, strict=True):
+        content = f"{problem}\n\n{options.prompt_suffix}" if options.prompt_suffix else problem
+        prompt = [{"role": "user", "content": content}]
+        encoded = tokenizer.apply_chat_template(
+            prompt, tokenize=True, add_generation_prompt=True, return_dict=True
+        )
+        length = len(encoded["input_ids"])
+        if length <= options.max_prompt_tokens:
+            prompts.append(prompt)
+            answers.append(answer)
+            lengths.append(length)
+    if not prompts:
+        raise InputError(
+            f"every prompt is longer than max_prompt_tokens {options.max_prompt_tokens}"
+        )
+    counts = {
+        "problems": len(prompts),
+        "problems with a year": sum(year is not None for year in aime.years),
+        "problems left out for their year": aime.other_years,
+        "problems left out as duplicates": aime.duplicates,
+        "problems left out as too long": len(aime.problems) - len(prompts),
+        "held-out problems compared": compared,
+        "longest prompt, in tokens": max(lengths),
+    }
+    return datasets.Dataset.from_dict({"prompt": prompts, "answer": answers}), counts
+
+
+def reinforcement_steps(problems: int, training: Any) -> int:
+    """How often the weights change: TRL's sampler gives whole batches of problems only.
+
+    Args:
+        problems (`int`): Problems in the training set.
+        training (`trl.GRPOConfig`): Of the run.
+
+    Raises:
+        InputError: The problems do not fill one batch.
+    """
+    if training.max_steps > 0:
+        return int(training.max_steps)
+    batch = training.generation_batch_size // training.num_generations
+    batches = problems // batch
+    slices = batches * training.steps_per_generation * training.num_iterations
+    epochs: float = training.num_train_epochs
+    per_epoch: int = math.ceil(slices / training.gradient_accumulation_steps)
+    steps = math.ceil(epochs * per_epoch)
+    if not steps:
+        raise InputError(
+            f"{problems} problems do not fill one batch of {batch}; lower effective_batch_size"
+        )
+    return steps
+
+
+def choose_rollouts(options: ReinforcementArguments, training: Any, *, on_cpu: bool) -> str:
+    """Set who samples completions.
+
+    Args:
+        options ([`~rpd_datasets.training.arguments.ReinforcementArguments`]): What was asked for.
+        training (`trl.GRPOConfig`): Of the run; it is changed.
+        on_cpu (`bool`): Whether the recipe itself asks for the CPU.
+
+    Returns:
+        `str`: `"vllm"`, `"continuous"` or `"generate"`.
+
+    Raises:
+        InputError: vLLM is asked for and not installed.
+    """
+    import torch
+
+    sampler = options.rollouts
+    installed = importlib.util.find_spec("vllm") is not None
+    if sampler == "auto":
+        gpu = torch.cuda.is_available() and not on_cpu
+        sampler = ("vllm" if installed else "continuous") if gpu else "generate"
+    if sampler == "vllm" and not installed:
+        raise InputError("vLLM is not installed: pip install vllm, or pass --rollouts continuous")
+    training.use_vllm = sampler == "vllm"
+    training.use_transformers_continuous_batching = sampler == "continuous"
+    return sampler
+
+
+def load_rewards(
+    options: ReinforcementArguments, grader: GraderLike
+) -> tuple[list[Any], list[float]]:
+    """The rewards with a weight above 0, and their weights."""
+    chosen: list[tuple[Any, float]] = []
+    if options.accuracy_weight:
+        chosen.append((AccuracyReward(grader), options.accuracy_weight))
+    if options.format_weight:
+        chosen.append((FormatReward(), options.format_weight))
+    if options.diversity_weight:
+        summarizer, embedder = load_summarizer(options.summarizer), load_embedder(options.embedder)
+        reward = DiversityReward(grader, summarizer, embedder)
+        chosen.append((reward, options.diversity_weight))
+    return [reward for reward, _ in chosen], [weight for _, weight in chosen]
