@@ -30,7 +30,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.evaluation.benchmarks import Benchmark, Task, find_benchmark, load_benchmark
+from rpd_datasets.evaluation.benchmarks import (
+    Benchmark,
+    Task,
+    find_benchmark,
+    in_window,
+    load_benchmark,
+)
 from rpd_datasets.evaluation.comparison import compare, comparison_text, plot
 from rpd_datasets.evaluation.config import EvaluationConfig, read_config, with_data
 from rpd_datasets.evaluation.generation import RUN, generate, open_model, read_run
@@ -195,6 +201,7 @@ class _Job:
             )
         tasks = load_benchmark(self.config.benchmark, self.config.data)
         self.of_problems = len(tasks)
+        tasks = in_window(tasks, *self.config.window)
         self.tasks: list[Task] = tasks[: self.config.limit]
 
     def samples(self) -> list[Sample]:

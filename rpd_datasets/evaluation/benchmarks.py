@@ -12,8 +12,8 @@ runs whose figures were rounded to two decimals, 131 of its 135 OlympiadBench fi
 multiples of 1/674 and only 39 are multiples of 1/675. Both sizes are accepted; which row is the
 extra one cannot be told from the paper, and it moves a figure by 0.15 points at most.
 
-Not here: LiveCodeBench's hidden tests, which its common prompt files do not hold. Such a file
-can be sampled, and is refused when it comes to grading.
+LiveCodeBench is `livecodebench.py`. A file of its prompts alone (rows with `prompt`, without
+tests) can be sampled, and is refused when it comes to grading.
 """
 
 from __future__ import annotations
@@ -23,15 +23,22 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
+from rpd_datasets.evaluation.livecodebench import (
+    RELEASES,
+    StoredTests,
+    is_livecodebench,
+    read_problems,
+)
 from rpd_datasets.inputs.files import Row
 from rpd_datasets.inputs.hub import HubRows
 from rpd_metric.errors import InputError
-from rpd_metric.grading.code import FunctionTask, StdioTask
+from rpd_metric.grading.code import CodeTask, FunctionTask, StdioTask
 
-Kind = Literal["math", "function", "stdio"]
+Kind = Literal["math", "function", "contest"]
 
 _PROBLEM = ("problem", "Problem", "question", "prompt")
 _ANSWER = ("answer", "Answer", "final_answer")
@@ -47,12 +54,13 @@ class Benchmark:
     Args:
         name (`str`): As in configurations.
         title (`str`): For tables.
-        kind (`"math"`, `"function"` or `"stdio"`): How it is graded.
+        kind (`"math"`, `"function"` or `"contest"`): How it is graded.
         sizes (`tuple[int, ...]`): Numbers of problems that are right; any number if empty.
         hub (`str`, *optional*): Dataset id; `None` where only a local file serves.
         config (`str`, *optional*): Its configuration.
         split (`str`): Its split.
         level (`int`, *optional*): Only problems of this level.
+        release (`int`, *optional*): Of LiveCodeBench, where it is that.
     """
 
     name: str
@@ -63,6 +71,7 @@ class Benchmark:
     config: str | None = None
     split: str = "test"
     level: int | None = None
+    release: int | None = None
 
 
 BENCHMARKS = {
@@ -90,7 +99,14 @@ BENCHMARKS = {
         ),
         Benchmark("amc23", "AMC23", "math", (40,), "math-ai/amc23"),
         Benchmark("humaneval", "HumanEval", "function", (164,), "openai/openai_humaneval"),
-        Benchmark("livecodebench", "LiveCodeBench v5", "stdio", (279,), None),
+        Benchmark("livecodebench", "LiveCodeBench v6", "contest", (1055,), None, release=6),
+        *(
+            Benchmark(
+                f"livecodebench-v{n}", f"LiveCodeBench v{n}", "contest", (size,), None, release=n
+            )
+            for n, size in RELEASES.items()
+            if n < max(RELEASES)
+        ),
         Benchmark("own", "own problems", "math", (), None),
     )
 }
@@ -104,14 +120,16 @@ class Task:
         id (`str`): Names it in every file; unique in its benchmark.
         problem (`str`): Its text, without an instruction on how to answer.
         gold (`str`, *optional*): The reference answer of a mathematical problem.
-        code (`FunctionTask` or `StdioTask`, *optional*): What a program is graded by; `None` for
-            a programming problem whose tests are not at hand.
+        code (`CodeTask` or `StoredTests`, *optional*): What a program is graded by, or where that
+            is kept; `None` for a programming problem whose tests are not at hand.
+        day (`date`, *optional*): Of the contest that a programming problem was set in.
     """
 
     id: str
     problem: str
     gold: str | None = None
-    code: FunctionTask | StdioTask | None = None
+    code: CodeTask | StoredTests | None = None
+    day: date | None = None
 
 
 def find_benchmark(name: str) -> Benchmark:
@@ -130,8 +148,8 @@ def load_benchmark(name: str, path: str | Path | None = None) -> list[Task]:
 
     Args:
         name (`str`): One of `BENCHMARKS`.
-        path (`str` or `Path`, *optional*): A `.jsonl`, `.jsonl.gz` or `.json` file; the Hub's
-            dataset if unset.
+        path (`str` or `Path`, *optional*): A `.jsonl`, `.jsonl.gz` or `.json` file, or
+            LiveCodeBench's folder or Parquet file; the Hub's dataset if unset.
 
     Returns:
         `list` of [`Task`]: In the order of the file.
@@ -141,6 +159,10 @@ def load_benchmark(name: str, path: str | Path | None = None) -> list[Task]:
             the benchmark's kind needs, or the number of problems is not the benchmark's.
     """
     benchmark = find_benchmark(name)
+    if benchmark.release and path is not None and is_livecodebench(Path(path)):
+        problems = read_problems(Path(path), benchmark.release)
+        contest = [Task(p.id, p.text, code=p.tests, day=p.day) for p in problems]
+        return _checked(benchmark, contest, str(path))
     if path is None:
         rows: Iterable[Mapping[str, Any]] = _hub_rows(benchmark)
         where = str(benchmark.hub)
@@ -149,6 +171,33 @@ def load_benchmark(name: str, path: str | Path | None = None) -> list[Task]:
     if benchmark.level is not None:
         rows = [row for row in rows if str(row.get("level")).split()[-1] == str(benchmark.level)]
     tasks = [_task(benchmark, row, number, where) for number, row in enumerate(rows)]
+    return _checked(benchmark, tasks, where)
+
+
+def in_window(tasks: Sequence[Task], since: date | None, until: date | None) -> list[Task]:
+    """The problems of contests from one day to another, both included.
+
+    Raises:
+        [`InputError`]: A problem has no day, or none lies in the window.
+    """
+    if since is None and until is None:
+        return list(tasks)
+    kept = []
+    for task in tasks:
+        if task.day is None:
+            raise InputError(
+                f"problem {task.id} has no date; since and until are for LiveCodeBench's own files"
+            )
+        if (since or task.day) <= task.day <= (until or task.day):
+            kept.append(task)
+    if not kept:
+        raise InputError(
+            f"no problem lies between {since or 'the first'} and {until or 'the last'}"
+        )
+    return kept
+
+
+def _checked(benchmark: Benchmark, tasks: list[Task], where: str) -> list[Task]:
     if benchmark.sizes and len(tasks) not in benchmark.sizes:
         wanted = " or ".join(map(str, benchmark.sizes))
         raise InputError(

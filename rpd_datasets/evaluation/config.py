@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ PROMPTS = {
     "math": "{problem}\n\nReason step by step, and put the final answer in \\boxed{}.",
     "function": "Complete this Python function. Reply with the whole function in one fenced code "
     "block.\n\n```python\n{problem}\n```",
-    "stdio": "{problem}",
+    "contest": "{problem}",
 }
 
 
@@ -38,6 +39,9 @@ class EvaluationConfig:
         data (`str`, *optional*): A local file of the benchmark; the Hub's if unset.
         limit (`int`, *optional*): Only the first so many problems, for a quick look. Reports
             say so.
+        since (`str`, *optional*): Of LiveCodeBench, only problems of contests from this day on,
+            as `"2024-08-01"`. Reports say how many problems that leaves.
+        until (`str`, *optional*): Likewise, up to this day.
         samples (`int`): Samples per problem and run; 16 in the paper.
         runs (`int`): Independent runs; 4 for AIME24 and MATH500, 2 for Olympiad Bench.
         max_tokens (`int`): Limit on new tokens; 14,000, 10,000 and 8,000 in the paper.
@@ -60,6 +64,8 @@ class EvaluationConfig:
     benchmark: str
     data: str | None = None
     limit: int | None = None
+    since: str | None = None
+    until: str | None = None
     samples: int = 16
     runs: int = 4
     max_tokens: int = 14_000
@@ -83,6 +89,9 @@ class EvaluationConfig:
             raise InputError(f"{self.benchmark} is graded by its tests; leave grader out")
         if self.limit is not None and self.limit < 1:
             raise InputError(f"limit is {self.limit}; use 1 or more, or leave it out")
+        since, until = self.window
+        if since and until and since > until:
+            raise InputError(f"since is {since} and until {until}; the window is empty")
         if self.samples > SEEDS_PER_RUN:
             raise InputError(f"samples is {self.samples}; use at most {SEEDS_PER_RUN} per run")
         if self.temperature < 0 or not 0 < self.top_p <= 1:
@@ -97,6 +106,11 @@ class EvaluationConfig:
             )
         if self.prompt is not None and "{problem}" not in self.prompt:
             raise InputError("prompt must hold {problem}, which stands for the problem's text")
+
+    @property
+    def window(self) -> tuple[date | None, date | None]:
+        """The first and the last day of the contests that take part."""
+        return _day(self.since, "since"), _day(self.until, "until")
 
     @property
     def ks(self) -> tuple[int, ...]:
@@ -172,6 +186,8 @@ def parse_config(values: Mapping[str, Any], where: str = "the configuration") ->
             nearest = difflib.get_close_matches(str(key), types, n=1, cutoff=0)[0]
             raise InputError(f"unknown key {key!r} in {where}; did you mean {nearest!r}?")
         kind, _, optional = types[key].partition(" | ")
+        if isinstance(value, date):
+            value = value.isoformat()  # YAML reads 2024-08-01 as a date
         if value is None and optional:
             parsed[key] = None
             continue
@@ -183,6 +199,13 @@ def parse_config(values: Mapping[str, Any], where: str = "the configuration") ->
     if "benchmark" not in parsed:
         raise InputError(f"{where} names no benchmark; add a line such as benchmark: aime24")
     return EvaluationConfig(**parsed)
+
+
+def _day(text: str | None, name: str) -> date | None:
+    try:
+        return None if text is None else date.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"{name} is {text!r}; use a day such as 2024-08-01") from None
 
 
 def with_data(config: EvaluationConfig, data: str | None) -> EvaluationConfig:

@@ -191,7 +191,8 @@ def claim(folder: Path, config: EvaluationConfig, model: str) -> None:
             name
             for name, value in config.sampling.items()
             # More samples or runs of the same kind may be added to those there are.
-            if name not in ("samples", "runs", "limit") and before["sampling"].get(name) != value
+            if name not in ("samples", "runs", "limit", "since", "until")
+            and before["sampling"].get(name) != value
         ]
         if before["model"] != model:
             differ.insert(0, "model")

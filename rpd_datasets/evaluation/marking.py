@@ -12,10 +12,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rpd_datasets.evaluation.benchmarks import Benchmark, Task
+from rpd_datasets.evaluation.livecodebench import StoredTests
 from rpd_datasets.evaluation.samples import Key, Sample, write_rows
 from rpd_metric.errors import InputError
 from rpd_metric.grading.answers import Verdict, final_answer, tidy
-from rpd_metric.grading.code import FunctionTask, ProgramResult, StdioTask, grade_code
+from rpd_metric.grading.code import CodeTask, ProgramResult, grade_code
 from rpd_metric.grading.custom import load_grader
 from rpd_metric.grading.sandbox import Sandbox
 
@@ -82,13 +83,24 @@ def mark(
             Mark(*sample.key, verdict.value, verdict is Verdict.CORRECT, _answer(sample, verdict))
             for sample, verdict in zip(samples, verdicts, strict=True)
         ]
-    programs = [(_tests(by_id[sample.problem_id], benchmark), sample.text) for sample in samples]
     sandbox = Sandbox(unsafe=unsafe)
+    # Problem by problem: the tests of one may be a hundred megabytes.
+    by_problem: dict[str, list[Sample]] = {}
+    for sample in samples:
+        by_problem.setdefault(sample.problem_id, []).append(sample)
+    programs = (
+        (tests, sample.text)
+        for problem_id, group in by_problem.items()
+        for tests in [_tests(by_id[problem_id], benchmark)]
+        for sample in group
+    )
     ended = grade_code(programs, sandbox, workers=workers or 2, progress=progress)
-    return [
-        Mark(*sample.key, verdict.value, verdict is ProgramResult.PASSED)
-        for sample, verdict in zip(samples, ended, strict=True)
-    ]
+    grouped = (sample for group in by_problem.values() for sample in group)
+    marks = {
+        sample.key: Mark(*sample.key, result.value, result is ProgramResult.PASSED)
+        for sample, result in zip(grouped, ended, strict=True)
+    }
+    return [marks[sample.key] for sample in samples]
 
 
 def check_ready(
@@ -146,10 +158,13 @@ def _answer(sample: Sample, verdict: Verdict) -> str | None:
     return None if answer is None else tidy(answer)
 
 
-def _tests(task: Task, benchmark: Benchmark) -> FunctionTask | StdioTask:
+def _tests(task: Task, benchmark: Benchmark) -> CodeTask:
+    if isinstance(task.code, StoredTests):
+        return task.code.read()
     if task.code is None:
         raise InputError(
             f"problem {task.id} of {benchmark.title} comes without its tests, so its programs "
-            'cannot be graded; add them to the rows as "tests": [{"input": ..., "output": ...}]'
+            "cannot be graded; use LiveCodeBench's own files, or add them to the rows as "
+            '"tests": [{"input": ..., "output": ...}]'
         )
     return task.code

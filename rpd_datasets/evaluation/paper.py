@@ -30,6 +30,7 @@ class PublishedRow:
         div_self_bleu (`Mapping[str, float]`): By pass count, in Table 3.
         rpd (`Mapping[str, float]`): 100 times the mean pairwise distance, by pass count, in
             Table 3.
+        note (`str`): What a reader has to know to compare it; empty as a rule.
     """
 
     label: str
@@ -41,6 +42,7 @@ class PublishedRow:
     pass_at_k: Mapping[int, float]
     div_self_bleu: Mapping[str, float]
     rpd: Mapping[str, float]
+    note: str = ""
 
 
 def published_rows() -> list[PublishedRow]:
@@ -70,6 +72,7 @@ def published_rows() -> list[PublishedRow]:
             pass_at_k={int(k): value for k, value in row.get("pass_at_k", {}).items()},
             div_self_bleu=row.get("div_self_bleu", {}),
             rpd=row.get("rpd", {}),
+            note=row.get("note", ""),
         )
         for table in json.loads(text)["tables"]
         for row in table["rows"]

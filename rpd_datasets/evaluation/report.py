@@ -51,6 +51,7 @@ def report_text(results: Results, *, paper: str | None = None, markdown: bool = 
     lines.append("Ends: " + _counts(results.finish_reasons))
     if results.mean_tokens is not None:
         lines.append(f"New tokens per sample: {results.mean_tokens:,.0f}")
+    lines += [f"The paper's rows: {note}" for note in _notes(results, paper)]
     if results.diversity:
         made = results.measured_with
         lines += [
@@ -199,12 +200,20 @@ def _passk_rows(results: Results, paper: str | None) -> list[dict[str, str]]:
                 for k, cell in figures["first_k"].items()
             }
         )
-    for row in published(paper, results.benchmark) if paper else []:
+    # Beside a part of the problems, the paper's figures would compare two different things.
+    whole = len(results.problems) == results.of_problems
+    for row in published(paper, results.benchmark) if paper and whole else []:
         rows.append(
             {"estimator": f"paper, Table {row.table}: {row.method}"}
             | {f"pass@{k}": f"{row.pass_at_k[k]:.2f}" for k in results.ks}
         )
     return rows
+
+
+def _notes(results: Results, paper: str | None) -> list[str]:
+    """What there is to know about the paper's rows, each thing once."""
+    rows = published(paper, results.benchmark) if paper else []
+    return list(dict.fromkeys(row.note for row in rows if row.note))
 
 
 def _diversity_rows(results: Results, paper: str | None) -> list[dict[str, str]]:

@@ -1,28 +1,34 @@
 """Grading programs by running their tests in a sandbox.
 
-Two kinds of problem: HumanEval's (complete a function; a `check` function asserts) and
-those of programming contests such as LiveCodeBench's (read standard input, print the answer).
+Three kinds of problem: HumanEval's (complete a function; a `check` function asserts), and those
+of programming contests such as LiveCodeBench's, which read standard input and print the answer
+or define a function or method that is called.
 
-    completion -> code (fenced block, or a raw continuation) -> program -> sandbox -> verdict
+    completion -> code (fenced block, or a raw continuation) -> program -> sandbox -> result
 
-Not here: LiveCodeBench's tests that call a method rather than use standard input; and
-protection against a program that is written to fool this very harness: it shares a process
-with its tests. Ending early (`sys.exit(0)`) does not pass: a test run must reach its end.
+A function's tests run in another process and another sandbox than the function
+(`sandboxed/`): a program that reads its own file, its memory or its parent finds arguments and
+no expected value, and only plain data comes back from it, so that an object that equals
+everything equals nothing. A program that reads standard input never meets the expected output.
+
+Not here: a limit on what a function remembers from one call to the next.
 """
 
 from __future__ import annotations
 
+import json
 import re
-import secrets
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
+from typing import Any
 
 from rpd_metric.errors import InputError
 from rpd_metric.grading.sandbox import Outcome, Sandbox
+from rpd_metric.grading.sandboxed import candidate_source, checker, checker_source
 
 _FENCE = re.compile(
     r"^[ \t]*(?:```|~~~)[ \t]*(?P<language>[\w+-]*)[^\n]*\n(?P<code>.*?)(?:^[ \t]*(?:```|~~~)|\Z)",
@@ -33,6 +39,30 @@ _NEXT_TOPLEVEL = re.compile(
     r"^(?:def |class |if __name__|print\(|assert |#|@|```|<\|)", re.MULTILINE
 )
 _NOT_PYTHON = ("SyntaxError:", "IndentationError:", "TabError:")
+# LiveCodeBench allows a case this long.
+CASE_SECONDS = 6.0
+# What a contest's solution may use without importing it. The built-in names come last, because
+# some of the modules have a `pow` or an `open` of their own.
+CONTEST_PRELUDE = """\
+import bisect, collections, functools, heapq, itertools, json, math, operator, random, re, string
+import sys
+from bisect import *
+from collections import *
+from copy import *
+from datetime import *
+from functools import *
+from heapq import *
+from itertools import *
+from math import *
+from operator import *
+from random import *
+from re import *
+from statistics import *
+from string import *
+from typing import *
+from builtins import *
+sys.setrecursionlimit(50_000)
+"""
 
 
 class ProgramResult(StrEnum):
@@ -69,13 +99,39 @@ class StdioTask:
 
     Args:
         tests (`Sequence` of `(input, expected output)`): All must hold.
+        seconds (`float`, *optional*): Wall time of each; the sandbox's limit if unset.
+        prelude (`str`): Code that runs before the program, for what it may use unimported.
     """
 
     tests: Sequence[tuple[str, str]]
+    seconds: float | None = None
+    prelude: str = ""
 
     def __post_init__(self) -> None:
-        if not self.tests:
-            raise InputError("a task without tests would be passed by any program")
+        _refuse_no_tests(self.tests)
+
+
+@dataclass(frozen=True)
+class CallTask:
+    """A function, or a method of a class `Solution`, to write; tested by calling it.
+
+    Args:
+        entry_point (`str`): Its name.
+        tests (`Sequence` of `(arguments, expected value)`): All must hold; plain JSON values.
+        seconds (`float`): Wall time of each call.
+        prelude (`str`): Code that runs before the function's.
+    """
+
+    entry_point: str
+    tests: Sequence[tuple[Sequence[Any], Any]]
+    seconds: float = CASE_SECONDS
+    prelude: str = ""
+
+    def __post_init__(self) -> None:
+        _refuse_no_tests(self.tests)
+
+
+CodeTask = FunctionTask | StdioTask | CallTask
 
 
 def extract_code(completion: str, entry_point: str | None = None) -> str:
@@ -128,19 +184,49 @@ def grade_function(task: FunctionTask, completion: str, sandbox: Sandbox) -> Pro
         task ([`FunctionTask`]): The problem.
         completion (`str`): What the model wrote.
         sandbox ([`~rpd_metric.grading.sandbox.Sandbox`]): Where to run it.
+
+    Raises:
+        [`InputError`]: The tests cannot be run: they are broken, or pass what is no plain data.
     """
     if not extract_code(completion, task.entry_point).strip():
         return ProgramResult.ERROR
-    # Only a run that comes to its end prints this; the program cannot know it in advance.
-    reached = secrets.token_hex(16)
-    outcome = sandbox.run(
-        f"{function_program(task, completion)}\n\n{task.test}\n\n"
-        f"check({task.entry_point})\nprint()\nprint({reached!r})\n"
-    )
-    ended_well = outcome.end == "exited" and outcome.returncode == 0
-    if ended_well and outcome.stdout.rstrip("\n").endswith(f"\n{reached}"):
-        return ProgramResult.PASSED
-    return _not_passed(outcome)
+    tested = {"prompt": task.prompt, "entry_point": task.entry_point, "test": task.test}
+    program = candidate_source(function_program(task, completion), task.entry_point)
+    return _check(program, tested, sandbox)
+
+
+def grade_calls(task: CallTask, completion: str, sandbox: Sandbox) -> ProgramResult:
+    """Call a function with the tests' arguments and compare what it returns.
+
+    Values are equal as in Python, a tuple being a list: LiveCodeBench's rule. A test may take
+    the task's time, all of them together one second more for each and five to start.
+
+    Raises:
+        [`InputError`]: The tests hold what is no plain data.
+    """
+    code = extract_code(completion)
+    if not code.strip():
+        return ProgramResult.ERROR
+    tested = {"cases": [[list(given), value] for given, value in task.tests]}
+    overall = (task.seconds + 1) * len(task.tests) + 5
+    program = candidate_source(code, task.entry_point, task.prelude)
+    return _check(program, tested | {"seconds": task.seconds}, sandbox, overall)
+
+
+def _check(
+    program: str, tested: dict[str, Any], sandbox: Sandbox, seconds: float | None = None
+) -> ProgramResult:
+    """Run a candidate beside its checker, whose exit status is the result."""
+    outcome = sandbox.run_pair(checker_source(), program, json.dumps(tested), seconds=seconds)
+    if outcome.end == "timed_out" or outcome.returncode == checker.TIMED_OUT:
+        return ProgramResult.TIMED_OUT
+    if outcome.returncode == checker.NO_TASK:
+        name = tested.get("entry_point", "a function")
+        raise InputError(f"the tests of {name} cannot be run: {outcome.stderr.strip()}")
+    if outcome.returncode == checker.NOT_PYTHON:
+        return ProgramResult.ERROR
+    passed = outcome.end == "exited" and outcome.returncode == checker.PASSED
+    return ProgramResult.PASSED if passed else ProgramResult.FAILED
 
 
 def grade_stdio(task: StdioTask, completion: str, sandbox: Sandbox) -> ProgramResult:
@@ -153,8 +239,11 @@ def grade_stdio(task: StdioTask, completion: str, sandbox: Sandbox) -> ProgramRe
     code = extract_code(completion)
     if not code.strip():
         return ProgramResult.ERROR
+    program = _with_prelude(code, task.prelude) if task.prelude else code
     for given, expected in task.tests:
-        outcome = sandbox.run(code, given)
+        # An expected output may be longer than what programs may print as a rule.
+        room = max(sandbox.limits.output, 2 * len(expected))
+        outcome = sandbox.run(program, given, seconds=task.seconds, output=room)
         if outcome.end != "exited" or outcome.returncode != 0:
             return _not_passed(outcome)
         if not same_output(outcome.stdout, expected):
@@ -162,8 +251,21 @@ def grade_stdio(task: StdioTask, completion: str, sandbox: Sandbox) -> ProgramRe
     return ProgramResult.PASSED
 
 
+def _with_prelude(code: str, prelude: str) -> str:
+    """A program that runs another one after a prelude; `from __future__` stays its first line."""
+    return (
+        "import sys\n"
+        "try:\n"
+        f"    _code = compile({code!r}, 'main.py', 'exec', dont_inherit=True)\n"
+        "except (SyntaxError, ValueError) as _error:\n"
+        "    sys.exit(f'SyntaxError: {_error}')\n"
+        f"exec({prelude!r}, globals())\n"
+        "exec(_code, globals())\n"
+    )
+
+
 def grade_code(
-    rows: Iterable[tuple[FunctionTask | StdioTask, str]],
+    rows: Iterable[tuple[CodeTask, str]],
     sandbox: Sandbox,
     *,
     workers: int = 2,
@@ -213,9 +315,11 @@ def same_output(got: str, expected: str) -> bool:
     return all(a == b or _same_words(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
-def _grade_one(task: FunctionTask | StdioTask, completion: str, sandbox: Sandbox) -> ProgramResult:
+def _grade_one(task: CodeTask, completion: str, sandbox: Sandbox) -> ProgramResult:
     if isinstance(task, FunctionTask):
         return grade_function(task, completion, sandbox)
+    if isinstance(task, CallTask):
+        return grade_calls(task, completion, sandbox)
     return grade_stdio(task, completion, sandbox)
 
 
@@ -248,3 +352,8 @@ def _number(word: str) -> Decimal | None:
     except InvalidOperation:
         return None
     return number if number.is_finite() else None
+
+
+def _refuse_no_tests(tests: Sequence[object]) -> None:
+    if not tests:
+        raise InputError("a task without tests would be passed by any program")

@@ -37,13 +37,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from rpd_metric.errors import InputError, RPDError
 
 End = Literal["exited", "timed_out", "output_limit"]
+_Streams = tuple[int, int, int]  # standard input, output and error
+_PIPES: _Streams = (subprocess.PIPE, subprocess.PIPE, subprocess.PIPE)
 
 # For root, a program runs as this user plus a number drawn for it: far above the users and the
 # sub-user ranges that systems hand out, so that it owns nothing and its process limit (which
@@ -147,45 +149,83 @@ class Sandbox:
                 raise SandboxError(f"a trivial program failed under {self.limits}: {said}")
             raise SandboxError(_advice(said))
 
-    def run(self, program: str, stdin: str = "") -> Outcome:
+    def run(
+        self,
+        program: str,
+        stdin: str = "",
+        *,
+        seconds: float | None = None,
+        output: int | None = None,
+    ) -> Outcome:
         """Run a program to its end.
 
         Args:
             program (`str`): Python source, run as a script with this interpreter.
             stdin (`str`, defaults to `""`): Its standard input.
+            seconds (`float`, *optional*): Wall time, in the place of the limits'.
+            output (`int`, *optional*): Bytes of output, in the place of the limits'.
 
         Returns:
             [`Outcome`]
         """
+        limits = self._changed(seconds, output)
+        with self._started(program, limits, ()) as running:
+            return running.outcome(stdin, limits)
+
+    def run_pair(
+        self, trusted: str, untrusted: str, stdin: str = "", *, seconds: float | None = None
+    ) -> Outcome:
+        """Run two programs that talk to each other, each in a sandbox of its own.
+
+        Neither can see or signal the other; two pipes are all they share. The untrusted one has
+        its ends as standard input and output. The trusted one gets the numbers of its ends, to
+        read from and to write to, as arguments. When it ends, the other is ended.
+
+        Args:
+            trusted (`str`): The program whose end is reported.
+            untrusted (`str`): The other one.
+            stdin (`str`, defaults to `""`): Standard input of the trusted one.
+            seconds (`float`, *optional*): Wall time of both, in the place of the limits'.
+
+        Returns:
+            [`Outcome`]: Of the trusted program.
+        """
+        limits = self._changed(seconds, None)
+        with contextlib.ExitStack() as stack:
+            with contextlib.ExitStack() as ends:
+                to_untrusted, from_trusted = _pipe(ends)
+                to_trusted, from_untrusted = _pipe(ends)
+                running = stack.enter_context(
+                    self._started(trusted, limits, (to_trusted, from_trusted))
+                )
+                streams = (to_untrusted, from_untrusted, subprocess.DEVNULL)
+                stack.enter_context(self._started(untrusted, limits, (), streams))
+            return running.outcome(stdin, limits)
+
+    def _changed(self, seconds: float | None, output: int | None) -> Limits:
+        limits = self.limits
+        return replace(limits, seconds=seconds or limits.seconds, output=output or limits.output)
+
+    @contextlib.contextmanager
+    def _started(
+        self, program: str, limits: Limits, pipes: tuple[int, ...], streams: _Streams = _PIPES
+    ) -> Iterator[_Running]:
+        """A program that runs until the context is left; the numbers of `pipes` are arguments."""
         with tempfile.TemporaryDirectory(prefix="rpd-sandbox-") as folder:
             source = Path(folder, "main.py")
             source.write_text(program, encoding="utf-8", errors="replace")
             source.chmod(0o444)
-            limited = self._limited(os.fspath(source) if self.unsafe else _PROGRAM)
-            start = time.monotonic()
+            limited = self._limited(os.fspath(source) if self.unsafe else _PROGRAM, limits)
+            limited += map(str, pipes)
             if self.unsafe:
-                process = _spawn(limited, cwd=folder)
-                running = _Running(process, None)
+                running = _Running(_spawn(limited, folder, pipes, streams), None)
             else:
-                running = self._isolate(os.fspath(source), limited)
+                running = self._isolate(os.fspath(source), limited, pipes, streams)
             with running:
-                end, stdout, stderr = running.talk(
-                    stdin.encode("utf-8", errors="replace"),
-                    start + self.limits.seconds,
-                    self.limits.output,
-                )
-                status = running.process.returncode
-        return Outcome(
-            end,
-            None if end != "exited" else 128 - status if status < 0 else status,
-            stdout.decode("utf-8", errors="replace"),
-            stderr.decode("utf-8", errors="replace"),
-            time.monotonic() - start,
-        )
+                yield running
 
-    def _limited(self, source: str) -> list[str]:
+    def _limited(self, source: str, limits: Limits) -> list[str]:
         """The command that runs a program under resource limits."""
-        limits = self.limits
         command = [
             self._tools["prlimit"],
             f"--as={limits.memory}",
@@ -200,7 +240,9 @@ class Sandbox:
             command.append(f"--nproc={limits.processes}")
         return [*command, "--", sys.executable, source]
 
-    def _isolate(self, source: str, limited: list[str]) -> _Running:
+    def _isolate(
+        self, source: str, limited: list[str], pipes: tuple[int, ...], streams: _Streams
+    ) -> _Running:
         """Start a program in its sandbox, held back until we hold its first process."""
         info_read, info_write = os.pipe()
         block_read, block_write = os.pipe()
@@ -208,7 +250,7 @@ class Sandbox:
             outer = self._outer(source, info_write, block_read)
             user = _FIRST_USER + secrets.randbelow(1 << 28)
             command = [*outer, "--", *self._inner(user), *limited]
-            process = _spawn(command, cwd="/", pass_fds=(info_write, block_read))
+            process = _spawn(command, "/", (info_write, block_read, *pipes), streams)
         except BaseException:
             os.close(info_read)
             os.close(block_write)
@@ -220,7 +262,7 @@ class Sandbox:
             told = info.read()
             if not told:
                 _, said = process.communicate()
-                raise _NotStarted(said.decode(errors="replace").strip())
+                raise _NotStarted((said or b"").decode(errors="replace").strip())
             # The first process waits for us, so its number cannot have passed to another.
             pidfd = os.pidfd_open(json.loads(told)["child-pid"])
             with contextlib.suppress(BrokenPipeError):
@@ -274,6 +316,7 @@ class _Running:
     def __init__(self, process: subprocess.Popen[bytes], pidfd: int | None) -> None:
         self.process = process
         self._pidfd = pidfd
+        self._start = time.monotonic()
 
     def __enter__(self) -> _Running:
         return self
@@ -281,9 +324,23 @@ class _Running:
     def __exit__(self, *exception: object) -> None:
         self._end()
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
-            assert pipe is not None
-            with contextlib.suppress(BrokenPipeError):
-                pipe.close()
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
+    def outcome(self, stdin: str, limits: Limits) -> Outcome:
+        """Feed the program and see it to its end."""
+        end, stdout, stderr = self.talk(
+            stdin.encode("utf-8", errors="replace"), self._start + limits.seconds, limits.output
+        )
+        status = self.process.returncode
+        return Outcome(
+            end,
+            None if end != "exited" else 128 - status if status < 0 else status,
+            stdout.decode("utf-8", errors="replace"),
+            stderr.decode("utf-8", errors="replace"),
+            time.monotonic() - self._start,
+        )
 
     def talk(self, stdin: bytes, deadline: float, output: int) -> tuple[End, bytes, bytes]:
         """Feed and read the program until it ends or exceeds its time or output."""
@@ -348,18 +405,29 @@ class _Running:
         self.process.wait()
 
 
-def _spawn(command: list[str], cwd: str, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
+def _spawn(
+    command: list[str], cwd: str, pass_fds: tuple[int, ...], streams: _Streams
+) -> subprocess.Popen[bytes]:
+    stdin, stdout, stderr = streams
     return subprocess.Popen(
         command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
         env=_ENVIRONMENT,
         cwd=cwd,
         pass_fds=pass_fds,
         start_new_session=True,
         bufsize=0,
     )
+
+
+def _pipe(ends: contextlib.ExitStack) -> tuple[int, int]:
+    """A pipe whose two ends are closed with the stack."""
+    pair = os.pipe()
+    for end in pair:
+        ends.callback(os.close, end)
+    return pair
 
 
 def _write(fd: int, data: bytes) -> bytes:

@@ -455,7 +455,7 @@ def test_programs_are_graded_by_their_tests(tmp_path, capsys):
 
 
 def test_prompts_without_tests_are_refused_before_anything_is_sampled(tmp_path, capsys):
-    data = code_rows(tmp_path / "prompts.jsonl", 279, prompt="Print the sum.", tests={"md5": "0"})
+    data = code_rows(tmp_path / "prompts.jsonl", 1055, prompt="Print the sum.", tests={"md5": "0"})
     config = AIME.with_name("livecodebench.yaml")
     with FakeTGI() as server:
         args = ["--config", str(config), "--data", str(data), "--output", str(tmp_path / "out")]

@@ -7,24 +7,33 @@ import gzip
 import itertools
 import json
 import shutil
+from collections import Counter
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rpd_metric.errors import InputError
 from rpd_metric.grading import code as code_grading
 from rpd_metric.grading.code import (
+    CONTEST_PRELUDE,
+    CallTask,
     FunctionTask,
     ProgramResult,
     StdioTask,
     extract_code,
     function_program,
+    grade_calls,
     grade_code,
     grade_function,
     grade_stdio,
     same_output,
 )
 from rpd_metric.grading.sandbox import Limits, Sandbox
+from rpd_metric.grading.sandboxed import wire
 
 if shutil.which("bwrap") is None:
     pytest.skip("bubblewrap is not installed (package bubblewrap)", allow_module_level=True)
@@ -71,7 +80,7 @@ def test_a_right_function_passes_however_it_is_wrapped(completion: str, sandbox:
         ("    return 3 * x\n", "failed"),
         ("    raise ValueError\n", "failed"),
         ("    return bytearray(10**11)\n", "failed"),
-        ("    while True: print('spam' * 1000)\n", "failed"),
+        ("    while True: print('spam' * 1000)\n", "timed_out"),
         ("    import sys; sys.exit(0)\n", "failed"),
         ("    import os; os._exit(0)\n", "failed"),
         ("```python\nimport os\ndef double(x): ...\nos._exit(0)\n```", "failed"),
@@ -90,6 +99,79 @@ def test_a_wrong_one_gets_the_verdict_that_says_how(
 ) -> None:
     short = Sandbox(Limits(seconds=1)) if verdict == "timed_out" else sandbox
     assert grade_function(DOUBLE, completion, short) == verdict
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(None, True, 3, -(10**5000), 0.1, float("inf"), "π \udc00", b"\x00", 1 + 2j),
+        *([1, (2, {3: {4}})], {}, frozenset({1}), Fraction(1, 3), Decimal("1.50")),
+    ],
+)
+def test_plain_values_come_back_as_they_were(value: object) -> None:
+    back = wire.decode(json.loads(wire.to_line(wire.encode(value))))
+    assert back == value
+    assert type(back) is type(value)
+
+
+def test_values_of_libraries_count_as_the_plain_ones() -> None:
+    assert wire.encode(np.arange(3)) == [0, 1, 2]
+    assert wire.encode(Counter("aab")) == {"dict": [["a", 2], ["b", 1]]}
+    with pytest.raises(wire.NotPlain, match="generator"):
+        wire.encode(x for x in "a")
+
+
+def test_tests_that_cannot_be_run_are_no_fault_of_the_program(sandbox: Sandbox) -> None:
+    for test in ("def check(candidate):\n    candidate(print)\n", "def check(:"):
+        with pytest.raises(InputError, match="the tests of double cannot be run"):
+            grade_function(FunctionTask(DOUBLE.prompt, "double", test), "    return 0", sandbox)
+
+
+ROTATE = CallTask(
+    "rotate",
+    [([[1, 2, 3], 1], [3, 1, 2]), ([[], 0], [])],
+    seconds=2,
+    prelude=CONTEST_PRELUDE,
+)
+
+
+@pytest.mark.parametrize(
+    ("completion", "result"),
+    [
+        (
+            "```python\nclass Solution:\n    def rotate(self, xs: List[int], k: int):\n"
+            "        d = deque(xs)\n        d.rotate(k)\n        return list(d)\n```",
+            "passed",
+        ),
+        ("def rotate(xs, k):\n    return tuple(xs[-k:] + xs[:-k]) if k else ()\n", "passed"),
+        (
+            "from __future__ import annotations\ndef rotate(xs, k): return xs[-k:] + xs[:-k]",
+            "passed",
+        ),
+        ("class Solution:\n    def rotate(self, xs, k): return xs\n", "failed"),
+        ("class Solution:\n    def turn(self, xs, k): return xs\n", "failed"),
+        ("class E:\n    __eq__ = lambda *_: True\ndef rotate(xs, k): return E()", "failed"),
+        ("def rotate(xs, k):\n    while True: pass\n", "timed_out"),
+        ("def rotate(xs, k) return xs", "error"),
+        ("", "error"),
+    ],
+)
+def test_functions_and_methods_are_tested_by_calling_them(
+    completion: str, result: str, sandbox: Sandbox
+) -> None:
+    assert grade_calls(ROTATE, completion, sandbox) == result
+
+
+def test_each_case_has_its_own_time(sandbox: Sandbox) -> None:
+    slow = "import time\ndef rotate(xs, k):\n    time.sleep(0.7)\n    return xs[-k:] + xs[:-k]\n"
+    four = CallTask("rotate", [([[1, 2], 1], [2, 1])] * 4, seconds=1.5)
+    short = Sandbox(Limits(seconds=2))  # less than the four take together
+    assert grade_calls(four, slow, short) == "passed"
+    assert grade_calls(replace(four, seconds=0.3), slow, short) == "timed_out"
+    stdio = StdioTask([("", "1")] * 3, seconds=1.5)
+    assert grade_stdio(stdio, "import time; time.sleep(0.6); print(1)", short) == "passed"
+    hasty = replace(stdio, seconds=0.3)
+    assert grade_stdio(hasty, "import time; time.sleep(0.6); print(1)", short) == "timed_out"
 
 
 def test_a_new_function_keeps_the_imports_of_its_prompt() -> None:

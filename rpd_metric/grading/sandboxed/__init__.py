@@ -1,0 +1,38 @@
+"""Sources that run inside a sandbox: a function on trial and, apart from it, its checker.
+
+    checker (tests, expected values) --- calls --->  candidate (the model's program)
+                                     <-- values ---
+
+They are two processes in two sandboxes, joined by two pipes. The candidate sees arguments and
+nothing else; the checker sees plain data (`wire.py`) and never an object of the candidate's.
+These files import nothing of this package, because the sandbox does not hold it: they are
+sent as text.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+
+
+def candidate_source(code: str, name: str, prelude: str = "") -> str:
+    """The program that holds a model's code and answers calls of one of its functions.
+
+    Args:
+        code (`str`): The model's code.
+        name (`str`): The function, or the method of its class `Solution`, that is called.
+        prelude (`str`): Code that runs first in the same namespace.
+    """
+    return _program("candidate.py", f"main({code!r}, {name!r}, {prelude!r})")
+
+
+def checker_source() -> str:
+    """The program that runs a function's tests; what to test comes on its standard input."""
+    return _program("checker.py", "main()")
+
+
+def _program(name: str, call: str) -> str:
+    folder = resources.files(__package__)
+    parts = [(folder / file).read_text(encoding="utf-8") for file in ("wire.py", name)]
+    # Each part opens with a docstring and this import, which must stand first in a file.
+    start = "from __future__ import annotations\n"
+    return start + "".join(part.partition(start)[2] for part in parts) + f"\n\n{call}\n"

@@ -1,0 +1,186 @@
+"""LiveCodeBench: a file of release 6 as it is published, with rows that cannot be graded."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+import shutil
+import zlib
+from collections.abc import Callable
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rpd_datasets.evaluation.benchmarks import BENCHMARKS, Task, in_window, load_benchmark
+from rpd_datasets.evaluation.livecodebench import RELEASES, StoredTests
+from rpd_datasets.evaluation.marking import check_ready, mark
+from rpd_datasets.evaluation.samples import Sample
+from rpd_metric.errors import InputError
+from rpd_metric.grading.code import CallTask, StdioTask
+
+V6 = BENCHMARKS["livecodebench"]
+ADD = {"input": "1 2\n", "output": "3\n", "testtype": "stdin"}
+PAIR = {"input": "[1, 2]\n3", "output": "[4, 5]", "testtype": "functional"}
+RIGHT = {
+    "stdin": "```python\nprint(sum(map(int, input().split())))\n```",
+    "functional": "```python\nclass Solution:\n    def shift(self, xs: List[int], k: int):\n"
+    "        return [x + k for x in xs]\n```",
+}
+WRONG = {
+    "stdin": "```python\nprint(3)\n```",
+    "functional": "```python\nclass Solution:\n    def shift(self, xs, k):\n        return xs\n```",
+}
+
+
+def packed(cases: list[dict[str, str]]) -> str:
+    return base64.b64encode(zlib.compress(pickle.dumps(json.dumps(cases)))).decode()
+
+
+def row(number: int, **changes: Any) -> dict[str, Any]:
+    """A row as published: every third is functional, every second has packed tests."""
+    functional = number % 3 == 0
+    public, hidden = (PAIR, PAIR | {"input": "[]\n1", "output": "[]"}) if functional else (ADD, ADD)
+    hidden = hidden if functional else ADD | {"input": "5 -2\n", "output": "3"}
+    more = hidden if functional else ADD | {"input": "7 2\n", "output": "9"}
+    cases = [hidden, more]
+    return {
+        "question_title": "A sum",
+        "question_content": f"Add the numbers of line {number}.",
+        "question_id": f"p{number}",
+        "contest_date": f"{date(2023, 5, 1) + timedelta(days=number // 2)}T00:00:00",
+        "starter_code": "class Solution:\n    def shift(self, xs, k):\n" if functional else "",
+        "public_test_cases": json.dumps([public]),
+        "private_test_cases": packed(cases) if number % 2 else json.dumps(cases),
+        "metadata": json.dumps({"func_name": "shift"} if functional else {}),
+    } | changes
+
+
+def folder(path: Path, change: Callable[[int], dict[str, Any]] = lambda number: {}) -> Path:
+    """The six files of a release."""
+    path.mkdir(exist_ok=True)
+    start = 0
+    for n, end in RELEASES.items():
+        rows = (row(number, **change(number)) for number in range(start, end))
+        name = "test.jsonl" if n == 1 else f"test{n}.jsonl"
+        (path / name).write_text("".join(json.dumps(found) + "\n" for found in rows))
+        start = end
+    return path
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory: pytest.TempPathFactory) -> list[Task]:
+    return load_benchmark("livecodebench", folder(tmp_path_factory.mktemp("lcb")))
+
+
+def test_release_6_is_1055_problems(tasks: list[Task]) -> None:
+    assert len(tasks) == 1055
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_each_release_is_the_first_files(release: int, tasks: list[Task]) -> None:
+    assert isinstance(tasks[0].code, StoredTests)
+    place = tasks[0].code.path.parent
+    name = "livecodebench" if release == 6 else f"livecodebench-v{release}"
+    assert [task.id for task in load_benchmark(name, place)] == [
+        task.id for task in tasks[: RELEASES[release]]
+    ]
+
+
+def test_parquet_holds_the_same(tasks: list[Task], tmp_path: Path) -> None:
+    rows = [row(number) for number in range(1055)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "v6.parquet", row_group_size=100)
+    found = load_benchmark("livecodebench", tmp_path / "v6.parquet")
+    assert [(task.id, task.problem) for task in found] == [(t.id, t.problem) for t in tasks]
+    for number in (0, 1, 99, 100, 1054):
+        ours, theirs = found[number].code, tasks[number].code
+        assert isinstance(ours, StoredTests)
+        assert isinstance(theirs, StoredTests)
+        assert ours.read() == theirs.read()
+
+
+def test_packed_and_plain_tests_are_read(tasks: list[Task]) -> None:
+    check_ready(V6, tasks, unsafe=True)
+    read = [task.code.read() for task in tasks[:4] if isinstance(task.code, StoredTests)]
+    assert [type(code) for code in read] == [CallTask, StdioTask, StdioTask, CallTask]
+    assert isinstance(read[0], CallTask)
+    assert read[0].entry_point == "shift"
+    assert read[0].tests[0] == ([[1, 2], 3], [4, 5])
+    assert read[0].seconds == 6
+    assert isinstance(read[1], StdioTask)
+    assert list(read[1].tests) == [("1 2\n", "3\n"), ("5 -2\n", "3"), ("7 2\n", "9")]
+
+
+def test_methods_and_programs_are_graded_by_their_kind(tasks: list[Task]) -> None:
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed (package bubblewrap)")
+    samples = [
+        Sample(f"p{number}", 0, n, None, text["functional" if number % 3 == 0 else "stdin"])
+        for n, text in enumerate((RIGHT, WRONG))
+        for number in range(4)
+    ]
+    marks = mark(V6, tasks, samples)
+    assert [found.key for found in marks] == [sample.key for sample in samples]
+    assert [found.verdict for found in marks] == ["passed"] * 4 + ["failed"] * 4
+
+
+def test_a_task_says_how_it_wants_the_answer(tasks: list[Task]) -> None:
+    assert "class Solution" in tasks[0].problem
+    assert "standard input" in tasks[1].problem
+
+
+class _Evil:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return print, ("never",)
+
+
+@pytest.mark.parametrize(
+    ("number", "changes", "why"),
+    [
+        (1, {"private_test_cases": packed([ADD])[:-9]}, "cannot be decoded"),
+        (1, {"private_test_cases": "no base 64!"}, "cannot be decoded"),
+        (
+            1,
+            {"private_test_cases": base64.b64encode(zlib.compress(pickle.dumps(_Evil()))).decode()},
+            "it names builtins.print",
+        ),
+        (
+            1,
+            {"private_test_cases": base64.b64encode(zlib.compress(pickle.dumps([1]))).decode()},
+            "holds a list",
+        ),
+        (1, {"private_test_cases": packed([{"input": "1"}])}, "without input and output"),
+        (1, {"public_test_cases": json.dumps([ADD, PAIR])}, "of the kinds"),
+        (3, {"metadata": "{}"}, "metadata.func_name names none"),
+        (3, {"public_test_cases": json.dumps([PAIR | {"input": "[1, 2"}])}, "input is not JSON"),
+    ],
+)
+def test_a_row_that_cannot_be_graded_is_refused_by_its_id(
+    number: int, changes: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    damaged = folder(tmp_path, lambda n: changes if n == number else {})
+    tasks = load_benchmark("livecodebench", damaged)
+    with pytest.raises(InputError, match=f"problem p{number} of LiveCodeBench.*{why}"):
+        check_ready(V6, tasks, unsafe=True)
+
+
+def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    folder(tmp_path)
+    (tmp_path / "test5.jsonl").unlink()
+    with pytest.raises(InputError, match=r"test5\.jsonl"):
+        load_benchmark("livecodebench", tmp_path)
+    assert len(load_benchmark("livecodebench-v4", tmp_path)) == 713
+
+
+def test_a_window_of_contests_can_be_chosen(tasks: list[Task]) -> None:
+    start = date(2023, 5, 1)
+    kept = in_window(tasks, start + timedelta(days=10), start + timedelta(days=11))
+    assert [task.id for task in kept] == ["p20", "p21", "p22", "p23"]
+    with pytest.raises(InputError, match="no problem lies between 2030-01-01"):
+        in_window(tasks, date(2030, 1, 1), None)
+    with pytest.raises(InputError, match="has no date"):
+        in_window([Task("x", "p")], date(2030, 1, 1), None)
