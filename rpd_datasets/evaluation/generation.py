@@ -74,7 +74,9 @@ def open_model(
         f"hf:{model}" if is_folder and not model.startswith("hf:") else model,
         ChatOptions(device=device, dtype=dtype, batch_size=batch_size),
     )
-    flow = Flow(chat, store=ReplyStore(store), timeout=timeout, longest_reply=None)
+    flow = Flow(
+        chat, store=ReplyStore(store), timeout=timeout, longest_reply=0, other_lengths=False
+    )
     if is_folder:
         flow.model = f"{chat.model}@{_fingerprint(folder)}"
     return flow

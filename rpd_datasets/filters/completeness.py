@@ -17,6 +17,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from rpd_metric.inference.repetition import in_loop
+
 EndingCheck = tuple[bool, str | None]
 # The whole solution and its last tokens in, a verdict out; a model can stand in for the rules.
 Completeness = Callable[[str, str], EndingCheck]
@@ -198,34 +200,3 @@ def _in_formula(line: str) -> bool:
         # A dollar sign at the end closes what stands before it, unless that is a blank.
         return before[-1:].isspace() or before.endswith("(")
     return before.count("$") % 2 == 0 and any(sign in after for sign in "\\=^_")
-
-
-def in_loop(tail: str) -> bool:
-    """Whether a text repeats itself to its end.
-
-    The same stretch must stand there at least four times in a row and fill 200 characters.
-
-    Args:
-        tail (`str`): The end of a text.
-
-    Returns:
-        `bool`: Whether it ends in a loop.
-
-    Example:
-
-    >>> in_loop("Wait, let me check again. " * 10 + "Wait, let")
-    True
-    """
-    # A loop has its own last characters once more one period earlier.
-    probe = tail[-20:]
-    at = tail.rfind(probe, 0, len(tail) - 1)
-    while at >= 0:
-        period = len(tail) - len(probe) - at
-        length = max(200, 4 * period)
-        if length > len(tail):
-            return False
-        end = tail[-length:]
-        if end[period:] == end[:-period]:
-            return True
-        at = tail.rfind(probe, 0, at + len(probe) - 1)
-    return False

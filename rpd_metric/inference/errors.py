@@ -22,6 +22,8 @@ NEVER_RETRIED = frozenset({400, 401, 403, 404, 405, 413, 422})
 RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 # About this one request's content, rather than about the server or the key.
 UNFIT_REQUEST = frozenset({400, 413, 422})
+# About the address, the model's name or the key: no request can succeed.
+WRONG_SERVER = frozenset({401, 403, 404, 405})
 # The server cannot cope: it should be given fewer requests at a time.
 TROUBLE = frozenset({502, 503, 504, 529})
 
@@ -67,4 +69,4 @@ class Interrupted(RPDError):
 
 
 class ServerUnavailable(RPDError):
-    """So many requests failed in a row that the server, and not a request, must be at fault."""
+    """The server, and not a request, is at fault: going on would only mark every solution."""

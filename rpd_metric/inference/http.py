@@ -22,7 +22,8 @@ from rpd_metric.inference.chat import ChatReply
 from rpd_metric.inference.errors import RETRIED, ServerError
 from rpd_metric.inference.spec import Address
 
-CONNECT_SECONDS = 10.0
+# A server that cannot be reached is named within this.
+CONNECT_SECONDS = 3.0
 # How long a reply may take is the scheduler's to say; a client gives up on connecting only.
 PATIENT = httpx2.Timeout(None, connect=CONNECT_SECONDS)
 
@@ -52,7 +53,8 @@ def get_json(address: Address, path: str, *, timeout: float = 10.0) -> Any:
     where = f"{address.root}{path}"
     headers = {"Authorization": f"Bearer {address.key}"} if address.key else {}
     try:
-        reply = httpx2.get(where, headers=headers, timeout=timeout, follow_redirects=True)
+        limits = httpx2.Timeout(timeout, connect=CONNECT_SECONDS)
+        reply = httpx2.get(where, headers=headers, timeout=limits, follow_redirects=True)
     except httpx2.HTTPError as error:
         raise transport_error(address, error) from None
     if reply.status_code in (404, 405):
@@ -122,7 +124,8 @@ def _message(body: str) -> str:
 def transport_error(address: Address, error: Exception) -> ServerError:
     """The `ServerError` for a request that got no complete reply."""
     name = address.hide(f"{type(error).__name__}: {error}".rstrip(": "))
-    if isinstance(error, (httpx2.TimeoutException, TimeoutError, asyncio.TimeoutError)):
+    timed_out = isinstance(error, (httpx2.TimeoutException, TimeoutError, asyncio.TimeoutError))
+    if timed_out and not isinstance(error, httpx2.ConnectTimeout):
         return timeout_error(address, name)
     return ServerError(
         f"no reply from {address.url} ({name}). Check that the server runs and the URL is right.",

@@ -19,7 +19,6 @@ from rpd_metric.inference.http import (
     PATIENT,
     http_error,
     protocol_error,
-    timeout_error,
     transport_error,
 )
 from rpd_metric.inference.spec import Address
@@ -67,12 +66,13 @@ async def _refuse_hub_when_offline(request: httpx2.Request) -> None:
 @contextmanager
 def hub_errors(address: Address) -> Iterator[None]:
     """The client's errors as [`~errors.ServerError`]s."""
-    from huggingface_hub.errors import HfHubHTTPError
+    from huggingface_hub.errors import HfHubHTTPError, InferenceTimeoutError
 
     try:
         yield
-    except TimeoutError as error:
-        raise timeout_error(address, str(error)) from None
+    except InferenceTimeoutError as error:
+        cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+        raise transport_error(address, cause) from None
     except HfHubHTTPError as error:
         answer = error.response
         raise http_error(address, answer.status_code, answer.headers, answer.text) from None

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rpd_metric.inference.errors import Interrupted
-from rpd_metric.inference.scheduler import Flow
+from rpd_metric.inference.scheduler import DRAIN_SECONDS, Flow
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,10 @@ def draining(*flows: Flow, notify: Callable[[str], object] = logger.warning) -> 
         if len(received) == 1:
             for flow in flows:
                 flow.drain()
-            notify(f"{received[0]}: finishing {waiting} requests in flight; again to stop at once")
+            notify(
+                f"{received[0]}: finishing {waiting} requests in flight, at most "
+                f"{DRAIN_SECONDS:g} s; again to stop at once"
+            )
             return
         put_back()
         for flow in flows:

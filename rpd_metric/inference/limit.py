@@ -11,6 +11,12 @@ import math
 
 from rpd_metric.errors import InputError
 
+# What is measured is a round of so many replies, or twice what is in flight. Twice the requests
+# must be so much faster, or the limit is held for so many rounds.
+ROUND = 16
+FASTER = 1.25
+HELD_ROUNDS = 8
+
 
 class AdaptiveLimit:
     """A limit on requests in flight: additive growth, multiplicative back-off.
@@ -22,6 +28,10 @@ class AdaptiveLimit:
     trouble (503, a timeout) it falls by half and grows by one per round all the way. Once it
     stands clearly above the mark, the mark is out of date and forgotten. Requests that left
     before the last cut say nothing new, so a burst of refusals counts once.
+
+    A server that never refuses is told by its latency. Where its own limit is not known, the limit
+    is measured at every doubling: if twice as many requests in flight finish hardly faster, half
+    of them only wait. It then falls back to what it was, and stays there for a while.
 
     Args:
         start (`int`, *optional*): Where to begin. Left out, it is the server's own limit if that
@@ -59,11 +69,17 @@ class AdaptiveLimit:
         self._gentle = False
         self._most_now = most or max(256, start or 0)
         self._limit = float(start or min(8, self._most_now))
+        # Up to the ceiling the limit grows freely; there it is measured what growing has brought.
+        self._ceiling = self.allowed
+        self._latencies: list[float] = []
+        self._best: tuple[int, float] | None = None  # requests in flight, and replies per second
+        self._held = 0  # rounds for which the ceiling stays where it is
 
     def server_takes(self, count: int) -> None:
         """Begin from what the server itself says it takes, as far as the caller left that open."""
         self._most_now = self._most or max(count, self._start or 0)
         self._limit = float(self._start or min(count, self._most_now))
+        self._ceiling = self._most_now
 
     @property
     def allowed(self) -> int:
@@ -84,15 +100,22 @@ class AdaptiveLimit:
         """Note that a request is no longer in flight, whatever came of it."""
         self.in_flight -= 1
 
-    def replied(self) -> None:
-        """Note a reply, before `ended`."""
+    def replied(self, seconds: float | None = None) -> None:
+        """Note a reply, before `ended`.
+
+        Args:
+            seconds (`float`, *optional*): How long it took.
+        """
         # Growth without need would leave the limit meaningless when the need comes.
         if self.in_flight >= self.allowed:
+            if seconds is not None and self.allowed >= self._ceiling:
+                self._measure(seconds)
             if self._limit > 1.1 * self._mark + 1:
                 self._mark, self._gentle = math.inf, False
             quick = not self._gentle and self._limit + 1 < self._mark
             step = 1.0 if quick else 1 / self._limit
-            self._limit = min(self._limit + step, float(self._most_now))
+            most = self._most_now if seconds is None else min(self._most_now, self._ceiling)
+            self._limit = min(self._limit + step, float(max(most, 1)))
 
     def refused(self, ticket: int) -> None:
         """Note, before `ended`, that the server had no room (429)."""
@@ -101,6 +124,23 @@ class AdaptiveLimit:
     def troubled(self, ticket: int) -> None:
         """Note, before `ended`, that the server could not cope (503, a timeout)."""
         self._cut(ticket, 0.5, gentle=True)
+
+    def _measure(self, seconds: float) -> None:
+        """At the ceiling: has twice as much in flight brought more replies per second?"""
+        self._latencies.append(seconds)
+        width = self.allowed
+        if len(self._latencies) < max(ROUND, 2 * width):
+            return
+        total = sum(self._latencies)
+        rate = width * len(self._latencies) / total if total else math.inf  # Little's law
+        self._latencies = []
+        if self._held:
+            self._held -= 1
+        elif self._best is not None and rate < FASTER * self._best[1]:
+            self._ceiling, self._held = self._best[0], HELD_ROUNDS
+            self._limit, self._best = float(self._ceiling), None
+        else:
+            self._best, self._ceiling = (width, rate), 2 * width
 
     def _cut(self, ticket: int, factor: float, *, gentle: bool) -> None:
         if ticket == self._round:

@@ -12,7 +12,8 @@ package. What differs between them, as far as it matters here:
   `max_tokens` is per request.
 - Hosted APIs refuse `chat_template_kwargs`, newer ones `max_tokens`. When an error names such
   a field, the request is sent again without it (or under its new name), once, and the server
-  is remembered.
+  is remembered. So is what it makes of `response_format`: some know no JSON schema, and
+  llama-cpp-python's server answers one with 500.
 """
 
 from __future__ import annotations
@@ -35,7 +36,6 @@ from rpd_metric.inference.http import (
     only_model,
     protocol_error,
     read_chat_reply,
-    timeout_error,
     transport_error,
 )
 from rpd_metric.inference.spec import Address
@@ -80,8 +80,6 @@ class _Client:
         openai = self._openai
         try:
             yield
-        except openai.APITimeoutError as error:
-            raise timeout_error(self.address, str(error)) from None
         except openai.APIStatusError as error:
             answer = error.response
             raise http_error(
@@ -115,6 +113,7 @@ class OpenAIChat(_Client):
     def __init__(self, address: Address, *, model: str) -> None:
         super().__init__(address, model=model)
         self._refused: frozenset[str] = frozenset()
+        self._guide = 0  # index into _GUIDES, or beyond it
 
     @classmethod
     def load(cls, address: Address, _options: ChatOptions) -> OpenAIChat:
@@ -130,37 +129,72 @@ class OpenAIChat(_Client):
         return read_chat_reply(self.address, reply, time.perf_counter() - started)
 
     async def _ask(self, request: ChatRequest) -> Any:
-        refused = self._refused
         # Raw, because building models of a reply takes longer than reading it.
         create = self._clients.get().chat.completions.with_raw_response.create
+        refused, guide = self._refused, self._guide
+        first: Exception | None = None
         while True:
-            body = _chat_body(self.model, request, refused)
+            body = _chat_body(self.model, request, refused, guide)
             try:
                 reply = await create(**body)
-            except (self._openai.BadRequestError, self._openai.UnprocessableEntityError) as error:
-                said = error.response.text
-                sent = body.keys() | body["extra_body"].keys()
-                named = [name for name in _OPTIONAL if name in sent and name in said]
-                if not named:
+            except self._openai.APIStatusError as error:
+                first = first or error
+                if error.status_code not in (400, 422, 500):
                     raise
-                refused = refused | {named[0]}
+                named = _named_in(error.response.text, body)
+                if named == "response_format" or (
+                    error.status_code == 500 and "response_format" in body
+                ):
+                    guide += 1
+                elif named is None or error.status_code == 500:
+                    # What the server said before anything was left out is the better answer.
+                    raise first from None
+                else:
+                    refused = refused | {named}
                 continue
             # Remembered only now: an error may quote a field that was not its cause.
-            for name in refused - self._refused:
-                logger.warning("%s refuses %s: %s", self.address.url, name, _OPTIONAL[name])
-            self._refused |= refused
+            self._remember(refused, guide)
             return reply.http_response.json()
+
+    def _remember(self, refused: frozenset[str], guide: int) -> None:
+        for name in refused - self._refused:
+            logger.warning("%s refuses %s: %s", self.address.url, name, _OPTIONAL[name])
+        self._refused |= refused
+        if guide > self._guide:
+            self._guide = guide
+            logger.warning(
+                "%s refuses response_format %s: %s",
+                self.address.url,
+                _GUIDES[guide - 1],
+                f"sending {_GUIDES[guide]}"
+                if guide < len(_GUIDES)
+                else "replies are not guided by the schema",
+            )
 
 
 # Fields that some servers refuse, and what going without them means.
 _OPTIONAL = {
     "chat_template_kwargs": "a model that thinks aloud will do so",
-    "response_format": "replies are not guided by the schema",
     "max_tokens": "sending max_completion_tokens instead",
 }
+# How a schema is sent, the next one where a server refuses it: OpenAI's own way, the one of
+# llama.cpp's server in Python, none.
+_GUIDES = ("json_schema", "json_object with a schema")
 
 
-def _chat_body(model: str, request: ChatRequest, refused: frozenset[str]) -> dict[str, Any]:
+def _named_in(said: str, body: dict[str, Any]) -> str | None:
+    """The field that an error is about, as far as the server names one that can be left out."""
+    if "response_format" in body and any(
+        name in said for name in ("response_format", "json_schema", "json_object")
+    ):
+        return "response_format"
+    sent = body.keys() | body["extra_body"].keys()
+    return next((name for name in _OPTIONAL if name in sent and name in said), None)
+
+
+def _chat_body(
+    model: str, request: ChatRequest, refused: frozenset[str], guide: int
+) -> dict[str, Any]:
     sampling = request.sampling
     limit = "max_completion_tokens" if "max_tokens" in refused else "max_tokens"
     body: dict[str, Any] = {
@@ -173,9 +207,11 @@ def _chat_body(model: str, request: ChatRequest, refused: frozenset[str]) -> dic
     }
     if sampling.seed is not None:
         body["seed"] = sampling.seed
-    if request.schema is not None and "response_format" not in refused:
+    if request.schema is not None and guide == 0:
         schema = {"name": "reply", "schema": dict(request.schema), "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    elif request.schema is not None and guide == 1:
+        body["response_format"] = {"type": "json_object", "schema": dict(request.schema)}
     if "chat_template_kwargs" not in refused:
         body["extra_body"]["chat_template_kwargs"] = {"enable_thinking": sampling.thinking}
     return body

@@ -18,7 +18,10 @@ class FlowStats:
         failed (`int`): Requests that no reply could be had for.
         retried (`int`): Attempts repeated after a failure.
         extended (`int`): Requests asked again with more tokens because the reply was cut.
+        kept_cut (`int`): Of those, requests whose longer reply did not come: the cut one stands.
+        looping (`int`): Cut replies that ended in a loop; they are not asked for again.
         in_flight (`int`): Attempts under way now.
+        oldest (`float`): Seconds that the longest of these has been under way.
         prompt_tokens (`int`): As the server counted them, stored replies left out.
         completion_tokens (`int`): As the server counted them, stored replies left out.
         seconds (`float`): From the first request to the latest event.
@@ -32,7 +35,10 @@ class FlowStats:
     failed: int = 0
     retried: int = 0
     extended: int = 0
+    kept_cut: int = 0
+    looping: int = 0
     in_flight: int = 0
+    oldest: float = 0.0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     seconds: float = 0.0
@@ -66,6 +72,10 @@ class FlowStats:
             f"{self.in_flight:,} in flight",
             f"{self.tokens_per_second:,.0f} tokens/s",
         ]
+        if timed_out := self.trouble["timeout"]:
+            parts.append(f"{timed_out:,} timed out")
+        if self.oldest >= 1:
+            parts.append(f"longest {self.oldest:,.0f} s")
         # Only what the model itself answered says how long the rest will take.
         worked = self.done + self.failed
         if total is not None and worked and self.seconds:
@@ -86,6 +96,11 @@ class FlowStats:
             f"{self.seconds:,.1f} s ({self.tokens_per_second:,.0f} new tokens/s); "
             f"{self.retried:,} retries, {self.extended:,} asked again with more tokens",
         ]
+        if self.kept_cut or self.looping:
+            lines.append(
+                f"{self.looping:,} replies looped until they were cut, {self.kept_cut:,} were kept "
+                "as they were cut"
+            )
         for title, counts in (("failed", self.failures), ("failed attempts", self.trouble)):
             if counts:
                 reasons = ", ".join(f"{reason} {count:,}" for reason, count in _ranked(counts))

@@ -19,7 +19,7 @@ from rpd_metric.inference.store import DamagedStoreError, ReplyStore
 
 _COLUMNS = (
     "key, model, template, text, crc, finish_reason, prompt_tokens, completion_tokens, seconds, "
-    "created"
+    "created, family, max_tokens"
 )
 _PAGE = 512
 # No reply takes less, so a file of n bytes has no id above n / 64 unless replies were pruned.
@@ -46,7 +46,7 @@ def salvage(damaged: str | os.PathLike[str], target: str | os.PathLike[str]) -> 
                 text, crc = row[3:5]
                 if isinstance(text, bytes) and zlib.crc32(text) == crc:
                     new._change(
-                        f"INSERT INTO replies ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                        f"INSERT INTO replies ({_COLUMNS}) VALUES ({', '.join('?' * len(row))})"
                         " ON CONFLICT (key) DO NOTHING",
                         row,
                     )

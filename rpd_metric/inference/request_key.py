@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from rpd_metric.errors import InputError
 from rpd_metric.inference.chat import ChatRequest
@@ -36,9 +37,46 @@ def request_key(model: str, request: ChatRequest) -> str:
 
     ```
     """
-    sampling = dict(vars(request.sampling))  # asdict copies deeply, for every request
+    return _hash(model, request, dict(vars(request.sampling)))  # asdict copies deeply
+
+
+@dataclass(frozen=True)
+class RequestKeys:
+    """How a request is found in a store.
+
+    Args:
+        exact (`str`): See [`request_key`].
+        family (`str`): The same, of everything but the limit on the reply's length.
+        max_tokens (`int`): That limit.
+
+    Example:
+
+    >>> from rpd_metric.inference.chat import ChatRequest, Sampling
+    >>> short, long = (
+    ...     RequestKeys.of("tiny", ChatRequest((), Sampling(max_tokens=n))) for n in (10, 20)
+    ... )
+    >>> short.exact == long.exact, short.family == long.family
+    (False, True)
+    """
+
+    exact: str
+    family: str
+    max_tokens: int
+
+    @classmethod
+    def of(cls, model: str, request: ChatRequest) -> RequestKeys:
+        """The keys of a request."""
+        any_length = {**vars(request.sampling), "max_tokens": None}
+        return cls(
+            request_key(model, request),
+            _hash(model, request, any_length),
+            request.sampling.max_tokens,
+        )
+
+
+def _hash(model: str, request: ChatRequest, sampling: dict[str, object]) -> str:
     for name in ("temperature", "top_p"):
-        sampling[name] = float(sampling[name])
+        sampling[name] = float(getattr(request.sampling, name))
     content = {
         "model": model,
         "template": request.template,

@@ -17,6 +17,7 @@ loop at a time; it may be used again from another one.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random as random_module
 import time
 from collections import deque
@@ -30,15 +31,26 @@ from rpd_metric.inference.chat import Chat, ChatReply, ChatRequest
 from rpd_metric.inference.errors import (
     TROUBLE,
     UNFIT_REQUEST,
+    WRONG_SERVER,
     Interrupted,
     ServerError,
     ServerUnavailable,
 )
 from rpd_metric.inference.limit import AdaptiveLimit
+from rpd_metric.inference.options import RequestOptions
 from rpd_metric.inference.progress import FlowStats
-from rpd_metric.inference.request_key import request_key
+from rpd_metric.inference.repetition import ends_in_loop
+from rpd_metric.inference.request_key import RequestKeys
 from rpd_metric.inference.retry import Retries
 from rpd_metric.inference.store import Replies
+
+logger = logging.getLogger(__name__)
+
+# A server that has never answered is asked every so often, and given up after so long.
+UNANSWERED_WAIT = 2.0
+UNANSWERED_SECONDS = 15.0
+# What is in flight when a run is asked to stop has so long to end.
+DRAIN_SECONDS = 60.0
 
 
 class Flow:
@@ -52,10 +64,14 @@ class Flow:
         retries ([`Retries`], *optional*): When to repeat an attempt.
         timeout (`float`, *optional*): Seconds for one attempt, from request to last byte; `None`
             waits for ever.
-        longest_reply (`int`, *optional*): A reply cut by length is asked for again with twice
-            the tokens, as often as this allows; `None` takes the cut reply.
+        longest_reply (`int`, *optional*): A reply cut by length is asked for once more with so
+            many tokens: twice the request's if unset, never if 0. If that does not succeed at its
+            first attempt, the cut reply stands. One that ends in a loop is never asked for again.
+        other_lengths (`bool`): Whether a stored reply to the same request with another limit on
+            its length may answer, where it would have been the same or longer.
         stop_after (`int`, *optional*): Requests in a row that may be given up for reasons that
             lie with the server before the run ends; `None` never ends it.
+        notify (`Callable`): Called with a line about a server that does not answer.
         clock, sleep, random (`Callable`): Time in seconds, an async sleep, and a draw from
             [0, 1); given by tests.
 
@@ -83,8 +99,10 @@ class Flow:
         limit: AdaptiveLimit | None = None,
         retries: Retries | None = None,
         timeout: float | None = 600.0,
-        longest_reply: int | None = 8192,
+        longest_reply: int | None = None,
+        other_lengths: bool = True,
         stop_after: int | None = 25,
+        notify: Callable[[str], object] = logger.warning,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Coroutine[Any, Any, object]] = asyncio.sleep,
         random: Callable[[], float] = random_module.random,
@@ -99,16 +117,33 @@ class Flow:
         self.retries = retries or Retries()
         self.timeout = timeout
         self.longest_reply = longest_reply
+        self.other_lengths = other_lengths
         self.stop_after = stop_after
         self.stats = FlowStats()
+        self._notify = notify
         self._clock = clock
         self._sleep = sleep
         self._random = random
         self._began: float | None = None
         self._ending: RPDError | None = None
-        self._aborted = False
         self._lost_in_a_row = 0
+        self._answered = False  # whether the server has said anything at all
+        self._silent_since: float | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    @classmethod
+    def with_options(
+        cls, chat: Chat, options: RequestOptions, *, store: Replies | None = None
+    ) -> Flow:
+        """The flow that options describe."""
+        return cls(
+            chat,
+            store=store,
+            limit=AdaptiveLimit(most=options.max_in_flight),
+            retries=Retries(attempts=1 + options.max_retries),
+            timeout=options.timeout,
+            longest_reply=options.longest_reply,
+        )
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
         """Answer one request.
@@ -127,9 +162,9 @@ class Flow:
             ServerUnavailable: When `stop_after` requests in a row were given up.
         """
         self._attach()
-        key = request_key(self.model, request)
+        keys = RequestKeys.of(self.model, request)
         outcome: ChatReply | RPDError | None
-        while (other := self._asking.get(key)) is not None:
+        while (other := self._asking.get(keys.exact)) is not None:
             # The outcome is `None` when the task that asked was cancelled: then ask ourselves.
             outcome = await asyncio.shield(other)
             if isinstance(outcome, ChatReply):
@@ -139,10 +174,10 @@ class Flow:
                 self._count_failure(outcome)
                 raise outcome
         mine: asyncio.Future[ChatReply | RPDError | None] = self._new_future()
-        self._asking[key] = mine
+        self._asking[keys.exact] = mine
         outcome = None
         try:
-            outcome = await self._answer(request, key)
+            outcome = await self._answer(request, keys)
             return outcome
         except ModelError as error:
             outcome = error
@@ -154,8 +189,8 @@ class Flow:
             await self._idle.wait()
             raise
         finally:
-            self._tick()
-            self._asking.pop(key, None)
+            self.tick()
+            self._asking.pop(keys.exact, None)
             mine.set_result(outcome)
 
     def share(self, sharers: int) -> None:
@@ -173,7 +208,8 @@ class Flow:
     def drain(self) -> None:
         """Start no new request from now on; calls raise [`Interrupted`] once all have ended.
 
-        May be called from a signal handler or another thread.
+        What is in flight has `DRAIN_SECONDS` to end. May be called from a signal handler or
+        another thread.
         """
         self._end(
             Interrupted(
@@ -189,7 +225,7 @@ class Flow:
         """
         self.drain()
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._cut_short)
+            self._loop.call_soon_threadsafe(self._end_within, 0.0)
 
     def _attach(self) -> None:
         """Begin anew when the event loop is another one than last time."""
@@ -203,7 +239,7 @@ class Flow:
         self._queue: deque[asyncio.Future[int | None]] = deque()
         # Requests waiting out a Retry-After: while there are any, nothing new starts.
         self._told_to_wait = 0
-        self._deadlines: set[asyncio.Timeout] = set()
+        self._deadlines: dict[asyncio.Timeout, float] = {}  # with the time that each began
         self._idle = asyncio.Event()
         self._idle.set()
         self._halt: asyncio.Future[None] = loop.create_future()
@@ -215,18 +251,16 @@ class Flow:
     def _new_future(self) -> asyncio.Future[Any]:
         return asyncio.get_running_loop().create_future()
 
-    async def _answer(self, request: ChatRequest, key: str) -> ChatReply:
-        reply = await self._fetch(request, key)
-        while (longer := self._longer(request, reply)) is not None:
+    async def _answer(self, request: ChatRequest, keys: RequestKeys) -> ChatReply:
+        reply = await self._fetch(request, keys)
+        longer = self._longer(request, reply)
+        if longer is not None:
             try:
-                reply = await self._fetch(longer, request_key(self.model, longer))
-            except ServerError as error:
-                if error.status not in UNFIT_REQUEST:
-                    raise
-                # More tokens than the server's context holds. The cut reply stands.
-                break
-            self.stats.extended += not reply.cached
-            request = longer
+                reply = await self._fetch(longer, RequestKeys.of(self.model, longer), attempts=1)
+                self.stats.extended += not reply.cached
+            except ServerError:
+                # Too slow, or more tokens than the server's context holds. The cut reply stands.
+                self.stats.kept_cut += 1
         if reply.cached:
             self.stats.cached += 1
         else:
@@ -235,33 +269,58 @@ class Flow:
 
     def _longer(self, request: ChatRequest, reply: ChatReply) -> ChatRequest | None:
         sampling = request.sampling
-        tokens = min(2 * sampling.max_tokens, self.longest_reply or 0)
+        most = self.longest_reply
+        tokens = 2 * sampling.max_tokens if most is None else most
         if reply.finish_reason != "length" or tokens <= sampling.max_tokens:
+            return None
+        if ends_in_loop(reply.text):
+            self.stats.looping += not reply.cached
             return None
         return replace(request, sampling=replace(sampling, max_tokens=tokens))
 
-    async def _fetch(self, request: ChatRequest, key: str) -> ChatReply:
+    async def _fetch(
+        self, request: ChatRequest, keys: RequestKeys, attempts: int | None = None
+    ) -> ChatReply:
         self._check()
         if self.store is not None:
             # Not in a thread, unlike `put`: a reader of the file does not wait for its writers,
             # and a look-up takes a fraction of what a thread costs.
-            reply = self.store.get(self.model, request, key=key)
+            reply = self.store.get(self.model, request, keys=keys, other_lengths=self.other_lengths)
             if reply is not None:
                 return reply
+        timeouts = 0
         for attempt in count(1):
             ticket = await self._turn(first=attempt == 1)
             try:
-                return await self._attempt(request, key, ticket)
+                return await self._attempt(request, keys, ticket)
             except ServerError as error:
                 failure = error
             self.stats.trouble[failure.reason] += 1
-            wait = self.retries.wait(attempt, failure, self._random)
+            timeouts += failure.kind == "timeout"
+            wait = self.retries.wait(attempt, failure, self._random, timeouts)
+            if attempt == attempts and failure.status != 429:
+                raise failure
+            wait = self._unanswered(failure, wait)
             if wait is None:
                 break
             self.stats.retried += 1
             await self._pause(wait, for_all=failure.retry_after is not None)
         self._give_up(failure)
         raise failure
+
+    def _unanswered(self, failure: ServerError, wait: float | None) -> float | None:
+        """Wait less for a server that has never answered, say so, and give it up soon."""
+        if self._answered or failure.kind != "connection":
+            self._answered = self._answered or failure.status is not None
+            return wait
+        if self._silent_since is None:
+            self._silent_since = self._clock()
+            self._notify(f"{failure} It is tried for {UNANSWERED_SECONDS:g} s.")
+        wait = None if wait is None else min(wait, UNANSWERED_WAIT)
+        if self._clock() - self._silent_since + (wait or 0.0) >= UNANSWERED_SECONDS:
+            self._end(ServerUnavailable(str(failure)))
+            self._check()
+        return wait
 
     async def _turn(self, *, first: bool) -> int:
         """Wait until a request may start, and start it. Repeated attempts go to the front."""
@@ -299,10 +358,11 @@ class Flow:
             self._idle.set()
         self._admit()
 
-    async def _attempt(self, request: ChatRequest, key: str, ticket: int) -> ChatReply:
+    async def _attempt(self, request: ChatRequest, keys: RequestKeys, ticket: int) -> ChatReply:
         try:
             reply = await self._send(request, ticket)
             self._lost_in_a_row = 0
+            self._answered = True
             self.stats.prompt_tokens += reply.prompt_tokens or 0
             self.stats.completion_tokens += reply.completion_tokens or 0
             if self.store is None:
@@ -310,7 +370,7 @@ class Flow:
             # In a thread, because another process may be writing. The place is kept until the
             # reply is: a store that stands still must hold up the requests, or replies would be
             # paid for that may have to be thrown away.
-            return await asyncio.to_thread(self.store.put, self.model, request, reply, key=key)
+            return await asyncio.to_thread(self.store.put, self.model, request, reply, keys=keys)
         except StoreError as error:
             # Before leaving, which lets the next one start.
             self._end(error)
@@ -322,10 +382,10 @@ class Flow:
         started = self._clock()
         try:
             async with asyncio.timeout(self.timeout) as deadline:
-                self._deadlines.add(deadline)
+                self._deadlines[deadline] = started
                 reply = await self.chat(request)
         except TimeoutError:
-            if self._aborted:
+            if self._ending is not None:
                 self._check()
             self.limit.troubled(ticket)
             raise ServerError(
@@ -338,11 +398,10 @@ class Flow:
                 self.limit.troubled(ticket)
             raise
         finally:
-            self._deadlines.discard(deadline)
-        self.limit.replied()
-        if reply.seconds is None:
-            reply = replace(reply, seconds=self._clock() - started)
-        return reply
+            self._deadlines.pop(deadline, None)
+        seconds = self._clock() - started
+        self.limit.replied(seconds)
+        return reply if reply.seconds is not None else replace(reply, seconds=seconds)
 
     async def _pause(self, seconds: float, *, for_all: bool) -> None:
         sleeping = asyncio.create_task(self._sleep(seconds))
@@ -358,6 +417,9 @@ class Flow:
         """Note that a request failed for good, and end the run when that is all that happens."""
         if failure.status in UNFIT_REQUEST or failure.kind == "protocol":
             return
+        if failure.status in WRONG_SERVER and not self.stats.done:
+            self._end(ServerUnavailable(str(failure)))
+            self._check()
         self._lost_in_a_row += 1
         if self.stop_after is not None and self._lost_in_a_row >= self.stop_after:
             self._end(
@@ -379,16 +441,18 @@ class Flow:
     def _empty_queue(self) -> None:
         if not self._halt.done():
             self._halt.set_result(None)
+        self._end_within(DRAIN_SECONDS)
         while self._queue:
             waiter = self._queue.popleft()
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _cut_short(self) -> None:
-        self._aborted = True
+    def _end_within(self, seconds: float) -> None:
+        latest = asyncio.get_running_loop().time() + seconds
         for deadline in self._deadlines:
-            if not deadline.expired():
-                deadline.reschedule(asyncio.get_running_loop().time())
+            when = deadline.when()
+            if not deadline.expired() and (when is None or when > latest):
+                deadline.reschedule(latest)
 
     def _check(self) -> None:
         if self._ending is not None:
@@ -400,5 +464,10 @@ class Flow:
             self.stats.failed += 1
             self.stats.failures[reason] += 1
 
-    def _tick(self) -> None:
-        self.stats.seconds = self._clock() - (self._began or 0.0)
+    def tick(self) -> FlowStats:
+        """Bring the clock's figures in `stats` up to date; for a display's timer."""
+        now = self._clock()
+        self.stats.seconds = now - (now if self._began is None else self._began)
+        if self._loop is not None:
+            self.stats.oldest = now - min(list(self._deadlines.values()), default=now)
+        return self.stats

@@ -29,7 +29,7 @@ from typing import Any, Protocol
 
 from rpd_metric.errors import InputError, OutputError, StoreError
 from rpd_metric.inference.chat import ChatReply, ChatRequest
-from rpd_metric.inference.request_key import request_key
+from rpd_metric.inference.request_key import RequestKeys, request_key
 
 _COLUMNS = (
     "model",
@@ -56,12 +56,25 @@ CREATE TABLE IF NOT EXISTS replies (
     prompt_tokens INTEGER,
     completion_tokens INTEGER,
     seconds REAL,
-    created REAL NOT NULL
+    created REAL NOT NULL,
+    family BLOB,
+    max_tokens INTEGER
 )
 """
+# What earlier versions did not write: the key without max_tokens, and max_tokens.
+_ADDED = {"family": "BLOB", "max_tokens": "INTEGER"}
+_FAMILY_INDEX = "CREATE INDEX IF NOT EXISTS replies_by_family ON replies (family)"
 _INDEX = "CREATE INDEX IF NOT EXISTS replies_by_origin ON replies (model, template, created)"
 
 _READ = f"SELECT {', '.join(_COLUMNS)}, crc, key FROM replies"
+# A reply that ended by itself within the limit would have been the same; one that was cut at a
+# larger limit would have been cut at this one, too.
+_OF_ANOTHER_LENGTH = f"""
+{_READ} WHERE family = ? AND (
+    (finish_reason = 'stop' AND (max_tokens < ? OR completion_tokens <= ?))
+    OR (finish_reason = 'length' AND max_tokens > ?)
+) ORDER BY finish_reason = 'length', max_tokens, id LIMIT 1
+"""
 _PAGE = 500
 
 # What SQLite says, and what a person can do about it.
@@ -107,12 +120,19 @@ class StoreInfo:
 class Replies(Protocol):
     """Where replies are looked up and kept: a [`ReplyStore`], or the way to one elsewhere."""
 
-    def get(self, model: str, request: ChatRequest, *, key: str | None = None) -> ChatReply | None:
+    def get(
+        self,
+        model: str,
+        request: ChatRequest,
+        *,
+        keys: RequestKeys | None = None,
+        other_lengths: bool = True,
+    ) -> ChatReply | None:
         """The stored reply to a request, or `None`."""
         ...
 
     def put(
-        self, model: str, request: ChatRequest, reply: ChatReply, *, key: str | None = None
+        self, model: str, request: ChatRequest, reply: ChatReply, *, keys: RequestKeys | None = None
     ) -> ChatReply:
         """Keep a reply, and return the one that is now on file for the request."""
         ...
@@ -170,13 +190,23 @@ class ReplyStore:
         self._pid = os.getpid()
         self._connection: sqlite3.Connection | None = self._open()
 
-    def get(self, model: str, request: ChatRequest, *, key: str | None = None) -> ChatReply | None:
+    def get(
+        self,
+        model: str,
+        request: ChatRequest,
+        *,
+        keys: RequestKeys | None = None,
+        other_lengths: bool = True,
+    ) -> ChatReply | None:
         """Look up the stored reply to a request.
 
         Args:
             model (`str`): The model's name.
             request ([`ChatRequest`]): The request.
-            key (`str`, *optional*): Its [`request_key`], where the caller has it already.
+            keys ([`RequestKeys`], *optional*): Its keys, where the caller has them already.
+            other_lengths (`bool`): Whether the reply to the same request with another `max_tokens`
+                will do: one that ended by itself within this limit, or one that was cut at a
+                larger one.
 
         Returns:
             [`ChatReply`] with `cached=True`, or `None` when there is none.
@@ -184,11 +214,16 @@ class ReplyStore:
         Raises:
             StoreError: When the store cannot be read or the reply in it is damaged.
         """
-        rows = self._run(f"{_READ} WHERE key = ?", (_key(model, request, key),))
+        keys = keys or RequestKeys.of(model, request)
+        rows = self._run(f"{_READ} WHERE key = ?", (bytes.fromhex(keys.exact),))
+        if not rows and other_lengths:
+            limit = keys.max_tokens
+            family = bytes.fromhex(keys.family)
+            rows = self._run(_OF_ANOTHER_LENGTH, (family, limit, limit, limit))
         return self._reply(rows[0]) if rows else None
 
     def put(
-        self, model: str, request: ChatRequest, reply: ChatReply, *, key: str | None = None
+        self, model: str, request: ChatRequest, reply: ChatReply, *, keys: RequestKeys | None = None
     ) -> ChatReply:
         """Keep a reply, and return the reply that is now on file for the request.
 
@@ -196,7 +231,7 @@ class ReplyStore:
             model (`str`): The model's name.
             request ([`ChatRequest`]): The request.
             reply ([`ChatReply`]): Its raw reply.
-            key (`str`, *optional*): Its [`request_key`], where the caller has it already.
+            keys ([`RequestKeys`], *optional*): Its keys, where the caller has them already.
 
         Returns:
             [`ChatReply`]: `reply` itself, or the earlier one when another process was first.
@@ -204,17 +239,22 @@ class ReplyStore:
         Raises:
             StoreError: When the reply cannot be written; what was on file stays.
         """
+        keys = keys or RequestKeys.of(model, request)
         text = reply.text.encode("utf-8", "surrogatepass")
         row = (
-            *(_key(model, request, key), model, request.template, text, zlib.crc32(text)),
+            *(bytes.fromhex(keys.exact), model, request.template, text, zlib.crc32(text)),
             *(reply.finish_reason, reply.prompt_tokens, reply.completion_tokens),
             *(reply.seconds, self._clock()),
+            *(bytes.fromhex(keys.family), keys.max_tokens),
+        )
+        names = (
+            "key, model, template, text, crc, finish_reason, prompt_tokens, completion_tokens,"
+            " seconds, created, family, max_tokens"
         )
         try:
             written = self._change(
-                "INSERT INTO replies (key, model, template, text, crc, finish_reason,"
-                " prompt_tokens, completion_tokens, seconds, created)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING",
+                f"INSERT INTO replies ({names}) VALUES ({', '.join('?' * len(row))})"
+                " ON CONFLICT (key) DO NOTHING",
                 row,
             )
         except UnicodeEncodeError as error:
@@ -222,7 +262,7 @@ class ReplyStore:
         if written:
             return reply
         # Another process may have pruned the earlier reply since; then this one stands.
-        return self.get(model, request, key=key) or reply
+        return self.get(model, request, keys=keys, other_lengths=False) or reply
 
     def missing(self, model: str, requests: Iterable[ChatRequest]) -> Iterator[ChatRequest]:
         """Go through the requests that the store has no reply to, each once and in order.
@@ -242,14 +282,18 @@ class ReplyStore:
         while page := list(islice(stream, _PAGE)):
             wanted: dict[bytes, ChatRequest] = {}
             for request in page:
-                key = _key(model, request)
+                key = bytes.fromhex(request_key(model, request))
                 if key not in seen:
                     wanted[key] = request
             seen.update(wanted)
             marks = ", ".join("?" * len(wanted))
             rows = self._run(f"SELECT key FROM replies WHERE key IN ({marks})", tuple(wanted))
             found = {row[0] for row in rows}
-            yield from (request for key, request in wanted.items() if key not in found)
+            yield from (
+                request
+                for key, request in wanted.items()
+                if key not in found and self.get(model, request) is None
+            )
 
     def count(self) -> int:
         """Count the stored replies."""
@@ -442,6 +486,10 @@ class ReplyStore:
             connection.execute(_TABLE)
             connection.execute(_INDEX)
         found = {row[1] for row in connection.execute("PRAGMA table_info(replies)")}
+        if "crc" in found and "replies_by_family" not in tables:
+            for name in _ADDED.keys() - found:
+                connection.execute(f"ALTER TABLE replies ADD COLUMN {name} {_ADDED[name]}")
+            connection.execute(_FAMILY_INDEX)
         if not found.issuperset({"key", "crc", *_COLUMNS}):
             raise self._failure(
                 "another version of this package made it; give another path or install that version"
@@ -483,10 +531,6 @@ class ReplyStore:
 
     def _failure(self, what: str, kind: type[StoreError] = StoreError) -> StoreError:
         return kind(f"the store {self.path} cannot be used: {what}. Stored replies are kept.")
-
-
-def _key(model: str, request: ChatRequest, key: str | None = None) -> bytes:
-    return bytes.fromhex(key or request_key(model, request))
 
 
 def _moment(seconds: float | None) -> datetime | None:

@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from rpd_metric.errors import InputError, ModelError, ReplyError
 from rpd_metric.inference.chat import Chat, ChatReply, ChatRequest, Sampling
+from rpd_metric.inference.repetition import ends_in_loop
 from rpd_metric.prompts.templates import PromptTemplate, fence, load_template, sendable
 from rpd_metric.steps.protocol import MAX_STEPS, MIN_STEPS, Summary
 from rpd_metric.steps.replies import PARSER_VERSION, STEPS_KEY, after_thinking, parse_steps
@@ -221,6 +222,9 @@ class ChatSummarizer:
                 )
             except ReplyError as error:
                 # A cut reply was asked for again with more tokens by the scheduler already.
+                if reply.finish_reason == "length" and ends_in_loop(reply.text):
+                    detail = "the reply repeats itself until it was cut off"
+                    return Summary((), "repetition_loop", detail)
                 if not repairs_left or reply.finish_reason == "length":
                     return Summary((), error.reason, error.detail)
                 repairs_left -= 1

@@ -34,7 +34,7 @@ from rpd_datasets.curation.shards import WAITING, Engine, ShardWorker
 from rpd_metric.errors import InputError, MissingExtraError, RPDError, StoreError, first_line
 from rpd_metric.inference.chat import ChatReply, ChatRequest
 from rpd_metric.inference.registry import chat_spec, embedder_spec
-from rpd_metric.inference.request_key import request_key
+from rpd_metric.inference.request_key import RequestKeys
 from rpd_metric.inference.store import ReplyStore
 from rpd_metric.steps.registry import asks_chat_model, summarizer_spec
 
@@ -240,18 +240,24 @@ class StoreActor:
         self._path = path
         self._store: ReplyStore | None = None
 
-    def get(self, model: str, key: str) -> ChatReply | StoreError | None:
+    def get(
+        self, model: str, keys: RequestKeys, other_lengths: bool
+    ) -> ChatReply | StoreError | None:
         """See [`Replies`]; an error is returned, since it must be pickled."""
         try:
-            # The key stands for the messages, which are long and stay where they are.
-            return self._opened().get(model, ChatRequest(()), key=key)
+            # The keys stand for the messages, which are long and stay where they are.
+            return self._opened().get(
+                model, ChatRequest(()), keys=keys, other_lengths=other_lengths
+            )
         except StoreError as error:
             return error
 
-    def put(self, model: str, template: str, reply: ChatReply, key: str) -> ChatReply | StoreError:
+    def put(
+        self, model: str, template: str, reply: ChatReply, keys: RequestKeys
+    ) -> ChatReply | StoreError:
         """See [`Replies`]; an error is returned, since it must be pickled."""
         try:
-            return self._opened().put(model, ChatRequest((), template=template), reply, key=key)
+            return self._opened().put(model, ChatRequest((), template=template), reply, keys=keys)
         except StoreError as error:
             return error
 
@@ -271,18 +277,30 @@ class RemoteReplies:
     def __init__(self, actor: Any) -> None:
         self._actor = actor
 
-    def get(self, model: str, request: ChatRequest, *, key: str | None = None) -> ChatReply | None:
+    def get(
+        self,
+        model: str,
+        request: ChatRequest,
+        *,
+        keys: RequestKeys | None = None,
+        other_lengths: bool = True,
+    ) -> ChatReply | None:
         """See [`~rpd_metric.inference.store.Replies`]."""
-        key = key or request_key(model, request)
-        reply = self._wait(self._actor.get.remote(model, key))
+        keys = keys or RequestKeys.of(model, request)
+        reply = self._wait(self._actor.get.remote(model, keys, other_lengths))
         return None if reply is None else _kept(reply)
 
     def put(
-        self, model: str, request: ChatRequest, reply: ChatReply, *, key: str | None = None
+        self,
+        model: str,
+        request: ChatRequest,
+        reply: ChatReply,
+        *,
+        keys: RequestKeys | None = None,
     ) -> ChatReply:
         """See [`~rpd_metric.inference.store.Replies`]."""
-        key = key or request_key(model, request)
-        return _kept(self._wait(self._actor.put.remote(model, request.template, reply, key)))
+        keys = keys or RequestKeys.of(model, request)
+        return _kept(self._wait(self._actor.put.remote(model, request.template, reply, keys)))
 
     def _wait(self, reference: Any) -> Any:
         import ray

@@ -123,3 +123,32 @@ def test_the_limit_does_not_grow_where_it_is_not_reached(limit, replies):
 def test_a_limit_that_makes_no_sense_is_refused(start, most):
     with pytest.raises(InputError):
         AdaptiveLimit(start, most=most)
+
+
+def served(limit, slots, replies, seconds=1.0):
+    """Play requests against a server with so many slots; returns the most that were in flight."""
+    most, now, free = 0, 0.0, [0.0] * slots
+    flight = []  # when each ends, when it began
+    for _ in range(replies):
+        while not limit.full:
+            limit.started()
+            slot = min(range(slots), key=free.__getitem__)
+            free[slot] = max(free[slot], now) + seconds
+            heapq.heappush(flight, (free[slot], now))
+        most = max(most, limit.in_flight)
+        now, began = heapq.heappop(flight)
+        limit.replied(now - began)
+        limit.ended()
+    return most
+
+
+def test_a_serial_server_that_never_refuses_is_not_given_more_and_more():
+    limit = AdaptiveLimit()
+    assert served(limit, slots=1, replies=5000) <= 16
+
+
+@pytest.mark.parametrize("slots", [16, 64])
+def test_a_server_that_never_refuses_has_its_slots_filled_and_hardly_more(slots):
+    limit = AdaptiveLimit()
+    assert slots <= served(limit, slots, replies=5000) <= 2 * slots
+    assert slots <= limit.allowed

@@ -18,6 +18,7 @@ from rpd_metric.errors import InputError, ModelError, StoreError
 from rpd_metric.inference.chat import ChatReply, ChatRequest, Sampling
 from rpd_metric.inference.errors import Interrupted, ServerError, ServerUnavailable
 from rpd_metric.inference.limit import AdaptiveLimit
+from rpd_metric.inference.options import RequestOptions
 from rpd_metric.inference.progress import FlowStats
 from rpd_metric.inference.registry import load_chat
 from rpd_metric.inference.retry import Retries
@@ -184,18 +185,21 @@ async def test_a_passing_failure_is_retried(status):
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
 async def test_a_refusal_of_the_request_is_never_retried(status):
     # Not even when the client claims that it could be.
-    chat = Scripted(ServerError("refused", status=status, retryable=True))
+    chat = Scripted(ChatReply("before"), ServerError("refused", status=status, retryable=True))
     flow, clock = timed(chat)
+    await flow(ask("before"))
     with pytest.raises(ServerError, match="refused"):
         await flow(ask())
-    assert len(chat.requests) == 1
+    assert len(chat.requests) == 2
     assert clock.slept == []
     assert flow.stats.failures == {f"http_{status}": 1}
 
 
 async def test_the_waits_double_up_to_the_longest_and_carry_full_jitter():
     failures = [ServerError("reset", kind="connection") for _ in range(6)]
-    flow, clock = timed(Scripted(*failures), retries=Retries(first=1.0, longest=10.0))
+    chat = Scripted(ChatReply("before"), *failures)
+    flow, clock = timed(chat, retries=Retries(first=1.0, longest=10.0))
+    await flow(ask("before"))
     await flow(ask())
     assert clock.slept == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
 
@@ -280,24 +284,70 @@ async def test_a_bug_in_a_client_keeps_its_traceback_and_frees_its_slot():
 # Replies that were cut
 
 
-async def test_a_cut_reply_is_asked_for_again_with_twice_the_tokens():
+async def test_a_cut_reply_is_asked_for_once_more_with_twice_the_tokens():
     cut = ChatReply("half", "length", 10, 100)
-    chat = Scripted(cut, cut)
+    chat = Scripted(cut, cut, cut)
     flow = Flow(chat)
-    assert (await flow(ask(max_tokens=100))).text == "reply to q"
-    assert [request.sampling.max_tokens for request in chat.requests] == [100, 200, 400]
-    assert (flow.stats.done, flow.stats.extended, flow.stats.completion_tokens) == (1, 2, 205)
+    assert (await flow(ask(max_tokens=100))).text == "half"
+    assert [request.sampling.max_tokens for request in chat.requests] == [100, 200]
+    assert (flow.stats.done, flow.stats.extended, flow.stats.completion_tokens) == (1, 1, 200)
 
 
-async def test_the_longest_reply_bounds_the_growth():
+async def test_the_longest_reply_says_how_many_tokens_it_is():
     chat = Scripted(*[ChatReply("half", "length")] * 9)
     assert (await Flow(chat, longest_reply=250)(ask(max_tokens=100))).finish_reason == "length"
-    assert [request.sampling.max_tokens for request in chat.requests] == [100, 200, 250]
+    assert [request.sampling.max_tokens for request in chat.requests] == [100, 250]
 
 
 async def test_cut_replies_can_be_taken_as_they_are():
     chat = Scripted(ChatReply("half", "length"))
-    assert (await Flow(chat, longest_reply=None)(ask())).text == "half"
+    assert (await Flow(chat, longest_reply=0)(ask())).text == "half"
+
+
+async def test_a_longer_reply_that_times_out_leaves_the_cut_one_and_is_not_repeated():
+    timeout = ServerError("slow", kind="timeout")
+    chat = Scripted(ChatReply("half", "length"), timeout, timeout, timeout)
+    flow, clock = timed(chat)
+    assert (await flow(ask())).text == "half"
+    assert len(chat.requests) == 2
+    assert clock.slept == []
+    assert (flow.stats.kept_cut, flow.stats.failed) == (1, 0)
+
+
+async def test_a_reply_that_loops_is_not_asked_for_again():
+    chat = Scripted(ChatReply("We check the case again. " * 40, "length"))
+    flow = Flow(chat)
+    assert (await flow(ask())).finish_reason == "length"
+    assert (len(chat.requests), flow.stats.looping) == (1, 1)
+
+
+async def test_a_request_that_times_out_is_repeated_once_at_most():
+    chat = Scripted(*[ServerError("slow", kind="timeout") for _ in range(20)])
+    flow, _ = timed(chat)
+    with pytest.raises(ServerError, match="slow"):
+        await flow(ask())
+    assert len(chat.requests) == 2
+
+
+async def test_one_hopeless_solution_costs_no_more_than_is_stated():
+    class Endless(Scripted):
+        """Cut at every limit, after a first attempt that times out."""
+
+        async def __call__(self, request):
+            first = all(old != request for old in self.requests)
+            self.requests.append(request)
+            if first and request.sampling.max_tokens == 100:
+                raise ServerError("slow", kind="timeout")
+            return ChatReply(str(len(self.requests)), "length")
+
+    options = RequestOptions(timeout=60)
+    chat = Endless()
+    flow = Flow.with_options(chat, options)
+    flow._sleep = Clock().sleep
+    await flow(ask(max_tokens=100))
+    spent = sum(request.sampling.max_tokens for request in chat.requests)
+    assert spent == options.worst_case(100).tokens == 400
+    assert len(chat.requests) * 60 == options.worst_case(100).seconds
 
 
 async def test_the_cut_reply_stands_when_the_server_has_no_room_for_more():
@@ -522,8 +572,9 @@ async def test_drain_does_not_wait_for_retries():
 
 
 async def test_request_after_request_failing_ends_the_run():
-    chat = Scripted(*[ServerError("no such key", status=401) for _ in range(100)])
+    chat = Scripted(ChatReply("before"), *[ServerError("no such key", status=401)] * 100)
     flow = Flow(chat, stop_after=5)
+    await flow(ask("before"))
     for _ in range(4):
         with pytest.raises(ServerError):
             await flow(ask())
@@ -531,13 +582,44 @@ async def test_request_after_request_failing_ends_the_run():
         await flow(ask())
     with pytest.raises(ServerUnavailable):
         await flow(ask())
-    assert len(chat.requests) == 5
+    assert len(chat.requests) == 6
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+async def test_a_wrong_address_model_or_key_ends_a_run_that_had_no_reply_yet(status):
+    chat = Scripted(*[ServerError("The model `typo` does not exist.", status=status)] * 100)
+    flow = Flow(chat)
+    calls = [flow(ask(number)) for number in range(30)]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {ServerUnavailable}
+    assert str(outcomes[0]) == "The model `typo` does not exist."
+    assert len(chat.requests) <= 16
+
+
+async def test_a_server_that_never_answers_is_named_at_once_and_given_up_after_15_seconds():
+    chat = Scripted(*[ServerError("no reply from http://a.", kind="connection")] * 100)
+    said: list[str] = []
+    flow, clock = timed(chat, notify=said.append)
+    with pytest.raises(ServerUnavailable, match="no reply from http://a"):
+        await flow(ask())
+    assert 10 < clock.now <= 15
+    assert said == ["no reply from http://a. It is tried for 15 s."]
+    assert len(chat.requests) < 15
+
+
+async def test_a_server_that_has_answered_is_waited_for_longer():
+    gone = [ServerError("gone", kind="connection") for _ in range(8)]
+    flow, clock = timed(Scripted(ChatReply("before"), *gone))
+    await flow(ask("before"))
+    assert (await flow(ask())).text == "reply to q"
+    assert clock.now > 30
 
 
 async def test_failures_with_replies_between_them_or_about_the_request_do_not_end_it():
-    script = []
-    for _ in range(10):
+    script = [ChatReply("r")]
+    for _ in range(9):
         script += [ServerError("down", status=401)] * 4 + [ChatReply("r")]
+    script += [ServerError("down", status=401)] * 4
     chat = Scripted(*script, *[ServerError("too long", status=422) for _ in range(50)])
     flow = Flow(chat, stop_after=5)
     for _ in range(100):

@@ -15,10 +15,12 @@ from typing import Any
 
 import httpx2
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
 from parts.fake_tgi import CONTRACT, SUMMARY, FakeTGI, Fault
+from parts.http_server import LocalServer
 from parts.tiny_qwen import STRATEGIES, envelope, solution, steps_json, tiny_qwen
 from parts.transformers_serve import transformers_serve
 from rpd_metric.errors import RPDError, SpecError
@@ -179,15 +181,63 @@ async def test_fields_that_a_server_refuses_are_left_out_and_that_is_remembered(
         chat = load_chat(spec("openai", server))
         one = ChatRequest(request().messages, schema=SCHEMA)
         await chat(one)
-        assert len(server.requests) == 4
-        await ask(chat, one)
+        # One more than there are: a schema has two forms.
         assert len(server.requests) == 5
+        await ask(chat, one)
+        assert len(server.requests) == 6
         body = server.requests[-1].body
     assert not set(refuses) & set(body)
     assert body["max_completion_tokens"] == 2048
     told = [line for line in caplog.messages if "refuses" in line]
     assert len(told) == 3
     assert any("not guided" in line for line in told)
+
+
+class LlamaCppPython(LocalServer):
+    """Answers a response_format that it does not know as llama-cpp-python's server does: 500."""
+
+    def __init__(self, knows: str | None) -> None:
+        super().__init__()
+        self.knows = knows
+        self.kinds: list[str | None] = []
+
+    def app(self) -> web.Application:
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", self._chat)
+        return app
+
+    async def _chat(self, request: web.Request) -> web.Response:
+        kind = (await request.json()).get("response_format", {}).get("type")
+        self.kinds.append(kind)
+        if kind not in (None, self.knows):
+            error = "Input should be 'text' or 'json_object'"
+            return web.json_response({"error": {"message": error}}, status=500)
+        message = {"role": "assistant", "content": "{}"}
+        return web.json_response({"choices": [{"message": message, "finish_reason": "stop"}]})
+
+
+@pytest.mark.parametrize("knows", ["json_object", None])
+async def test_a_server_that_answers_500_to_a_schema_is_sent_what_it_knows_from_then_on(
+    knows: str | None,
+) -> None:
+    with LlamaCppPython(knows) as server:
+        chat = load_chat(f"openai:{server.url}/v1#m")
+        one = ChatRequest(request().messages, schema=SCHEMA)
+        await chat(one)
+        await ask(chat, one)
+    tried: list[str | None] = ["json_schema", "json_object"] + ([] if knows else [None])
+    assert server.kinds == [*tried, knows]
+
+
+async def test_an_error_of_the_server_that_has_nothing_to_do_with_the_schema_stays_one() -> None:
+    with playing("openai", faults=[Fault.status(500, "out of memory")] * 6) as server:
+        chat = load_chat(spec("openai", server))
+        error = await failure(chat, ChatRequest(request().messages, schema=SCHEMA))
+        assert (error.status, error.retryable) == (500, True)
+        assert "out of memory" in str(error)
+        server.faults.clear()
+        await ask(chat, ChatRequest(request().messages, schema=SCHEMA))
+        assert server.requests[-1].body["response_format"]["type"] == "json_schema"
 
 
 async def test_an_error_that_quotes_a_field_without_being_about_it_leaves_the_field_in_place() -> (

@@ -579,3 +579,45 @@ def test_importing_the_module_makes_no_file(tmp_path):
     environment = {**os.environ, "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)
     assert list(tmp_path.iterdir()) == []
+
+
+# Replies to requests that differ in their limit only
+
+
+@pytest.mark.parametrize(
+    ("kept_at", "finish", "tokens", "asked_at", "found"),
+    [
+        (300, "stop", 120, 600, True),
+        (300, "stop", None, 600, True),
+        (300, "length", 300, 600, False),
+        (600, "length", 600, 300, True),
+        (600, "stop", 250, 300, True),
+        (600, "stop", 450, 300, False),
+        (600, "stop", None, 300, False),
+    ],
+)
+def test_a_reply_answers_another_limit_where_it_would_have_been_the_same_or_cut(
+    path, kept_at, finish, tokens, asked_at, found
+):
+    def at(limit):
+        return ChatRequest(({"role": "user", "content": "q"},), Sampling(max_tokens=limit))
+
+    with ReplyStore(path) as store:
+        store.put("m", at(kept_at), ChatReply("text", finish, 10, tokens))
+        assert (store.get("m", at(asked_at)) is not None) == found
+        assert store.get("m", at(asked_at), other_lengths=False) is None
+        assert len(list(store.missing("m", [at(asked_at)]))) == (not found)
+        other = ChatRequest(({"role": "user", "content": "another"},), Sampling(max_tokens=kept_at))
+        assert store.get("m", other) is None
+
+
+def test_a_store_of_an_earlier_version_is_read_and_written(path):
+    with ReplyStore(path) as store:
+        store.put("m", ask("old"), ChatReply("old", "stop"))
+        store._change("DROP INDEX replies_by_family", ())
+        for column in ("family", "max_tokens"):
+            store._change(f"ALTER TABLE replies DROP COLUMN {column}", ())
+    with ReplyStore(path) as store:
+        assert store.get("m", ask("old")).text == "old"
+        store.put("m", ask("new"), ChatReply("new", "stop"))
+        assert store.get("m", ask("new")).text == "new"

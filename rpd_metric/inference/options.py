@@ -1,0 +1,100 @@
+"""How requests to a chat model are sent, and the most that one of them can cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rpd_metric.errors import InputError
+
+# An attempt that timed out is repeated so often: each costs a whole reply.
+TIMEOUT_RETRIES = 1
+
+
+@dataclass(frozen=True)
+class RequestOptions:
+    """How requests to a chat model are sent; the help of the commands is made from this.
+
+    Args:
+        timeout (`float`): Seconds for one attempt, from request to last byte.
+        max_in_flight (`int`, *optional*): Requests at once, at most; found out if unset.
+        longest_reply (`int`, *optional*): A reply that is cut at its limit is asked for once more
+            with so many tokens; twice the limit if unset, never if 0.
+        max_retries (`int`): Times that a failed attempt is repeated; one that timed out is
+            repeated once at most.
+    """
+
+    timeout: float = field(
+        default=600.0,
+        metadata={"help": "seconds for one attempt at a request", "metavar": "SECONDS"},
+    )
+    max_in_flight: int | None = field(
+        default=None,
+        metadata={"help": "requests at once, at most (default: found out)", "metavar": "N"},
+    )
+    longest_reply: int | None = field(
+        default=None,
+        metadata={
+            "help": "tokens with which a reply that was cut off is asked for once more (default: "
+            "twice --max-tokens; 0: never)",
+            "metavar": "N",
+        },
+    )
+    max_retries: int = field(
+        default=9,
+        metadata={
+            "help": "times that a failed attempt is repeated; one that timed out only once",
+            "metavar": "N",
+        },
+    )
+
+    def __post_init__(self) -> None:
+        if self.timeout <= 0:
+            raise InputError(f"timeout is {self.timeout:g} s; it must be above 0")
+        if self.max_in_flight is not None and self.max_in_flight < 1:
+            raise InputError(f"max_in_flight is {self.max_in_flight}; it must be 1 or more")
+        if self.longest_reply is not None and self.longest_reply < 0:
+            raise InputError(f"longest_reply is {self.longest_reply}; it must be 0 or more")
+        if self.max_retries < 0:
+            raise InputError(f"max_retries is {self.max_retries}; it must be 0 or more")
+
+    def longer(self, max_tokens: int) -> int:
+        """The tokens with which a cut reply is asked for once more; not above `max_tokens`: never.
+
+        >>> RequestOptions().longer(300), RequestOptions(longest_reply=0).longer(300)
+        (600, 0)
+        """
+        return 2 * max_tokens if self.longest_reply is None else self.longest_reply
+
+    def worst_case(self, max_tokens: int, requests: int = 1) -> WorstCase:
+        """The most that the replies to some requests can cost, whatever the model does.
+
+        Every attempt may time out and be repeated once, and the reply may then be cut and asked
+        for once more, with one attempt.
+
+        Args:
+            max_tokens (`int`): The limit of each request.
+            requests (`int`): How many; a summary that is repaired takes two.
+
+        >>> RequestOptions(timeout=60).worst_case(300, requests=2)
+        WorstCase(tokens=2400, seconds=360.0)
+        """
+        attempts = 1 + min(self.max_retries, TIMEOUT_RETRIES)
+        longer = self.longer(max_tokens)
+        extended = longer > max_tokens
+        return WorstCase(
+            requests * (attempts * max_tokens + extended * longer),
+            requests * (attempts + extended) * self.timeout,
+        )
+
+
+@dataclass(frozen=True)
+class WorstCase:
+    """A bound on what replies cost.
+
+    Args:
+        tokens (`int`): New tokens.
+        seconds (`float`): On the way to the server and back; waits for other requests not counted.
+    """
+
+    tokens: int
+    seconds: float

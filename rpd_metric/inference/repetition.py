@@ -1,0 +1,42 @@
+"""Whether a text ends in a loop: what a model writes that has lost its thread."""
+
+from __future__ import annotations
+
+# Where a loop is looked for in a reply that was cut off.
+LOOP_CHARACTERS = 4000
+
+
+def ends_in_loop(reply: str) -> bool:
+    """Whether a reply, however long, ends in a loop; see [`in_loop`]."""
+    return in_loop(reply[-LOOP_CHARACTERS:])
+
+
+def in_loop(tail: str) -> bool:
+    """Whether a text repeats itself to its end.
+
+    The same stretch must stand there at least four times in a row and fill 200 characters.
+
+    Args:
+        tail (`str`): The end of a text.
+
+    Returns:
+        `bool`: Whether it ends in a loop.
+
+    Example:
+
+    >>> in_loop("Wait, let me check again. " * 10 + "Wait, let")
+    True
+    """
+    # A loop has its own last characters once more one period earlier.
+    probe = tail[-20:]
+    at = tail.rfind(probe, 0, len(tail) - 1)
+    while at >= 0:
+        period = len(tail) - len(probe) - at
+        length = max(200, 4 * period)
+        if length > len(tail):
+            return False
+        end = tail[-length:]
+        if end[period:] == end[:-period]:
+            return True
+        at = tail.rfind(probe, 0, at + len(probe) - 1)
+    return False
