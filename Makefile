@@ -47,7 +47,7 @@ lint: $(VENV)/installed  ## Check style and types
 	$(BIN)/mypy
 
 fresh:  ## Lint, demo and test a new clone, with an empty HOME and temporary folder (30 minutes)
-	.ci/fresh --clone .ci/run
+	.ci/fresh --clone env SEED=$(SEED) .ci/run
 
 dist: $(VENV)/installed  ## Build the wheel, in dist/
 	rm -rf build dist
