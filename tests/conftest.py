@@ -29,6 +29,7 @@ CACHES = {
     "XDG_CACHE_HOME": "cache",
     "XDG_CONFIG_HOME": "cache/config",
     "HF_HOME": "cache/huggingface",
+    "GRADIO_TEMP_DIR": "cache/gradio",
     "MPLCONFIGDIR": "cache/matplotlib",
     "TORCHINDUCTOR_CACHE_DIR": "cache/torchinductor",
     "RPD_TESTS_CACHE": "cache/rpd-tests",
