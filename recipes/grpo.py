@@ -31,6 +31,7 @@ from rpd_datasets.training.reinforcement import (
     reinforcement_steps,
 )
 from rpd_datasets.training.session import TrainingMethod, open_session
+from rpd_datasets.training.trainers import sampling_exactly
 from rpd_metric.grading.custom import load_grader
 
 WARNING = (
@@ -69,7 +70,7 @@ def main(arguments: Sequence[str]) -> None:
     with load_grader(options.grader) as grader:
         rewards, training.reward_weights = load_rewards(options, grader)
         session.train(
-            GRPOTrainer,
+            sampling_exactly(GRPOTrainer),
             method,
             counts,
             train_dataset=rows,

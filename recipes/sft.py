@@ -22,8 +22,9 @@ from collections.abc import Sequence
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 from rpd_datasets.training.arguments import SupervisedArguments
-from rpd_datasets.training.data import check_data, load_rows, supervised_steps, tokenize_rows
+from rpd_datasets.training.data import check_data, supervised_steps, tokenize_split
 from rpd_datasets.training.recipe import run_script
+from rpd_datasets.training.rows import load_rows
 from rpd_datasets.training.session import TrainingMethod, open_session
 
 
@@ -48,13 +49,10 @@ def main(arguments: Sequence[str]) -> None:
     )
     # A run continues with the very rows it began with, and its card names them.
     session.settings["data"] = sources
-    samples = tokenize_rows(
-        rows, tokenizer, max_length=training.max_length, too_long=options.too_long
-    )
-    counts = {
-        **samples.counts(),
-        "optimizer steps": supervised_steps(samples.dataset, training),
-    }
+    samples, held_out = tokenize_split(rows, tokenizer, options, training)
+    counts = {**samples.counts(), "optimizer steps": supervised_steps(samples.dataset, training)}
+    if held_out is not None:
+        counts["held-out samples"] = len(held_out.dataset)
     session.show(counts)
     if options.dry_run:
         batch = training.per_device_train_batch_size
@@ -62,7 +60,12 @@ def main(arguments: Sequence[str]) -> None:
         return
     method = TrainingMethod("sft", "supervised fine-tuning", sources, "loss", "loss")
     session.train(
-        SFTTrainer, method, counts, train_dataset=samples.dataset, processing_class=tokenizer
+        SFTTrainer,
+        method,
+        counts,
+        train_dataset=samples.longest_first() if options.smoke else samples.dataset,
+        eval_dataset=held_out and held_out.dataset,
+        processing_class=tokenizer,
     )
 
 

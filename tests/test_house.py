@@ -37,7 +37,18 @@ ROOMS["rpd_metric.registration"] = {"rpd_metric.errors"}
 ROOMS["rpd_metric"] = set(ROOMS)
 METRIC = set(ROOMS)
 
-BASE = {"problem", "rejects", "select", "filters", "tokens", "sft", "config", "presets", "sample"}
+BASE = {
+    "problem",
+    "rejects",
+    "select",
+    "filters",
+    "tokens",
+    "sft",
+    "config",
+    "presets",
+    "sample",
+    "prompts",
+}
 BASE = {f"rpd_datasets.{name}" for name in BASE}
 for name in BASE:
     ROOMS[name] = METRIC | BASE

@@ -16,18 +16,15 @@ from typing import Any
 import yaml  # type: ignore[import-untyped,unused-ignore]
 
 from rpd_datasets.evaluation.benchmarks import find_benchmark
+from rpd_datasets.prompts import prompt_template
 from rpd_metric.errors import InputError
 
 KS = (1, 2, 4, 8, 16)
 # A run's seeds start this far after those of the run before.
 SEEDS_PER_RUN = 1000
 
-PROMPTS = {
-    "math": "{problem}\n\nReason step by step, and put the final answer in \\boxed{}.",
-    "function": "Complete this Python function. Reply with the whole function in one fenced code "
-    "block.\n\n```python\n{problem}\n```",
-    "contest": "{problem}",
-}
+# The prompt of a kind of benchmark, where a configuration names none.
+KIND_PROMPTS = {"math": "reason_and_box", "function": "python_function", "contest": "problem"}
 
 
 @dataclass(frozen=True)
@@ -50,8 +47,9 @@ class EvaluationConfig:
         thinking (`bool`): Leave a thinking model's template as the training data had it. When
             false, templates such as Qwen3's put an empty think block before the reply.
         seed (`int`): Sample `s` of run `r`, both from 0, has the seed `seed + 1000 r + s`.
-        prompt (`str`, *optional*): What is sent, `{problem}` standing for the problem; the one
-            of the benchmark's kind in `PROMPTS` if unset.
+        prompt (`str`, *optional*): What is sent: a name of
+            [`~rpd_datasets.prompts.PROMPTS`], or a text in which `{problem}` stands for the
+            problem; the one of the benchmark's kind if unset.
         diversity (`bool`): Measure the diversity of correct solutions (Table 3).
         summarizer (`str`): Who turns solutions into steps for that.
         embedder (`str`): Who encodes the steps.
@@ -104,8 +102,8 @@ class EvaluationConfig:
                 "temperature 0 gives the same sample again and again; raise it, or set samples "
                 "and runs to 1"
             )
-        if self.prompt is not None and "{problem}" not in self.prompt:
-            raise InputError("prompt must hold {problem}, which stands for the problem's text")
+        if self.prompt is not None:
+            prompt_template(self.prompt)
 
     @property
     def window(self) -> tuple[date | None, date | None]:
@@ -120,7 +118,7 @@ class EvaluationConfig:
     @property
     def sent(self) -> str:
         """The prompt, the one of the benchmark's kind included."""
-        return self.prompt or PROMPTS[find_benchmark(self.benchmark).kind]
+        return prompt_template(self.prompt or KIND_PROMPTS[find_benchmark(self.benchmark).kind])
 
     @property
     def sampling(self) -> dict[str, Any]:

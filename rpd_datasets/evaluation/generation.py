@@ -31,6 +31,7 @@ from rpd_datasets.evaluation.samples import (
     write_samples,
     write_text,
 )
+from rpd_datasets.prompts import fill_prompt
 from rpd_metric.errors import InputError, ModelError, OutputError
 from rpd_metric.inference.chat import ChatOptions, ChatRequest, Sampling
 from rpd_metric.inference.concurrency import run_bounded
@@ -70,6 +71,11 @@ def open_model(
     """
     folder = Path(model.removeprefix("hf:").partition("?")[0])
     is_folder = folder.is_dir()
+    if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
+        raise InputError(
+            f"{folder} is an adapter, and which base it fits is known to merge.py only; merge it "
+            f"first: python recipes/merge.py --adapter {folder} --output {folder}-merged"
+        )
     chat = load_chat(
         f"hf:{model}" if is_folder and not model.startswith("hf:") else model,
         ChatOptions(device=device, dtype=dtype, batch_size=batch_size),
@@ -85,7 +91,7 @@ def open_model(
 def chat_request(task: Task, key: Key, config: EvaluationConfig) -> ChatRequest:
     """The request for one sample."""
     return ChatRequest(
-        messages=({"role": "user", "content": config.sent.replace("{problem}", task.problem)},),
+        messages=({"role": "user", "content": fill_prompt(config.sent, task.problem)},),
         sampling=Sampling(
             temperature=config.temperature,
             top_p=config.top_p,

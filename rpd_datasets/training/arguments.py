@@ -1,6 +1,7 @@
 """The options of the recipes that are this project's own; all others are TRL's.
 
-Each field's help is what `--help` shows. Not here: what the options do.
+Each field's help is what `--help` shows; prompts have their names in `rpd_datasets/prompts.py`.
+Not here: what the options do.
 """
 
 from __future__ import annotations
@@ -23,6 +24,14 @@ class CommonArguments:
         None, "samples, or completions, per optimizer step over all devices"
     )
     padding_token: str | None = _option(None, "pad with this token; it must not be the end token")
+    prompt: str = _option(
+        "problem",
+        "what is put around a problem: problem, box, reason_and_box, or a text with {problem}",
+    )
+    smoke: bool = _option(
+        False,
+        "train two steps on the longest samples, print the peak of memory, and save nothing",
+    )
     dry_run: bool = _option(False, "show settings, steps, tokens and memory; train nothing")
 
 
@@ -43,6 +52,12 @@ class SupervisedArguments(CommonArguments):
     too_long: Literal["refuse", "drop"] = _option(
         "refuse", "what happens to samples longer than max_length"
     )
+    rewritten: Literal["refuse", "drop"] = _option(
+        "refuse", "what happens to samples whose completion the chat template changes"
+    )
+    validation: float = _option(
+        0.0, "share of the problems that is held out; its loss is logged as eval_loss"
+    )
 
 
 @dataclass
@@ -58,9 +73,6 @@ class ReinforcementArguments(CommonArguments):
         None, "refuse problems that are in this file or Hub dataset, too"
     )
     num_problems: int | None = _option(None, "only the first so many")
-    prompt_suffix: str = _option(
-        "Put your final answer within \\boxed{}.", "what follows the problem in a prompt"
-    )
     max_prompt_tokens: int = _option(3800, "leave out problems with longer prompts, and count them")
     end_token: str | None = _option(None, "what ends an answer, where the tokenizer does not say")
     rollouts: Literal["auto", "vllm", "continuous", "generate"] = _option(

@@ -1,9 +1,9 @@
-"""From a curated dataset to token sequences that a trainer takes as they are.
+"""From training rows to token sequences that a trainer takes as they are.
 
-The rows are TRL's conversational prompt-completion rows, which `rpd curate` writes. They are
-tokenized here and not in TRL, for three reasons: a sample that is too long is refused or dropped
-and counted, where TRL would cut off its answer; every sample is checked to end in the token that
-ends an answer; and the number of steps and tokens is known before any weights are loaded.
+Rows (`rows.py`) are tokenized here and not in TRL, for three reasons: a sample that is too long is
+refused or dropped and counted, where TRL would cut off its answer; every sample is checked to hold
+its whole completion and to end in the token that ends an answer; and the number of steps and tokens
+is known before any weights are loaded.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
-from rpd_datasets.inputs.files import file_kind
-from rpd_datasets.inputs.hub import HubRows
 from rpd_datasets.training.arguments import SupervisedArguments
-from rpd_metric.errors import InputError, first_line
+from rpd_datasets.training.rows import split_by_problem, with_prompt
+from rpd_metric.errors import InputError
 
 IGNORED = -100
 # A template may close the turn with a line break after the end token, and nothing longer.
 MAX_AFTER_END = 2
+# Enough for two steps of every recipe here.
+SMOKE_SAMPLES = 64
 # Attention that keeps packed samples apart.
 FLASH = ("flash_attention_2", "flash_attention_3", "kernels-community/")
 
@@ -34,7 +34,8 @@ class TokenizedRows:
         dataset (`datasets.Dataset`): Columns `input_ids` and `labels`; labels of the prompt are
             -100.
         num_rows (`int`): Rows that came in.
-        num_dropped (`int`): Left out because they are too long.
+        num_too_long (`int`): Left out because they are too long.
+        num_rewritten (`int`): Left out because the chat template changes their completion.
         num_tokens (`int`): Tokens of the samples that stayed.
         num_learnt (`int`): Those of them that the loss is computed on.
         longest (`int`): Tokens of the longest sample that came in.
@@ -42,16 +43,24 @@ class TokenizedRows:
 
     dataset: Any
     num_rows: int
-    num_dropped: int
+    num_too_long: int
+    num_rewritten: int
     num_tokens: int
     num_learnt: int
     longest: int
 
+    def longest_first(self) -> Any:
+        """The samples of [`SMOKE_SAMPLES`] at most, the longest of all, for a trial of memory."""
+        lengths = [len(ids) for ids in self.dataset["input_ids"]]
+        order = sorted(range(len(lengths)), key=lambda place: -lengths[place])
+        return self.dataset.select(order[:SMOKE_SAMPLES])
+
     def counts(self) -> dict[str, int]:
         """By label, for the log, the record and the card."""
         return {
-            "samples": self.num_rows - self.num_dropped,
-            "samples left out as too long": self.num_dropped,
+            "samples": len(self.dataset),
+            "samples left out as too long": self.num_too_long,
+            "samples left out as changed by the template": self.num_rewritten,
             "tokens per epoch": self.num_tokens,
             "of them learnt": self.num_learnt,
             "longest sample, in tokens": self.longest,
@@ -71,6 +80,11 @@ def check_data(options: SupervisedArguments, training: Any, model: Any) -> None:
     """
     if not options.data:
         raise InputError("no data: name a curated folder, e.g. --data data/rpd_1p3s")
+    if training.eval_strategy != "no" and not options.validation:
+        raise InputError(
+            f"eval_strategy {training.eval_strategy.value} needs held-out problems; add "
+            "--validation 0.02, or leave it out"
+        )
     if not training.packing:
         return
     if not (model.attn_implementation or "").startswith(FLASH):
@@ -86,116 +100,166 @@ def check_data(options: SupervisedArguments, training: Any, model: Any) -> None:
         raise InputError("packing needs max_length, the length of a pack")
 
 
-def load_rows(
-    specs: Sequence[str],
-    *,
-    config: str = "sft",
-    split: str = "train",
-    num_samples: int | None = None,
-) -> tuple[Any, list[str]]:
-    """Load prompt-completion rows, one source after the other.
+def tokenize_split(
+    rows: Any, tokenizer: Any, options: SupervisedArguments, training: Any
+) -> tuple[TokenizedRows, TokenizedRows | None]:
+    """Prompts, held-out problems and tokens, as a recipe asks for them.
 
     Args:
-        specs (`Sequence[str]`): Folders that `rpd curate` made, JSONL or Parquet files, or Hub
-            ids. What exists on disk is never looked for on the Hub.
-        config (`str`): The configuration of a folder or a Hub dataset.
-        split (`str`): The split.
-        num_samples (`int`, *optional*): How many rows there must be.
+        rows (`datasets.Dataset`): From [`~rpd_datasets.training.rows.load_rows`].
+        tokenizer: From [`~rpd_datasets.training.tokenizer.load_tokenizer`].
+        options ([`~rpd_datasets.training.arguments.SupervisedArguments`]): Of the run.
+        training (`trl.SFTConfig`): Of the run; with held-out problems their loss is computed
+            once per epoch, unless it says when.
 
     Returns:
-        `tuple`: A `datasets.Dataset` with the columns `prompt` and `completion`, each a list of
-            messages, and the sources, those of the Hub as `id@commit`: named so, they give the
-            same rows again whatever becomes of the branch.
-
-    Raises:
-        [`InputError`]: A source cannot be read, is empty or has other columns, or there is
-            another number of rows.
+        `tuple`: What is trained on, and what is held out.
     """
-    import datasets
+    rows = with_prompt(rows, options.prompt)
+    held_out = None
+    if options.validation:
+        rows, held_out = split_by_problem(rows, options.validation, seed=training.seed)
+        if training.eval_strategy == "no":
+            training.eval_strategy = training.eval_strategy.__class__("epoch")
 
-    loaded = [_load(spec, config, split) for spec in specs]
-    rows = datasets.concatenate_datasets([rows for rows, _ in loaded])
-    if num_samples is not None and len(rows) != num_samples:
-        raise InputError(
-            f"the recipe is for {num_samples} samples and {', '.join(specs)} holds "
-            f"{len(rows)}; use the data it is for, or pass --num_samples {len(rows)}"
+    def tokenize(part: Any) -> TokenizedRows:
+        return tokenize_rows(
+            part,
+            tokenizer,
+            max_length=training.max_length,
+            too_long=options.too_long,
+            rewritten=options.rewritten,
         )
-    return rows, [source for _, source in loaded]
+
+    return tokenize(rows), None if held_out is None else tokenize(held_out)
 
 
 def tokenize_rows(
-    rows: Any, tokenizer: Any, *, max_length: int | None, too_long: Literal["refuse", "drop"]
+    rows: Any,
+    tokenizer: Any,
+    *,
+    max_length: int | None,
+    too_long: Literal["refuse", "drop"],
+    rewritten: Literal["refuse", "drop"] = "refuse",
 ) -> TokenizedRows:
     """Turn rows into token ids with labels on the completion only; nothing is cut.
 
     Args:
-        rows (`datasets.Dataset`): From [`load_rows`].
-        tokenizer: From [`load_tokenizer`].
+        rows (`datasets.Dataset`): From [`~rpd_datasets.training.rows.load_rows`].
+        tokenizer: From [`~rpd_datasets.training.tokenizer.load_tokenizer`].
         max_length (`int`, *optional*): The longest sample that is allowed, in tokens.
         too_long (`"refuse"` or `"drop"`): What happens to longer ones.
+        rewritten (`"refuse"` or `"drop"`): What happens to samples whose completion the chat
+            template changes: Qwen3's keeps of several `</think>` the first and the last part.
 
     Returns:
         [`TokenizedRows`]
 
     Raises:
-        [`InputError`]: A sample is too long, or its last token is not the end token; or nothing
-            is left.
+        [`InputError`]: A sample is too long or changed, or its last token is not the end token;
+            or nothing is left.
     """
-
-    def encode(row: dict[str, Any]) -> dict[str, Any]:
-        before = _encode(tokenizer, row["prompt"], add_generation_prompt=True)
-        ids = _encode(tokenizer, row["prompt"] + row["completion"])
-        # Qwen3's template adds an empty think block to a completion without one: the completion
-        # begins where the two texts part.
-        start = next(
-            (i for i, (a, b) in enumerate(zip(before, ids, strict=False)) if a != b),
-            min(len(before), len(ids)),
-        )
-        tail = ids[max(start, len(ids) - MAX_AFTER_END) :]
-        return {
-            "input_ids": ids,
-            "labels": [IGNORED] * start + ids[start:],
-            "length": len(ids),
-            "learnt": len(ids) - start,
-            "ends": tokenizer.eos_token_id in tail,
-        }
-
     encoded = rows.map(
-        encode,
+        lambda row: _encode_row(row, tokenizer),
         remove_columns=rows.column_names,
         keep_in_memory=True,
         load_from_cache_file=False,
         desc="Tokenizing",
     )
-    if not all(encoded["ends"]):
-        row = list(encoded["ends"]).index(False)
+    ends, kept_text, lengths = (list(encoded[name]) for name in ("ends", "kept_text", "length"))
+    if not all(ends):
         raise InputError(
-            f"the chat template does not end the completion of row {row} with "
+            f"the chat template does not end the completion of row {ends.index(False)} with "
             f"{tokenizer.eos_token!r}, so that the model would never learn to stop; set eos_token "
             "to the token that ends a turn in this template"
         )
-    lengths = list(encoded["length"])
-    over = [place for place, n in enumerate(lengths) if max_length is not None and n > max_length]
-    if over and too_long == "refuse":
+    if not all(kept_text) and rewritten == "refuse":
         raise InputError(
-            f"{len(over)} of {len(lengths)} samples are longer than max_length {max_length} (the "
-            f"longest has {max(lengths)} tokens, the first of them is row {over[0]}); raise "
-            "--max_length, or leave them out with --too_long drop"
+            f"the chat template changes the completions of {kept_text.count(False)} of "
+            f"{len(lengths)} samples (the first is row {kept_text.index(False)}): a think block "
+            "that is not closed, or closed twice, loses text. Leave them out with --rewritten drop"
         )
-    kept = sorted(set(range(len(lengths))) - set(over))
+    over = [max_length is not None and length > max_length for length in lengths]
+    if any(over) and too_long == "refuse":
+        raise InputError(
+            f"{sum(over)} of {len(lengths)} samples are longer than max_length {max_length} (the "
+            f"longest has {max(lengths)} tokens, the first of them is row {over.index(True)}); "
+            "raise --max_length, or leave them out with --too_long drop"
+        )
+    kept = [place for place, long in enumerate(over) if not long and kept_text[place]]
     if not kept:
         raise InputError(
-            f"no sample is left: all {len(lengths)} are longer than max_length {max_length}"
+            f"no sample is left: all {len(lengths)} are longer than max_length {max_length} or "
+            "changed by the chat template"
         )
-    dataset = encoded.select(kept) if over else encoded
+    dataset = encoded.select(kept) if len(kept) < len(lengths) else encoded
     return TokenizedRows(
         dataset=dataset.select_columns(["input_ids", "labels"]),
         num_rows=len(lengths),
-        num_dropped=len(over),
+        num_rewritten=kept_text.count(False),
+        num_too_long=sum(long for long, whole in zip(over, kept_text, strict=True) if whole),
         num_tokens=sum(lengths[place] for place in kept),
         num_learnt=sum(dataset["learnt"]),
         longest=max(lengths),
     )
+
+
+def _encode_row(row: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
+    """Token ids and labels of a row, and whether its text and its end are in them."""
+    prompt, completion = row["prompt"], row["completion"]
+    before = _encode(tokenizer, prompt, add_generation_prompt=True)
+    ids = _encode(tokenizer, prompt + completion)
+    # A template may add an empty think block to a completion without one: the completion
+    # begins where the two texts part.
+    start = next(
+        (i for i, (a, b) in enumerate(zip(before, ids, strict=False)) if a != b),
+        min(len(before), len(ids)),
+    )
+    tail = ids[max(start, len(ids) - MAX_AFTER_END) :]
+    asked, rendered = (
+        tokenizer.apply_chat_template(messages, tokenize=False)
+        for messages in (prompt, prompt + completion)
+    )
+    return {
+        "input_ids": ids,
+        "labels": [IGNORED] * start + ids[start:],
+        "length": len(ids),
+        "learnt": len(ids) - start,
+        "ends": tokenizer.eos_token_id in tail,
+        "kept_text": keeps_text(
+            [message["content"] for message in completion], asked=asked, rendered=rendered
+        ),
+    }
+
+
+def keeps_text(contents: Sequence[str], *, asked: str, rendered: str) -> bool:
+    """Whether a chat template keeps all of a completion, up to white space.
+
+    Args:
+        contents (`Sequence[str]`): The texts of the completion's messages.
+        asked (`str`): The prompt as the template renders it.
+        rendered (`str`): Prompt and completion as the template renders them.
+
+    Example:
+
+    ```py
+    >>> from rpd_datasets.training.data import keeps_text
+    >>> keeps_text(["<think>a</think>b"], asked="Q", rendered="Q: <think>\na\n</think>\n\nb")
+    True
+    >>> keeps_text(["<think>a"], asked="Q", rendered="Q: <think>\n\n</think>\n\n<think>a")
+    False
+
+    ```
+    """
+    whole = "".join(rendered.split())
+    for content in contents:
+        if "".join(content.split()) not in whole:
+            return False
+        # A second think block before the completion's own is another text than the completion.
+        tags = rendered.count("<think>") - asked.count("<think>")
+        if "<think>" in content and len(contents) == 1 and tags != content.count("<think>"):
+            return False
+    return True
 
 
 def supervised_steps(rows: Any, training: Any) -> int:
@@ -255,48 +319,6 @@ def optimizer_steps(
         return max_steps
     batches = math.ceil(samples / (per_device * processes))
     return math.ceil(epochs * max(1, math.ceil(batches / accumulation)))
-
-
-def _load(spec: str, config: str, split: str) -> tuple[Any, str]:
-    import datasets
-
-    path = Path(spec).expanduser()
-    pinned = spec
-    try:
-        if path.is_file():
-            kind = file_kind(path)
-            if kind not in ("jsonl", "json", "parquet"):
-                raise InputError(f"{spec} is not a JSONL, JSON or Parquet file")
-            loader = "parquet" if kind == "parquet" else "json"
-            rows = datasets.load_dataset(loader, data_files=str(path), split="train")
-        elif path.is_dir():
-            rows = datasets.load_dataset(str(path), config, split=split)
-        elif spec.count("/") <= 1:
-            name, _, revision = spec.partition("@")
-            source = HubRows(
-                name, config=config, split=split, revision=revision or None, streaming=False
-            )
-            rows, pinned = source.dataset, f"{name}@{source.fingerprint()}"
-        else:
-            raise InputError(f"there is no file or folder {spec}, and it is no Hub id (owner/name)")
-    except InputError:
-        raise
-    except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-        raise InputError(
-            f"cannot load training rows from {spec} (configuration {config!r}, split {split!r}): "
-            f"{first_line(error)}. A folder that `rpd curate` made is what is expected"
-        ) from error
-    if not len(rows):
-        raise InputError(f"{spec} holds no rows")
-    for column in ("prompt", "completion"):
-        first = rows[0].get(column)
-        if not isinstance(first, list) or not first or not isinstance(first[0], dict):
-            raise InputError(
-                f"{spec} has no column {column!r} with a list of messages, only "
-                f"{', '.join(rows.column_names)}; make training rows with `rpd curate` or "
-                "rpd_datasets.to_sft"
-            )
-    return rows.select_columns(["prompt", "completion"]), pinned
 
 
 def _encode(tokenizer: Any, messages: list[dict[str, str]], **options: Any) -> list[int]:

@@ -21,6 +21,8 @@ TRAINED_BYTES = 16
 # recomputed for its gradient.
 HIDDEN_COPIES = 12
 INNER_COPIES = 4
+# Dropout keeps a float32 value for every input of every adapted layer.
+DROPOUT_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,9 @@ def estimate_memory(
     revision: str | None = None,
     four_bit: bool,
     lora_rank: int | None,
+    lora_dropout: float = 0.0,
     tokens: int,
+    cached_only: bool = False,
 ) -> MemoryEstimate:
     """Estimate the memory of one training process.
 
@@ -62,7 +66,9 @@ def estimate_memory(
         four_bit (`bool`): Whether linear layers are kept in NF4; other weights are bfloat16.
         lora_rank (`int`, *optional*): Rank of adapters on all linear layers; `None` trains all
             weights.
+        lora_dropout (`float`): With dropout, every adapted layer keeps more of its input.
         tokens (`int`): Tokens in the largest batch of one device.
+        cached_only (`bool`): Do not ask the Hub, only its cache.
 
     Returns:
         [`MemoryEstimate`]
@@ -74,7 +80,7 @@ def estimate_memory(
     from transformers import AutoConfig, AutoModelForCausalLM
 
     try:
-        config = AutoConfig.from_pretrained(model, revision=revision)
+        config = AutoConfig.from_pretrained(model, revision=revision, local_files_only=cached_only)
     except (OSError, ValueError) as error:
         raise ModelError(
             f"cannot load the configuration of {model}: {first_line(error)}"
@@ -100,10 +106,14 @@ def estimate_memory(
     hidden, inner = text.hidden_size, text.intermediate_size
     checkpoints = text.num_hidden_layers * hidden
     layer = HIDDEN_COPIES * hidden + INNER_COPIES * inner
+    dropped = 0.0
+    if lora_rank is not None and lora_dropout:
+        per_layer = sum(one.in_features for one in linear) / text.num_hidden_layers
+        dropped = DROPOUT_BYTES * tokens * per_layer
     return MemoryEstimate(
         total_weights=total,
         trained=trained,
         weights=weights,
         optimizer=float(TRAINED_BYTES * trained),
-        activations=2.0 * tokens * (checkpoints + layer),
+        activations=2.0 * tokens * (checkpoints + layer) + dropped,
     )

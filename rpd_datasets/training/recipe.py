@@ -33,6 +33,7 @@ RENAMED = {
     "dataset_name": "data",
     "evaluation_strategy": "eval_strategy",
     "pad_token_id": "padding_token",
+    "prompt_suffix": "prompt (a name, or a text with {problem})",
 }
 
 

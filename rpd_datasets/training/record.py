@@ -20,6 +20,7 @@ from rpd_metric.errors import OutputError
 FREE_TO_CHANGE = {
     "output_dir",
     "dry_run",
+    "smoke",
     "report_to",
     "run_name",
     "logging_steps",

@@ -10,6 +10,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from rpd_datasets.prompts import fill_prompt, prompt_template
 from rpd_datasets.training.aime import check_leakage, load_aime
 from rpd_datasets.training.arguments import ReinforcementArguments
 from rpd_datasets.training.rewards import AccuracyReward, DiversityReward, FormatReward
@@ -36,8 +37,19 @@ def check_reinforcement(options: ReinforcementArguments, training: Any, model: A
             "set accuracy_weight, format_weight and diversity_weight instead of reward_weights"
         )
     weights = (options.accuracy_weight, options.format_weight, options.diversity_weight)
+    if training.eval_strategy != "no":
+        raise InputError(
+            "GRPO has no held-out set here; measure with recipes/passk.py instead of eval_strategy"
+        )
     if min(weights) < 0 or not any(weights):
         raise InputError(f"the rewards' weights are {weights}; none may be negative or all 0")
+    local = training.generation_batch_size // training.world_size
+    if options.diversity_weight and local % training.num_generations:
+        raise InputError(
+            f"each process would see {local} completions, no multiple of the "
+            f"{training.num_generations} of a problem, and the diversity reward compares what one "
+            "process sees; raise effective_batch_size to a multiple of num_generations x processes"
+        )
     if model.load_in_4bit and options.rollouts == "vllm":
         raise InputError("vLLM cannot take the weights of a 4-bit model; set load_in_4bit: false")
 
@@ -60,10 +72,10 @@ def load_prompts(options: ReinforcementArguments, tokenizer: Any) -> tuple[Any, 
 
     aime = load_aime(options.problems, limit=options.num_problems)
     compared = check_leakage(aime.problems, options.held_out) if options.held_out else 0
+    template = prompt_template(options.prompt)
     prompts, answers, lengths = [], [], []
     for problem, answer in zip(aime.problems, aime.answers, strict=True):
-        content = f"{problem}\n\n{options.prompt_suffix}" if options.prompt_suffix else problem
-        prompt = [{"role": "user", "content": content}]
+        prompt = [{"role": "user", "content": fill_prompt(template, problem)}]
         encoded = tokenizer.apply_chat_template(
             prompt, tokenize=True, add_generation_prompt=True, return_dict=True
         )
@@ -85,7 +97,11 @@ def load_prompts(options: ReinforcementArguments, tokenizer: Any) -> tuple[Any, 
         "held-out problems compared": compared,
         "longest prompt, in tokens": max(lengths),
     }
-    return datasets.Dataset.from_dict({"prompt": prompts, "answer": answers}), counts
+    rows = datasets.Dataset.from_dict({"prompt": prompts, "answer": answers})
+    if options.smoke:
+        longest = sorted(range(len(rows)), key=lambda place: -lengths[place])
+        rows = rows.select(longest)
+    return rows, counts
 
 
 def reinforcement_steps(problems: int, training: Any) -> int:
@@ -135,7 +151,9 @@ def choose_rollouts(options: ReinforcementArguments, training: Any, *, on_cpu: b
         gpu = torch.cuda.is_available() and not on_cpu
         sampler = ("vllm" if installed else "continuous") if gpu else "generate"
     if sampler == "vllm" and not installed:
-        raise InputError("vLLM is not installed: pip install vllm, or pass --rollouts continuous")
+        raise InputError(
+            "vLLM is not installed: pip install 'rpd-metric[vllm]', or pass --rollouts continuous"
+        )
     training.use_vllm = sampler == "vllm"
     training.use_transformers_continuous_batching = sampler == "continuous"
     return sampler

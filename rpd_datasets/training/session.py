@@ -7,20 +7,26 @@ of TRL's trainers is used.
 
 from __future__ import annotations
 
+import resource
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from rpd_datasets.publish.model_card import CardFacts, model_card
-from rpd_datasets.training.memory import estimate_memory
-from rpd_datasets.training.precision import keep_adapters_exact
+from rpd_datasets.training.memory import GB, estimate_memory
+from rpd_datasets.training.precision import check_precision, keep_adapters_exact
 from rpd_datasets.training.push import ModelPush, take_push
 from rpd_datasets.training.recipe import parse_recipe
 from rpd_datasets.training.record import check_resumable, record_settings
-from rpd_datasets.training.tokenizer import load_tokenizer
+from rpd_datasets.training.tokenizer import hub_answers, load_tokenizer
+from rpd_datasets.training.trainers import described
 from rpd_metric.errors import InputError
+
+SMOKE_STEPS = 2
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,7 @@ class Session:
         model (`trl.ModelConfig`): TRL's options of the model.
         settings (`dict`): Every option that the recipe names or that differs from its default.
         push ([`~rpd_datasets.training.push.ModelPush`], *optional*): Where the model is published.
+        cached_only (`bool`): Whether the Hub does not answer, so that only its cache is asked.
     """
 
     options: Any
@@ -60,6 +67,7 @@ class Session:
     model: Any
     settings: dict[str, Any]
     push: ModelPush | None
+    cached_only: bool = False
 
     @property
     def output(self) -> Path:
@@ -87,6 +95,7 @@ class Session:
             padding_token=self.options.padding_token,
             template=template,
             padding_side=padding_side,
+            cached_only=self.cached_only,
         )
 
     def show(self, counts: Mapping[str, int]) -> None:
@@ -103,12 +112,15 @@ class Session:
         """
         for name, value in self.settings.items():
             self.log(f"{name}: {value}")
+        self.log(f"attention: {self.model.attn_implementation or 'sdpa'}")
         memory = estimate_memory(
             self.model.model_name_or_path,
             revision=self.model.model_revision,
             four_bit=self.model.load_in_4bit,
             lora_rank=self.model.lora_r if self.model.use_peft else None,
+            lora_dropout=self.model.lora_dropout,
             tokens=tokens,
+            cached_only=self.cached_only,
         )
         self.log(f"{title}: {memory}")
 
@@ -129,6 +141,8 @@ class Session:
         Raises:
             OutputError: The folder holds a run with other settings.
         """
+        if self.options.smoke:
+            return self._smoke(kind, method, counts, inputs)
         checkpoint = check_resumable(self.output, self.settings)
         if self.training.process_index == 0:
             facts = {"method": method.name, "four_bit": self.model.load_in_4bit, "counts": counts}
@@ -140,19 +154,24 @@ class Session:
         self._finish(trainer)
         return trainer
 
+    def _smoke(
+        self, kind: type, method: TrainingMethod, counts: Mapping[str, int], inputs: dict[str, Any]
+    ) -> Any:
+        """Train two steps, save nothing and print the peak of memory."""
+        self.training.max_steps = SMOKE_STEPS
+        self.training.save_strategy = "no"
+        self.training.eval_strategy = "no"
+        with tempfile.TemporaryDirectory() as scratch:
+            self.training.output_dir = scratch
+            trainer = self._trainer(kind, method, counts, inputs)
+            trainer.train()
+        self.log(f"peak memory of {SMOKE_STEPS} steps: {peak_memory() / GB:.2f} GB")
+        return trainer
+
     def _trainer(
         self, kind: type, method: TrainingMethod, counts: Mapping[str, int], inputs: dict[str, Any]
     ) -> Any:
         from trl.trainer.utils import get_peft_config, get_quantization_config
-
-        write_card = self._write_card
-
-        class Trainer(kind):  # type: ignore[misc]
-            """TRL's trainer with this project's card in place of TRL's draft."""
-
-            def create_model_card(self, *_args: Any, **_kwargs: Any) -> None:
-                if self.is_world_process_zero():
-                    write_card(method, counts, self.state.log_history)
 
         model = self.model
         self.training.model_init_kwargs = {
@@ -160,16 +179,17 @@ class Session:
             "revision": model.model_revision,
             "dtype": model.dtype,
             "attn_implementation": model.attn_implementation,
+            "local_files_only": self.cached_only,
         }
-        trainer = Trainer(
+        trainer = described(kind, partial(self._write_card, method, counts))(
             model=model.model_name_or_path,
             args=self.training,
             quantization_config=get_quantization_config(model),
             peft_config=get_peft_config(model),
             **inputs,
         )
-        # Sharding wants one type for all weights.
-        if model.load_in_4bit and not (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
+        # DeepSpeed keeps a float32 copy of what it trains, and wants one type for all weights.
+        if model.load_in_4bit and not trainer.is_deepspeed_enabled:
             keep_adapters_exact(trainer.model)
         return trainer
 
@@ -230,8 +250,11 @@ def open_session(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
     recipe = parse_recipe(kinds, arguments, prog=prog)
     options, training, model = recipe.parts
     check_start(training, model)
+    check_precision(training, model)
+    model.attn_implementation = choose_attention(model, on_cpu=training.use_cpu)
     push = take_push(training, model, recipe.settings)
-    return Session(options, training, model, recipe.settings, push)
+    cached_only = not hub_answers(model.model_name_or_path)
+    return Session(options, training, model, recipe.settings, push, cached_only)
 
 
 def check_start(training: Any, model: Any) -> None:
@@ -253,6 +276,33 @@ def check_start(training: Any, model: Any) -> None:
             "a run continues from the last checkpoint in its output_dir by itself; leave "
             "resume_from_checkpoint out"
         )
+
+
+def choose_attention(model: Any, *, on_cpu: bool) -> str | None:
+    """Which attention a run uses: the recipe's own, or flash attention where it can run.
+
+    Args:
+        model (`trl.ModelConfig`): Of the run.
+        on_cpu (`bool`): Whether the run is on the CPU.
+
+    Returns:
+        `str`, *optional*: `None` is the library's default, scaled dot-product attention.
+    """
+    from transformers.utils import is_flash_attn_2_available
+
+    if model.attn_implementation is not None or on_cpu or model.dtype == "float32":
+        chosen: str | None = model.attn_implementation
+        return chosen
+    return "flash_attention_2" if is_flash_attn_2_available() else None
+
+
+def peak_memory() -> int:
+    """The most memory that this process has held, in bytes: of its GPU, or of the machine."""
+    import torch
+
+    if torch.cuda.is_available():
+        return int(torch.cuda.max_memory_reserved())
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _weights(model: Any) -> str:

@@ -8,6 +8,32 @@ from typing import Any, Literal
 from rpd_metric.errors import InputError, ModelError, first_line
 
 
+def hub_answers(model: str) -> bool:
+    """Whether the Hub can be asked for a model: one request, where loading would try six times.
+
+    Without a network, `transformers` waits 45 seconds for each file that it does not find.
+
+    Args:
+        model (`str`): Hub id; for a folder of this machine nothing is asked.
+    """
+    from huggingface_hub import HfApi, constants
+    from huggingface_hub.errors import HfHubHTTPError
+
+    # The HTTP library differs between versions of the hub client; this name stays.
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
+
+    if Path(model).is_dir() or constants.HF_HUB_OFFLINE:
+        return True
+    try:
+        HfApi().model_info(model, timeout=10)
+    except HfHubHTTPError:
+        # It answers; what it says of this model is for loading to report.
+        return True
+    except (OSError, httpx.HTTPError):
+        return False
+    return True
+
+
 def load_tokenizer(
     model: str,
     *,
@@ -16,6 +42,7 @@ def load_tokenizer(
     padding_token: str | None = None,
     template: str | None = None,
     padding_side: Literal["left", "right"] = "right",
+    cached_only: bool = False,
 ) -> Any:
     """Load a model's tokenizer and make sure that the end of an answer can be learnt.
 
@@ -27,6 +54,7 @@ def load_tokenizer(
         padding_token (`str`, *optional*): Where the tokenizer's own is also its end token.
         template (`str`, *optional*): A Jinja file to use as the chat template.
         padding_side (`"left"` or `"right"`): Left for generation.
+        cached_only (`bool`): Do not ask the Hub, only its cache.
 
     Raises:
         [`ModelError`]: The tokenizer cannot be loaded.
@@ -36,7 +64,7 @@ def load_tokenizer(
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(
-            model, revision=revision, padding_side=padding_side
+            model, revision=revision, padding_side=padding_side, local_files_only=cached_only
         )
     except (OSError, ValueError) as error:
         raise ModelError(f"cannot load the tokenizer of {model}: {first_line(error)}") from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
@@ -93,6 +95,7 @@ def test_a_fine_tuning_recipe_has_the_papers_hyperparameters(model: str, arm: st
     assert training.lr_scheduler_type == "cosine"
     assert training.per_device_train_batch_size * training.gradient_accumulation_steps == 16
     assert training.completion_only_loss
+    assert weights.lora_dropout == 0
     assert data.too_long == "refuse"
     assert training.report_to == []
     assert training.output_dir == f"runs/{model}/{arm}"
@@ -115,6 +118,48 @@ def test_a_reinforcement_recipe_has_the_papers_hyperparameters(arm: str):
     assert (training.num_generations, training.temperature) == (8, 0.7)
     assert options.diversity_weight == 0
     assert options.problems == "gneubig/aime-1983-2024"
+
+
+def test_reinforcement_takes_the_choices_that_its_readme_lists():
+    file = CONFIGS / "qwen3-4b-base/grpo/rpd_1p3s.yaml"
+    _, training, weights = parse_grpo(file).parts
+    # A ratio per token, cut: a product over 10,000 tokens would be masked nearly always.
+    assert training.vllm_importance_sampling_mode == "token_truncate"
+    assert training.vllm_importance_sampling_clip_max == 3
+    assert training.lr_scheduler_type == "constant"
+    assert (training.vllm_gpu_memory_utilization, training.vllm_enable_sleep_mode) == (0.7, True)
+    assert training.mask_truncated_completions
+    assert training.log_completions
+    assert weights.lora_dropout == 0
+    text = (RECIPES / "README.md").read_text(encoding="utf-8")
+    table = text.partition("## What the paper leaves open")[2].partition("\n## ")[0]
+    for name in (
+        "lr_scheduler_type",
+        "vllm_importance_sampling_mode",
+        "vllm_gpu_memory_utilization",
+        "vllm_enable_sleep_mode",
+        "mask_truncated_completions",
+        "log_completions",
+    ):
+        assert f"`{name}`" in table
+
+
+def test_the_extra_for_vllm_names_the_versions_that_trl_supports():
+    import inspect
+
+    from packaging.requirements import Requirement
+    from trl.import_utils import is_vllm_available
+
+    setup = ConfigParser()
+    setup.read(RECIPES.parent / "setup.cfg", encoding="utf-8")
+    extra = setup["options.extras_require"]["vllm"].split("\n")
+    (wanted,) = [Requirement(line) for line in extra if line.startswith("vllm")]
+    found = re.findall(r'Version\("([\d.]+)"\)', inspect.getsource(is_vllm_available))
+    lowest, highest = found[:2]
+    assert lowest in wanted.specifier
+    assert highest in wanted.specifier
+    assert "0.21.9" not in wanted.specifier
+    assert "0.32.0" not in wanted.specifier
 
 
 def test_arms_that_the_paper_makes_equal_take_equally_many_steps():

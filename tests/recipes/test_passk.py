@@ -21,7 +21,9 @@ from parts.fake_tgi import FakeTGI, Fault
 from parts.tiny_qwen import tiny_qwen
 from parts.transformers_serve import transformers_serve
 from rpd_datasets.evaluation.config import read_config
+from rpd_datasets.evaluation.generation import open_model
 from rpd_datasets.publish.model_card import NOT_EVALUATED
+from rpd_metric.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "recipes" / "passk.py"
@@ -548,3 +550,9 @@ def test_a_real_server_goes_through_the_whole_chain(data, tmp_path, capsys):
         assert main(given) == 0
     results = json.loads(capsys.readouterr().out)
     assert sum(results["verdicts"].values()) == 4
+
+
+def test_an_adapter_is_refused_with_the_line_that_merges_it(tmp_path: Path):
+    (tmp_path / "adapter_config.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(InputError, match=f"python recipes/merge.py --adapter {tmp_path}"):
+        open_model(str(tmp_path), store=tmp_path / "replies.sqlite")

@@ -219,6 +219,36 @@ def test_the_merged_model_agrees_with_the_adapter_on_its_4_bit_base(
     assert text.rstrip().endswith(END["qwen3"])
 
 
+def test_interpolated_models_lie_on_the_way_from_the_base_to_the_tuned_one(
+    here: Path, tuned: Path, merged: Path
+):
+    import torch
+    from safetensors.torch import load_file
+
+    line = ["--adapter", str(tuned), "--output", str(here / "wise"), "--dtype", "float32"]
+    script("merge").main([*line, "--interpolate", "0.25", "1"])
+    end = load_file(merged / "model.safetensors")
+    assert all(
+        torch.equal(weight, end[name])
+        for name, weight in load_file(here / "wise-1/model.safetensors").items()
+    )
+    quarter = load_file(here / "wise-0.25/model.safetensors")
+    name = "model.layers.0.mlp.down_proj.weight"
+    delta = adapter_delta(tuned, "base_model.model.model.layers.0.mlp.down_proj")
+    assert torch.allclose(quarter[name], end[name] - 0.75 * delta, atol=1e-5)
+    assert delta.abs().max() > 1e-3
+    card = (here / "wise-0.25/README.md").read_text(encoding="utf-8")
+    assert "0.25 of the way from the base to the tuned weights" in card
+    with pytest.raises(InputError, match=r"interpolate is 1\.5"):
+        script("merge").main([*line, "--interpolate", "1.5"])
+
+
+def adapter_delta(output: Path, layer: str) -> Any:
+    """What an adapter of rank 16 and alpha 32 adds to a layer."""
+    weights = adapter(output)
+    return 2 * weights[f"{layer}.lora_B.weight"] @ weights[f"{layer}.lora_A.weight"]
+
+
 def reward(here: Path, merged: Path) -> Path:
     problems = [
         {"problem": f"{a} + {b}", "answer": "5", "year": 1990} for a in range(8) for b in range(4)

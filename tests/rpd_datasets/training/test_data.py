@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
+from datasets import concatenate_datasets
 from hypothesis import given
 from hypothesis import strategies as st
 
 from parts.tiny_models import END, FAMILIES, PAD, sums, tiny_model
-from rpd_datasets.training.data import load_rows, optimizer_steps, tokenize_rows
+from rpd_datasets.training.data import optimizer_steps, tokenize_rows
+from rpd_datasets.training.rows import load_rows, split_by_problem, with_prompt
 from rpd_datasets.training.tokenizer import load_tokenizer
 from rpd_metric.errors import InputError
 
@@ -50,7 +54,7 @@ def test_a_sample_that_is_too_long_is_refused_or_dropped_but_never_cut(models, r
         tokenize_rows(rows, tokenizer, max_length=limit, too_long="refuse")
     if over < len(lengths):
         kept = tokenize_rows(rows, tokenizer, max_length=limit, too_long="drop")
-        assert kept.num_dropped == over
+        assert kept.num_too_long == over
         assert [len(ids) for ids in kept.dataset["input_ids"]] == [n for n in lengths if n <= limit]
     with pytest.raises(InputError, match="no sample is left"):
         tokenize_rows(rows, tokenizer, max_length=3, too_long="drop")
@@ -107,3 +111,71 @@ def test_every_epoch_sees_every_sample_in_as_few_steps_as_possible(
     batch = per_device * accumulation
     assert steps * batch >= epochs * samples
     assert (steps // epochs - 1) * batch < samples
+
+
+TEMPLATES = files("trl") / "chat_templates"
+# The template's file, and the tiny model whose markers it writes.
+REAL = {"qwen3": "qwen3", "qwen2_5": "qwen2", "llama3": "llama"}
+
+
+def real_template(models: dict[str, Path], name: str) -> Any:
+    tokenizer = load_tokenizer(str(models[REAL[name]]), template=str(TEMPLATES / f"{name}.jinja"))
+    tokenizer.bos_token = tokenizer.bos_token or tokenizer.pad_token
+    return tokenizer
+
+
+def sample(tmp_path: Path, *completions: str) -> Any:
+    file = tmp_path / "rows.jsonl"
+    lines = [
+        json.dumps(
+            {
+                "prompt": [{"role": "user", "content": f"1 + {n}"}],
+                "completion": [{"role": "assistant", "content": text}],
+            }
+        )
+        for n, text in enumerate(completions)
+    ]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return load_rows([str(file)])[0]
+
+
+WHOLE = ["The sum is 2.", "<think>One more.</think>\n\nThe sum is 2.", "  Indented.\n\nAnd on."]
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_templates_keep_a_completion(models, tmp_path, name):
+    rows = sample(tmp_path, *WHOLE)
+    found = tokenize_rows(rows, real_template(models, name), max_length=None, too_long="refuse")
+    assert (len(found.dataset), found.num_rewritten) == (3, 0)
+
+
+# What stood between two ends of a think block is lost; an unfinished one becomes an empty one.
+@pytest.mark.parametrize("text", ["<think>a</think>b</think>c", "<think>a and no end"])
+def test_a_completion_that_qwen3s_template_changes_is_refused_or_counted(models, tmp_path, text):
+    tokenizer, rows = real_template(models, "qwen3"), sample(tmp_path, WHOLE[0], text)
+    with pytest.raises(InputError, match=r"changes the completions of 1 of 2 .* row 1"):
+        tokenize_rows(rows, tokenizer, max_length=None, too_long="refuse")
+    found = tokenize_rows(rows, tokenizer, max_length=None, too_long="refuse", rewritten="drop")
+    assert (len(found.dataset), found.num_rewritten, found.num_too_long) == (1, 1, 0)
+    assert found.counts()["samples left out as changed by the template"] == 1
+    # Templates that know no think blocks leave it as it is.
+    other = real_template(models, "qwen2_5")
+    assert tokenize_rows(rows, other, max_length=None, too_long="refuse").num_rewritten == 0
+
+
+def test_the_held_out_share_is_of_problems_with_all_their_solutions(tmp_path):
+    rows = sample(tmp_path, *"abcdefghij")
+    doubled = concatenate_datasets([rows, rows])
+    train, held = split_by_problem(doubled, 0.25, seed=0)
+    assert (len(train), len(held)) == (14, 6)
+    asked = [{row["prompt"][0]["content"] for row in part} for part in (train, held)]
+    assert not asked[0] & asked[1]
+    assert split_by_problem(doubled, 0.25, seed=0)[1].to_list() == held.to_list()
+    assert split_by_problem(doubled, 0.25, seed=1)[1].to_list() != held.to_list()
+    with pytest.raises(InputError, match=r"0\.02"):
+        split_by_problem(rows, 1.5, seed=0)
+
+
+def test_a_prompt_is_put_around_the_problem(tmp_path):
+    rows = with_prompt(sample(tmp_path, "2"), "box")
+    assert rows[0]["prompt"][0]["content"] == "1 + 0\n\nPut your final answer within \\boxed{}."

@@ -1,0 +1,1 @@
+"""The whole chain with a real model: curation, fine-tuning, merging, sampling and grading."""

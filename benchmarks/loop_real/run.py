@@ -1,0 +1,201 @@
+"""The whole chain with SmolLM2-135M-Instruct on GSM8K: curate, fine-tune, merge, sample, compare.
+
+    python -m benchmarks.loop_real            # about 25 minutes on one core, no download
+
+Base against two arms of equally many samples: one random solution of each of many problems, and
+three solutions each of a third as many problems, both chosen by RPD. Every stage is a command of
+this project; what is finished is not run again. The page docs/loop-real.md is written from the
+results, whichever way they fall. One seed and few problems: the intervals on the page are wide, and
+say so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.loop_real.model import make_smollm2
+from benchmarks.loop_real.page import write_page
+from benchmarks.loop_real.task import FILE, problems, split
+from rpd_datasets.evaluation.results import read_results
+from rpd_metric.errors import InputError, RPDError
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+DATA = ROOT.parent / "shared/data/benchmarks" / FILE
+BASE = "base"
+# Arm: what chooses problems and solutions, and how many solutions it takes of a problem.
+ARMS = {"random_1p1s": ("random", 1), "rpd_1p3s": ("rpd", 3)}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of everything.
+
+    Args:
+        pool (`int`): Problems that an arm may choose from.
+        samples (`int`): Training samples of an arm.
+        tests (`int`): Test problems.
+        attempts (`int`): Samples per test problem.
+        tokens (`int`): Longest reply.
+        epochs (`int`): Of fine-tuning.
+        seed (`int`): Of all of it.
+    """
+
+    pool: int = 96
+    samples: int = 48
+    tests: int = 16
+    attempts: int = 8
+    tokens: int = 160
+    epochs: int = 2
+    seed: int = 0
+
+
+class Journal:
+    """How long each stage took, kept in a file; a stage that is in it is not run again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        text = path.read_text(encoding="utf-8") if path.is_file() else "{}"
+        self.seconds: dict[str, float] = json.loads(text)
+
+    def run(self, name: str, stage: Callable[[], object]) -> None:
+        """Run a stage, unless it has been."""
+        if name in self.seconds:
+            return
+        sys.stderr.write(f"== {name}\n")
+        start = time.monotonic()
+        stage()
+        self.seconds[name] = round(time.monotonic() - start, 1)
+        self._path.write_text(json.dumps(self.seconds, indent=1) + "\n", encoding="utf-8")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run everything that is not done yet, and write the page."""
+    args = _parser().parse_args(arguments)
+    scale = Scale(**{name: getattr(args, name) for name in Scale.__annotations__})
+    try:
+        loop(scale, args.data, args.output)
+        results = [
+            read_results(args.output / name / "evaluation/results.json") for name in (BASE, *ARMS)
+        ]
+        facts = {name: _facts(args.output / name) for name in ARMS}
+        seconds = Journal(args.output / "seconds.json").seconds
+        write_page(args.page, scale, results, facts, seconds, args.output)
+    except RPDError as error:
+        sys.stderr.write(f"loop_real: {error}\n")
+        return 1
+    sys.stderr.write(f"wrote {args.page}\n")
+    return 0
+
+
+def loop(scale: Scale, data: Path, output: Path) -> None:
+    """Every stage that is not done yet.
+
+    Raises:
+        [`RPDError`]: A stage failed, or the folder holds a run of another scale.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    _claim(output / "scale.json", scale)
+    journal = Journal(output / "seconds.json")
+    model = output / "model"
+    journal.run("model", lambda: make_smollm2(model))
+    pool, tests = split(problems(data), pool=scale.pool, tests=scale.tests, seed=scale.seed)
+    _write(output / "pool.jsonl", pool)
+    _write(output / "tests.jsonl", tests)
+    journal.run(f"{BASE}: pass@k", lambda: _evaluate(scale, output, BASE, model))
+    for name, (choice, each) in ARMS.items():
+        folder = output / name
+        journal.run(f"{name}: curate", lambda: _curate(scale, output, folder, choice, each))  # noqa: B023 run at once
+        journal.run(f"{name}: fine-tune", lambda: _tune(scale, model, folder))  # noqa: B023
+        merge = ["--adapter", folder / "adapter", "--output", folder / "merged"]
+        journal.run(f"{name}: merge", lambda: _script("merge", merge))  # noqa: B023
+        journal.run(
+            f"{name}: pass@k",
+            lambda: _evaluate(scale, output, name, folder / "merged"),  # noqa: B023
+        )
+
+
+def _curate(scale: Scale, output: Path, folder: Path, choice: str, each: int) -> None:
+    from rpd_datasets.cli import main as rpd
+
+    line: list[object] = ["curate", output / "pool.jsonl"]
+    line += ["--problems", choice, "--solutions", choice]
+    line += ["--num-problems", scale.samples // each, "--num-solutions", each]
+    line += ["--seed", scale.seed, "--output", folder / "data", "--overwrite"]
+    if rpd([str(part) for part in line]):
+        raise RPDError(f"rpd curate failed for {folder.name}")
+
+
+def _tune(scale: Scale, model: Path, folder: Path) -> None:
+    options: dict[str, object] = {
+        "config": HERE / "sft.yaml",
+        "model_name_or_path": model,
+        "data": folder / "data",
+        "output_dir": folder / "adapter",
+        "num_samples": scale.samples,
+        "num_train_epochs": scale.epochs,
+        "seed": scale.seed,
+    }
+    _script("sft", [part for name, value in options.items() for part in (f"--{name}", value)])
+
+
+def _evaluate(scale: Scale, output: Path, name: str, model: Path) -> None:
+    line: list[object] = ["run", "--config", HERE / "passk.yaml", "--name", name]
+    line += ["--data", output / "tests.jsonl", "--model", model, "--dtype", "bfloat16"]
+    line += ["--output", output / name / "evaluation", "--store", output / "replies.sqlite"]
+    line += ["--batch-size", scale.tests * scale.attempts // 2]
+    for option, value in (("samples", scale.attempts), ("max_tokens", scale.tokens)):
+        line += ["--set", f"{option}={value}"]
+    _script("passk", line)
+
+
+def _script(name: str, line: Sequence[object]) -> None:
+    """Run a script of `recipes/`, which lies beside this package and in none itself."""
+    if importlib.import_module(f"recipes.{name}").main([str(part) for part in line]):
+        raise RPDError(f"recipes/{name}.py failed")
+
+
+def _claim(path: Path, scale: Scale) -> None:
+    text = json.dumps(vars(scale), sort_keys=True)
+    if path.is_file() and path.read_text(encoding="utf-8") != text:
+        raise InputError(f"{path.parent} holds a run of another size; use another --output")
+    path.write_text(text, encoding="utf-8")
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    """What an arm was trained on, and its losses."""
+    record = json.loads((folder / "adapter/recipe.json").read_text(encoding="utf-8"))
+    states = sorted((folder / "adapter").glob("checkpoint-*/trainer_state.json"))
+    history = json.loads(states[-1].read_text(encoding="utf-8"))["log_history"]
+    losses = [row["loss"] for row in history if "loss" in row]
+    return {**record["counts"], "first loss": losses[0], "last loss": losses[-1]}
+
+
+def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def _parser() -> argparse.ArgumentParser:
+    summary, _, details = (__doc__ or "").partition("\n")
+    parser = argparse.ArgumentParser(
+        prog="loop_real",
+        description=summary,
+        epilog=details,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--data", type=Path, default=DATA, help=f"the file {FILE}")
+    parser.add_argument("--output", type=Path, default=Path("loop-real-output"))
+    parser.add_argument("--page", type=Path, default=ROOT / "docs/loop-real.md")
+    for name, default in vars(Scale()).items():
+        parser.add_argument(f"--{name}", type=int, default=default, metavar="N")
+    return parser

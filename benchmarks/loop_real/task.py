@@ -1,0 +1,97 @@
+"""GSM8K's problems with the right solutions of several models, split by problem.
+
+The file (`gsm8k_example_model_solutions.jsonl` of OpenAI's grade-school-math repository, MIT) has
+for each test problem a reference solution and those of four models, marked right or wrong. Only
+right ones are candidates. Problems with three or more different candidates may be trained on;
+test problems are drawn from all others. These are GSM8K's *test* problems: what is trained here
+must never be compared with anybody's GSM8K figures.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+from rpd_metric.errors import InputError
+
+FILE = "gsm8k_example_model_solutions.jsonl"
+CALCULATOR = re.compile(r"<<[^>]*>>")
+ANSWER = re.compile(r"\n?A: ?(.*)\s*$")
+# As many as an arm takes of one problem.
+CANDIDATES = 3
+
+
+def solution_text(text: str) -> str | None:
+    r"""A solution without calculator marks, its answer in a box; `None` if it names no answer.
+
+    Example:
+
+    ```py
+    >>> from benchmarks.loop_real.task import solution_text
+    >>> solution_text("3 * 4 = <<3*4=12>>12 eggs.\nA: 12")
+    '3 * 4 = 12 eggs.\nThe answer is \\boxed{12}.'
+
+    ```
+    """
+    plain = CALCULATOR.sub("", text)
+    found = ANSWER.search(plain)
+    if found is None:
+        return None
+    return f"{plain[: found.start()]}\nThe answer is \\boxed{{{found[1].strip()}}}."
+
+
+def problems(file: Path) -> list[dict[str, Any]]:
+    """Every problem with its right solutions and its answer.
+
+    Args:
+        file (`Path`): The JSONL file.
+
+    Returns:
+        `list[dict]`: `problem`, `answer` and `solutions`, which differ from each other.
+
+    Raises:
+        [`InputError`]: The file cannot be read.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise InputError(f"cannot read {file}: {error.strerror}") from error
+    rows = []
+    for line in lines:
+        row = json.loads(line)
+        texts = [row["ground_truth"]]
+        texts += [
+            value["solution"]
+            for value in row.values()
+            if isinstance(value, dict) and value["is_correct"]
+        ]
+        found = ANSWER.search(row["ground_truth"])
+        solutions = list(dict.fromkeys(filter(None, map(solution_text, texts))))
+        if found is not None:
+            answer = found[1].strip()
+            rows.append({"problem": row["question"], "answer": answer, "solutions": solutions})
+    return rows
+
+
+def split(
+    rows: list[dict[str, Any]], *, pool: int, tests: int, seed: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Draw the problems to train on and those to test on; none is in both.
+
+    Args:
+        rows (`list[dict]`): From [`problems`].
+        pool (`int`): How many to train on, out of those with three candidates or more.
+        tests (`int`): How many to test on.
+        seed (`int`): Draws both.
+
+    Returns:
+        `tuple`: The pool, and the test problems.
+    """
+    draw = random.Random(seed)
+    rich = [row for row in rows if len(row["solutions"]) >= CANDIDATES]
+    chosen = draw.sample(rich, pool)
+    taken = {row["problem"] for row in chosen}
+    return chosen, draw.sample([row for row in rows if row["problem"] not in taken], tests)

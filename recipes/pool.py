@@ -1,0 +1,124 @@
+r"""Draw the paper's pool: so many problems of a dataset, at random, each with all its solutions.
+
+    python recipes/pool.py open-thoughts/OpenThoughts3-1.2M --only domain=math --exactly 16 \
+        --num-problems 10000 --seed 0 --output data/pool.jsonl
+
+The paper starts from 10,000 mathematical problems of OpenThoughts3 (App. C.1) and does not say how
+they were drawn. Here a problem's place in the draw is a hash of its text and the seed: the same
+problems come out whatever the order of the rows, and a larger draw holds every smaller one. The
+input is read twice, so that it need not fit into memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import heapq
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rpd_datasets.inputs.source import open_source
+from rpd_datasets.rejects import Rejected
+from rpd_datasets.training.recipe import run_script
+from rpd_metric.errors import InputError, OutputError
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Draw as the command line says; see the module's docstring."""
+    args = _parser().parse_args(arguments)
+    if args.num_problems < 1:
+        raise InputError(f"num-problems is {args.num_problems}; use 1 or more")
+    left_out: Counter[str] = Counter()
+
+    def count(rejected: Rejected) -> None:
+        left_out[rejected.reason] += 1
+
+    with tempfile.TemporaryDirectory() as scratch:
+        source = open_source(
+            args.input,
+            scratch=Path(scratch),
+            on_reject=count,
+            exactly=args.exactly,
+            only=dict(_pair(text) for text in args.only),
+        )
+        drawn, total = draw((problem.problem for problem in source), args.num_problems, args.seed)
+        rough = args.output.with_name(f"{args.output.name}.partial")
+        try:
+            args.output.parent.mkdir(parents=True, exist_ok=True)
+            with rough.open("w", encoding="utf-8") as file:
+                for problem in source:
+                    if _place(problem.problem, args.seed) in drawn:
+                        row = {
+                            **problem.extra,
+                            "problem": problem.problem,
+                            "solutions": list(problem.solutions),
+                        }
+                        file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            os.replace(rough, args.output)
+        except OSError as error:
+            raise OutputError(f"cannot write {args.output}: {error.strerror}") from error
+    reasons = "".join(f", {reason} {number:,}" for reason, number in left_out.most_common())
+    sys.stderr.write(
+        f"drew {len(drawn):,} of {total:,} problems with seed {args.seed} into {args.output}"
+        f" (left out: {left_out.total():,}{reasons})\n"
+    )
+
+
+def draw(problems: Iterable[str], number: int, seed: int) -> tuple[set[bytes], int]:
+    """The hashes of the problems that are drawn, and how many problems there are.
+
+    Args:
+        problems (`Iterable[str]`): Texts, each once.
+        number (`int`): How many to draw; all, where there are fewer.
+        seed (`int`): Another one draws others.
+    """
+    total = 0
+
+    def places() -> Iterable[bytes]:
+        nonlocal total
+        for text in problems:
+            total += 1
+            yield _place(text, seed)
+
+    return set(heapq.nsmallest(number, places())), total
+
+
+def _place(text: str, seed: int) -> bytes:
+    return hashlib.sha256(f"{seed}\0{text}".encode()).digest()
+
+
+def _pair(text: str) -> tuple[str, str]:
+    column, equals, value = text.partition("=")
+    if not column or not equals:
+        raise InputError(f"--only needs COLUMN=VALUE, e.g. domain=math; it is {text!r}")
+    return column, value
+
+
+def _parser() -> argparse.ArgumentParser:
+    summary, _, details = (__doc__ or "").partition("\n")
+    parser = argparse.ArgumentParser(
+        prog="recipes/pool.py",
+        description=summary,
+        epilog=details,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("input", help="a file, a folder, or a dataset id on the Hub")
+    parser.add_argument("--num-problems", type=int, default=10_000, metavar="N", help="how many")
+    parser.add_argument("--seed", type=int, default=0, help="of the draw")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="COLUMN=VALUE", help="rows with this value"
+    )
+    parser.add_argument(
+        "--exactly", type=int, metavar="N", help="problems with so many solutions only"
+    )
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="a JSONL file")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(run_script("recipes/pool.py", main))

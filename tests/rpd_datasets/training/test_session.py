@@ -1,0 +1,216 @@
+"""What is decided before training: attention, memory, who samples, and what cannot be asked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from parts.recipe_scripts import RECIPES, script
+from parts.tiny_models import sums, tiny_model
+from rpd_datasets.training.arguments import ReinforcementArguments
+from rpd_datasets.training.memory import estimate_memory
+from rpd_datasets.training.reinforcement import check_reinforcement
+from rpd_datasets.training.session import choose_attention
+from rpd_datasets.training.trainers import limited_share, sampling_exactly
+from rpd_metric.errors import InputError
+
+NAME = "sampling/importance_sampling_ratio/limited"
+SFT = ["--config", str(RECIPES / "configs/tiny/sft.yaml"), "--disable_tqdm", "true"]
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("session")
+    tiny_model(folder / "qwen3", "qwen3")
+    sums(folder / "sums.jsonl", 20)
+    return folder
+
+
+def train(here: Path, *more: str, output: str = "out") -> Path:
+    line = ["--model_name_or_path", str(here / "qwen3"), "--data", str(here / "sums.jsonl")]
+    script("sft").main([*SFT, *line, "--output_dir", str(here / output), *more])
+    return here / output
+
+
+def test_flash_attention_is_chosen_where_it_is_installed(monkeypatch: pytest.MonkeyPatch):
+    model = SimpleNamespace(attn_implementation=None, dtype="bfloat16")
+    for installed, expected in ((True, "flash_attention_2"), (False, None)):
+        monkeypatch.setattr(
+            "transformers.utils.is_flash_attn_2_available", lambda found=installed: found
+        )
+        assert choose_attention(model, on_cpu=False) == expected
+        assert choose_attention(model, on_cpu=True) is None
+        assert (
+            choose_attention(SimpleNamespace(**{**vars(model), "dtype": "float32"}), on_cpu=False)
+            is None
+        )
+        asked = SimpleNamespace(attn_implementation="eager", dtype="bfloat16")
+        assert choose_attention(asked, on_cpu=False) == "eager"
+
+
+def test_a_dry_run_says_what_attention_it_will_be(here: Path, capsys: pytest.CaptureFixture[str]):
+    train(here, "--dry_run")
+    assert "attention: sdpa\n" in capsys.readouterr().err
+    train(here, "--dry_run", "--attn_implementation", "eager")
+    assert "attention: eager\n" in capsys.readouterr().err
+
+
+def test_eval_strategy_without_held_out_problems_is_refused_in_one_line(here: Path):
+    with pytest.raises(InputError, match=r"--validation 0\.02") as caught:
+        train(here, "--eval_strategy", "epoch")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_held_out_problems_have_a_loss_of_their_own(here: Path, capsys: pytest.CaptureFixture[str]):
+    train(here, "--validation", "0.2", "--num_train_epochs", "2", output="held")
+    told = capsys.readouterr()
+    assert "samples: 16\n" in told.err
+    assert "held-out samples: 4\n" in told.err
+    assert told.out.count("'eval_loss'") == 2
+
+
+@pytest.mark.slow
+def test_a_smoke_run_takes_two_steps_on_the_longest_samples_and_leaves_nothing(
+    here: Path, capsys: pytest.CaptureFixture[str]
+):
+    output = train(here, "--smoke", output="smoke")
+    told = capsys.readouterr()
+    assert told.out.count("'loss'") == 2
+    assert "peak memory of 2 steps: " in told.err
+    assert not output.exists()
+
+
+def test_without_a_network_a_dry_run_does_not_wait_for_retries(here: Path, tmp_path: Path):
+    line = [sys.executable, str(RECIPES / "sft.py"), *SFT, "--dry_run", "--output_dir", "unused"]
+    line += ["--model_name_or_path", "nobody/at-all", "--data", str(here / "sums.jsonl")]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(RECIPES.parent),
+        # Nothing listens there; as without a network, every request fails at once.
+        "HF_ENDPOINT": "http://127.0.0.1:9",
+        "HF_HUB_OFFLINE": "0",
+        "HF_HOME": str(tmp_path),
+    }
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "Retrying" not in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith(
+        "recipes/sft.py: cannot load the tokenizer of nobody/at-all: "
+    )
+
+
+def small_shape() -> Any:
+    from transformers import Qwen3Config
+
+    return Qwen3Config(
+        vocab_size=32,
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=16,
+    )
+
+
+def kept_with_dropout(rate: float, tokens: int) -> int:
+    """Bytes that a training pass keeps for its gradients."""
+    import peft
+    from transformers import Qwen3ForCausalLM
+
+    torch.manual_seed(0)
+    config = small_shape()
+    adapter = peft.LoraConfig(r=4, lora_dropout=rate, target_modules="all-linear")
+    model = peft.get_peft_model(Qwen3ForCausalLM(config).bfloat16(), adapter).train()
+    model.enable_input_require_grads()
+    kept: dict[int, torch.UntypedStorage] = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = storage
+        return tensor
+
+    with (
+        torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor),
+        torch.autocast("cpu", dtype=torch.bfloat16),
+    ):
+        outputs = model(input_ids=torch.zeros(1, tokens, dtype=torch.long))
+    assert outputs.logits.requires_grad
+    return sum(storage.nbytes() for storage in kept.values())
+
+
+def test_the_estimate_of_memory_knows_what_dropout_keeps(tmp_path: Path):
+    small_shape().save_pretrained(tmp_path)
+    measured = kept_with_dropout(0.05, 64) - kept_with_dropout(0.0, 64)
+    estimates = [
+        estimate_memory(
+            str(tmp_path), four_bit=False, lora_rank=4, lora_dropout=rate, tokens=64
+        ).activations
+        for rate in (0.05, 0.0)
+    ]
+    # Checkpointing recomputes one layer of the two at a time.
+    assert estimates[0] - estimates[1] == pytest.approx(measured / 2, rel=0.05)
+
+
+def test_the_share_of_limited_ratios_is_of_tokens_of_completions():
+    ratio = torch.tensor([[0.5, 3.0, 3.0], [1.0, 3.0, 1.0]])
+    mask = torch.tensor([[1, 1, 0], [1, 1, 1]])
+    assert limited_share(ratio, mask, low=None, high=3.0).item() == pytest.approx(2 / 5)
+    masked = torch.tensor([[0.0], [1.2]])
+    assert limited_share(masked, mask, low=None, high=3.0).item() == pytest.approx(1 / 2)
+
+
+def test_the_share_of_limited_ratios_is_logged_where_vllm_samples():
+    class Sampled:
+        """What TRL's trainer returns after vLLM has sampled."""
+
+        args = SimpleNamespace(
+            vllm_importance_sampling_clip_min=None, vllm_importance_sampling_clip_max=3.0
+        )
+        accelerator = SimpleNamespace(gather=lambda share: share.reshape(1))
+        model = SimpleNamespace(training=True)
+
+        def __init__(self, ratio: torch.Tensor | None) -> None:
+            self.ratio = ratio
+            self._metrics: Any = {"train": {NAME: []}}
+
+        def _generate_and_score_completions(self, _: Any) -> dict[str, Any]:
+            output = {"completion_mask": torch.ones(1, 4)}
+            return (
+                output
+                if self.ratio is None
+                else {**output, "importance_sampling_ratio": self.ratio}
+            )
+
+    trainer = sampling_exactly(Sampled)(torch.tensor([[1.0, 3.0, 0.9, 1.1]]))
+    trainer._generate_and_score_completions([])
+    assert trainer._metrics["train"][NAME] == [0.25]
+    trainer = sampling_exactly(Sampled)(None)
+    trainer._generate_and_score_completions([])
+    assert trainer._metrics["train"][NAME] == []
+
+
+def test_a_diversity_reward_on_groups_that_are_split_over_processes_is_refused():
+    model = SimpleNamespace(model_name_or_path="model", load_in_4bit=False)
+    # Two processes of four completions each, where a problem has eight.
+    training = SimpleNamespace(
+        reward_weights=None,
+        eval_strategy="no",
+        generation_batch_size=8,
+        world_size=2,
+        num_generations=8,
+    )
+    check_reinforcement(ReinforcementArguments(), training, model)
+    with pytest.raises(InputError, match="compares what one process sees"):
+        check_reinforcement(ReinforcementArguments(diversity_weight=0.1), training, model)
+    training.generation_batch_size = 16
+    check_reinforcement(ReinforcementArguments(diversity_weight=0.1), training, model)
