@@ -2,27 +2,48 @@
 
 Pure functions from a problem to what is kept of it. The order is the paper's: length first, since
 it needs no reading, then completeness, then what is there twice, and last the number that must
-remain. Nothing is repaired or cut here, and no solution is checked for being right: `only_correct`
-believes a column that is already there.
+remain. Nothing is repaired or cut here. A new filter is a function in a file of its own, an entry
+in `FILTERS`, and a field of `FilterConfig` that turns it on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from rpd_datasets.filters.candidates import Candidates, Drops
 from rpd_datasets.filters.completeness import Completeness, is_complete
+from rpd_datasets.filters.correctness import incorrect
+from rpd_datasets.filters.duplicates import duplicates, near_duplicates
+from rpd_datasets.filters.unfinished import unfinished
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
-from rpd_datasets.tokens import TokenCounter, text_tail
+from rpd_datasets.tokens import TokenCounter
 from rpd_metric.errors import InputError
 
-SHINGLE_WORDS = 5
-# No limit on new tokens cuts a solution this short, and notes of a line or two need not announce
-# an answer: rules about how a text should end do not apply to them.
-SHORT_TOKENS = 40
-OPEN_ENDED = ("cut_off", "no_final_answer")
+
+@dataclass(frozen=True)
+class Filter:
+    """A filter of solutions, by the option that turns it on.
+
+    Args:
+        option (`str`): A field of [`FilterConfig`]; `None` or `False` there is off.
+        function (`Callable`): From [`Candidates`] to what goes, and why.
+        reads (`tuple[str, ...]`): Fields that the function takes as well, by their names.
+    """
+
+    option: str
+    function: Callable[..., Drops]
+    reads: tuple[str, ...] = ()
+
+
+# In this order. The first two look at each solution alone, the others compare those that stay.
+FILTERS = (
+    Filter("only_correct", incorrect, reads=("correct_column",)),
+    Filter("require_complete", unfinished, reads=("completeness_tokens",)),
+    Filter("drop_duplicates", duplicates),
+    Filter("near_duplicate", near_duplicates, reads=("near_duplicate",)),
+)
 
 
 @dataclass(frozen=True)
@@ -151,25 +172,14 @@ def filter_problem(
         detail = f"Its solutions have {mean:.0f} tokens on average, over {config.max_mean_tokens}."
         return Filtered((), (reason,) * len(solutions), blank, num_tokens, reason, detail)
 
+    kept = tuple(range(len(solutions)))
     drops: dict[int, tuple[str, str]] = {}
-    if config.only_correct:
-        drops.update(_not_correct(problem, config.correct_column))
-    if config.require_complete:
-        for index in _left(solutions, drops):
-            tail = text_tail(
-                solutions[index], config.completeness_tokens, count_tokens, num_tokens[index]
-            )
-            finished, why = completeness(solutions[index], tail)
-            short = num_tokens[index] < SHORT_TOKENS and why in OPEN_ENDED
-            if not finished and not short:
-                reason = why or "incomplete"
-                drops[index] = (reason, f"The solution was not finished: {reason}.")
-    if config.drop_duplicates:
-        drops.update(_duplicates(solutions, _left(solutions, drops)))
-    if config.near_duplicate is not None:
-        drops.update(_near(solutions, _left(solutions, drops), config.near_duplicate))
-
-    kept = tuple(_left(solutions, drops))
+    for one in FILTERS:
+        if getattr(config, one.option) in (None, False):
+            continue
+        candidates = Candidates(problem, kept, num_tokens, count_tokens, completeness)
+        drops |= one.function(candidates, **{name: getattr(config, name) for name in one.reads})
+        kept = tuple(index for index in kept if index not in drops)
     details = tuple(drops.get(index, ("", ""))[1] for index in range(len(solutions)))
     if len(kept) >= config.min_solutions:
         reasons = tuple(drops.get(index, ("", ""))[0] for index in range(len(solutions)))
@@ -180,86 +190,3 @@ def filter_problem(
         f"{len(kept)} of {len(solutions)} solutions are left, {config.min_solutions} are needed."
     )
     return Filtered((), reasons, details, num_tokens, few, detail)
-
-
-def _left(solutions: Sequence[str], drops: dict[int, tuple[str, str]]) -> list[int]:
-    return [index for index in range(len(solutions)) if index not in drops]
-
-
-def _not_correct(problem: Problem, column: str) -> dict[int, tuple[str, str]]:
-    if column not in problem.extra:
-        raise InputError(
-            f"only_correct needs the column {column!r}, which {problem.where or 'the row'} does "
-            f"not have, only: {', '.join(problem.extra) or 'none'}. Name yours with "
-            "correct_column, or turn only_correct off."
-        )
-    marks: Any = problem.extra[column]
-    count = len(problem.solutions)
-    if not isinstance(marks, (list, tuple)):
-        # Flat rows whose marks never differ within a problem come with one mark for all.
-        marks = [marks] * count
-    if len(marks) != count:
-        detail = f"The column {column!r} has {len(marks)} marks for {count} solutions."
-        return dict.fromkeys(range(count), ("correctness_unknown", detail))
-    drops = {}
-    for index, mark in enumerate(marks):
-        if mark is False:
-            drops[index] = ("incorrect", f"The column {column!r} marks it as wrong.")
-        elif mark is not True:
-            drops[index] = ("correctness_unknown", f"The column {column!r} does not say.")
-    return drops
-
-
-def _duplicates(solutions: Sequence[str], left: Sequence[int]) -> dict[int, tuple[str, str]]:
-    first: dict[str, int] = {}
-    drops = {}
-    for index in left:
-        original = first.setdefault(" ".join(solutions[index].split()), index)
-        if original != index:
-            drops[index] = ("duplicate", f"The same text as solution {original}.")
-    return drops
-
-
-def _near(
-    solutions: Sequence[str], left: Sequence[int], threshold: float
-) -> dict[int, tuple[str, str]]:
-    """Near duplicates of an earlier solution that stays."""
-    kept: dict[int, frozenset[tuple[str, ...]]] = {}
-    drops = {}
-    for index in left:
-        mine = shingles(solutions[index])
-        for other, theirs in kept.items():
-            similarity = jaccard(mine, theirs)
-            if similarity >= threshold:
-                drops[index] = (
-                    "near_duplicate",
-                    f"It shares {similarity:.0%} of its 5-word shingles with solution {other}.",
-                )
-                break
-        else:
-            kept[index] = mine
-    return drops
-
-
-def shingles(text: str, size: int = SHINGLE_WORDS) -> frozenset[tuple[str, ...]]:
-    """All runs of `size` words of a text, without regard to case.
-
-    Args:
-        text (`str`): Any text; one shorter than `size` words is one run.
-        size (`int`): Words in a run.
-
-    Example:
-
-    >>> sorted(shingles("We add two and two.", size=4))
-    [('add', 'two', 'and', 'two.'), ('we', 'add', 'two', 'and')]
-    """
-    words = text.lower().split()
-    if len(words) <= size:
-        return frozenset([tuple(words)])
-    return frozenset(zip(*(words[start:] for start in range(size)), strict=False))
-
-
-def jaccard(one: frozenset[Any], other: frozenset[Any]) -> float:
-    """Shared elements over all elements of two sets; 1.0 for two empty ones."""
-    union = len(one | other)
-    return len(one & other) / union if union else 1.0

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.filters.pipeline import shingles
+from rpd_datasets.filters.duplicates import shingles
 from rpd_metric.errors import InputError, first_line
 
 HUB_ID = "gneubig/aime-1983-2024"

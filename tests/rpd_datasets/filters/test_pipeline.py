@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rpd_datasets.filters import pipeline
 from rpd_datasets.filters.completeness import EndingCheck
-from rpd_datasets.filters.pipeline import FilterConfig, Filtered, filter_problem, jaccard, shingles
+from rpd_datasets.filters.duplicates import jaccard, shingles
+from rpd_datasets.filters.pipeline import FILTERS, Filter, FilterConfig, Filtered, filter_problem
 from rpd_datasets.problem import Problem
+from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError
 
 DONE = "Therefore the answer is ${}$."
@@ -238,3 +241,21 @@ def test_similarity_is_symmetric_and_one_only_for_equal_runs(one: str, other: st
     assert 0 <= similarity <= 1
     assert similarity == jaccard(shingles(other), shingles(one))
     assert (similarity == 1) == (shingles(one) == shingles(other))
+
+
+def test_every_option_that_a_filter_names_is_there():
+    options = set(FilterConfig.__dataclass_fields__)
+    for one in FILTERS:
+        assert {one.option, *one.reads} <= options
+
+
+def test_a_further_filter_is_applied_to_what_the_others_left(monkeypatch):
+    def brackets(candidates, completeness_tokens):
+        assert completeness_tokens == 500
+        return {index: ("brackets", "It has them.") for index in candidates.left if index != 1}
+
+    further = Filter("drop_duplicates", brackets, reads=("completeness_tokens",))
+    monkeypatch.setattr(pipeline, "FILTERS", (*FILTERS, further))
+    problem = Problem("2 + 2?", ("It is $4$.", "So it is $4$.", "It  is $4$."))
+    filtered = filter_problem(problem, FilterConfig(min_solutions=1), token_counter("estimate"))
+    assert filtered.reasons == ("brackets", "", "duplicate")
