@@ -29,6 +29,7 @@ from typing import Any
 from machine import machine, markdown
 
 from rpd_datasets.inputs.source import open_source
+from rpd_datasets.inputs.spec import InputSpec
 from rpd_metric.inference.registry import load_embedder
 from rpd_metric.inference.sentence_transformer import minilm_path
 from rpd_metric.metrics.scoring import step_matrices
@@ -46,7 +47,9 @@ def read(path: Path | None, limit: int | None) -> dict[str, Problems]:
     if path is None and LABELLED.is_file():
         path = LABELLED
     if path is None:
-        source = open_source("sample", scratch=Path(), on_reject=lambda _: None, limit=limit)
+        source = open_source(
+            "sample", InputSpec(limit=limit), scratch=Path(), on_reject=lambda _: None
+        )
         rows: list[dict[str, Any]] = [
             {"problem": one.problem, "solutions": one.solutions} for one in source
         ]

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 # given by setting the variable to 0.
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
+from rpd_datasets.commands import run_command
 from rpd_datasets.training.arguments import ReinforcementArguments
-from rpd_datasets.training.recipe import run_script
 from rpd_datasets.training.reinforcement import (
     check_reinforcement,
     choose_rollouts,
@@ -80,4 +80,4 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_script("recipes/grpo.py", main))
+    sys.exit(run_command("recipes/grpo.py", lambda: main(sys.argv[1:])))

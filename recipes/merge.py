@@ -19,8 +19,8 @@ from pathlib import Path
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
+from rpd_datasets.commands import run_command
 from rpd_datasets.training.merging import base_of, card_text, merge, read_record
-from rpd_datasets.training.recipe import run_script
 from rpd_metric.errors import InputError
 
 
@@ -98,4 +98,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(run_script("recipes/merge.py", main))
+    sys.exit(run_command("recipes/merge.py", lambda: main(sys.argv[1:])))

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +29,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from rpd_datasets.commands import run_command
 from rpd_datasets.evaluation.benchmarks import (
     Benchmark,
     Task,
@@ -58,9 +58,8 @@ from rpd_datasets.evaluation.results import (
     write_results,
 )
 from rpd_datasets.evaluation.samples import SAMPLES, Sample, complete, read_samples, write_text
-from rpd_metric.errors import InputError, RPDError
+from rpd_metric.errors import InputError
 from rpd_metric.inference.concurrency import run
-from rpd_metric.inference.errors import Interrupted
 from rpd_metric.inference.interrupt import draining
 from rpd_metric.inference.registry import load_embedder
 from rpd_metric.steps.registry import load_summarizer
@@ -74,26 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given and given[0] not in (*COMMANDS, "-h", "--help"):
         given.insert(0, "run")
     args = _parser().parse_args(given)
-    try:
-        command: Callable[[argparse.Namespace], None] = args.command
-        command(args)
-    except Interrupted as error:
-        print(f"passk {args.name_of_command}: {error}", file=sys.stderr)
-        return 130
-    except RPDError as error:
-        print(f"passk {args.name_of_command}: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print(
-            f"passk {args.name_of_command}: interrupted; the same command goes on from here",
-            file=sys.stderr,
-        )
-        return 130
-    except BrokenPipeError:
-        # The reader of our output went away, as `head` does: nobody is left to be told.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    return 0
+    command: Callable[[argparse.Namespace], None] = args.command
+    return run_command(f"passk {args.name_of_command}", lambda: command(args))
 
 
 def _parser() -> argparse.ArgumentParser:

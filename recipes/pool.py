@@ -22,9 +22,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from rpd_datasets.commands import run_command
 from rpd_datasets.inputs.source import open_source
 from rpd_datasets.rejects import Rejected
-from rpd_datasets.training.recipe import run_script
 from rpd_metric.errors import InputError, OutputError
 
 
@@ -121,4 +121,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(run_script("recipes/pool.py", main))
+    sys.exit(run_command("recipes/pool.py", lambda: main(sys.argv[1:])))

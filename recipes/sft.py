@@ -21,9 +21,9 @@ from collections.abc import Sequence
 # given by setting the variable to 0.
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
+from rpd_datasets.commands import run_command
 from rpd_datasets.training.arguments import SupervisedArguments
 from rpd_datasets.training.data import check_data, supervised_steps, tokenize_split
-from rpd_datasets.training.recipe import run_script
 from rpd_datasets.training.rows import load_rows
 from rpd_datasets.training.session import TrainingMethod, open_session
 
@@ -70,4 +70,4 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_script("recipes/sft.py", main))
+    sys.exit(run_command("recipes/sft.py", lambda: main(sys.argv[1:])))

@@ -5,10 +5,11 @@ Nothing is loaded here: `models.py` makes models out of the names, `score.py` do
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.options import documented, option
 from rpd_datasets.select import SELECTIONS, Selection
 from rpd_metric.distance.core import Ties
 from rpd_metric.distance.registry import DISTANCES
@@ -26,71 +27,119 @@ PROBLEM_CHOICES = (*METRICS, "random", "llm")
 SOLUTION_CHOICES = (*METRICS, "random", "llm", "all")
 
 
+@documented
 @dataclass(frozen=True)
 class CurationConfig:
-    """Every option that decides what is curated; the defaults need no server and no download.
+    """Every option that decides what is curated; the defaults need no server and no download."""
 
-    Args:
-        summarizer (`str`): Who turns solutions into steps: `"extractive"` or a chat model's spec.
-        embedder (`str`): Who encodes the steps, see [`load_embedder`].
-        ties (`"mean"` or `"first"`): See [`~rpd_metric.rpd_distance`].
-        problems (`str`): How problems are chosen: the name of a distance
-            ([`load_distance`]), by which they are ranked (Algorithm 1);
-            `"random"`; or `"llm"`: those that a judge calls diverse (App. D.2).
-        num_problems (`int`): Problems in the curated dataset.
-        solutions (`str`): How the solutions of a chosen problem are chosen: the name of a distance,
-            which `selection` then works on (Algorithm 2); `"random"`; `"llm"`: the set that a
-            judge names (App. D.2); or `"all"`: the first `num_solutions` there are.
-        num_solutions (`int`): Solutions chosen for each, M in Algorithm 2. With `"all"`, at most
-            so many.
-        selection (`str`): How a distance chooses, see [`~rpd_datasets.select_solutions`].
-        seed (`int`): For everything random.
-        filters ([`~rpd_datasets.FilterConfig`]): What is left out before scoring.
-        completeness (`"rules"` or `"llm"`): What decides whether a solution was finished: rules,
-            or a judge that sees its end, as in App. C.1.
-        judge (`str`, *optional*): The chat model that judges; the summarizer's if unset.
-        tokenizer (`str`): Who counts tokens: `"estimate"`, or a tokenizer's id or path.
-        device (`str`, *optional*): For an embedder that runs here.
-        batch_size (`int`): For an embedder that runs here.
-        dtype (`str`): For an embedder that runs here.
-        truncate_dim (`int`, *optional*): Use the first so many dimensions of each embedding.
-        template (`str`): For a chat model, the prompt: `"summarize"`, `"summarize_json"` or a file.
-        guided (`bool`): For a chat model, guide decoding by a JSON schema; takes the template
-            `"summarize_json"` unless another is named.
-        solution_part (`"full"` or `"final"`): For a chat model, send the whole solution, or only
-            what follows its think block.
-        sampling ([`Sampling`]): For a chat model, how it samples summaries;
-            judges are greedy.
-        store (`str`, *optional*): The file that keeps every reply of a chat model;
-            [`~rpd_datasets.curation.models.default_store`] if unset.
-        problem_column (`str`): The column `rpd_curate` reads the problem from.
-        solutions_column (`str`): The column `rpd_curate` reads the solutions from.
-    """
-
-    summarizer: str = "extractive"
-    embedder: str = "minilm"
-    ties: Ties = "mean"
-    problems: str = "rpd"
-    num_problems: int = PAPER_NUM_PROBLEMS
-    solutions: str = "rpd"
-    num_solutions: int = PAPER_NUM_SOLUTIONS
-    selection: Selection = "maxmin"
-    seed: int = 0
-    filters: FilterConfig = field(default_factory=FilterConfig)
-    completeness: Literal["rules", "llm"] = "rules"
-    judge: str | None = None
-    tokenizer: str = "estimate"
-    device: str | None = None
-    batch_size: int = 64
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    truncate_dim: int | None = None
-    template: str = DEFAULT_TEMPLATE
-    guided: bool = False
-    solution_part: Literal["full", "final"] = "full"
-    sampling: Sampling = field(default_factory=Sampling)
-    store: str | None = None
-    problem_column: str = "problem"
-    solutions_column: str = "solutions"
+    summarizer: str = option(
+        "extractive",
+        "who turns solutions into steps: extractive (no language model), tgi:URL, "
+        "openai:URL#MODEL, hf:MODEL or auto:URL",
+        group="models",
+        metavar="SPEC",
+    )
+    embedder: str = option(
+        "minilm",
+        "who encodes steps: minilm (packaged, no download), st:MODEL, tei:URL or openai:URL#MODEL",
+        group="models",
+        metavar="SPEC",
+    )
+    template: str = option(
+        DEFAULT_TEMPLATE,
+        "for a chat model, the prompt: summarize, summarize_json or a file of yours",
+        group="models",
+        metavar="NAME",
+    )
+    guided: bool = option(
+        False,
+        "for a chat model, guide decoding by a JSON schema where the server can; takes the "
+        "template summarize_json unless another is named",
+        group="models",
+    )
+    solution_part: Literal["full", "final"] = option(
+        "full",
+        "for a chat model, send the whole solution or only what follows its think block",
+        group="models",
+    )
+    sampling: Sampling = option(
+        factory=Sampling,
+        help="for a chat model, how it samples summaries; judges are greedy",
+        group=None,
+    )
+    store: str | None = option(
+        None,
+        "where every reply of a chat model is kept (default: $RPD_STORE, or the user's cache "
+        "folder); the same request is never paid for twice",
+        group="models",
+        metavar="FILE",
+    )
+    device: str | None = option(
+        None, "where an embedder of this machine runs, e.g. cuda", group="models"
+    )
+    batch_size: int = option(64, "texts per forward pass", group="models")
+    dtype: Literal["float32", "bfloat16", "float16"] = option(
+        "float32", "weights of an embedder of this machine", group="models"
+    )
+    truncate_dim: int | None = option(
+        None, "use the first N dimensions of embeddings", group="models", metavar="N"
+    )
+    ties: Ties = option(
+        "mean",
+        "equally long step lists: average both directions, or the first asks (Algorithm 3)",
+        group="models",
+    )
+    problems: str = option(
+        "rpd",
+        "how problems are chosen: by their scores by a distance (Algorithm 1), at random, or those "
+        "that a judge calls diverse (llm, App. D.2)",
+        group="choice",
+        choices=PROBLEM_CHOICES,
+    )
+    num_problems: int = option(PAPER_NUM_PROBLEMS, "problems", group="choice", metavar="N")
+    solutions: str = option(
+        "rpd",
+        "how a problem's solutions are chosen: by a distance (Algorithm 2), at random, by a judge "
+        "(llm, App. D.2), or all of them, the first num_solutions there are",
+        group="choice",
+        choices=SOLUTION_CHOICES,
+    )
+    num_solutions: int = option(
+        PAPER_NUM_SOLUTIONS, "solutions for each problem", group="choice", metavar="N"
+    )
+    selection: Selection = option(
+        "maxmin",
+        "how a distance chooses: maxmin is the paper's Algorithm 2, maxavg its text",
+        group="choice",
+    )
+    seed: int = option(0, "for everything that is random", group="choice")
+    judge: str | None = option(
+        None,
+        "the chat model that llm asks: tgi:URL, openai:URL#MODEL, hf:MODEL or auto:URL (default: "
+        "the summarizer)",
+        group="choice",
+        metavar="SPEC",
+    )
+    completeness: Literal["rules", "llm"] = option(
+        "rules",
+        "who tells whether a solution was finished: rules, or the judge, as in the paper",
+        group="choice",
+    )
+    filters: FilterConfig = option(
+        factory=FilterConfig, help="what is left out before scoring", group=None
+    )
+    tokenizer: str = option(
+        "estimate",
+        "who counts tokens: a tokenizer's id or folder, or estimate (offline)",
+        group="tokens",
+        metavar="ID",
+    )
+    problem_column: str = option(
+        "problem", "the column that rpd_curate reads the problem from", group=None
+    )
+    solutions_column: str = option(
+        "solutions", "the column that rpd_curate reads the solutions from", group=None
+    )
 
     def __post_init__(self) -> None:
         if self.num_problems < 1 or self.num_solutions < 1:

@@ -49,6 +49,7 @@ BASE = {
     "sample",
     "prompts",
 }
+BASE |= {"commands", "options"}
 BASE = {f"rpd_datasets.{name}" for name in BASE}
 for name in BASE:
     ROOMS[name] = METRIC | BASE

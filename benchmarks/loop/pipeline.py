@@ -37,7 +37,7 @@ from benchmarks.loop.arms import (
 from benchmarks.loop.steps import Exact, Kept, Labels, StatedSteps, stated
 from benchmarks.loop.task import pool_rows, problem_rows, strategy_of
 from rpd_datasets.config import CurationConfig
-from rpd_datasets.curation.run import curate_folder
+from rpd_datasets.curation.run import RunOptions, curate_folder
 from rpd_datasets.curation.run_summary import RunSummary
 from rpd_datasets.curation.score import Models
 from rpd_datasets.evaluation.results import read_results
@@ -151,8 +151,10 @@ def curate(arm: Arm, seed: int, plan: Plan, output: Path, kept: Path) -> dict[st
         config,
         models,
         describe=describe,
-        on_chosen=lambda problem, _, places: chosen.append(
-            [strategy_of(problem.solutions[place]) for place in places]
+        options=RunOptions(
+            on_chosen=lambda problem, _, places: chosen.append(
+                [strategy_of(problem.solutions[place]) for place in places]
+            )
         ),
     )
     return {

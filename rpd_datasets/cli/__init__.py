@@ -8,15 +8,15 @@ line and exit status 1 (2 for a wrong command line); Ctrl-C ends in 130 and lose
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 
 from threadpoolctl import threadpool_limits
 
 from rpd_datasets.cli.compare import add_compare
+from rpd_datasets.cli.config_file import with_config
 from rpd_datasets.cli.curate import PRESETS, add_curate
 from rpd_datasets.cli.judge import add_judge
 from rpd_datasets.cli.output import Parser
@@ -27,46 +27,44 @@ from rpd_datasets.cli.report import add_report
 from rpd_datasets.cli.score import add_score
 from rpd_datasets.cli.space import add_space
 from rpd_datasets.cli.store import add_store
-from rpd_metric.errors import RPDError
-from rpd_metric.inference.errors import Interrupted
+from rpd_datasets.commands import run_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
-    parser = _parser()
-    args = parser.parse_args(arguments)
-    if preset := getattr(args, "preset", None):
-        # A preset changes defaults only, so that options given beside it win.
-        args.parser.set_defaults(**PRESETS[preset])
-        args = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, _stop)
-    try:
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    parser, commands = _parser()
+    name = given[0] if given and given[0] in commands else ""
+    args = argparse.Namespace()
+
+    def parse() -> None:
+        typed = [name, *with_config(commands[name], given[1:])] if name else given
+        parser.parse_args(typed, args)
+        if preset := getattr(args, "preset", None):
+            # A preset changes defaults only, so that options given beside it win.
+            args.parser.set_defaults(**PRESETS[preset])
+            vars(args).clear()
+            parser.parse_args(typed, args)
+
+    def work() -> None:
         command: Callable[[argparse.Namespace], None] = args.command
         # The products here are small, and OpenBLAS's threads go on spinning after each of them: on
         # the cores that the encoder needs.
         with threadpool_limits(1, user_api="blas"):
             command(args)
-    except Interrupted as error:
-        print(f"rpd {args.name}: {error}", file=sys.stderr)
-        return 130
-    except RPDError as error:
-        print(f"rpd {args.name}: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print(f"rpd {args.name}: interrupted; {args.after_interrupt}", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        # The reader of our output went away, as `head` does: no error is worth printing.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    return 0
+
+    if status := run_command(f"rpd {name}", parse):
+        return status
+    signal.signal(signal.SIGTERM, _stop)
+    return run_command(f"rpd {name}", work, after_interrupt=args.after_interrupt)
 
 
 def _stop(_signum: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """The parser, and that of each command."""
     parser = Parser(
         prog="rpd",
         description="Measure how differently problems were solved, and curate small, diverse "
@@ -84,4 +82,4 @@ def _parser() -> argparse.ArgumentParser:
     add_space(commands)
     add_store(commands)
     add_register(commands)
-    return parser
+    return parser, commands.choices

@@ -11,12 +11,12 @@ from rpd_datasets.cli.arguments import (
     add_command,
     add_input,
     add_models,
-    model_options,
+    curation_config,
     open_input,
 )
 from rpd_datasets.cli.output import print_json, print_table, progress
 from rpd_datasets.curation.models import load_flow
-from rpd_datasets.curation.score import CurationConfig, load_models
+from rpd_datasets.curation.score import load_models
 from rpd_datasets.judging.benchmark import compare_metrics
 from rpd_datasets.judging.judges import PairJudge
 from rpd_datasets.rejects import Rejected
@@ -61,7 +61,7 @@ def add_compare(commands: Any) -> None:
 
 
 def _compare(args: argparse.Namespace) -> None:
-    models = load_models(CurationConfig(**model_options(args)))
+    models = load_models(curation_config(args, ("models",)))
     judge = PairJudge(load_flow(args.judge, args.store)) if args.judge else None
     rejects: list[Rejected] = []
     rows = []

@@ -11,30 +11,29 @@ from typing import Any
 
 from rpd_datasets import presets
 from rpd_datasets.cli.arguments import (
-    DEFAULTS,
     add_command,
     add_engine,
     add_filters,
     add_input,
     add_models,
-    engine,
+    curation_config,
     filter_config,
-    model_options,
-    only,
-    reading,
+    input_spec,
+    only_values,
 )
 from rpd_datasets.cli.output import Progress, print_json, print_lines, print_scored, scoring
 from rpd_datasets.cli.push import print_pushed
-from rpd_datasets.config import PROBLEM_CHOICES, SOLUTION_CHOICES
+from rpd_datasets.curation.engines import EngineOptions
 from rpd_datasets.curation.outcome import outcome, outcome_lines
+from rpd_datasets.curation.run import RunOptions
 from rpd_datasets.curation.run_summary import counts
 from rpd_datasets.curation.score import CurationConfig, Scored, load_models
 from rpd_datasets.inputs.counting import count_problems
+from rpd_datasets.options import add_options, options_from
 from rpd_datasets.presets import PAPER
 from rpd_datasets.problem import Problem
 from rpd_datasets.publish.curated import curate_dataset
 from rpd_datasets.publish.hub import check_access
-from rpd_datasets.select import SELECTIONS
 from rpd_metric.errors import InputError
 
 # What each preset sets; `None` is for the user to name.
@@ -74,9 +73,7 @@ def add_curate(commands: Any) -> None:
     parser.add_argument(
         "--output", "-o", type=Path, required=True, metavar="DIR", help="the folder to make"
     )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace an existing output folder"
-    )
+    add_options(parser, RunOptions)
     parser.add_argument(
         "--show", type=int, default=10, metavar="N", help="chosen problems to print in the table"
     )
@@ -87,58 +84,8 @@ def add_curate(commands: Any) -> None:
     )
     parser.add_argument("--public", action="store_true", help="let everybody read what is pushed")
     parser.add_argument("--message", metavar="TEXT", help="the commit message on the Hub")
-    parser.add_argument(
-        "--license",
-        metavar="ID",
-        help="licence of the input's texts, for the card, e.g. apache-2.0",
-    )
-    parser.add_argument("--language", metavar="CODE", help="their language, for the card, e.g. en")
     group = parser.add_argument_group("what is chosen")
-    group.add_argument(
-        "--problems",
-        choices=PROBLEM_CHOICES,
-        default=DEFAULTS.problems,
-        help="how problems are chosen: by their scores by a distance, at random, or those that a "
-        "judge calls diverse (llm)",
-    )
-    group.add_argument(
-        "--num-problems", type=int, default=DEFAULTS.num_problems, metavar="N", help="problems"
-    )
-    group.add_argument(
-        "--solutions",
-        choices=SOLUTION_CHOICES,
-        default=DEFAULTS.solutions,
-        help="how a problem's solutions are chosen: by a distance, at random, by a judge (llm), or "
-        "all of them",
-    )
-    group.add_argument(
-        "--num-solutions",
-        type=int,
-        default=DEFAULTS.num_solutions,
-        metavar="N",
-        help="solutions for each problem",
-    )
-    group.add_argument(
-        "--selection",
-        choices=SELECTIONS,
-        default=DEFAULTS.selection,
-        help="how a distance chooses: maxmin is the paper's Algorithm 2, maxavg its text",
-    )
-    group.add_argument(
-        "--seed", type=int, default=DEFAULTS.seed, help="for everything that is random"
-    )
-    group.add_argument(
-        "--judge",
-        metavar="SPEC",
-        help="the chat model that llm asks: tgi:URL, openai:URL#MODEL, hf:MODEL or auto:URL "
-        "(default: the summarizer)",
-    )
-    group.add_argument(
-        "--completeness",
-        choices=("rules", "llm"),
-        default=DEFAULTS.completeness,
-        help="what decides whether a solution was finished: rules, or the judge, as in the paper",
-    )
+    add_options(group, CurationConfig, "choice")
     group.add_argument(
         "--mix",
         action="append",
@@ -168,17 +115,19 @@ def add_curate(commands: Any) -> None:
 
 def _curate(args: argparse.Namespace) -> None:
 
-    config = curation_config(args)
+    filters = filter_config(args, args.num_solutions)
+    config = curation_config(args, ("models", "choice", "tokens"), filters)
     mixed = _mixed_in(args, config.num_problems)
     if args.push_to_hub:
         # Checked now rather than after hours of work.
         check_access(args.push_to_hub, repo_type="dataset", private=not args.public)
-    scorers = engine(args, config)
+    engine = options_from(EngineOptions, args).load(config)
+    spec = input_spec(args)
     chosen: list[dict[str, Any]] = []
 
     with ExitStack() as stack:
         line = stack.enter_context(Progress("Loading models", None))
-        models = load_models(config, here=scorers is None)
+        models = load_models(config, here=engine is None)
 
         def remember(problem: Problem, scored: Scored, selected: list[int]) -> None:
             if not chosen:
@@ -189,25 +138,26 @@ def _curate(args: argparse.Namespace) -> None:
             from rpd_datasets.curation.engines.ray_cluster import core_log_aside
 
             stack.enter_context(core_log_aside())
-        line.stage("Scoring problems", count_problems(args.input, reading(args)))
+        line.stage("Scoring problems", count_problems(args.input, spec))
         # Where this process asks no server there is nothing to finish on Ctrl-C.
-        scored_one = line.advance if scorers else stack.enter_context(scoring(models, line))
+        scored_one = line.advance if engine else stack.enter_context(scoring(models, line))
         curated = curate_dataset(
             args.input,
             args.output,
             config,
-            reading=reading(args),
+            spec=spec,
             mixed=mixed,
-            mixed_reading=replace(reading(args), only=only(args.mix_only)),
-            license=args.license,
-            language=args.language,
-            preset=args.preset,
-            overwrite=args.overwrite,
-            models=models,
-            engine=scorers,
-            shard_size=args.shard_size,
-            on_problem=lambda _: scored_one(),
-            on_chosen=remember,
+            mixed_spec=replace(spec, only=only_values("--mix-only", args.mix_only)),
+            options=options_from(
+                RunOptions,
+                args,
+                preset=args.preset,
+                models=models,
+                engine=engine,
+                shard_size=args.shard_size,
+                on_problem=lambda _: scored_one(),
+                on_chosen=remember,
+            ),
         )
     summary = curated.summary
     assert summary is not None, "a folder that was just made has one"
@@ -264,24 +214,6 @@ def _chosen_row(problem: Problem, scored: Scored, selected: list[int]) -> dict[s
         ]
         row["num_strategies"] = len({labels[index] for index in selected})
     return row
-
-
-def curation_config(args: argparse.Namespace) -> CurationConfig:
-    """The configuration that the options make."""
-    return CurationConfig(
-        **model_options(args),
-        problems=args.problems,
-        num_problems=args.num_problems,
-        solutions=args.solutions,
-        num_solutions=args.num_solutions,
-        completeness=args.completeness,
-        judge=args.judge,
-        selection=args.selection,
-        seed=args.seed,
-        tokenizer=args.tokenizer,
-        # Eq. 3 needs two solutions, whatever is chosen from them.
-        filters=filter_config(args, args.min_solutions or max(2, args.num_solutions)),
-    )
 
 
 def _mixed_in(args: argparse.Namespace, num_problems: int) -> list[tuple[str, int]]:

@@ -14,12 +14,12 @@ from rpd_datasets.cli.arguments import (
     add_filters,
     add_input,
     add_models,
+    curation_config,
     filter_config,
-    model_options,
     open_input,
 )
 from rpd_datasets.cli.output import print_json, print_table, progress
-from rpd_datasets.curation.score import CurationConfig, configured_summarizer, default_store
+from rpd_datasets.curation.score import configured_summarizer, default_store
 from rpd_datasets.filters.pipeline import filter_problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.tokens import TokenCounter, token_counter
@@ -89,11 +89,8 @@ def add_plan(commands: Any) -> None:
 
 
 def _plan(args: argparse.Namespace) -> None:
-    config = CurationConfig(
-        **model_options(args),
-        tokenizer=args.tokenizer,
-        filters=filter_config(args, args.min_solutions or max(2, args.num_solutions)),
-    )
+    filters = filter_config(args, args.num_solutions)
+    config = curation_config(args, ("models", "tokens"), filters)
     count_tokens = token_counter(config.tokenizer)
     summarizer = configured_summarizer(config, keep_replies=False)  # a plan must not make a store
     llm = summarizer if isinstance(summarizer, ChatSummarizer) else None

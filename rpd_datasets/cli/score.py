@@ -13,12 +13,12 @@ from rpd_datasets.cli.arguments import (
     add_command,
     add_input,
     add_models,
-    model_options,
+    curation_config,
+    input_spec,
     open_input,
-    reading,
 )
 from rpd_datasets.cli.output import Progress, cell, print_json, print_scored, scoring
-from rpd_datasets.curation.score import CurationConfig, Scored, load_models, score_problem
+from rpd_datasets.curation.score import Scored, load_models, score_problem
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.counting import count_problems
 from rpd_datasets.inputs.source import Source
@@ -50,10 +50,8 @@ def add_score(commands: Any) -> None:
 
 
 def _score(args: argparse.Namespace) -> None:
-    config = CurationConfig(
-        **model_options(args),
-        filters=FilterConfig(min_solutions=1, require_complete=False, drop_duplicates=False),
-    )
+    filters = FilterConfig(min_solutions=1, require_complete=False, drop_duplicates=False)
+    config = curation_config(args, ("models",), filters)
     rejects: list[Rejected] = []
     problems: list[dict[str, Any]] = []
 
@@ -77,7 +75,7 @@ def _score(args: argparse.Namespace) -> None:
 
     with tempfile.TemporaryDirectory() as scratch, Progress("Loading models", None) as line:
         models = load_models(config)
-        line.stage("Scoring problems", count_problems(args.input, reading(args)))
+        line.stage("Scoring problems", count_problems(args.input, input_spec(args)))
         with scoring(models, line) as scored_one:
             asyncio.run(score_all(open_input(args, Path(scratch), rejects.append)))
     measured = [row["rpd"] for row in problems if row["rpd"] is not None]

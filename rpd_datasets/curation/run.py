@@ -46,7 +46,9 @@ from rpd_datasets.curation.shards import (
 )
 from rpd_datasets.curation.working_folder import Spill, move_into_place, partial_folder
 from rpd_datasets.inputs.source import Source
+from rpd_datasets.inputs.spec import IN_MEMORY
 from rpd_datasets.judging.judges import Judgement
+from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import draw_lot, rank
@@ -71,21 +73,51 @@ class MixedIn:
     num_problems: int
 
 
+@documented
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run goes about its work and what its card says beside: nothing here decides what is
+    chosen."""
+
+    overwrite: bool = option(False, "replace an existing output folder, at the very end")
+    license: str | None = option(
+        None, "licence of the input's texts, for the card, e.g. apache-2.0", metavar="ID"
+    )
+    language: str | None = option(None, "their language, for the card, e.g. en", metavar="CODE")
+    preset: str | None = option(
+        None, "the name of a training set of the paper, for the card", group=None
+    )
+    name: str = option(IN_MEMORY, "what the card calls a dataset in memory", group=None)
+    models: Models | None = option(None, "what the configuration names, loaded already", group=None)
+    engine: Engine | None = option(None, "who scores; this process if unset", group=None)
+    shard_size: int = option(
+        SHARD_SIZE, "problems that an engine's workers are handed at a time", group=None
+    )
+    max_in_flight: int = option(MAX_IN_FLIGHT, "problems worked on at once", group=None)
+    score: Score = option(
+        score_problem,
+        "scores a problem; rows that were scored before bring another one",
+        group=None,
+    )
+    on_problem: Callable[[Scored], None] = option(
+        lambda _: None, "called after each problem, for progress bars", group=None
+    )
+    on_chosen: Callable[[Problem, Scored, list[int]], None] = option(
+        lambda *_: None,
+        "called for each chosen problem, best first, with its solutions' chosen indices",
+        group=None,
+    )
+
+
 def curate_folder(
     open_source: OpenSource,
     output: Path,
     config: CurationConfig,
     models: Models,
-    *,
     describe: Callable[[RunSummary], Mapping[str, str | bytes]],
+    *,
     mixed_in: Sequence[MixedIn] = (),
-    overwrite: bool = False,
-    max_in_flight: int = MAX_IN_FLIGHT,
-    score: Score = score_problem,
-    engine: Engine | None = None,
-    shard_size: int = SHARD_SIZE,
-    on_problem: Callable[[Scored], None] = lambda _: None,
-    on_chosen: Callable[[Problem, Scored, list[int]], None] = lambda *_: None,
+    options: RunOptions | None = None,
 ) -> RunSummary:
     """Curate an input into a folder that `load_dataset` reads.
 
@@ -97,14 +129,7 @@ def curate_folder(
         describe (`Callable`): Makes the files beside the data (card, manifest, figures) from the
             summary: name to text or bytes.
         mixed_in (`Sequence[MixedIn]`): Further inputs, chosen from by the same options.
-        overwrite (`bool`): Replace an existing output, at the very end.
-        max_in_flight (`int`): Problems worked on at once.
-        score (`Callable`): Scores a problem; rows that were scored before bring another one.
-        engine (`Engine`, *optional*): Who scores; this process if unset. The result is the same.
-        shard_size (`int`): Problems that an engine's workers are handed at a time.
-        on_problem (`Callable`): Called after each problem, for progress bars.
-        on_chosen (`Callable`): Called for each chosen problem, best first, with its solutions'
-            chosen indices.
+        options ([`RunOptions`], *optional*): How the run goes about it.
 
     Returns:
         [`RunSummary`]
@@ -113,7 +138,8 @@ def curate_folder(
         [`OutputError`]: The output exists, cannot be written, or another run is at it.
         [`InputError`]: The input cannot be read, or nothing in it can be chosen.
     """
-    with partial_folder(output, overwrite) as partial, ExitStack() as stack:
+    options = options or RunOptions()
+    with partial_folder(output, options.overwrite) as partial, ExitStack() as stack:
         journal = stack.enter_context(closing(Journal(partial / "journal.sqlite")))
         result = partial / "result"
         harvest_earlier(partial / "shards", journal)
@@ -127,45 +153,15 @@ def curate_folder(
             _reject_to(stack.enter_context(_open_text(partial / name)), summary) for name in REJECTS
         )
         spill = stack.enter_context(closing(Spill(partial / "chosen.sqlite")))
-        work = _Run(config, models, journal, spill, summary, reject, score)
+        work = _Run(config, models, options, journal, spill, summary, reject)
         for one in (MixedIn(open_source, config.num_problems), *mixed_in):
-            source = one.open_source(partial / "scratch", read_rejects)
-            before = len(summary.scores)
-            if engine is None:
-                asyncio.run(work.score_all(source, max_in_flight, on_problem))
-            else:
-                score_in_shards(
-                    source,
-                    journal,
-                    work.fingerprint,
-                    config,
-                    partial / "shards",
-                    engine,
-                    size=shard_size,
-                    on_problem=on_problem,
-                )
-                asyncio.run(work.score_all(source, max_in_flight, lambda _: None, final=True))
-            rows_read = source.rows_read  # the next pass ends with the last chosen problem
-            order = work.order(range(before, len(summary.scores)), source.name)
-            chosen = work.choose_all(source, order, one.num_problems)
-            summary.chosen += chosen
-            summary.inputs.append(
-                InputInfo(
-                    name=source.name,
-                    layout=source.layout,
-                    fingerprint=source.fingerprint(),
-                    rows_read=rows_read,
-                    problems_read=len(summary.scores) - before,
-                    problems_wanted=one.num_problems,
-                    problems_chosen=len(chosen),
-                )
-            )
+            work.take_in(one.open_source(partial / "scratch", read_rejects), one, partial)
         if not summary.chosen:
             raise InputError(
                 "the judge gave no usable choice of solutions for any problem: "
                 f"{_most_common(summary)}. Try another model"
             )
-        work.write_rows(result, on_chosen)
+        work.write_rows(result)
         _write_scores(summary, result)
         for name, content in describe(summary).items():
             (result / name).parent.mkdir(exist_ok=True)
@@ -203,15 +199,15 @@ class _Run:
         self,
         config: CurationConfig,
         models: Models,
+        options: RunOptions,
         journal: Journal,
         spill: Spill,
         summary: RunSummary,
         reject: Callable[[Rejected], None],
-        score: Score,
     ) -> None:
-        self.score = score
         self.config = config
         self.models = models
+        self.options = options
         self.journal = journal
         self.spill = spill
         self.summary = summary
@@ -221,14 +217,39 @@ class _Run:
         self.lots: list[str] = []  # the order in which problems are drawn
         self.picks: dict[int, list[int]] = {}  # by index into the scores
 
-    async def score_all(
-        self,
-        source: Source,
-        max_in_flight: int,
-        on_problem: Callable[[Scored], None],
-        *,
-        final: bool = False,
-    ) -> None:
+    def take_in(self, source: Source, part: MixedIn, partial: Path) -> None:
+        """Score an input, and choose from it."""
+        before = len(self.summary.scores)
+        engine = self.options.engine
+        if engine is not None:
+            score_in_shards(
+                source,
+                self.journal,
+                self.fingerprint,
+                self.config,
+                partial / "shards",
+                engine,
+                size=self.options.shard_size,
+                on_problem=self.options.on_problem,
+            )
+        asyncio.run(self.score_all(source, final=engine is not None))
+        rows_read = source.rows_read  # the next pass ends with the last chosen problem
+        order = self.order(range(before, len(self.summary.scores)), source.name)
+        chosen = self.choose_all(source, order, part.num_problems)
+        self.summary.chosen += chosen
+        self.summary.inputs.append(
+            InputInfo(
+                name=source.name,
+                layout=source.layout,
+                fingerprint=source.fingerprint(),
+                rows_read=rows_read,
+                problems_read=len(self.summary.scores) - before,
+                problems_wanted=part.num_problems,
+                problems_chosen=len(chosen),
+            )
+        )
+
+    async def score_all(self, source: Source, *, final: bool = False) -> None:
         """Score every problem of an input, in its order; `final` if the journal has them all."""
 
         # One thread encodes: several would each keep buffers of their own, and take turns anyway.
@@ -242,11 +263,12 @@ class _Run:
                     return problem, Scored.from_record(record).standing_at(problem.where)
                 if final:
                     raise InputError(f"{source.name} changed while it was read; run it again")
-                scored = await self.score(problem, self.config, self.models, encoding)
+                scored = await self.options.score(problem, self.config, self.models, encoding)
                 self.journal.put(key, scored.as_record())
                 return problem, scored
 
-            async with aclosing(run_bounded(source, work, max_in_flight=max_in_flight)) as results:
+            results = run_bounded(source, work, max_in_flight=self.options.max_in_flight)
+            async with aclosing(results):
                 async for problem, scored in results:
                     self.keys.append(self.key(problem))
                     self.lots.append(draw_lot(problem.problem, self.config.seed))
@@ -256,7 +278,8 @@ class _Run:
                     self.summary.candidates_marked += marked
                     for rejected in scored.rejects:
                         self.reject(rejected)
-                    on_problem(scored)
+                    if not final:
+                        self.options.on_problem(scored)
 
     def order(self, indices: Sequence[int], name: str) -> list[int]:
         """The problems of one input that can be chosen, those to be chosen first in front."""
@@ -330,9 +353,7 @@ class _Run:
         assert record is not None, "a chosen problem was scored in this very run"
         return Scored.from_record(record)
 
-    def write_rows(
-        self, result: Path, on_chosen: Callable[[Problem, Scored, list[int]], None]
-    ) -> None:
+    def write_rows(self, result: Path) -> None:
         """Write the chosen problems best first, and the training rows made from them."""
         summary = self.summary
 
@@ -374,7 +395,7 @@ class _Run:
         }
         for problem, scored, selected in chosen():
             summary.choices.append(measure_choice(problem, scored, selected, self.config))
-            on_chosen(problem, scored, selected)
+            self.options.on_chosen(problem, scored, selected)
 
 
 def _summed_up(problem: Problem, scored: Scored) -> ProblemScore:

@@ -16,6 +16,7 @@ from rpd_datasets.filters.completeness import Completeness, is_complete
 from rpd_datasets.filters.correctness import incorrect
 from rpd_datasets.filters.duplicates import duplicates, near_duplicates
 from rpd_datasets.filters.unfinished import unfinished
+from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.tokens import TokenCounter
@@ -46,35 +47,44 @@ FILTERS = (
 )
 
 
+@documented
 @dataclass(frozen=True)
 class FilterConfig:
-    """Which filters are on.
+    """What is left out before scoring, see [`filter_problem`]."""
 
-    Args:
-        max_mean_tokens (`int`, *optional*): Leave out problems whose solutions, all of them, are
-            longer than this on average.
-        min_solutions (`int`): Leave out problems with fewer solutions after the other filters.
-        require_complete (`bool`): Leave out solutions that were not finished, see
-            [`is_complete`]; of texts under 40 tokens only those that
-            leave a box, a block of thoughts or of code open, or loop.
-        completeness_tokens (`int`): How much of a solution's end is looked at for that.
-        drop_duplicates (`bool`): Leave out a solution that is equal to an earlier one, blank
-            space aside.
-        near_duplicate (`float`, *optional*): Leave out a solution whose 5-word shingles have at
-            least this Jaccard similarity with those of an earlier one, e.g. 0.9.
-        only_correct (`bool`): Leave out solutions that are not marked as correct.
-        correct_column (`str`): The column with the marks: one boolean per solution, or one for
-            all.
-    """
-
-    max_mean_tokens: int | None = None
-    min_solutions: int = 2
-    require_complete: bool = True
-    completeness_tokens: int = 500
-    drop_duplicates: bool = True
-    near_duplicate: float | None = None
-    only_correct: bool = False
-    correct_column: str = "correct"
+    max_mean_tokens: int | None = option(
+        None,
+        "problems whose solutions, all of them, are longer on average (the paper: 14000)",
+        metavar="N",
+    )
+    min_solutions: int = option(
+        2,
+        "problems with fewer usable solutions (default: as many as are chosen; the paper: 10)",
+        metavar="N",
+    )
+    require_complete: bool = option(
+        True, "leave out solutions that were cut off, loop, or give no final answer"
+    )
+    completeness_tokens: int = option(
+        500, "how much of a solution's end is looked at for that", metavar="N"
+    )
+    drop_duplicates: bool = option(
+        True, "leave out copies of an earlier solution, blank space aside"
+    )
+    near_duplicate: float | None = option(
+        None,
+        "leave out solutions that share this much of their 5-word shingles with an earlier one, "
+        "e.g. 0.9",
+        metavar="SHARE",
+    )
+    only_correct: bool = option(
+        False, "leave out solutions that the input does not mark as correct"
+    )
+    correct_column: str = option(
+        "correct",
+        "the column with these marks, one boolean per solution, or one for all",
+        metavar="NAME",
+    )
 
     def __post_init__(self) -> None:
         for name in ("max_mean_tokens", "min_solutions", "completeness_tokens"):

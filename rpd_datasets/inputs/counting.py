@@ -5,38 +5,38 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from rpd_datasets.inputs.spec import Reading
+from rpd_datasets.inputs.spec import InputSpec
 
 # Lines are counted at some hundreds of MB a second: beyond this the wait would be noticed.
 CHEAP_BYTES = 1_000_000_000
 SAMPLE = "sample"
 
 
-def count_problems(source: object, reading: Reading) -> int | None:
+def count_problems(source: object, spec: InputSpec) -> int | None:
     """Count the problems of a local file, or a folder of JSONL files, whose rows are problems.
 
     Args:
-        source (`str`, `Path` or `datasets.Dataset`): As [`Reading.open`] takes it.
-        reading ([`Reading`]): How it is read.
+        source (`str`, `Path` or `datasets.Dataset`): As `open_source` takes it.
+        spec ([`InputSpec`]): How it is read.
 
     Returns:
         `int`, *optional*: An upper limit, since rows may be left out; `None` where only reading
         everything would tell (the Hub, one solution a row, rows picked by `only`).
     """
-    if reading.only or reading.layout not in ("auto", "grouped"):
-        return reading.limit
+    if spec.only or spec.layout not in ("auto", "grouped"):
+        return spec.limit
     path = Path(str(source)).expanduser()
     if str(source) == SAMPLE and not path.exists():
         path = Path(__file__).parents[1] / "sample"
     try:
         files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
-        counts = [_rows_of(file, reading.columns.solutions) for file in files]
+        counts = [_rows_of(file, spec.columns.solutions) for file in files]
     except OSError:
         counts = []  # reading itself says what is wrong with the file
     known = [count for count in counts if count is not None]
     if not known or len(known) < len(counts):
-        return reading.limit
-    return sum(known) if reading.limit is None else min(sum(known), reading.limit)
+        return spec.limit
+    return sum(known) if spec.limit is None else min(sum(known), spec.limit)
 
 
 def _rows_of(path: Path, column: str) -> int | None:

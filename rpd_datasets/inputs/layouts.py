@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from rpd_datasets.inputs.files import Row
 from rpd_datasets.inputs.grouping import FlatRow
+from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
@@ -31,14 +32,17 @@ HUMAN = ("human", "user")
 MODEL = ("gpt", "assistant", "model")
 
 
+@documented
 @dataclass(frozen=True)
 class Columns:
     """What the columns are called in the input."""
 
-    problem: str = "problem"
-    solutions: str = "solutions"
-    solution: str = "solution"
-    conversations: str = "conversations"
+    problem: str = option("problem", "text", name="problem_column", metavar="NAME")
+    solutions: str = option("solutions", "list of texts", name="solutions_column", metavar="NAME")
+    solution: str = option("solution", "text, in flat rows", name="solution_column", metavar="NAME")
+    conversations: str = option(
+        "conversations", "list of messages", name="conversations_column", metavar="NAME"
+    )
 
 
 def check_columns(

@@ -14,11 +14,12 @@ import json
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import astuple
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from rpd_datasets.inputs.files import LocalRows, Row, RowSource, file_kind
 from rpd_datasets.inputs.grouping import (
@@ -40,6 +41,8 @@ from rpd_datasets.inputs.layouts import (
     grouped_items,
     kept_names,
 )
+from rpd_datasets.inputs.memory import DatasetRows
+from rpd_datasets.inputs.spec import IN_MEMORY, InputSpec
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
@@ -67,27 +70,21 @@ class Source:
     def __init__(
         self,
         rows: RowSource,
-        *,
+        spec: InputSpec,
         layout: Layout,
-        columns: Columns,
-        exactly: int | None,
-        limit: int | None,
-        max_rows: int | None,
-        only: Mapping[str, str],
+        *,
         scratch: Path,
         on_reject: Callable[[Rejected], None],
         on_read: Callable[[int], None],
     ) -> None:
         self.name = rows.name
         self.layout = layout
-        self.columns = columns
+        self.columns = spec.columns
         self.rows_read = 0
         self.rows_skipped = 0
         self._rows = rows
-        self._exactly = exactly
-        self._limit = limit
-        self._max_rows = max_rows
-        self._only = {name: str(value) for name, value in only.items()}
+        self._spec = spec
+        self._only = {name: str(value) for name, value in spec.only.items()}
         self._scratch = scratch
         self._on_reject = on_reject
         self._on_read = on_read
@@ -104,7 +101,7 @@ class Source:
             if isinstance(item, Problem):
                 found += 1
                 yield item
-                if found == self._limit:
+                if found == self._spec.limit:
                     return
             else:
                 reasons[item.reason] += 1
@@ -163,7 +160,7 @@ class Source:
             self._rows.part,
             self.layout,
             astuple(self.columns),
-            self._max_rows,
+            self._spec.max_rows,
             sorted(self._only.items()),
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
@@ -178,7 +175,7 @@ class Source:
 
     def _read(self) -> Iterator[Row | Rejected]:
         self.rows_read = self.rows_skipped = 0
-        for row in islice(self._rows, self._max_rows):
+        for row in islice(self._rows, self._spec.max_rows):
             self.rows_read += 1
             self._on_read(self.rows_read)
             if isinstance(row, Row) and not self._wanted(row):
@@ -191,57 +188,37 @@ class Source:
 
     def _wrong_count(self, problem: Problem) -> Rejected | None:
         count = len(problem.solutions)
-        if self._exactly is None or count == self._exactly:
+        if self._spec.exactly is None or count == self._spec.exactly:
             return None
         return problem.rejected(
-            "group", "wrong_count", f"{count} usable solutions instead of {self._exactly}."
+            "group", "wrong_count", f"{count} usable solutions instead of {self._spec.exactly}."
         )
 
 
 def open_source(
-    spec: str | Path | RowSource,
+    source: Any,
+    spec: InputSpec | None = None,
     *,
     scratch: Path,
     on_reject: Callable[[Rejected], None],
-    columns: Columns | None = None,
-    layout: Layout = "auto",
-    split: str = "train",
-    name: str | None = None,
-    revision: str | None = None,
-    exactly: int | None = None,
-    limit: int | None = None,
-    max_rows: int | None = None,
-    only: Mapping[str, str] | None = None,
-    streaming: bool = True,
     on_read: Callable[[int], None] = lambda _: None,
+    name: str = IN_MEMORY,
+    without: Sequence[str] = (),
 ) -> Source:
     """Open an input and look at its first rows; the problems are read when it is iterated.
 
     Args:
-        spec (`str`, `Path` or `RowSource`): `"sample"` (packaged), a `.jsonl`, `.json` (also
-            `.gz`), `.parquet` or `.arrow` file, a folder of such files or written by
-            `save_to_disk`, or a Hub id. What exists on disk is never looked for on the Hub; a
-            folder called `sample` is `./sample`. Rows of another kind are taken as they are.
+        source (`str`, `Path`, `datasets.Dataset` or `RowSource`): `"sample"` (packaged), a
+            `.jsonl`, `.json` (also `.gz`), `.parquet` or `.arrow` file, a folder of such files or
+            written by `save_to_disk`, or a Hub id. What exists on disk is never looked for on the
+            Hub; a folder called `sample` is `./sample`.
+        spec ([`InputSpec`], *optional*): How it is read.
         scratch (`Path`): A folder for the file through which flat rows are grouped. It is made
             when needed, and reused when input and options are the same.
         on_reject (`Callable`): Receives every [`Rejected`] once, in the order of the input.
-        columns ([`Columns`], *optional*): What the columns are called.
-        layout (`str`): `"grouped"`, `"flat"`, `"openthoughts"`, or `"auto"`: the first of these
-            whose columns are there.
-        split (`str`): The split, where there are several.
-        name (`str`, *optional*): The configuration of a Hub dataset.
-        revision (`str`, *optional*): The branch, tag or commit of a Hub dataset.
-        exactly (`int`, *optional*): Leave out problems with another number of usable solutions;
-            16 for OpenThoughts3's mathematics.
-        limit (`int`, *optional*): Stop after so many problems. Flat rows are all read even so,
-            since a problem's rows may stand anywhere.
-        max_rows (`int`, *optional*): Read only so many rows: a quick look at a huge dataset. The
-            last problem of a flat dataset may then lack solutions.
-        only (`Mapping[str, str]`, *optional*): Read only rows whose columns have these values,
-            e.g. `{"domain": "math"}`; compared as text.
-        streaming (`bool`): Read a Hub dataset over the network row by row instead of
-            downloading it first.
         on_read (`Callable`): Called with the number of rows read so far, for progress bars.
+        name (`str`): What a dataset in memory is called.
+        without (`Sequence[str]`): Columns of it that are left aside.
 
     Returns:
         [`Source`]: Iterate it for [`Problem`]s. It raises `InputError` if there is none.
@@ -249,53 +226,45 @@ def open_source(
     Raises:
         InputError: If the input cannot be found or read, is empty, or lacks a column.
     """
-    for option, value in (("exactly", exactly), ("limit", limit), ("max_rows", max_rows)):
-        if value is not None and value < 1:
-            raise InputError(f"{option} must be at least 1, not {value}.")
-    columns = columns or Columns()
-    only = only or {}
-    rows = (
-        _open_rows(str(spec), split=split, name=name, revision=revision, streaming=streaming)
-        if isinstance(spec, str | Path)
-        else spec
-    )
+    spec = spec or InputSpec()
+    rows: RowSource
+    if isinstance(source, str | Path):
+        rows = _open_rows(str(source), spec)
+    elif hasattr(source, "fingerprint"):
+        rows = source
+    else:
+        rows = DatasetRows(source, name=name, without=without)
     peeked = list(islice(rows, PEEK_ROWS))
     if not peeked:
         raise InputError(f"{rows.name} is empty: it holds no rows.")
     samples = [row.values for row in peeked if isinstance(row, Row)]
+    layout = spec.layout
     if samples:
-        layout = check_columns(samples, rows.name, columns, layout, only)
+        layout = check_columns(samples, rows.name, spec.columns, layout, spec.only)
     elif layout == "auto":
         first = next(row for row in peeked if isinstance(row, Rejected))
         raise InputError(
             f"None of the first {len(peeked)} rows of {rows.name} can be read. "
             f"{first.where}: {first.detail}"
         )
-    return Source(
-        rows,
-        layout=layout,
-        columns=columns,
-        exactly=exactly,
-        limit=limit,
-        max_rows=max_rows,
-        only=only,
-        scratch=scratch,
-        on_reject=on_reject,
-        on_read=on_read,
-    )
+    return Source(rows, spec, layout, scratch=scratch, on_reject=on_reject, on_read=on_read)
 
 
-def _open_rows(
-    spec: str, *, split: str, name: str | None, revision: str | None, streaming: bool
-) -> RowSource:
-    if spec == "sample":
-        return LocalRows(Path(__file__).parents[1] / "sample", name="sample", split=split)
-    path = Path(spec).expanduser()
+def _open_rows(source: str, spec: InputSpec) -> RowSource:
+    if source == "sample":
+        return LocalRows(Path(__file__).parents[1] / "sample", name="sample", split=spec.split)
+    path = Path(source).expanduser()
     if path.exists():
-        return LocalRows(path, name=spec, split=split)
-    if file_kind(path) is None and HUB_ID.fullmatch(spec):
-        return HubRows(spec, config=name, split=split, revision=revision, streaming=streaming)
+        return LocalRows(path, name=source, split=spec.split)
+    if file_kind(path) is None and HUB_ID.fullmatch(source):
+        return HubRows(
+            source,
+            config=spec.config_name,
+            split=spec.split,
+            revision=spec.revision,
+            streaming=spec.streaming,
+        )
     raise InputError(
-        f"There is no file or folder {spec!r}, and it is not the id of a dataset on the Hub "
+        f"There is no file or folder {source!r}, and it is not the id of a dataset on the Hub "
         "(owner/name) either. Name a file, a folder, a Hub id or the word sample."
     )

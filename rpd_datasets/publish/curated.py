@@ -17,21 +17,20 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rpd_datasets.curation.mapped_rows import made_columns, scores_of
-from rpd_datasets.curation.run import SFT_CONFIG, MixedIn, OpenSource, Score, curate_folder
+from rpd_datasets.curation.run import SFT_CONFIG, MixedIn, OpenSource, RunOptions, curate_folder
 from rpd_datasets.curation.run_summary import RunSummary, ranking_scores
-from rpd_datasets.curation.score import CurationConfig, Models, Scored, load_models, score_problem
-from rpd_datasets.curation.shards import SHARD_SIZE, Engine
+from rpd_datasets.curation.score import CurationConfig, load_models
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.memory import DatasetRows
-from rpd_datasets.inputs.spec import IN_MEMORY, Reading
-from rpd_datasets.problem import Problem
+from rpd_datasets.inputs.source import open_source
+from rpd_datasets.inputs.spec import InputSpec
 from rpd_datasets.publish.card import dataset_card, manifest
 from rpd_datasets.publish.checks import curated_files
 from rpd_datasets.publish.hub import Pushed, push_folder
@@ -134,11 +133,9 @@ class Curated:
         output: str | Path,
         config: CurationConfig | None = None,
         *,
-        name: str = IN_MEMORY,
-        license: str | None = None,
-        language: str | None = None,
-        overwrite: bool = False,
         checked: int = 3,
+        options: RunOptions | None = None,
+        **changes: Any,
     ) -> Curated:
         """Make a curated folder of rows that `ds.map(rpd_curate)` has scored.
 
@@ -149,13 +146,11 @@ class Curated:
             rows (`datasets.Dataset`): What `ds.map(rpd_curate, ...)` gave.
             output (`str` or `Path`): The folder to make.
             config ([`CurationConfig`], *optional*): What the rows were made with.
-            name (`str`): What the card calls the input.
-            license (`str`, *optional*): The licence of the texts, as the Hub names it.
-            language (`str`, *optional*): Their language, e.g. `"en"`.
-            overwrite (`bool`): Replace an existing folder.
             checked (`int`): For so many rows steps and distances are computed again (steps only
                 by `"extractive"`), to see that they are the configuration's. 0 needs no encoder
                 or server.
+            options ([`RunOptions`], *optional*): How the run goes about it.
+            changes: Any field of [`RunOptions`] that should differ, e.g. `license="mit"`.
 
         Returns:
             [`Curated`]: The same bytes as by [`curate_dataset`] from the bare rows, but for the
@@ -175,20 +170,16 @@ class Curated:
         ```
         """
         config = config or CurationConfig()
-        made = made_columns(config)
+        options = replace(options or RunOptions(), **changes)
         # Opened once before, so that what is no dataset is said before its columns are looked at.
-        DatasetRows(rows, name=name)
+        DatasetRows(rows, name=options.name)
         return _make(
             rows,
             Path(output),
             config,
-            reading=_reading_of(config),
-            score=scores_of(rows, config, checked),
-            without=made,
-            name=name,
-            license=license,
-            language=language,
-            overwrite=overwrite,
+            replace(options, score=scores_of(rows, config, checked)),
+            spec=_spec_of(config),
+            without=made_columns(config),
         )
 
 
@@ -197,19 +188,11 @@ def curate_dataset(
     output: str | Path,
     config: CurationConfig | None = None,
     *,
-    reading: Reading | None = None,
+    spec: InputSpec | None = None,
     mixed: Sequence[tuple[Any, int]] = (),
-    mixed_reading: Reading | None = None,
-    name: str = IN_MEMORY,
-    license: str | None = None,
-    language: str | None = None,
-    preset: str | None = None,
-    overwrite: bool = False,
-    models: Models | None = None,
-    engine: Engine | None = None,
-    shard_size: int = SHARD_SIZE,
-    on_problem: Callable[[Scored], None] = lambda _: None,
-    on_chosen: Callable[[Problem, Scored, list[int]], None] = lambda *_: None,
+    mixed_spec: InputSpec | None = None,
+    options: RunOptions | None = None,
+    **changes: Any,
 ) -> Curated:
     """Curate an input into a folder with data, training rows, card, manifest, lists and figures.
 
@@ -221,23 +204,13 @@ def curate_dataset(
             rows in memory.
         output (`str` or `Path`): The folder to make.
         config ([`CurationConfig`], *optional*): What is chosen and how.
-        reading ([`Reading`], *optional*): How the input is read; by default
-            with the column names of `config`.
+        spec ([`InputSpec`], *optional*): How the input is read; by default with the column names
+            of `config`.
         mixed (`Sequence[tuple]`): Further inputs, each with the number of problems chosen from it;
             they are ranked by themselves.
-        mixed_reading (`Reading`, *optional*): How those are read; like the first if unset.
-        name (`str`): What the card calls a dataset in memory.
-        license (`str`, *optional*): The licence of the texts, as the Hub names it.
-        language (`str`, *optional*): Their language, e.g. `"en"`.
-        preset (`str`, *optional*): The name of a training set of the paper, for the card.
-        overwrite (`bool`): Replace an existing folder, at the very end.
-        models ([`Models`], *optional*): What `config` names, loaded already.
-        engine (`Engine`, *optional*): Who scores: [`local_processes`] or
-            [`on_ray`]; this process if unset. The result is the same.
-        shard_size (`int`): Problems that an engine's workers are handed at a time.
-        on_problem (`Callable`): Called after each problem, for progress bars.
-        on_chosen (`Callable`): Called for each chosen problem, best first, with its scores and
-            the indices of its chosen solutions.
+        mixed_spec ([`InputSpec`], *optional*): How those are read; like the first if unset.
+        options ([`RunOptions`], *optional*): How the run goes about it.
+        changes: Any field of [`RunOptions`] that should differ, e.g. `license="mit"`.
 
     Returns:
         [`Curated`]: What was made; `.push_to_hub("me/name")` publishes it.
@@ -258,19 +231,10 @@ def curate_dataset(
         source,
         Path(output),
         config,
-        reading=reading or _reading_of(config),
+        replace(options or RunOptions(), **changes),
+        spec=spec or _spec_of(config),
         mixed=mixed,
-        mixed_reading=mixed_reading,
-        name=name,
-        license=license,
-        language=language,
-        preset=preset,
-        overwrite=overwrite,
-        models=models,
-        engine=engine,
-        shard_size=shard_size,
-        on_problem=on_problem,
-        on_chosen=on_chosen,
+        mixed_spec=mixed_spec,
     )
 
 
@@ -288,71 +252,61 @@ def load_curated(folder: str | Path) -> Curated:
     return Curated(folder)
 
 
-def _reading_of(config: CurationConfig) -> Reading:
+def _spec_of(config: CurationConfig) -> InputSpec:
     columns = Columns(problem=config.problem_column, solutions=config.solutions_column)
-    return Reading(columns=columns)
+    return InputSpec(columns=columns)
 
 
 def _make(
     source: Any,
     output: Path,
     config: CurationConfig,
+    options: RunOptions,
     *,
-    reading: Reading,
+    spec: InputSpec,
     mixed: Sequence[tuple[Any, int]] = (),
-    mixed_reading: Reading | None = None,
-    score: Score = score_problem,
+    mixed_spec: InputSpec | None = None,
     without: Sequence[str] = (),
-    name: str,
-    license: str | None,
-    language: str | None,
-    preset: str | None = None,
-    overwrite: bool,
-    models: Models | None = None,
-    engine: Engine | None = None,
-    shard_size: int = SHARD_SIZE,
-    on_problem: Callable[[Scored], None] = lambda _: None,
-    on_chosen: Callable[[Problem, Scored, list[int]], None] = lambda *_: None,
 ) -> Curated:
-    models = models or load_models(config, here=engine is None)
-    mixed_reading = mixed_reading or reading
+    models = options.models or load_models(config, here=options.engine is None)
+    mixed_spec = mixed_spec or spec
 
     def describe(summary: RunSummary) -> dict[str, str | bytes]:
         figures = _figures(summary)
         return {
             **figures,
             "README.md": dataset_card(
-                summary, config, models, license=license, language=language, figures=sorted(figures)
+                summary,
+                config,
+                models,
+                license=options.license,
+                language=options.language,
+                figures=sorted(figures),
             ),
             "manifest.json": manifest(
                 summary,
                 config,
                 models,
-                reading.as_dict(),
-                mixed_source=mixed_reading.as_dict(),
-                preset=preset,
+                spec.as_dict(),
+                mixed_source=mixed_spec.as_dict(),
+                preset=options.preset,
             ),
         }
 
-    def opener(source: Any, reading: Reading) -> OpenSource:
-        return lambda scratch, reject: reading.open(
-            source, scratch, reject, name=name, without=without
+    def opener(source: Any, spec: InputSpec) -> OpenSource:
+        return lambda scratch, reject: open_source(
+            source, spec, scratch=scratch, on_reject=reject, name=options.name, without=without
         )
 
     summary = _outside_loops(
         lambda: curate_folder(
-            opener(source, reading),
+            opener(source, spec),
             output,
             config,
             models,
-            describe=describe,
-            mixed_in=[MixedIn(opener(one, mixed_reading), number) for one, number in mixed],
-            overwrite=overwrite,
-            score=score,
-            engine=engine,
-            shard_size=shard_size,
-            on_problem=on_problem,
-            on_chosen=on_chosen,
+            describe,
+            mixed_in=[MixedIn(opener(one, mixed_spec), number) for one, number in mixed],
+            options=options,
         )
     )
     return Curated(output, summary)

@@ -16,13 +16,12 @@ import difflib
 import json
 import os
 import re
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-from rpd_metric.errors import InputError, MissingExtraError, RPDError
+from rpd_metric.errors import InputError, MissingExtraError
 
 # What older recipes called options that exist under another name, or not at all.
 RENAMED = {
@@ -172,21 +171,6 @@ def accumulation_steps(effective: int, *, per_device: int, processes: int) -> in
             f"per_device_train_batch_size {per_device}; change one so that it divides"
         )
     return effective // at_once
-
-
-def run_script(name: str, main: Callable[[Sequence[str]], None]) -> int:
-    """Run a script's `main` on the command line: errors of the user in one line, exit status 1."""
-    try:
-        main(sys.argv[1:])
-    except RPDError as error:
-        sys.stderr.write(f"{name}: {error}\n")
-        return 1
-    except KeyboardInterrupt:
-        sys.stderr.write(
-            f"{name}: interrupted; the same command goes on from the last checkpoint\n"
-        )
-        return 130
-    return 0
 
 
 def _parser(kinds: Sequence[type], prog: str) -> Any:

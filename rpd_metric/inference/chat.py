@@ -16,19 +16,19 @@ from typing import Any, Protocol
 class Sampling:
     """How a reply is sampled; the defaults are those of the paper's summaries.
 
-    Args:
-        temperature (`float`): 0 is greedy.
-        top_p (`float`): Nucleus sampling mass.
-        max_tokens (`int`): Limit on new tokens.
-        seed (`int`, *optional*): Passed on to servers that take one.
-        thinking (`bool`): Whether a model that can think aloud may do so.
+    The fields' help is their documentation, and that of the command line's options.
     """
 
-    temperature: float = 0.1
-    top_p: float = 0.95
-    max_tokens: int = 2048
+    temperature: float = field(default=0.1, metadata={"help": "of sampling; 0 is greedy"})
+    top_p: float = field(default=0.95, metadata={"help": "of sampling: the nucleus' mass"})
+    max_tokens: int = field(
+        default=2048, metadata={"help": "limit on the tokens of a summary", "metavar": "N"}
+    )
+    # Passed on to servers that take one.
     seed: int | None = None
-    thinking: bool = False
+    thinking: bool = field(
+        default=False, metadata={"help": "let a chat model think aloud first, where it can"}
+    )
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from parts.fake_judge import judge_reply, kind_of
 from parts.fake_tgi import FakeTGI
 from rpd_datasets import CurationConfig, FilterConfig, Problem, rpd_curate, select_problems
 from rpd_datasets.cli import main
-from rpd_datasets.curation.run import curate_folder
+from rpd_datasets.curation.run import RunOptions, curate_folder
 from rpd_datasets.curation.score import Models, choose, score_problem, scoring_fingerprint
 from rpd_datasets.inputs.source import open_source
 from rpd_datasets.judging.judges import CurationJudges
@@ -553,8 +553,7 @@ def test_a_problem_that_a_failing_server_did_not_judge_is_judged_when_the_run_go
             config,
             models(Sentences(), CurationJudges(judge)),
             describe=lambda report: {},
-            max_in_flight=1,
-            on_problem=on_problem,
+            options=RunOptions(max_in_flight=1, on_problem=on_problem),
         )
 
     failing, sound = Judge(failing=True), Judge(failing=False)

@@ -10,7 +10,7 @@ import pytest
 
 from rpd_datasets.cli.output import Progress, print_lines, print_scored, print_table
 from rpd_datasets.inputs.counting import count_problems
-from rpd_datasets.inputs.spec import Reading
+from rpd_datasets.inputs.spec import InputSpec
 
 LONG = "Find the smallest positive integer that leaves remainder four when divided by seven. " * 3
 
@@ -78,9 +78,9 @@ def test_problems_are_counted_where_that_is_cheap(tmp_path):
     flat.write_text('{"problem": "p", "solution": "a"}\n')
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"no parquet")
-    assert count_problems("sample", Reading()) == 27
-    assert count_problems(str(jsonl), Reading()) == count_problems(parquet, Reading()) == 5
-    assert count_problems(jsonl, Reading(limit=2)) == 2
+    assert count_problems("sample", InputSpec()) == 27
+    assert count_problems(str(jsonl), InputSpec()) == count_problems(parquet, InputSpec()) == 5
+    assert count_problems(jsonl, InputSpec(limit=2)) == 2
     unknown = (flat, broken, tmp_path / "none.jsonl", "me/on-the-hub")
-    assert [count_problems(source, Reading()) for source in unknown] == [None] * 4
-    assert count_problems(jsonl, Reading(only={"problem": "p1"})) is None
+    assert [count_problems(source, InputSpec()) for source in unknown] == [None] * 4
+    assert count_problems(jsonl, InputSpec(only={"problem": "p1"})) is None

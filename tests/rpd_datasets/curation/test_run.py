@@ -10,7 +10,7 @@ import datasets
 import pytest
 
 from rpd_datasets import CurationConfig, FilterConfig
-from rpd_datasets.curation.run import curate_folder
+from rpd_datasets.curation.run import RunOptions, curate_folder
 from rpd_datasets.curation.score import Models
 from rpd_datasets.inputs.source import open_source
 from rpd_datasets.publish.card import dataset_card, manifest
@@ -79,8 +79,7 @@ def curate(rows, output, summarizer=None, **options):
             "README.md": dataset_card(report, config, models),
             "manifest.json": manifest(report, config, models, {}),
         },
-        overwrite=overwrite,
-        max_in_flight=in_flight,
+        options=RunOptions(overwrite=overwrite, max_in_flight=in_flight),
     )
 
 

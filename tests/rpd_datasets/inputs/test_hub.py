@@ -32,13 +32,14 @@ CLIENT = """
 import json, sys
 from pathlib import Path
 from rpd_datasets.inputs.source import open_source
+from rpd_datasets.inputs.spec import InputSpec
 from rpd_metric.errors import InputError
 
 for line in sys.stdin:
     options = json.loads(line)
     try:
         source = open_source(
-            options.pop("spec"), scratch=Path("scratch"), on_reject=print, **options
+            options.pop("spec"), InputSpec(**options), scratch=Path("scratch"), on_reject=print
         )
         problems = [[problem.problem, list(problem.solutions)] for problem in source]
         where = [problem.where for problem in source]
@@ -175,7 +176,7 @@ def test_what_the_hub_does_not_have_is_one_clear_line(small_hub: str, home: Path
         home,
         {"spec": "org/elsewhere"},
         {"spec": "org/rows", "split": "test"},
-        {"spec": "org/rows", "name": "hard"},
+        {"spec": "org/rows", "config_name": "hard"},
         {"spec": "org/rows", "revision": "v9"},
     )
 

@@ -12,6 +12,7 @@ import datasets
 import pytest
 
 from rpd_datasets.inputs.source import Columns, Problem, Source, open_source
+from rpd_datasets.inputs.spec import InputSpec
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 
@@ -59,7 +60,7 @@ class Opened:
     def __init__(self, spec: str | Path, tmp_path: Path, **options: Any) -> None:
         self.rejects: list[Rejected] = []
         self.source: Source = open_source(
-            spec, scratch=tmp_path / "scratch", on_reject=self.rejects.append, **options
+            spec, InputSpec(**options), scratch=tmp_path / "scratch", on_reject=self.rejects.append
         )
 
     @property
