@@ -1,4 +1,4 @@
-"""The row layouts that problems come in: which one it is, and how each row is taken apart.
+"""How a row of each layout is taken apart; `registry.py` lists the layouts.
 
 Pure functions from a row's values to problems, solutions and what was left out of them. In every
 layout, a bad solution costs itself and a row without a usable problem costs the row. Texts are
@@ -7,27 +7,16 @@ never altered. Which rows belong together is decided in `grouping.py`.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from rpd_datasets.inputs.files import Row
 from rpd_datasets.inputs.grouping import FlatRow
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
-from rpd_metric.errors import InputError
 
-Layout = Literal["auto", "grouped", "flat", "openthoughts"]
-
-# Names that other datasets give to the columns; only used to suggest one.
-USUAL_NAMES = {
-    "problem": ("question", "prompt", "query", "instruction", "input", "task"),
-    "solutions": ("responses", "generations", "completions", "answers", "samples", "outputs"),
-    "solution": ("response", "generation", "completion", "output", "answer"),
-    "conversations": ("conversation", "messages", "dialogue", "turns"),
-}
 HUMAN = ("human", "user")
 MODEL = ("gpt", "assistant", "model")
 
@@ -43,91 +32,6 @@ class Columns:
     conversations: str = option(
         "conversations", "list of messages", name="conversations_column", metavar="NAME"
     )
-
-
-def check_columns(
-    samples: Sequence[Mapping[str, Any]],
-    name: str,
-    columns: Columns,
-    layout: Layout,
-    only: Mapping[str, str],
-) -> Layout:
-    """Tell the layout from the first rows, and that the columns it needs are there.
-
-    Args:
-        samples (`Sequence[Mapping]`): Some rows; together they show the columns there are.
-        name (`str`): What the input is called.
-        columns ([`Columns`]): What the columns should be called.
-        layout (`str`): The layout asked for, or `"auto"`.
-        only (`Mapping[str, str]`): Further columns that must be there.
-
-    Returns:
-        `str`: `"grouped"`, `"flat"` or `"openthoughts"`.
-
-    Raises:
-        InputError: If a column is missing; it lists those there are, and suggests one.
-    """
-    there = list(dict.fromkeys(column for sample in samples for column in sample))
-    if layout == "auto":
-        layout = _guess_layout(there, columns)
-    needed = {
-        "grouped": ("problem", "solutions"),
-        "flat": ("problem", "solution"),
-        "openthoughts": ("conversations",),
-    }
-    if layout not in needed:
-        raise InputError(f"layout must be auto, {', '.join(needed)}; not {layout!r}.")
-    missing = [role for role in needed[layout] if getattr(columns, role) not in there]
-    if missing:
-        raise InputError(_missing(missing, name, columns, there))
-    for column in only:
-        if column not in there:
-            raise InputError(
-                f"{name} has no column {column!r} for the option only. Its columns are: "
-                f"{', '.join(there)}."
-            )
-    if layout == "grouped":
-        values = [sample.get(columns.solutions) for sample in samples]
-        if any(isinstance(value, str) for value in values) and not any(
-            isinstance(value, list) for value in values
-        ):
-            raise InputError(
-                f"The column {columns.solutions!r} of {name} holds one text a row, not a list. "
-                f'Read it as flat rows: layout="flat", Columns(solution="{columns.solutions}") '
-                f"(--layout flat --solution-column {columns.solutions})."
-            )
-    return layout
-
-
-def _guess_layout(there: Sequence[str], columns: Columns) -> Layout:
-    if columns.problem in there and columns.solutions in there:
-        return "grouped"
-    if columns.problem in there and columns.solution in there:
-        return "flat"
-    if columns.conversations in there:
-        return "openthoughts"
-    # Nothing fits: name the layout that needs the fewest columns put right.
-    return "flat" if columns.solution in there else "grouped"
-
-
-def _missing(missing: Sequence[str], name: str, columns: Columns, there: Sequence[str]) -> str:
-    names = " and ".join(repr(getattr(columns, role)) for role in missing)
-    likely = {role: _likely(role, getattr(columns, role), there) for role in missing}
-    fields = ", ".join(f'{role}="{likely[role] or "..."}"' for role in missing)
-    options = " ".join(f"--{role}-column {likely[role] or '...'}" for role in missing)
-    guesses = [repr(guess) for guess in likely.values() if guess]
-    return (
-        f"{name} has no column {names}. Its columns are: {', '.join(there) or 'none'}. "
-        + (f"Perhaps {' and '.join(guesses)}: name" if guesses else "Name")
-        + f" it with Columns({fields}), on the command line {options}."
-    )
-
-
-def _likely(role: str, wanted: str, there: Sequence[str]) -> str | None:
-    by_lower = {column.lower(): column for column in there}
-    usual = [by_lower[name] for name in (role, *USUAL_NAMES[role]) if name in by_lower]
-    close = difflib.get_close_matches(wanted.lower(), by_lower, n=1, cutoff=0.75)
-    return by_lower[close[0]] if close else usual[0] if usual else None
 
 
 def kept_names(extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,7 +84,7 @@ def grouped_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
 def flat_row(row: Row, columns: Columns) -> FlatRow | Rejected:
     """Take apart a row with a problem and one solution."""
     extra = _others(row.values, columns.problem, columns.solution)
-    return _one_solution(row, extra, row.values, problem=columns.problem, solution=columns.solution)
+    return one_solution(row, extra, row.values, problem=columns.problem, solution=columns.solution)
 
 
 def conversation_row(row: Row, columns: Columns) -> FlatRow | Rejected:
@@ -213,12 +117,20 @@ def conversation_row(row: Row, columns: Columns) -> FlatRow | Rejected:
         )
         return Rejected("read", "not_one_exchange", str(row.place), detail)
     exchange = {role: texts[0] for role, texts in texts_of.items()}
-    return _one_solution(row, extra, exchange, problem="problem", solution="solution")
+    return one_solution(row, extra, exchange, problem="problem", solution="solution")
 
 
-def _one_solution(
+def one_solution(
     row: Row, extra: dict[str, Any], values: Mapping[str, Any], *, problem: str, solution: str
 ) -> FlatRow | Rejected:
+    """A row with one solution, or why it cannot be used.
+
+    Args:
+        row ([`Row`]): The row, for its place.
+        extra (`dict`): Its columns that are carried along.
+        values (`Mapping`): Where the two texts stand.
+        problem, solution (`str`): Under which names.
+    """
     if bad := _bad_problem(values, problem) or _bad_extra(extra):
         return Rejected("read", *_in_order(bad, row))
     if bad := _bad_text(values.get(solution), "solution"):

@@ -32,16 +32,15 @@ from rpd_datasets.inputs.grouping import (
     read_totals,
 )
 from rpd_datasets.inputs.hub import HubRows
-from rpd_datasets.inputs.layouts import (
-    Columns,
-    Layout,
-    check_columns,
-    conversation_row,
-    flat_row,
-    grouped_items,
-    kept_names,
-)
+from rpd_datasets.inputs.layouts import Columns, kept_names
 from rpd_datasets.inputs.memory import DatasetRows
+from rpd_datasets.inputs.registry import (
+    LAYOUTS,
+    Layout,
+    ReadProblem,
+    ReadSolution,
+    check_columns,
+)
 from rpd_datasets.inputs.spec import IN_MEMORY, InputSpec
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
@@ -71,7 +70,7 @@ class Source:
         self,
         rows: RowSource,
         spec: InputSpec,
-        layout: Layout,
+        layout: str,
         *,
         scratch: Path,
         on_reject: Callable[[Rejected], None],
@@ -97,7 +96,13 @@ class Source:
     def __iter__(self) -> Iterator[Problem]:
         reasons: Counter[str] = Counter()
         found = 0
-        for item in self._grouped() if self.layout == "grouped" else self._gathered():
+        one = LAYOUTS[self.layout]
+        if one.problem:
+            items = self._grouped(one.problem)
+        else:
+            assert one.solution is not None
+            items = self._gathered(one.solution)
+        for item in items:
             if isinstance(item, Problem):
                 found += 1
                 yield item
@@ -117,7 +122,7 @@ class Source:
                 + (f"; skipped by the option only: {self.rows_skipped}." if self._only else ".")
             )
 
-    def _grouped(self) -> Iterator[Problem | Rejected]:
+    def _grouped(self, read: ReadProblem) -> Iterator[Problem | Rejected]:
         # A nameless SQLite database lives in memory while small and on disk when it grows.
         with closing(sqlite3.connect("", check_same_thread=False)) as seen:
             seen.execute("CREATE TABLE seen (digest BLOB PRIMARY KEY, place TEXT) WITHOUT ROWID")
@@ -125,7 +130,7 @@ class Source:
                 if isinstance(row, Rejected):
                     yield row
                     continue
-                for item in grouped_items(row, self.columns):
+                for item in read(row, self.columns):
                     yield self._checked(item, seen) if isinstance(item, Problem) else item
 
     def _checked(self, problem: Problem, seen: sqlite3.Connection) -> Problem | Rejected:
@@ -139,11 +144,11 @@ class Source:
             seen.execute("INSERT INTO seen VALUES (?, ?)", (digest, problem.where))
         return wrong or problem
 
-    def _gathered(self) -> Iterator[Problem | Rejected]:
+    def _gathered(self, read: ReadSolution) -> Iterator[Problem | Rejected]:
         path = self._scratch / f"groups-{self._scratch_key()}.sqlite"
         totals = read_totals(path)
         if totals is None:
-            build_groups(path, self._flat_rows(), totals=self._totals)
+            build_groups(path, self._flat_rows(read), totals=self._totals)
             totals = self._totals()
         self.rows_read, self.rows_skipped = totals["rows_read"], totals["rows_skipped"]
         yield from read_rejects(path)
@@ -165,10 +170,9 @@ class Source:
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
-    def _flat_rows(self) -> Iterator[FlatRow | Rejected]:
-        convert = flat_row if self.layout == "flat" else conversation_row
+    def _flat_rows(self, read: ReadSolution) -> Iterator[FlatRow | Rejected]:
         for row in self._read():
-            yield row if isinstance(row, Rejected) else convert(row, self.columns)
+            yield row if isinstance(row, Rejected) else read(row, self.columns)
 
     def _totals(self) -> dict[str, int]:
         return {"rows_read": self.rows_read, "rows_skipped": self.rows_skipped}
@@ -238,7 +242,7 @@ def open_source(
     if not peeked:
         raise InputError(f"{rows.name} is empty: it holds no rows.")
     samples = [row.values for row in peeked if isinstance(row, Row)]
-    layout = spec.layout
+    layout: str = spec.layout
     if samples:
         layout = check_columns(samples, rows.name, spec.columns, layout, spec.only)
     elif layout == "auto":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -10,12 +10,12 @@ from rpd_datasets.inputs.files import Place, Row
 from rpd_datasets.inputs.grouping import FlatRow
 from rpd_datasets.inputs.layouts import (
     Columns,
-    check_columns,
     conversation_row,
     flat_row,
     grouped_items,
     kept_names,
 )
+from rpd_datasets.inputs.registry import LAYOUTS, Layout, check_columns
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
@@ -244,3 +244,10 @@ def test_other_columns_never_take_the_names_that_later_stages_use() -> None:
         "original_solutions": 2,
         "solution": 3,
     }
+
+
+def test_every_layout_has_a_name_for_the_options_and_one_way_to_read_it() -> None:
+    assert {"auto", *LAYOUTS} == set(get_args(Layout))
+    for layout in LAYOUTS.values():
+        assert set(layout.needs) <= set(Columns.__dataclass_fields__)
+        assert (layout.problem is None) != (layout.solution is None)
