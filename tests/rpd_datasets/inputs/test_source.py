@@ -229,7 +229,8 @@ def test_only_rows_with_given_values_are_read(tmp_path: Path) -> None:
 
 def test_progress_is_reported_row_by_row(tmp_path: Path) -> None:
     seen: list[int] = []
-    list(Opened(write(tmp_path / "r.jsonl", PROBLEMS), tmp_path, on_read=seen.append).source)
+    path = write(tmp_path / "r.jsonl", PROBLEMS)
+    list(open_source(path, scratch=tmp_path, on_reject=pytest.fail, on_read=seen.append))
 
     assert seen == [1, 2, 3, 4, 5, 6]
 
