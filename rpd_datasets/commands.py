@@ -1,7 +1,7 @@
 """How a command ends: one line and an exit status for whatever comes of it.
 
 Every entry point runs through [`run_command`], `rpd` and the recipes' scripts alike. What the user
-can mend ends in one line on stderr and status 1, a stop by Ctrl-C in 130; anything else is a fault
+can fix ends in one line on stderr and status 1, a stop by Ctrl-C in 130; anything else is a fault
 of this project and keeps its traceback.
 """
 
@@ -29,7 +29,7 @@ def run_command(
         after_interrupt (`str`): What is said after Ctrl-C.
 
     Returns:
-        `int`: The exit status: 0, 1 after an error that the user can mend, 130 after Ctrl-C, 141
+        `int`: The exit status: 0, 1 after an error that the user can fix, 130 after Ctrl-C, 141
             when the reader of the output went away.
 
     Example:

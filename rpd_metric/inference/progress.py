@@ -26,7 +26,7 @@ class FlowStats:
         completion_tokens (`int`): As the server counted them, stored replies left out.
         seconds (`float`): From the first request to the latest event.
         failures (`Counter`): `failed` by reason, e.g. `{"http_422": 3}`.
-        trouble (`Counter`): Failed attempts by reason, those that a retry mended included.
+        trouble (`Counter`): Failed attempts by reason, also those after which a retry succeeded.
     """
 
     done: int = 0

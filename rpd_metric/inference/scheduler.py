@@ -425,7 +425,7 @@ class Flow:
             self._end(
                 ServerUnavailable(
                     f"{self._lost_in_a_row} requests to {self.model} failed in a row, the last "
-                    f"with: {failure}. Mend that and run the same command again: replies so far "
+                    f"with: {failure}. Fix that and run the same command again: replies so far "
                     "are kept."
                 )
             )

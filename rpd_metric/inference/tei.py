@@ -49,7 +49,7 @@ class TEIEmbeddings:
         if address.model not in (None, served):
             raise SpecError(
                 f"{address.url} serves {served!r}, not {address.model!r}; "
-                "mend what stands after '#', or leave it out"
+                "correct what stands after '#', or leave it out"
             )
         most = info.get("max_client_batch_size")
         most = most if isinstance(most, int) and most > 0 else TEI_BATCH

@@ -63,7 +63,7 @@ class TGIChat:
         if address.model is not None and address.model != served:
             raise SpecError(
                 f"{address.url} serves {served!r}, not {address.model!r}; "
-                "mend what stands after '#', or leave it out"
+                "correct what stands after '#', or leave it out"
             )
         limit = info.get("max_concurrent_requests")
         return cls(

@@ -223,7 +223,7 @@ class ScoreShards:
         self._worker = ShardWorker(config, fingerprint, sharers=sharers, replies=replies)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
-        """Score the shards of a batch; errors that the user can mend come back as text."""
+        """Score the shards of a batch; errors that the user can fix are returned as text."""
         names = [str(name) for name in batch["name"]]
         errors = [self._worker.score(self._folder / (name + WAITING)) or "" for name in names]
         return {"name": names, "error": errors}
@@ -396,7 +396,7 @@ def _connected(address: str | None) -> Iterator[Any]:
     import ray.data
 
     if ray.is_initialized():
-        yield ray  # whoever connected disconnects
+        yield ray  # connected by the caller, who also disconnects
         return
     options: dict[str, Any] = {
         "configure_logging": True,

@@ -404,12 +404,12 @@ def test_the_labelled_problems_are_judged_from_the_command_line(store, capsys):
 # A real model
 
 
-def pair_lesson(dice):
+def pair_lesson(rng):
     """What the tiny model is taught: to name both strategies and compare the names."""
-    names = dice.choices(list(STRATEGIES), k=2)
+    names = rng.choices(list(STRATEGIES), k=2)
     chat = Recorder()
     steps = (STRATEGIES[names[0]][1], STRATEGIES[names[1]][1])
-    request = chat.request_of(PairJudge(chat, both_orders=False), f"Find {dice.random()}.", steps)
+    request = chat.request_of(PairJudge(chat, both_orders=False), f"Find {rng.random()}.", steps)
     rating = 1 + (names[0] != names[1])
     reply = f"A: {names[0]}. B: {names[1]}.\n//boxed{{{rating}}}"
     return Lesson(tuple(dict(message) for message in request.messages), reply)
@@ -426,8 +426,8 @@ class Recorder(Scripted):
 
 @pytest.mark.slow
 async def test_a_real_model_behind_a_real_server_gives_verdicts_that_can_be_read(store):
-    dice = random.Random(0)
-    folder = tiny_qwen(lessons=[pair_lesson(dice) for _ in range(150)])
+    rng = random.Random(0)
+    folder = tiny_qwen(lessons=[pair_lesson(rng) for _ in range(150)])
     strategies = list(STRATEGIES)
     with transformers_serve(folder) as url:
         judge = PairJudge(load_flow(f"openai:{url}#{folder.name}", store))

@@ -618,9 +618,9 @@ Extract = Callable[..., Awaitable[Any]]
 
 @pytest.mark.slow
 async def test_a_real_server_summarises_in_the_wanted_form(real_server: str) -> None:
-    dice = random.Random(7)
+    rng = random.Random(7)
     names = list(STRATEGIES)
-    texts = [solution(name, dice, 90) for name in names]
+    texts = [solution(name, rng, 90) for name in names]
     chat = load_chat(f"openai:{real_server}#tiny")
     summarizer = ChatSummarizer(chat, sampling=Sampling(temperature=0.0, max_tokens=400))
     found = await summarizer.summarize("Find the number of ways.", texts)
