@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 DEMO := demo-output
 WORKERS ?= 2
 
-.PHONY: help demo test lint fresh dist bench bench-corpus loop loop-map loop-real kill-loop system clean
+.PHONY: help demo test lint fresh dist bench bench-corpus loop loop-map loop-real kill-loop real-servers system clean
 
 help:  ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -76,6 +76,12 @@ loop-map: $(VENV)/installed  ## Add to docs/loop.md where breadth and depth trad
 
 kill-loop: $(VENV)/installed  ## Kill a run ten times and compare its result with an undisturbed one
 	PYTHONPATH=tests HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m parts.kill_loop
+
+REAL := build/real-servers
+real-servers: $(VENV)/installed  ## Run everything against real vLLM on this CPU (3.4 GB, a quarter of an hour)
+	$(BIN)/python benchmarks/vllm_for_cpu.py $(REAL)
+	PYTHONPATH=.:tests HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 \
+	    $(BIN)/python benchmarks/real_servers.py --vllm $(REAL)
 
 clean:  ## Remove the environment and everything made here
 	rm -rf $(VENV) $(DEMO) $(DEMO).partial loop-output loop-real-output build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -15,6 +15,7 @@ from rpd_metric.distance.core import Ties
 from rpd_metric.distance.registry import DISTANCES
 from rpd_metric.errors import InputError
 from rpd_metric.inference.chat import Sampling
+from rpd_metric.inference.options import RequestOptions
 from rpd_metric.steps.registry import asks_chat_model
 
 DEFAULT_TEMPLATE = "summarize"
@@ -65,6 +66,11 @@ class CurationConfig:
     sampling: Sampling = option(
         factory=Sampling,
         help="for a chat model, how it samples summaries; judges are greedy",
+        group=None,
+    )
+    requests: RequestOptions = option(
+        factory=RequestOptions,
+        help="for a chat model, how requests are sent: time limit, retries, the longest reply",
         group=None,
     )
     store: str | None = option(

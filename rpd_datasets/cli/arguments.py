@@ -17,6 +17,7 @@ from rpd_datasets.options import add_options, options_from
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 from rpd_metric.inference.chat import Sampling
+from rpd_metric.inference.options import RequestOptions
 
 DEFAULTS = CurationConfig()
 
@@ -87,6 +88,17 @@ def add_models(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("models")
     add_options(group, CurationConfig, "models")
     add_options(group, Sampling)
+    add_requests(parser)
+
+
+def add_requests(parser: argparse.ArgumentParser) -> None:
+    """Options about requests to a chat model."""
+    add_options(parser.add_argument_group("requests to a chat model"), RequestOptions)
+
+
+def request_options(args: argparse.Namespace) -> RequestOptions:
+    """How requests are sent according to the options."""
+    return options_from(RequestOptions, args)
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
@@ -127,7 +139,12 @@ def curation_config(
         )
     sampling = options_from(Sampling, args)
     return options_from(
-        CurationConfig, args, groups, sampling=sampling, filters=filters or FilterConfig()
+        CurationConfig,
+        args,
+        groups,
+        sampling=sampling,
+        requests=request_options(args),
+        filters=filters or FilterConfig(),
     )
 
 

@@ -178,6 +178,10 @@ def _curate(args: argparse.Namespace) -> None:
         f"{len(summary.scores):,} problems with {counts(summary)['solutions_read']:,} solutions.\n"
     )
     print_lines(outcome_lines(outcome(summary, config), models.summarizer.name))
+    if texts_cut := getattr(models.embedder, "texts_cut", 0):
+        print(
+            f"{texts_cut:,} texts were longer than the encoder takes and were cut", file=sys.stderr
+        )
     print()
     print(f"Written to {args.output}: see README.md there, or load_dataset({str(args.output)!r})")
     if pushed:

@@ -15,7 +15,14 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rpd_datasets.cli.arguments import DEFAULTS, add_command, add_input, open_input
+from rpd_datasets.cli.arguments import (
+    DEFAULTS,
+    add_command,
+    add_input,
+    add_requests,
+    open_input,
+    request_options,
+)
 from rpd_datasets.cli.output import Progress, print_json, print_table
 from rpd_datasets.curation.models import default_store, load_flow
 from rpd_datasets.filters.completeness import is_complete
@@ -129,6 +136,7 @@ def add_judge(commands: Any) -> None:
         metavar="FILE",
         help="where every reply is kept (default: $RPD_STORE, or the user's cache folder)",
     )
+    add_requests(parser)
 
 
 def _judge(args: argparse.Namespace) -> None:
@@ -138,7 +146,7 @@ def _judge(args: argparse.Namespace) -> None:
     args.input = _rows_of(args.input)
     with tempfile.TemporaryDirectory() as scratch:
         problems = list(open_input(args, Path(scratch), rejects.append))
-    flow = load_flow(args.judge, args.store)
+    flow = load_flow(args.judge, args.store, requests=request_options(args))
     result = {
         "task": args.task,
         "judge": flow.model,
@@ -279,7 +287,7 @@ def _with_steps(args: argparse.Namespace, problems: Sequence[Problem]) -> list[J
     made: dict[str, dict[int, list[str]]] = {}
     if bare:
         store = Path(args.store) if args.store else default_store()
-        summarizer = load_summarizer(args.summarizer, store=store)
+        summarizer = load_summarizer(args.summarizer, store=store, requests=request_options(args))
 
         async def summarize(problem: Problem) -> tuple[str, dict[int, list[str]]]:
             found = await summarizer.summarize(problem.problem, problem.solutions)

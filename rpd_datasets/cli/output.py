@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 BAR_WIDTH = 10
 # In a pipe nobody watches: a line now and then says that the run is alive.
 SECONDS_BETWEEN_LINES = 30
+SECONDS_BETWEEN_REFRESHES = 1.0
 
 
 class Parser(argparse.ArgumentParser):
@@ -174,6 +176,14 @@ class Progress:
             self._said = now
             self.write(f"{self._counted()}{'; ' if note else ''}{note}")
 
+    def refresh(self, note: str) -> None:
+        """Nothing is done yet, but something goes on: say what."""
+        self._live.update(self._task, note=note)
+        now = time.monotonic()
+        if self._live.disable and now - self._said >= SECONDS_BETWEEN_LINES:
+            self._said = now
+            self.write(f"{self._counted()}; {note}")
+
     def write(self, line: str) -> None:
         """A message above the line."""
         self._console.print(line, markup=False, soft_wrap=True)
@@ -211,9 +221,24 @@ def scoring(models: Models, line: Progress) -> Iterator[Callable[[], None]]:
     if not flows:
         yield line.advance
         return
+
+    def note() -> str:
+        return "; ".join(str(flow.tick()) for flow in flows)
+
+    ended = threading.Event()
+
+    def refresh() -> None:
+        # A problem may take minutes; its requests go on all the while.
+        while not ended.wait(SECONDS_BETWEEN_REFRESHES):
+            line.refresh(note())
+
+    timer = threading.Thread(target=refresh, name="rpd-progress", daemon=True)
+    timer.start()
     try:
         with draining(*flows, notify=line.write):
-            yield lambda: line.advance("; ".join(str(flow.stats) for flow in flows))
+            yield lambda: line.advance(note())
     finally:
+        ended.set()
+        timer.join()
         for flow in flows:
             line.write(flow.stats.summary())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from rpd_datasets.filters.pipeline import filter_problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.tokens import TokenCounter, token_counter
 from rpd_metric.inference.chat import ChatRequest
+from rpd_metric.inference.errors import ServerError
 from rpd_metric.inference.store import ReplyStore
 from rpd_metric.steps.summarizer import ChatSummarizer
 
@@ -59,9 +61,9 @@ def add_plan(commands: Any) -> None:
     group.add_argument(
         "--seconds-per-summary",
         type=float,
-        default=PAPER_SECONDS_PER_SUMMARY,
         metavar="S",
-        help="of the whole server; the paper measured this on its GPUs",
+        help="of the whole server (default: what the store's replies took, else the paper's "
+        f"{PAPER_SECONDS_PER_SUMMARY:g})",
     )
     group.add_argument(
         "--seconds-per-embedding",
@@ -94,7 +96,7 @@ def _plan(args: argparse.Namespace) -> None:
     count_tokens = token_counter(config.tokenizer)
     summarizer = configured_summarizer(config, keep_replies=False)  # a plan must not make a store
     llm = summarizer if isinstance(summarizer, ChatSummarizer) else None
-    totals = _Totals(count_tokens, llm)
+    totals = _Totals(count_tokens, llm, _context_length(llm))
     rejects: list[Rejected] = []
     with (
         tempfile.TemporaryDirectory() as scratch,
@@ -110,13 +112,19 @@ def _plan(args: argparse.Namespace) -> None:
                 read_one()
 
         path = Path(config.store) if config.store else default_store()
+        rate: float | None = None
         if llm is not None and path.exists():
             with ReplyStore(path, create=False) as store:
+                rate = store.seconds_per_reply(llm.chat.model)
                 for request in store.missing(llm.chat.model, requests()):
                     totals.missing_one(request)
         else:
             for request in requests():
                 totals.missing_one(request)
+    # A rate that was asked for wins over one that was seen; that over the paper's.
+    seconds = args.seconds_per_summary or rate or PAPER_SECONDS_PER_SUMMARY
+    seen = rate is not None and not args.seconds_per_summary
+    most = config.requests.worst_case(config.sampling.max_tokens, 1 + llm.repair) if llm else None
     row: dict[str, Any] = {
         "problems": totals.problems,
         "solutions": totals.solutions,
@@ -126,11 +134,11 @@ def _plan(args: argparse.Namespace) -> None:
         "prompt_tokens": totals.prompt_tokens,
         "prompt_tokens_with_final_part_only": totals.prompt_tokens - totals.thought_tokens,
         "reply_tokens_assumed": totals.missing * args.reply_tokens,
-        "hours": (
-            totals.missing * args.seconds_per_summary
-            + totals.solutions * args.seconds_per_embedding
-        )
-        / 3600,
+        "reply_tokens_at_most": totals.missing * most.tokens if most else 0,
+        "context_length": totals.context,
+        "too_long_for_the_model": totals.too_long,
+        "seconds_per_summary": seconds,
+        "hours": (totals.missing * seconds + totals.solutions * args.seconds_per_embedding) / 3600,
         "tokens_counted_by": count_tokens.name,
         "summarizer": summarizer.name,
     }
@@ -146,6 +154,8 @@ def _plan(args: argparse.Namespace) -> None:
         "prompt_tokens": "prompt tokens to send",
         "prompt_tokens_with_final_part_only": "  with --solution-part final",
         "reply_tokens_assumed": "reply tokens (assumed)",
+        "reply_tokens_at_most": "  at most, with every retry, repair and longer reply",
+        "too_long_for_the_model": "  requests too long for the model's context",
         "hours": "hours",
         "gpu_hours": "GPU-hours",
     }
@@ -153,17 +163,33 @@ def _plan(args: argparse.Namespace) -> None:
     estimated = " (an offline estimate)" if count_tokens.estimated else ""
     print(
         f"\nTokens counted by {count_tokens.name}{estimated}; hours at "
-        f"{args.seconds_per_summary:g} s per summary and {args.seconds_per_embedding:g} s per "
-        f"solution embedded, on {args.gpus} GPUs."
+        f"{seconds:.3g} s per summary{' (as seen in the store)' if seen else ''} and "
+        f"{args.seconds_per_embedding:g} s per solution embedded, on {args.gpus} GPUs."
     )
     if llm is None:
         print("The summarizer is extractive: no request is sent, and no GPU is needed for it.")
 
 
+def _context_length(llm: ChatSummarizer | None) -> int | None:
+    """What the server says of its context; a plan can be made without it."""
+    client = getattr(llm.chat, "chat", None) if llm else None
+    ask = getattr(client, "context_length", None)
+    try:
+        length: int | None = ask() if ask else None
+    except ServerError as error:
+        print(f"the length of the model's context is not known: {error}", file=sys.stderr)
+        return None
+    return length
+
+
 class _Totals:
     """Counts over all problems, filled while the requests stream by."""
 
-    def __init__(self, count_tokens: TokenCounter, llm: ChatSummarizer | None) -> None:
+    def __init__(
+        self, count_tokens: TokenCounter, llm: ChatSummarizer | None, context: int | None
+    ) -> None:
+        self.context = context
+        self.too_long = 0
         self._count_tokens = count_tokens
         self._llm = llm
         self.problems = self.solutions = self.requests = 0
@@ -180,9 +206,12 @@ class _Totals:
     def missing_one(self, request: ChatRequest) -> None:
         """Count a request that the store has no reply to."""
         self.missing += 1
+        prompt_tokens = sum(self._count_tokens(one["content"]) for one in request.messages)
+        self.prompt_tokens += prompt_tokens
+        if self.context is not None:
+            self.too_long += prompt_tokens + request.sampling.max_tokens > self.context
         for message in request.messages:
             content = message["content"]
-            self.prompt_tokens += self._count_tokens(content)
             # What a solution thinks before its answer need not be sent.
             thought, separator, _ = content.rpartition("</think>")
             if separator:

@@ -15,6 +15,7 @@ from rpd_datasets.judging.judges import CurationJudges
 from rpd_datasets.tokens import TokenCounter, token_counter
 from rpd_metric.errors import InputError
 from rpd_metric.inference.embedders import Embedder
+from rpd_metric.inference.options import RequestOptions
 from rpd_metric.inference.registry import embedder_spec, load_embedder
 from rpd_metric.inference.scheduler import Flow
 from rpd_metric.inference.store import Replies, ReplyStore
@@ -73,18 +74,29 @@ def default_store() -> Path:
     return Path(cache) / "rpd" / "replies.sqlite"
 
 
-def load_flow(spec: str, store: str | None, *, keep_replies: bool = True) -> Flow:
+def load_flow(
+    spec: str,
+    store: str | None,
+    *,
+    keep_replies: bool = True,
+    requests: RequestOptions | None = None,
+) -> Flow:
     """A chat model whose replies are kept.
 
     Args:
         spec (`str`): See [`~rpd_metric.inference.registry.load_chat`].
         store (`str`, *optional*): The file; [`default_store`] if unset.
         keep_replies (`bool`): Whether replies go there.
+        requests ([`~rpd_metric.inference.options.RequestOptions`], *optional*): How it is asked.
     """
     from rpd_metric.inference.registry import load_chat
 
     path = Path(store) if store else default_store()
-    return Flow(load_chat(spec), store=ReplyStore(path) if keep_replies else None)
+    return Flow.with_options(
+        load_chat(spec),
+        requests or RequestOptions(),
+        store=ReplyStore(path) if keep_replies else None,
+    )
 
 
 def configured_summarizer(config: CurationConfig, *, keep_replies: bool = True) -> Summarizer:
@@ -105,6 +117,7 @@ def configured_summarizer(config: CurationConfig, *, keep_replies: bool = True) 
         schema=steps_schema() if config.guided else None,
         solution_part=config.solution_part,
         sampling=config.sampling,
+        requests=config.requests,
     )
 
 
@@ -133,7 +146,9 @@ def load_models(
         judges = CurationJudges(
             flow
             if isinstance(flow, Flow)
-            else load_flow(spec, config.store, keep_replies=replies is None)
+            else load_flow(
+                spec, config.store, keep_replies=replies is None, requests=config.requests
+            )
         )
 
     def embedder() -> Embedder:

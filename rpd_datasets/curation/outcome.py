@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rpd_datasets.config import METRICS, CurationConfig
+from rpd_datasets.curation.health import health_line, health_warning
 from rpd_datasets.curation.run_summary import Choice, RunSummary, counts
 from rpd_datasets.curation.score import Scored
 from rpd_datasets.problem import Problem
@@ -118,6 +119,7 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
             "solutions": counts(summary)["solutions_usable"] if config.reads_steps else 0,
             "failed": failed,
             "per_solution": _median([one.steps_per_solution for one in summary.choices]),
+            **({"summaries": summary.health.as_dict()} if summary.health else {}),
         },
         "wanted": {
             "problems": sum(one.problems_wanted for one in summary.inputs),
@@ -194,6 +196,8 @@ def _steps(steps: Mapping[str, Any], summarizer: str) -> str:
     asked = steps["solutions"] + steps["failed"]
     number = steps["per_solution"]
     length = "" if number is None else f", {number:g} each (median)"
+    if "summaries" in steps:
+        return f"by {summarizer}{length}: {health_line(steps['summaries'])}"
     return (
         f"{summarizer} gave {steps['solutions']:,} of {asked:,} solutions ("
         f"{steps['solutions'] / asked:.1%}) steps{length}"
@@ -201,6 +205,9 @@ def _steps(steps: Mapping[str, Any], summarizer: str) -> str:
 
 
 def _next(found: Mapping[str, Any]) -> str:
+    summaries = found["steps"].get("summaries")
+    if summaries and (warning := health_warning(summaries)):
+        return warning
     right, medians = found["right"], found["median_distance"]
     if right["chosen_marked"] and right["candidates_marked"]:
         lost = right["candidates"] / right["candidates_marked"]

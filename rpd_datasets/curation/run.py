@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from rpd_datasets.config import METRICS
+from rpd_datasets.curation.health import SummaryHealth, health_line, health_warning
 from rpd_datasets.curation.journal import Journal
 from rpd_datasets.curation.outcome import count_marks, marks_of, measure_choice
 from rpd_datasets.curation.parquet import ColumnTypes, ShardWriter
@@ -56,6 +57,7 @@ from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.errors import InputError
 from rpd_metric.inference.concurrency import run_bounded
+from rpd_metric.steps.registry import asks_chat_model
 
 MAX_IN_FLIGHT = 32
 REJECTS = ("rejects-read.jsonl", "rejects-scored.jsonl")
@@ -146,7 +148,9 @@ def curate_folder(
         if result.exists():
             shutil.rmtree(result)  # half of an earlier attempt: it is cheap to write again
         result.mkdir()
-        summary = RunSummary()
+        # Who else writes steps does not misread them: only a chat model's can be unfit.
+        asks = config.reads_steps and asks_chat_model(config.summarizer)
+        summary = RunSummary(health=SummaryHealth() if asks else None)
         # Reading runs ahead of scoring by as much as is in flight. Each of the two writes in an
         # order of its own, or equal runs would not give equal files.
         read_rejects, reject = (
@@ -276,6 +280,8 @@ class _Run:
                     right, marked = count_marks(marks_of(problem, self.config) or [])
                     self.summary.candidates_right += right
                     self.summary.candidates_marked += marked
+                    if self.summary.health is not None:
+                        self.summary.health.add(scored)
                     for rejected in scored.rejects:
                         self.reject(rejected)
                     if not final:
@@ -295,12 +301,19 @@ class _Run:
             called = "is called diverse and " if config.problems == "llm" else ""
             raise InputError(
                 f"no problem of {name} {called}has {needed} usable solutions to choose from; left "
-                f"out: {_most_common(self.summary)}. Lower num_solutions or loosen the filters"
+                f"out: {_most_common(self.summary)}. {self._advice()}"
             )
         if config.problems in METRICS:
             places = rank([scores[index].problem_score for index in eligible])
             return [eligible[place] for place in places]
         return sorted(eligible, key=self.lots.__getitem__)
+
+    def _advice(self) -> str:
+        health = self.summary.health
+        warning = health_warning(health.as_dict()) if health else None
+        if health is None or warning is None:
+            return "Lower num_solutions or loosen the filters"
+        return f"Summaries: {health_line(health.as_dict())}. Take another model: {warning}"
 
     def choose_all(self, source: Source, order: Sequence[int], num_problems: int) -> list[int]:
         """Choose the solutions of the first problems in `order`.

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from rpd_datasets.curation.health import SummaryHealth
+
 
 @dataclass(frozen=True)
 class ProblemScore:
@@ -86,6 +88,8 @@ class RunSummary:
         choices (`list[Choice]`): As long as `chosen`: what was chosen beside a random choice.
         candidates_right, candidates_marked (`int`): Solutions of all problems that the input
             marks right, and those that it marks at all.
+        health ([`SummaryHealth`], *optional*): How the summaries went, where a chat model wrote
+            them.
     """
 
     inputs: list[InputInfo] = field(default_factory=list)
@@ -99,6 +103,7 @@ class RunSummary:
     choices: list[Choice] = field(default_factory=list)
     candidates_right: int = 0
     candidates_marked: int = 0
+    health: SummaryHealth | None = None
 
 
 def counts(summary: RunSummary) -> dict[str, int]:

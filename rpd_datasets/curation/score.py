@@ -68,6 +68,8 @@ class Scored:
         distances (`list[list[float | None]]`, *optional*): The distance that chooses solutions,
             like `matrix`; `None` when it is RPD, or no distance chooses.
         diverse (`bool`, *optional*): What a judge said of the problem, where it was asked.
+        asked_again, repaired (`int`): Solutions whose summary had to be asked for again, and those
+            that then had steps.
     """
 
     steps: list[list[str]]
@@ -79,6 +81,8 @@ class Scored:
     problem_score: float | None = None
     distances: MatrixRows | None = None
     diverse: bool | None = None
+    asked_again: int = 0
+    repaired: int = 0
 
     @property
     def usable(self) -> list[int]:
@@ -127,11 +131,14 @@ async def score_problem(
     rejects = list(filtered.rejects(problem))
     steps: list[list[str]] = [[] for _ in range(count)]
     kept = list(filtered.kept)
+    asked_again = repaired = 0
     if kept and config.reads_steps:
         summaries = await models.summarizer.summarize(
             problem.problem, [problem.solutions[index] for index in kept]
         )
         for index, summary in zip(kept, summaries, strict=True):
+            asked_again += summary.asked_again
+            repaired += summary.asked_again and summary.ok
             if summary.ok:
                 steps[index] = list(summary.steps)
             else:
@@ -168,6 +175,8 @@ async def score_problem(
         problem_score=None if ranking is None else problem_score(ranking),
         distances=None if choosing is None or config.solutions == "rpd" else none_for_nan(choosing),
         diverse=diverse,
+        asked_again=asked_again,
+        repaired=repaired,
     )
 
 

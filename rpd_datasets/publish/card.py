@@ -35,7 +35,10 @@ VERSIONED = (
 )
 # Options that name a server, a device or a folder, and how the input is called: what matters of
 # them stands elsewhere in the manifest, by name.
-PRIVATE_OPTIONS = ("summarizer", "embedder", "judge", "tokenizer", "device", "batch_size", "store")
+PRIVATE_OPTIONS = (
+    *("summarizer", "embedder", "judge", "tokenizer", "device", "batch_size", "store"),
+    "requests",  # how patiently a server is asked
+)
 SIZE_CATEGORIES = (
     (1_000, "n<1K"),
     (10_000, "1K<n<10K"),

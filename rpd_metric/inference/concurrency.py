@@ -20,7 +20,7 @@ from collections.abc import (
     Coroutine,
     Iterable,
 )
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -64,6 +64,11 @@ def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
         # Ctrl-C reaches the calling thread only: what was begun must not run on unattended.
         if future.cancel():
             ended.wait()
+
+
+def submit(coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
+    """Start a coroutine on the loop that [`run`] uses, and return the future of its result."""
+    return asyncio.run_coroutine_threadsafe(coroutine, _background_loop(os.getpid())[0])
 
 
 @lru_cache(maxsize=1)

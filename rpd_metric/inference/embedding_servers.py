@@ -3,7 +3,8 @@
 `encode` blocks until all vectors are there: it cuts its texts into batches that the server takes,
 keeps a few of them in flight, and waits and asks again on 429, 503, timeouts and lost connections.
 A reply that holds anything but one finite vector of one length per text is an error. Texts longer
-than the model takes are cut by the server, as sentence-transformers does.
+than the model takes are cut, as sentence-transformers does: TEI does so silently, for OpenAI-style
+servers they are counted.
 
 The wire is `tei.py`'s and `openai.py`'s.
 """
@@ -71,6 +72,7 @@ class EmbeddingServer:
         self.name = the_same([client.name for client in clients], "embedding server")
         self.batch_size = min(client.batch_size for client in clients)
         self._address = clients[0].address
+        self._clients = list(clients)
         self._balance = Balance(clients)
         self._in_flight = in_flight * len(clients)
         self._timeout = timeout
@@ -81,6 +83,11 @@ class EmbeddingServer:
 
     def __repr__(self) -> str:
         return f"EmbeddingServer({self._address.url!r}, name={self.name!r})"
+
+    @property
+    def texts_cut(self) -> int:
+        """Texts so far that were longer than the model takes, where that could be counted."""
+        return sum(getattr(client, "texts_cut", 0) for client in self._clients)
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """Encode `n` texts as an `(n, d)` float32 array, in order; equal texts travel once.

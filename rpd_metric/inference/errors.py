@@ -4,11 +4,12 @@
     ├── ModelError
     │   └── ServerError      one request failed; the summarizers turn it into data
     ├── Interrupted          the run was asked to stop; everything in flight was waited for
+    ├── BudgetSpent          the run has spent what it may; likewise
     └── ServerUnavailable    request after request fails: going on would only mark every
                              solution as failed
 
-The last two end a run, which is why they are no `ModelError`. Clients raise `ServerError`, the
-scheduler the other two; when a failed attempt is repeated is `retry.py`'s to say.
+The last three end a run, which is why they are no `ModelError`. Clients raise `ServerError`, the
+scheduler the others; when a failed attempt is repeated is `retry.py`'s to say.
 """
 
 from __future__ import annotations
@@ -66,6 +67,10 @@ class ServerError(ModelError):
 
 class Interrupted(RPDError):
     """The run was asked to stop; every reply that was in flight has reached the store."""
+
+
+class BudgetSpent(RPDError):
+    """The run has spent what it may; everything in flight has reached the store."""
 
 
 class ServerUnavailable(RPDError):

@@ -92,6 +92,23 @@ def only_model(address: Address, kind: str) -> str:
     )
 
 
+def context_length(address: Address, model: str) -> int | None:
+    """Tokens that a prompt and its reply may have together, where an OpenAI-style server says it.
+
+    vLLM and SGLang do, in /v1/models.
+
+    Raises:
+        [`ServerError`]: It cannot be reached, or it refuses.
+    """
+    listed = get_json(address, "/v1/models")
+    rows = listed.get("data") if isinstance(listed, dict) else None
+    for row in rows or ():
+        if isinstance(row, dict) and row.get("id") == model:
+            length = row.get("max_model_len")
+            return length if isinstance(length, int) and length > 0 else None
+    return None
+
+
 def http_error(address: Address, status: int, headers: Mapping[str, str], body: str) -> ServerError:
     """The `ServerError` for a reply with an error status."""
     fix = ""

@@ -18,7 +18,9 @@ package. What differs between them, as far as it matters here:
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,10 +30,12 @@ import httpx2
 
 from rpd_metric.errors import MissingExtraError
 from rpd_metric.inference.chat import ChatOptions, ChatReply, ChatRequest
+from rpd_metric.inference.errors import UNFIT_REQUEST, ServerError
 from rpd_metric.inference.http import (
     NO_KEY,
     PATIENT,
     PerLoop,
+    context_length,
     http_error,
     only_model,
     protocol_error,
@@ -45,6 +49,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# What servers say of a text that is longer than the model takes.
+_TOO_LONG = re.compile(r"token|length|too long|context", re.IGNORECASE)
 # Texts per request of embeddings where nothing else is said.
 EMBEDDING_BATCH = 64
 
@@ -120,6 +126,14 @@ class OpenAIChat(_Client):
         """A client for a server, which is asked for its model where none is named."""
         model = address.model or only_model(address, "openai")
         return cls(address, model=model)
+
+    def context_length(self) -> int | None:
+        """Tokens that prompt and reply may have together; `None` where the server does not say.
+
+        Raises:
+            [`ServerError`]: It cannot be asked.
+        """
+        return context_length(self.address, self.model)
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
         """Send one request; see [`~chat.Chat`]. Raises [`ServerError`]."""
@@ -230,6 +244,8 @@ class OpenAIEmbeddings(_Client):
         super().__init__(address, model=model)
         self.name = f"openai:{model}"
         self.batch_size = batch_size
+        self.texts_cut = 0
+        self._limit: int | None = None
 
     @classmethod
     def load(cls, address: Address, options: EmbedderOptions) -> OpenAIEmbeddings:
@@ -241,11 +257,42 @@ class OpenAIEmbeddings(_Client):
         )
 
     async def __call__(self, texts: list[str]) -> Any:
-        """Send one batch; returns what should be its vectors. Raises [`ServerError`]."""
+        """Send one batch; returns what should be its vectors. Raises [`ServerError`].
+
+        A text that is longer than the model takes is a 400 on vLLM. It is cut there, or here where
+        the server knows no truncation, and counted in `texts_cut`.
+        """
+        try:
+            return await self._send(texts)
+        except ServerError as error:
+            if error.status not in UNFIT_REQUEST or not _TOO_LONG.search(str(error)):
+                raise
+            if len(texts) == 1:
+                return await self._send_cut(texts[0], error)
+        return [vector for text in texts for vector in await self([text])]
+
+    async def _send_cut(self, text: str, error: ServerError) -> Any:
+        if not self.texts_cut:
+            logger.warning("%s cuts texts that are too long: %s", self.address.url, error)
+        self.texts_cut += 1
+        if self._limit is None:
+            known = await asyncio.to_thread(context_length, self.address, self.model)
+            self._limit = -1 if known is None else known  # -1: as many as the model takes
+        while True:
+            try:
+                return await self._send([text], truncate_prompt_tokens=self._limit)
+            except ServerError as refused:
+                if refused.status not in UNFIT_REQUEST or len(text) < 2:
+                    raise error from None
+                text = text[: len(text) // 2]
+
+    async def _send(self, texts: list[str], **extra: int) -> Any:
         create = self._clients.get().embeddings.with_raw_response.create
         with self._errors():
             # The client's default, base64, is not understood everywhere.
-            reply = await create(model=self.model, input=texts, encoding_format="float")
+            reply = await create(
+                model=self.model, input=texts, encoding_format="float", extra_body=extra or None
+            )
             body = reply.http_response.json()
         rows = body.get("data") if isinstance(body, dict) else None
         if not isinstance(rows, list) or not all(

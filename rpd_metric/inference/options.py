@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rpd_metric.errors import InputError
+from rpd_metric.inference.budget import Budget
 
 # An attempt that timed out is repeated so often: each costs a whole reply.
 TIMEOUT_RETRIES = 1
@@ -21,6 +22,9 @@ class RequestOptions:
             with so many tokens; twice the limit if unset, never if 0.
         max_retries (`int`): Times that a failed attempt is repeated; one that timed out is
             repeated once at most.
+        max_requests, max_output_tokens, max_cost: What the whole run may spend, see
+            [`~budget.Budget`]; no limit if unset.
+        price_in, price_out (`float`): For a million prompt tokens, and new tokens.
     """
 
     timeout: float = field(
@@ -47,7 +51,26 @@ class RequestOptions:
         },
     )
 
+    max_requests: int | None = field(
+        default=None, metadata={"help": "stop after so many requests", "metavar": "N"}
+    )
+    max_output_tokens: int | None = field(
+        default=None, metadata={"help": "stop before so many new tokens are passed", "metavar": "N"}
+    )
+    max_cost: float | None = field(
+        default=None,
+        metadata={"help": "stop before this cost is passed; needs the prices", "metavar": "COST"},
+    )
+    price_in: float = field(
+        default=0.0, metadata={"help": "for a million prompt tokens", "metavar": "PRICE"}
+    )
+    price_out: float = field(
+        default=0.0, metadata={"help": "for a million new tokens", "metavar": "PRICE"}
+    )
+
     def __post_init__(self) -> None:
+        if self.max_cost is not None and self.price_in <= 0 and self.price_out <= 0:
+            raise InputError("max_cost needs prices: --price-in and --price-out, for 1M tokens")
         if self.timeout <= 0:
             raise InputError(f"timeout is {self.timeout:g} s; it must be above 0")
         if self.max_in_flight is not None and self.max_in_flight < 1:
@@ -56,6 +79,12 @@ class RequestOptions:
             raise InputError(f"longest_reply is {self.longest_reply}; it must be 0 or more")
         if self.max_retries < 0:
             raise InputError(f"max_retries is {self.max_retries}; it must be 0 or more")
+
+    def budget(self) -> Budget:
+        """What the run may spend."""
+        return Budget(
+            self.max_requests, self.max_output_tokens, self.max_cost, self.price_in, self.price_out
+        )
 
     def longer(self, max_tokens: int) -> int:
         """The tokens with which a cut reply is asked for once more; not above `max_tokens`: never.

@@ -29,6 +29,7 @@ CHAT_MODELS = {
         key_variable="HF_TOKEN",
     ),
     "hf": Kind("hf:model-id", "rpd_metric.inference.in_process:load", needs_gpu=True),
+    "vllm": Kind("vllm:model-id", "rpd_metric.inference.vllm:load", needs_gpu=True),
     "auto": Kind("auto:http://host:port", "rpd_metric.inference.auto:load_chat", is_server=True),
 }
 

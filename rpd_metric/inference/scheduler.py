@@ -27,11 +27,13 @@ from itertools import count
 from typing import Any
 
 from rpd_metric.errors import InputError, ModelError, RPDError, StoreError
+from rpd_metric.inference.budget import Budget
 from rpd_metric.inference.chat import Chat, ChatReply, ChatRequest
 from rpd_metric.inference.errors import (
     TROUBLE,
     UNFIT_REQUEST,
     WRONG_SERVER,
+    BudgetSpent,
     Interrupted,
     ServerError,
     ServerUnavailable,
@@ -67,6 +69,7 @@ class Flow:
         longest_reply (`int`, *optional*): A reply cut by length is asked for once more with so
             many tokens: twice the request's if unset, never if 0. If that does not succeed at its
             first attempt, the cut reply stands. One that ends in a loop is never asked for again.
+        budget ([`~budget.Budget`], *optional*): What may be spent.
         other_lengths (`bool`): Whether a stored reply to the same request with another limit on
             its length may answer, where it would have been the same or longer.
         stop_after (`int`, *optional*): Requests in a row that may be given up for reasons that
@@ -100,6 +103,7 @@ class Flow:
         retries: Retries | None = None,
         timeout: float | None = 600.0,
         longest_reply: int | None = None,
+        budget: Budget | None = None,
         other_lengths: bool = True,
         stop_after: int | None = 25,
         notify: Callable[[str], object] = logger.warning,
@@ -117,6 +121,7 @@ class Flow:
         self.retries = retries or Retries()
         self.timeout = timeout
         self.longest_reply = longest_reply
+        self.budget = budget or Budget()
         self.other_lengths = other_lengths
         self.stop_after = stop_after
         self.stats = FlowStats()
@@ -143,6 +148,7 @@ class Flow:
             retries=Retries(attempts=1 + options.max_retries),
             timeout=options.timeout,
             longest_reply=options.longest_reply,
+            budget=options.budget(),
         )
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
@@ -159,7 +165,9 @@ class Flow:
             ModelError: When the model failed in another way.
             StoreError: When the store cannot be read or written.
             Interrupted: After [`~Flow.drain`].
-            ServerUnavailable: When `stop_after` requests in a row were given up.
+            BudgetSpent: When what may be spent is.
+            ServerUnavailable: When `stop_after` requests in a row were given up, or the server is
+                the wrong one or never answered.
         """
         self._attach()
         keys = RequestKeys.of(self.model, request)
@@ -183,7 +191,7 @@ class Flow:
             outcome = error
             self._count_failure(error)
             raise
-        except (StoreError, Interrupted, ServerUnavailable) as error:
+        except (StoreError, Interrupted, BudgetSpent, ServerUnavailable) as error:
             outcome = error
             self._end(error)
             await self._idle.wait()
@@ -240,6 +248,7 @@ class Flow:
         # Requests waiting out a Retry-After: while there are any, nothing new starts.
         self._told_to_wait = 0
         self._deadlines: dict[asyncio.Timeout, float] = {}  # with the time that each began
+        self._settled = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._halt: asyncio.Future[None] = loop.create_future()
@@ -290,11 +299,17 @@ class Flow:
                 return reply
         timeouts = 0
         for attempt in count(1):
-            ticket = await self._turn(first=attempt == 1)
+            share = await self._afford(request)
+            reply = None
             try:
-                return await self._attempt(request, keys, ticket)
+                ticket = await self._turn(first=attempt == 1)
+                reply = await self._attempt(request, keys, ticket)
+                return reply
             except ServerError as error:
                 failure = error
+            finally:
+                self.budget.settle(share, reply)
+                self._settled.set()
             self.stats.trouble[failure.reason] += 1
             timeouts += failure.kind == "timeout"
             wait = self.retries.wait(attempt, failure, self._random, timeouts)
@@ -307,6 +322,24 @@ class Flow:
             await self._pause(wait, for_all=failure.retry_after is not None)
         self._give_up(failure)
         raise failure
+
+    async def _afford(self, request: ChatRequest) -> int:
+        """Set the most that an attempt can cost aside, or end the run."""
+        while (share := self.budget.take(request)) is None:
+            self._check()
+            if not self.budget.waiting:
+                self._end(
+                    BudgetSpent(
+                        f"the budget is spent: {self.budget.said()}; replies so far are kept. rpd "
+                        "plan says what is missing, and the same command with a larger budget "
+                        "goes on"
+                    )
+                )
+                self._check()
+            # What is in flight may cost less than was set aside for it.
+            self._settled.clear()
+            await self._settled.wait()
+        return share
 
     def _unanswered(self, failure: ServerError, wait: float | None) -> float | None:
         """Wait less for a server that has never answered, say so, and give it up soon."""

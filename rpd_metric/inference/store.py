@@ -15,6 +15,7 @@ disk, because WAL does not work over a network file system.
 from __future__ import annotations
 
 import json
+import math
 import os
 import sqlite3
 import threading
@@ -295,6 +296,29 @@ class ReplyStore:
                 if key not in found and self.get(model, request) is None
             )
 
+    def seconds_per_reply(self, model: str) -> float | None:
+        """How fast a model's server was: seconds in which it was at work, per reply.
+
+        Replies that overlapped in time count their common time once, and so does the time in
+        which nothing was asked not at all. The latest 1,000 replies are looked at.
+
+        Args:
+            model (`str`): The model's name.
+
+        Returns:
+            `float`, *optional*: `None` where no reply says how long it took.
+        """
+        rows = self._run(
+            "SELECT created - seconds, created FROM replies"
+            " WHERE model = ? AND seconds IS NOT NULL ORDER BY created DESC LIMIT 1000",
+            (model,),
+        )
+        busy, until = 0.0, -math.inf
+        for began, ended in sorted(rows):
+            busy += max(0.0, ended - max(began, until))
+            until = max(until, ended)
+        return busy / len(rows) if rows else None
+
     def count(self) -> int:
         """Count the stored replies."""
         return int(self._run("SELECT count(*) FROM replies")[0][0])
@@ -407,6 +431,23 @@ class ReplyStore:
         except OSError as error:
             raise OutputError(f"cannot write {target}: {error.strerror}") from error
         return count
+
+    def copy(self, path: str | os.PathLike[str]) -> None:
+        """Write a copy of the whole store to another file, also while others write to this one.
+
+        Args:
+            path (`str` or `os.PathLike`): The file, on a local disk; replaced when it exists.
+
+        Raises:
+            OutputError: When the file cannot be written.
+            StoreError: When the store cannot be read.
+        """
+        target = Path(path)
+        try:
+            target.unlink(missing_ok=True)
+        except OSError as error:
+            raise OutputError(f"cannot replace {target}: {error.strerror}") from error
+        self._run("VACUUM INTO ?", (str(target),))
 
     def close(self) -> None:
         """Close the file; closing twice does no harm."""

@@ -31,11 +31,20 @@ class TGIChat:
         address ([`~spec.Address`]): Where it listens.
         model (`str`): What it serves.
         max_concurrency (`int`, *optional*): Requests that it takes at once.
+        context (`int`, *optional*): Tokens that prompt and reply may have together.
     """
 
-    def __init__(self, address: Address, *, model: str, max_concurrency: int | None = None) -> None:
+    def __init__(
+        self,
+        address: Address,
+        *,
+        model: str,
+        max_concurrency: int | None = None,
+        context: int | None = None,
+    ) -> None:
         self.model = model
         self.max_concurrency = max_concurrency
+        self._context = context
         self._address = address
         self._clients = PerLoop(lambda: hub_client(address))
 
@@ -70,7 +79,12 @@ class TGIChat:
             address,
             model=served,
             max_concurrency=limit if isinstance(limit, int) and limit > 0 else None,
+            context=info.get("max_total_tokens"),
         )
+
+    def context_length(self) -> int | None:
+        """Tokens that prompt and reply may have together, as the server said when it was loaded."""
+        return self._context
 
     def __repr__(self) -> str:
         return f"TGIChat({self._address.url!r}, model={self.model!r})"

@@ -8,7 +8,7 @@ without a language model, `summarizer.py` asks one, `registry.py` knows them by 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 MIN_STEPS = 3
@@ -24,11 +24,13 @@ class Summary:
         reason (`str`, *optional*): A short code that failures are counted by
             (`"empty_solution"`, `"no_envelope"`, ...); `None` on success.
         detail (`str`, *optional*): One line for a person about the failure.
+        asked_again (`bool`): Whether a first reply could not be used.
     """
 
     steps: tuple[str, ...]
     reason: str | None = None
     detail: str | None = None
+    asked_again: bool = field(default=False, compare=False, repr=False)
 
     @property
     def ok(self) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rpd_metric.errors import SpecError
+from rpd_metric.inference.options import RequestOptions
 from rpd_metric.inference.registry import CHAT_MODELS, load_chat
 from rpd_metric.inference.spec import Kind, ModelSpec
 from rpd_metric.steps.protocol import Summarizer
@@ -35,7 +36,11 @@ def asks_chat_model(text: str) -> bool:
 
 
 def load_summarizer(
-    spec: str | Summarizer, *, store: Path | None = None, **options: Any
+    spec: str | Summarizer,
+    *,
+    store: Path | None = None,
+    requests: RequestOptions | None = None,
+    **options: Any,
 ) -> Summarizer:
     """Make the step summarizer that a spec names.
 
@@ -44,6 +49,8 @@ def load_summarizer(
             that writes the summaries: `"tgi:<url>"`, `"openai:<url>#<model>"`, `"hf:<model>"`,
             `"auto:<url>"`. An object with an `summarize` method is returned as it is.
         store (`Path`, *optional*): The file that keeps every reply of a chat model.
+        requests ([`~rpd_metric.inference.options.RequestOptions`], *optional*): How a chat model
+            is asked.
         options: For a chat model, see [`~rpd_metric.steps.summarizer.ChatSummarizer`].
 
     Returns:
@@ -68,5 +75,9 @@ def load_summarizer(
     from rpd_metric.inference.store import ReplyStore
     from rpd_metric.steps.summarizer import ChatSummarizer
 
-    chat = load_chat(spec)
-    return ChatSummarizer(Flow(chat, store=ReplyStore(store) if store else None), **options)
+    flow = Flow.with_options(
+        load_chat(spec),
+        requests or RequestOptions(),
+        store=ReplyStore(store) if store else None,
+    )
+    return ChatSummarizer(flow, **options)

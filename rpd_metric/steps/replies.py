@@ -21,8 +21,9 @@ from rpd_metric.steps.protocol import MAX_STEPS, MIN_STEPS
 
 STEPS_KEY = "logical_steps"
 
-# Raised whenever the same reply could be read differently; part of an summarizer's fingerprint.
-PARSER_VERSION = 1
+# Raised whenever the same reply could be read or refused differently; part of a summarizer's
+# fingerprint.
+PARSER_VERSION = 2
 
 _THINK_START = re.compile(r"<think(?:ing)?>")
 _THINK_END = re.compile(r"</think(?:ing)?>")

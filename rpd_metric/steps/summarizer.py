@@ -16,6 +16,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ from rpd_metric.errors import InputError, ModelError, ReplyError
 from rpd_metric.inference.chat import Chat, ChatReply, ChatRequest, Sampling
 from rpd_metric.inference.repetition import ends_in_loop
 from rpd_metric.prompts.templates import PromptTemplate, fence, load_template, sendable
+from rpd_metric.steps.checks import check_steps
 from rpd_metric.steps.protocol import MAX_STEPS, MIN_STEPS, Summary
 from rpd_metric.steps.replies import PARSER_VERSION, STEPS_KEY, after_thinking, parse_steps
 
@@ -203,32 +205,36 @@ class ChatSummarizer:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _extract(self, problem: str | None, solution: str) -> Summary:
+        summary, requests = await self._ask(problem, solution)
+        return replace(summary, asked_again=requests > 1)
+
+    async def _ask(self, problem: str | None, solution: str) -> tuple[Summary, int]:
+        """The summary, and how many requests it took."""
         first = self.request(problem, solution)
         if first is None:
-            return Summary((), "empty_solution", _why_empty(solution))
+            return Summary((), "empty_solution", _why_empty(solution)), 0
         request = first
         sent = "\n".join(message["content"] for message in first.messages)
-        repairs_left = self.repair
-        while True:
+        for asked in count(1):
             try:
                 reply = await self.chat(request)
             except ModelError as error:
-                return Summary((), "model_error", " ".join(str(error).split()))
+                return Summary((), "model_error", " ".join(str(error).split())), asked
             try:
-                return Summary(
-                    parse_steps(
-                        reply.text, reply.finish_reason, self.min_steps, self.max_steps, sent=sent
-                    )
+                steps = parse_steps(
+                    reply.text, reply.finish_reason, self.min_steps, self.max_steps, sent=sent
                 )
+                check_steps(steps, self.template.text)
+                return Summary(steps), asked
             except ReplyError as error:
                 # A cut reply was asked for again with more tokens by the scheduler already.
                 if reply.finish_reason == "length" and ends_in_loop(reply.text):
                     detail = "the reply repeats itself until it was cut off"
-                    return Summary((), "repetition_loop", detail)
-                if not repairs_left or reply.finish_reason == "length":
-                    return Summary((), error.reason, error.detail)
-                repairs_left -= 1
+                    return Summary((), "repetition_loop", detail), asked
+                if asked > self.repair or reply.finish_reason == "length":
+                    return Summary((), error.reason, error.detail), asked
                 request = self._repair_request(first, reply, error)
+        raise AssertionError("requests are counted without end")
 
     def _repair_request(
         self, first: ChatRequest, reply: ChatReply, error: ReplyError

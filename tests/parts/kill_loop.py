@@ -36,7 +36,7 @@ def summary(body: dict[str, Any]) -> str:
     steps = [
         {
             "step_title": None,
-            "step_description": f"{VERBS[digest[i] % 8]} {NOUNS[digest[i + 8] % 6]}.",
+            "step_description": f"{VERBS[(digest[7] + i) % 8]} {NOUNS[digest[i + 8] % 6]}.",
         }
         for i in range(3 + digest[0] % 3)
     ]

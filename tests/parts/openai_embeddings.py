@@ -58,7 +58,19 @@ class _EmbeddingServer(LocalServer):
 
 
 class OpenAIEmbeddings(_EmbeddingServer):
-    """`/v1/embeddings` and `/v1/models`, for a model called `minilm`."""
+    """`/v1/embeddings` and `/v1/models`, for a model called `minilm`.
+
+    Args:
+        most_words: Longer texts are a 400, as on vLLM; a word counts as a token.
+        truncates: Whether it knows vLLM's `truncate_prompt_tokens`.
+    """
+
+    def __init__(
+        self, *, most_words: int | None = None, truncates: bool = True, **options: Any
+    ) -> None:
+        super().__init__(**options)
+        self.most_words = most_words
+        self.truncates = truncates
 
     def app(self) -> web.Application:
         app = web.Application()
@@ -67,7 +79,9 @@ class OpenAIEmbeddings(_EmbeddingServer):
         return app
 
     async def _models(self, request: web.Request) -> web.Response:
-        row = {"id": "minilm", "object": "model", "created": 0, "owned_by": "tests"}
+        row: dict[str, Any] = {"id": "minilm", "object": "model", "created": 0, "owned_by": "tests"}
+        if self.most_words is not None:
+            row["max_model_len"] = self.most_words
         return web.json_response({"object": "list", "data": [row]})
 
     async def _embeddings(self, request: web.Request) -> web.Response:
@@ -76,7 +90,12 @@ class OpenAIEmbeddings(_EmbeddingServer):
             return web.json_response({"error": {"message": "no such model"}}, status=404)
         if len(body["input"]) > self.max_batch:
             return web.json_response({"error": {"message": "batch too large"}}, status=400)
-        vectors = await self._vectors(body["input"])
+        limit = body.get("truncate_prompt_tokens") if self.truncates else None
+        texts = [" ".join(text.split()[:limit]) for text in body["input"]]
+        if self.most_words and any(len(text.split()) > self.most_words for text in texts):
+            error = "This model's maximum context length is exceeded"
+            return web.json_response({"error": {"message": error}}, status=400)
+        vectors = await self._vectors(texts)
         rows = [
             {"object": "embedding", "index": index, "embedding": vector}
             for index, vector in enumerate(vectors)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rpd_datasets.cli import output
 from rpd_datasets.cli.output import Progress, print_lines, print_scored, print_table
 from rpd_datasets.inputs.counting import count_problems
 from rpd_datasets.inputs.spec import InputSpec
+from rpd_metric.inference.chat import ChatReply, ChatRequest
+from rpd_metric.inference.scheduler import Flow
 
 LONG = "Find the smallest positive integer that leaves remainder four when divided by seven. " * 3
 
@@ -84,3 +89,23 @@ def test_problems_are_counted_where_that_is_cheap(tmp_path):
     unknown = (flat, broken, tmp_path / "none.jsonl", "me/on-the-hub")
     assert [count_problems(source, InputSpec()) for source in unknown] == [None] * 4
     assert count_problems(jsonl, InputSpec(only={"problem": "p1"})) is None
+
+
+def test_what_a_server_is_doing_is_said_while_no_problem_is_finished(monkeypatch, capsys):
+    class Slow:
+        model = "slow"
+
+        async def __call__(self, request):
+            await asyncio.sleep(0.5)
+            return ChatReply("late")
+
+    monkeypatch.setattr(output, "SECONDS_BETWEEN_LINES", 0.05)
+    monkeypatch.setattr(output, "SECONDS_BETWEEN_REFRESHES", 0.02)
+    flow = Flow(Slow())
+    models = SimpleNamespace(flows=(flow,))
+    with output.Progress("Scoring", 1) as line, output.scoring(models, line) as scored_one:
+        asyncio.run(flow(ChatRequest(())))
+        before = capsys.readouterr().err
+        scored_one()
+    assert "Scoring: 0 of 1; 0 done" in before
+    assert "1 in flight" in before

@@ -156,6 +156,30 @@ def test_plan_counts_what_is_missing_and_sends_nothing(rows, store, tmp_path, ca
         assert len(server.requests) == 24
 
 
+def test_plan_knows_the_context_the_rate_of_the_store_and_the_worst_case(
+    rows, store, tmp_path, capsys
+):
+    def plan(server, *options):
+        arguments = ["plan", str(rows), "--json", "--summarizer", f"tgi:{server.url}"]
+        assert main([*arguments, "--store", str(store), *options]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    with FakeTGI(reply=summary) as server:
+        before = plan(server, "--max-tokens", "300")
+        assert before["too_long_for_the_model"] == 0
+        assert before["seconds_per_summary"] == 1.64
+        # Two attempts at 300 tokens, once more with 600, and all that again for the repair.
+        assert before["reply_tokens_at_most"] == 24 * 2 * (2 * 300 + 600)
+        assert plan(server, "--max-tokens", "300", "--longest-reply", "0")[
+            "reply_tokens_at_most"
+        ] == (24 * 2 * 2 * 300)
+        assert plan(server, "--max-tokens", "1000000")["too_long_for_the_model"] == 24
+        assert curate(rows, server, store, tmp_path / "out") == 0
+        capsys.readouterr()
+        assert 0 < plan(server)["seconds_per_summary"] < 1.64
+        assert plan(server, "--seconds-per-summary", "7")["seconds_per_summary"] == 7
+
+
 def test_plan_shows_what_leaving_out_the_thoughts_saves(tmp_path, store, capsys):
     thought = "<think>" + "Let me look at this again. " * 300 + "</think>"
     row = {"problem": "p", "solutions": [f"{thought}So the answer is {n}." for n in range(3)]}

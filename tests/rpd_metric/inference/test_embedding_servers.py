@@ -272,3 +272,31 @@ def test_offline_mode_of_the_hub_does_not_reach_a_server(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with kind() as server:
         assert load(server).encode(["One."]).shape == (1, 384)
+
+
+# ---------------------------------------------------------------- texts that are too long
+
+
+@pytest.mark.parametrize("truncates", [True, False])
+def test_a_text_that_is_too_long_is_cut_and_counted_and_the_run_goes_on(truncates: bool) -> None:
+    long = " ".join(f"word{number}" for number in range(50))
+    texts = ["One.", long, "Two.", long + " and more"]
+    with OpenAIEmbeddings(most_words=20, truncates=truncates) as server:
+        embedder = load(server)
+        vectors = embedder.encode(texts)
+        alone = load(server).encode(["One.", "Two."])
+    assert vectors.shape == (4, 384)
+    np.testing.assert_allclose(vectors[[0, 2]], alone, atol=1e-5)
+    assert embedder.texts_cut == 2
+    if truncates:
+        cut = load_embedder("minilm").encode([" ".join(long.split()[:20])])
+        np.testing.assert_allclose(vectors[1], cut[0], atol=1e-5)
+
+
+def test_a_refusal_that_is_not_about_length_is_not_mistaken_for_one() -> None:
+    with OpenAIEmbeddings(max_batch=2) as server:
+        embedder = load(server, batch_size=4)
+        with pytest.raises(ServerError, match="batch too large"):
+            embedder.encode(["One.", "Two.", "Three."])
+        assert len(server.requests) == 1
+        assert embedder.texts_cut == 0

@@ -1,0 +1,276 @@
+"""The whole client against real vLLM with a real, if small, model: `make real-servers`.
+
+    python benchmarks/real_servers.py --vllm build/real-servers [--limit 12] [--tokens 300]
+
+Serves SmolLM2-135M-Instruct and all-MiniLM-L6-v2 with vLLM on this machine's CPU and runs `rpd`
+against them as a user would: curate with and without guided decoding, the same killed twice with
+SIGKILL and gone on, a judge, embeddings beside the packaged encoder's, and pass@k. Prints one table
+and the health line of each run, and asks vLLM's own /metrics twice a second how many of its slots
+were busy. Not part of `make test`: it needs 3.4 GB of packages and ten minutes of two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import filecmp
+import json
+import os
+import re
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tabulate import tabulate
+
+from parts.smollm2 import NAME, missing, smollm2
+from rpd_metric.inference.registry import load_embedder
+from rpd_metric.inference.sentence_transformer import minilm_path
+
+SLOTS = 16
+CHAT = (
+    *("--dtype", "bfloat16", "--max-model-len", "8192"),
+    *("--max-num-seqs", str(SLOTS), "--enforce-eager"),
+)
+POOLING = ("--runner", "pooling", "--dtype", "float32")
+KILL_AFTER = 45.0
+RUNNING = re.compile(rb"^vllm:num_requests_running\S* ([\d.]+)", re.MULTILINE)
+
+
+@contextmanager
+def serving(
+    vllm: Path, model: Path, name: str, options: tuple[str, ...], log: Path
+) -> Iterator[str]:
+    """Serve a model folder; yields the server's root URL."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [vllm / "bin" / "vllm", "serve", model, *options]
+    environment = os.environ | {
+        "VLLM_TARGET_DEVICE": "cpu",
+        "VLLM_CPU_KVCACHE_SPACE": "2",
+        "VLLM_NO_USAGE_STATS": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
+    with log.open("wb") as out:
+        server = subprocess.Popen(
+            [*map(str, command), "--port", str(port), "--served-model-name", name],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,  # its workers end with it
+        )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _await(f"{url}/health", server, log)
+        yield url
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        try:
+            server.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+
+
+def _await(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 600
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.5)
+    raise SystemExit(f"vLLM did not start:\n{log.read_text()[-3000:]}")
+
+
+class Slots:
+    """How many of a server's slots are busy, by its own count, while this is entered."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._seen: list[float] = []
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def _look(self) -> None:
+        while not self._ended.wait(0.5):
+            with urllib.request.urlopen(f"{self._url}/metrics", timeout=10) as page:
+                found = RUNNING.search(page.read())
+            self._seen.append(float(found[1]) if found else 0.0)
+
+    def __enter__(self) -> Slots:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    @property
+    def busy(self) -> float:
+        """Mean share of the slots."""
+        return statistics.fmean(self._seen) / SLOTS if self._seen else 0.0
+
+
+class Trial:
+    """One command after the other, each a row of the table."""
+
+    def __init__(self, folder: Path, chat: str, args: argparse.Namespace) -> None:
+        self.folder = folder
+        self.chat = chat
+        self.spec = f"openai:{chat}/v1#{NAME}"
+        self.args = args
+        self.rows: list[dict[str, Any]] = []
+        self.notes: list[str] = []
+
+    def command(self, name: str, *options: str) -> list[str]:
+        """`rpd curate` with a store of its own."""
+        return [
+            *(sys.executable, "-m", "rpd_datasets.cli", "curate", "sample", "--seed", "0"),
+            *("--limit", str(self.args.limit), "--num-problems", "4", "--num-solutions", "2"),
+            *("--summarizer", self.spec, "--max-tokens", str(self.args.tokens)),
+            *("--store", str(self.folder / f"{name}.sqlite")),
+            *("--output", str(self.folder / name), *options),
+        ]
+
+    def run(self, label: str, command: list[str]) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end and note what it took."""
+        began = time.monotonic()
+        with Slots(self.chat) as slots:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        row = {
+            "run": label,
+            "exit": done.returncode,
+            "seconds": round(time.monotonic() - began, 1),
+            "slots busy": f"{slots.busy:.1%}",
+        }
+        for name, pattern in (
+            ("requests", r"([\d,]+) requests: "),
+            ("new tokens", r"and ([\d,]+) new tokens"),
+            ("looped", r"([\d,]+) replies looped"),
+        ):
+            found = re.search(pattern, done.stderr)
+            row[name] = found[1] if found else None
+        self.rows.append(row)
+        if done.returncode:
+            self.notes.append(f"{label}: {done.stderr.strip().splitlines()[-1]}")
+        return done
+
+    def curate(self, label: str, name: str, *options: str) -> None:
+        """A whole run, with the health line of its summaries."""
+        self.run(label, self.command(name, *options))
+        manifest = self.folder / name / "manifest.json"
+        if manifest.exists():
+            found = json.loads(manifest.read_text())["outcome"]["steps"]["summaries"]
+            self.notes.append(f"{label}: {json.dumps(found)}")
+
+    def killed(self, label: str, name: str) -> None:
+        """A run killed twice and gone on; compared with an undisturbed one from its replies.
+
+        From its replies, because a server that batches does not repeat itself to the last digit.
+        """
+        for _ in range(2):
+            run = subprocess.Popen(
+                self.command(name, "--guided"),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            try:
+                run.wait(KILL_AFTER)
+            except subprocess.TimeoutExpired:
+                run.kill()
+                run.wait()
+        self.run(label, self.command(name, "--guided"))
+        again = self.command(name, "--guided")
+        again[again.index("--output") + 1] = str(self.folder / f"{name}-again")
+        self.run(f"{label}, from its replies", again)
+        equal = same(self.folder / name, self.folder / f"{name}-again")
+        self.notes.append(f"{label}: {'byte-equal' if equal else 'DIFFERS'}")
+
+
+def same(one: Path, other: Path) -> bool:
+    """Whether two folders hold the same files with the same bytes."""
+    names = [
+        sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
+        for folder in (one, other)
+    ]
+    if names[0] != names[1] or not names[0]:
+        return False
+    return not any(filecmp.cmpfiles(one, other, names[0], shallow=False)[1:])
+
+
+def embeddings(url: str) -> str:
+    """How far vLLM's vectors are from the packaged encoder's, and that over-long texts are met."""
+    texts = [f"Step {number}: bound the remainder by lemma {number % 7}." for number in range(200)]
+    server = load_embedder(f"openai:{url}/v1#minilm")
+    apart = np.abs(server.encode(texts) - load_embedder("minilm").encode(texts)).max()
+    long = server.encode(["word " * 3000, "short"])
+    cut = getattr(server, "texts_cut", None)
+    return (
+        f"largest difference to minilm over {len(texts)} texts: {apart:.1e}; "
+        f"{cut} of 2 texts cut, {(np.isfinite(long).all() and 'vectors') or 'no vectors'} for both"
+    )
+
+
+def pass_at_k(trial: Trial) -> list[str]:
+    """pass@k of two problems by the same server."""
+    tasks, config = trial.folder / "tasks.jsonl", trial.folder / "passk.yaml"
+    problems = [("1", "What is 2 + 3?", 5), ("2", "What is 6 times 7?", 42)]
+    tasks.write_text(
+        "".join(
+            json.dumps({"ID": i, "Problem": problem, "Answer": answer}) + "\n"
+            for i, problem, answer in problems
+        )
+    )
+    config.write_text("benchmark: aime24\nsamples: 4\nruns: 1\nmax_tokens: 100\ndiversity: false\n")
+    return [
+        *(sys.executable, "recipes/passk.py", "run", "--config", str(config), "--data", str(tasks)),
+        *("--model", trial.spec, "--name", "smollm2", "--output", str(trial.folder / "passk")),
+        *("--store", str(trial.folder / "passk.sqlite")),
+    ]
+
+
+def main() -> None:
+    """Run everything and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--vllm", type=Path, required=True, help="environment with vLLM for CPUs")
+    parser.add_argument("--limit", type=int, default=12, help="problems of the packaged sample")
+    parser.add_argument("--tokens", type=int, default=300, help="of a summary")
+    args = parser.parse_args()
+    if lacking := missing():
+        raise SystemExit(lacking)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        with serving(args.vllm, smollm2(), NAME, CHAT, folder / "chat.log") as chat:
+            trial = Trial(folder, chat, args)
+            trial.curate("curate", "undisturbed")
+            trial.curate("curate --guided", "guided", "--guided")
+            trial.killed("guided, killed twice, gone on", "killed")
+            judge = [
+                *(sys.executable, "-m", "rpd_datasets.cli", "judge", "sample", "--limit", "6"),
+                *("--judge", trial.spec, "--task", "problems"),
+                *("--store", str(folder / "judge.sqlite")),
+            ]
+            trial.run("judge", judge)
+            trial.run("pass@k", pass_at_k(trial))
+        with serving(args.vllm, minilm_path(), "minilm", POOLING, folder / "emb.log") as url:
+            trial.notes.append(f"embeddings: {embeddings(url)}")
+        print(tabulate(trial.rows, headers="keys"))
+        print()
+        print("\n".join(trial.notes))
+
+
+if __name__ == "__main__":
+    main()

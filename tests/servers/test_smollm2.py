@@ -1,0 +1,142 @@
+"""A real language model behind a real server: plumbing and honest counting, not quality.
+
+SmolLM2-135M-Instruct has a real tokenizer, a real chat template and real prose, and is far too
+small to summarise: it loops, breaks off and copies. So these tests ask that every solution is
+accounted for, that nothing is asked twice, and that a run says how its summaries went.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parts.recipe_scripts import script
+from parts.smollm2 import NAME, missing, smollm2
+from parts.transformers_serve import transformers_serve
+from rpd_datasets.cli import main
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(missing() is not None, reason=f"SmolLM2 {missing()}"),
+]
+
+ROWS = [
+    {
+        "problem": "What is the larger root of $x^2-5x+6=0$?",
+        "solutions": [
+            "The numbers 2 and 3 have product 6 and sum 5. So the larger root is $\\boxed{3}$.",
+            "By the quadratic formula the roots are $(5\\pm1)/2$. The answer is $\\boxed{3}$.",
+        ],
+    },
+    {
+        "problem": "How many ways are there to choose two of five people?",
+        "solutions": [
+            "Five choices, then four, and each pair is counted twice. So there are $\\boxed{10}$.",
+            "The binomial coefficient five choose two is 10. The answer is $\\boxed{10}$.",
+        ],
+    },
+]
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    return path
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    # Beside a link, since the server keeps its log beside the model.
+    link = tmp_path_factory.mktemp("models") / NAME
+    link.symlink_to(smollm2())
+    with transformers_serve(link) as url:
+        yield f"openai:{url}#{NAME}"
+
+
+def curate(rows: Path, spec: str, folder: Path, *options: str) -> int:
+    return main(
+        [
+            *("curate", str(rows), "--summarizer", spec, "--temperature", "0"),
+            *("--max-tokens", "32", "--longest-reply", "48", "--num-problems", "1"),
+            *("--num-solutions", "2", "--store", str(folder / "replies.sqlite"), "--limit", "1"),
+            *("--output", str(folder / "out"), *options),
+        ]
+    )
+
+
+def rejected(folder: Path) -> list[dict[str, Any]]:
+    files = [folder / "out" / "rejects.jsonl", *folder.glob("out.partial/rejects-*.jsonl")]
+    lines = [line for file in files if file.exists() for line in file.open(encoding="utf-8")]
+    return [json.loads(line) for line in lines]
+
+
+def test_a_run_counts_every_summary_of_a_model_that_cannot_summarise(
+    rows: Path, server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = curate(rows, server, tmp_path)
+    err = capsys.readouterr().err
+    by_steps = [row for row in rejected(tmp_path) if row["stage"] == "steps"]
+    # Whatever the model wrote: a solution has steps, or a reason why not.
+    assert status in (0, 1)
+    assert all(row["reason"] and row["detail"] for row in by_steps)
+    asked = re.search(r"([\d,]+) requests: ([\d,]+) answered by the model", err)
+    assert asked is not None
+    assert int(asked[2]) >= 2, "every solution was asked about"
+    if status == 0:
+        manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+        health = manifest["outcome"]["steps"]["summaries"]
+        assert health["asked"] == 2
+        assert health["accepted"] + len(by_steps) == 2
+    else:
+        assert len(by_steps) >= 1
+        assert "usable solutions to choose from" in err
+    # Again: all from the store, and the same.
+    assert curate(rows, server, tmp_path, "--overwrite") == status
+    again = capsys.readouterr().err
+    assert " 0 answered by the model" in again
+    assert [row for row in rejected(tmp_path) if row["stage"] == "steps"] == by_steps
+
+
+def test_a_judge_gives_a_verdict_or_a_reason_for_every_solution(
+    rows: Path, server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = str(tmp_path / "judge.sqlite")
+    arguments = ["judge", str(rows), "--judge", server, "--task", "complete", "--store", store]
+    assert main([*arguments, "--longest-reply", "0", "--limit", "1", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["judge"] == NAME
+    assert result["num_problems"] == 1
+
+
+def test_the_folder_runs_in_this_process_too(
+    rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = curate(rows, f"hf:{smollm2()}", tmp_path, "--longest-reply", "0")
+    assert status in (0, 1)
+    assert re.search(r" 0 failed", capsys.readouterr().err)
+
+
+def test_pass_at_k_of_a_real_server_is_graded_to_the_last_sample(
+    server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "aime.jsonl"
+    rows = ({"ID": str(n), "Problem": f"What is {n} + 3?", "Answer": n + 3} for n in range(30))
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = tmp_path / "small.yaml"
+    options = {"samples": 2, "runs": 1, "limit": 1, "max_tokens": 32, "diversity": "false"}
+    lines = [f"{name}: {value}\n" for name, value in {"benchmark": "aime24", **options}.items()]
+    config.write_text("".join(lines))
+    passk = script("passk").main
+    arguments = ["run", "--config", str(config), "--data", str(data), "--model", server]
+    arguments += ["--name", "smollm2", "--output", str(tmp_path / "out")]
+    assert passk([*arguments, "--store", str(tmp_path / "replies.sqlite")]) == 0
+    capsys.readouterr()
+    verdicts = (tmp_path / "out" / "verdicts.jsonl").read_text().splitlines()
+    assert len(verdicts) == 2
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["problems"]
