@@ -24,8 +24,22 @@ PAPER_NUM_SOLUTIONS = 3
 
 # `ties` says which RPD is meant, and choosing at random needs no matrix.
 METRICS = tuple(name for name in DISTANCES if name not in ("rpd_first", "random"))
-PROBLEM_CHOICES = (*METRICS, "random", "llm")
-SOLUTION_CHOICES = (*METRICS, "random", "llm", "all")
+AUTO = "auto"
+PROBLEM_CHOICES = (AUTO, *METRICS, "random", "llm")
+SOLUTION_CHOICES = (AUTO, *METRICS, "random", "llm", "all")
+
+
+def default_distance(summarizer: str) -> str:
+    """The distance that saw strategy best on labelled problems, see `docs/distances.md`.
+
+    Args:
+        summarizer (`str`): Who makes the steps. Without a chat model `"pieces"`, which reads the
+            text itself; with one `"combined"`.
+
+    >>> default_distance("extractive"), default_distance("tgi:http://localhost:8080")
+    ('pieces', 'combined')
+    """
+    return "combined" if asks_chat_model(summarizer) else "pieces"
 
 
 @documented
@@ -98,15 +112,16 @@ class CurationConfig:
     problems: str = option(
         "rpd",
         "how problems are chosen: by their scores by a distance (Algorithm 1), at random, or those "
-        "that a judge calls diverse (llm, App. D.2)",
+        "that a judge calls diverse (llm, App. D.2); auto is the distance that sees strategy best: "
+        "pieces, or combined where a chat model makes the steps",
         group="choice",
         choices=PROBLEM_CHOICES,
     )
     num_problems: int = option(PAPER_NUM_PROBLEMS, "problems", group="choice", metavar="N")
     solutions: str = option(
         "rpd",
-        "how a problem's solutions are chosen: by a distance (Algorithm 2), at random, by a judge "
-        "(llm, App. D.2), or all of them, the first num_solutions there are",
+        "how a problem's solutions are chosen: by a distance (Algorithm 2; auto as for problems), "
+        "at random, by a judge (llm, App. D.2), or all of them, the first num_solutions there are",
         group="choice",
         choices=SOLUTION_CHOICES,
     )
@@ -148,6 +163,10 @@ class CurationConfig:
     )
 
     def __post_init__(self) -> None:
+        # Here, so that cards and manifests name what was used.
+        for name in ("problems", "solutions"):
+            if getattr(self, name) == AUTO:
+                object.__setattr__(self, name, default_distance(self.summarizer))
         if self.num_problems < 1 or self.num_solutions < 1:
             raise InputError(
                 f"num_problems is {self.num_problems} and num_solutions {self.num_solutions}; "
@@ -188,7 +207,12 @@ class CurationConfig:
             changes: Any field that should differ.
         """
         config = cls(
-            summarizer=chat, embedder=embeddings, ties="first", filters=FilterConfig.paper()
+            summarizer=chat,
+            embedder=embeddings,
+            ties="first",
+            problems="rpd",
+            solutions="rpd",
+            filters=FilterConfig.paper(),
         )
         return replace(config, **changes)
 
@@ -216,7 +240,13 @@ class CurationConfig:
 
     @property
     def reads_steps(self) -> bool:
-        """Whether any choice looks at steps; without, no summary is made."""
+        """Whether any choice looks at steps; without, no summary is made.
+
+        With `"pieces"` they are made where no chat model is asked: they cost next to nothing, a
+        person can read them, and the set's RPD can be told.
+        """
+        if "pieces" in (self.problems, self.solutions) and not asks_chat_model(self.summarizer):
+            return True
         return any(
             name == "llm" or (name in METRICS and DISTANCES[name].reads_steps)
             for name in (self.problems, self.solutions)

@@ -7,6 +7,10 @@ from rpd_datasets.config import CurationConfig
 METRIC_NAMES = {
     "rpd": "RPD, between the steps of two solutions",
     "strategy": "`strategy`, this project's own distance between the steps of two solutions",
+    "combined": "`combined`, this project's own: `strategy` between steps, and a quarter of what "
+    "the texts say",
+    "pieces": "`pieces`, this project's own: two solutions' texts in pieces of 40 words, and the "
+    "methods they name",
     "summary": "the cosine distance between embeddings of two solutions' joined steps",
     "raw": "the cosine distance between embeddings of two solutions' texts, as far as the encoder "
     "reads them",

@@ -24,8 +24,10 @@ class Evidence:
     """What is known about the `k` solutions of a problem, by kind of text.
 
     The kinds: `"steps"`; `"summary"` (the steps as one text); `"text"` (the solution, of which an
-    encoder reads the beginning); `"chunks"` (all of it, in pieces of 150 words). The first two
-    depend on who wrote the steps.
+    encoder reads the beginning); `"chunks"` (all of it, in pieces of 150 words); `"pieces"` (of
+    40 words, at most eight of them, of the part that carries the answer); `"methods"` (those that
+    this part names; one vector each solution, with the method's rarity in its place);
+    `"statement"` (the problem's, the same for all). The first two depend on who wrote the steps.
 
     Args:
         problem (`str`): Its statement.

@@ -7,9 +7,11 @@
     raw          one embedding of the solution's text (Sec. 4.1)
     raw_chunks   the mean embedding of the whole text, piece by piece
     random       a draw per pair (Sec. 4.1)
+    pieces       the text piece by piece, and the methods it names; no steps; `pieces.py`
+    combined     strategy, and a quarter of pieces
 
-`strategy` is this project's own; `rpd` stays what the paper says it is. Choosing among solutions by
-such a matrix is left to `rpd_datasets/select.py`.
+`strategy`, `pieces` and `combined` are this project's own; `rpd` stays what the paper says
+it is. Choosing among solutions by such a matrix is left to `rpd_datasets/select.py`.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import numpy.typing as npt
 
 from rpd_metric.distance import baselines
 from rpd_metric.distance.evidence import STEP_KINDS, Evidence
+from rpd_metric.distance.pieces import combined, pieces
 from rpd_metric.distance.strategy import strategy
 from rpd_metric.errors import InputError
 
@@ -92,6 +95,8 @@ DISTANCES: Mapping[str, Distance] = MappingProxyType(
             Distance("rpd", baselines.rpd, ("steps",)),
             Distance("rpd_first", baselines.rpd_first, ("steps",)),
             Distance("strategy", strategy, ("steps",)),
+            Distance("combined", combined, ("steps", "statement", "pieces", "methods")),
+            Distance("pieces", pieces, ("statement", "pieces", "methods")),
             Distance("summary", baselines.summary, ("summary",)),
             Distance("raw", baselines.raw, ("text",)),
             Distance("raw_chunks", baselines.raw_chunks, ("chunks",)),

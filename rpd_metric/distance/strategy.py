@@ -18,7 +18,7 @@ Matrix = npt.NDArray[np.float64]
 
 
 def strategy_matrix(
-    steps: Sequence[Sequence[str]], vectors: Sequence[npt.NDArray[np.float32]]
+    steps: Sequence[Sequence[str]], vectors: Sequence[npt.NDArray[np.floating]]
 ) -> Matrix:
     """Pairwise distances that see a change of strategy better than RPD does.
 
@@ -43,6 +43,15 @@ def strategy_matrix(
     Returns:
         `array` of shape `(k, k)`: Values in [0, 1.5].
     """
+    pairs = step_distances(steps, vectors)
+    matrix: Matrix = (pairs + average_linkage(pairs)) / 2
+    return matrix
+
+
+def step_distances(
+    steps: Sequence[Sequence[str]], vectors: Sequence[npt.NDArray[np.floating]]
+) -> Matrix:
+    """The first two of the three: by meaning and by wording, the larger direction."""
     texts = [step for solution in steps for step in solution]
     stacked = np.concatenate(list(vectors))
     distinct = sorted(set(texts))
@@ -59,9 +68,8 @@ def strategy_matrix(
     starts = np.cumsum(lengths) - lengths
     closest = np.minimum.reduceat(between, starts, axis=1)
     asked = np.add.reduceat(closest, starts, axis=0) / lengths[:, None]
-    pairs = np.maximum(asked, asked.T)
-    matrix: Matrix = (pairs + average_linkage(pairs)) / 2
-    return matrix
+    pairs: Matrix = np.maximum(asked, asked.T)
+    return pairs
 
 
 def strategy(evidence: Evidence) -> Matrix:

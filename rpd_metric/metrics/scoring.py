@@ -16,12 +16,18 @@ from rpd_metric.distance.core import Ties, rpd_matrix
 from rpd_metric.distance.evidence import Evidence
 from rpd_metric.distance.registry import Distance, load_distance
 from rpd_metric.inference.embedders import Embedder
+from rpd_metric.steps.passages import answer_part
+from rpd_metric.steps.vocabulary import find_methods, known_methods
 
 Matrix = npt.NDArray[np.float64]
 Steps = Sequence[Sequence[str]]
 
 # MiniLM reads 256 word pieces, which is about as many as 150 words with their mathematics.
 CHUNK_WORDS = 150
+# Long enough to say what is done, short enough to say one thing. Eight, evenly spaced, see strategy
+# as well as all of them, and bound what a reasoning trace costs.
+PIECE_WORDS = 40
+MOST_PIECES = 8
 
 
 def distance_matrices(
@@ -65,9 +71,12 @@ def gather(
         kinds (`Iterable[str]`): See [`~rpd_metric.distance.evidence.Evidence`].
     """
     filled: Steps = steps if steps is not None else [()] * len(solutions)
-    texts = {kind: READINGS[kind](solutions, filled) for kind in kinds}
+    texts = {kind: READINGS[kind](problem, solutions, filled) for kind in kinds}
     known: dict[str, npt.NDArray[np.float32]] = {}
-    vectors = {kind: _encoded(read, embedder, known) for kind, read in texts.items()}
+    vectors = {
+        kind: _rarities(read) if kind == "methods" else _encoded(read, embedder, known)
+        for kind, read in texts.items()
+    }
     return Evidence(problem, len(solutions), texts, vectors, seed)
 
 
@@ -87,7 +96,7 @@ def step_matrices(
         its row and column: it is unknown, not maximally far away, which is what Algorithm 3
         alone would make of it.
     """
-    cleaned = [_steps((), solutions) for solutions in problems]
+    cleaned = [_steps("", (), solutions) for solutions in problems]
     vectors = iter(_encoded([steps for solutions in cleaned for steps in solutions], embedder, {}))
     matrices = []
     for solutions in cleaned:
@@ -115,32 +124,68 @@ def _encoded(
     return [np.stack([known[text] for text in texts]) if texts else empty for texts in read]
 
 
-def _steps(_solutions: Sequence[str], steps: Steps) -> list[list[str]]:
+def _rarities(read: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float32]]:
+    """Per solution one row with the weight of each method that it names."""
+    column = {method.phrase: place for place, method in enumerate(known_methods())}
+    weights = np.array([method.weight for method in known_methods()], dtype=np.float32)
+    rows = []
+    for texts in read:
+        row = np.zeros((len(texts), len(weights)), dtype=np.float32)
+        named = [column[phrase] for text in texts for phrase in text.splitlines()]
+        row[:, named] = weights[named]
+        rows.append(row)
+    return rows
+
+
+def _steps(_problem: str, _solutions: Sequence[str], steps: Steps) -> list[list[str]]:
     return [[step for step in solution if step.strip()] for solution in steps]
 
 
-def _summary(solutions: Sequence[str], steps: Steps) -> list[list[str]]:
-    return [[" ".join(kept)] if kept else [] for kept in _steps(solutions, steps)]
+def _summary(problem: str, solutions: Sequence[str], steps: Steps) -> list[list[str]]:
+    return [[" ".join(kept)] if kept else [] for kept in _steps(problem, solutions, steps)]
 
 
-def _text(solutions: Sequence[str], _steps: Steps) -> list[list[str]]:
+def _text(_problem: str, solutions: Sequence[str], _steps: Steps) -> list[list[str]]:
     return [[text] if text.strip() else [] for text in solutions]
 
 
-def _chunks(solutions: Sequence[str], _steps: Steps) -> list[list[str]]:
-    return [pieces(text, CHUNK_WORDS) for text in solutions]
+def _chunks(_problem: str, solutions: Sequence[str], _steps: Steps) -> list[list[str]]:
+    return [in_pieces(text, CHUNK_WORDS) for text in solutions]
 
 
-def pieces(text: str, size: int) -> list[str]:
+def _pieces(_problem: str, solutions: Sequence[str], _steps: Steps) -> list[list[str]]:
+    return [_spread(in_pieces(answer_part(text), PIECE_WORDS)) for text in solutions]
+
+
+def _spread(pieces: list[str]) -> list[str]:
+    """At most so many pieces, evenly spaced from the first to the last."""
+    if len(pieces) <= MOST_PIECES:
+        return pieces
+    return [pieces[round(place)] for place in np.linspace(0, len(pieces) - 1, MOST_PIECES)]
+
+
+def _methods(_problem: str, solutions: Sequence[str], _steps: Steps) -> list[list[str]]:
+    found = [find_methods(answer_part(text)) for text in solutions]
+    return [["\n".join(mention.method.phrase for mention in mentions)] for mentions in found]
+
+
+def _statement(problem: str, solutions: Sequence[str], _steps: Steps) -> list[list[str]]:
+    return [[problem] for _ in solutions]
+
+
+def in_pieces(text: str, size: int) -> list[str]:
     """A text in pieces of `size` words; the last one may be shorter."""
     words = text.split()
     return [" ".join(words[start : start + size]) for start in range(0, len(words), size)]
 
 
-# What the texts of each kind are, of all solutions of a problem and their steps.
-READINGS: Mapping[str, Callable[[Sequence[str], Steps], list[list[str]]]] = {
+# What the texts of each kind are, of a problem, its solutions and their steps.
+READINGS: Mapping[str, Callable[[str, Sequence[str], Steps], list[list[str]]]] = {
     "steps": _steps,
     "summary": _summary,
     "text": _text,
     "chunks": _chunks,
+    "pieces": _pieces,
+    "methods": _methods,
+    "statement": _statement,
 }

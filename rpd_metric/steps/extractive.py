@@ -1,108 +1,92 @@
-"""Steps without a language model: the methods a solution names, and lines of its working.
+"""Steps without a language model: sentences of the solution itself, one for each of its phases.
 
-A solution becomes at most five short steps: its three most telling methods in the order in which
-they first appear (each opens a phase of the solution), the wider list of the methods it combines,
-and the lines of its own working that open the second, third and last quarter. Method phrases are
-free of numbers and names, so that two solutions of one strategy say the same words; the working
-keeps apart what the vocabulary has no word for. Taking the methods phase by phase, or sentences
-alone, tells strategies apart less well (`benchmarks/extractive.py` has the figures).
+A solution is read as passages (`passages.py`) and cut into three to five phases of about equal
+length. Of each phase the passage stands for it that says most about what is done: it names telling
+methods (`vocabulary.py`), it acts ("substitute", "by the ... formula"), and is neither meta talk, a
+check, the restated problem nor the answer. Steps are whole passages in the solution's own words,
+so a person can read them; a block of code is one passage.
 
 Deterministic, standard library only, linear in the length of the solution. What it leaves out: it
-does not follow the argument, and a method that is mentioned and rejected counts as used. An LLM
-summary is the better choice where a server is at hand.
+does not follow the argument. An LLM summary is the better choice where a server is at hand; what
+serves a distance rather than a reader (methods as a list, all the text in pieces) are kinds of
+evidence of `metrics/scoring.py`.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 
+from rpd_metric.steps.passages import Passage, passages
 from rpd_metric.steps.protocol import MAX_STEPS, MIN_STEPS, Summary
-from rpd_metric.steps.vocabulary import Mention, find_methods
+from rpd_metric.steps.vocabulary import find_methods
 
-VERSION = "2"
+VERSION = "3"
 
-# Longer solutions are sampled in evenly spaced pieces: 200,000 characters hold four times a
-# 14,000-token chain of thought.
-_MAX_CHARS = 200_000
-_PIECES = 20
-# A write-up after the thoughts that is shorter than this only announces the answer.
-_MIN_WRITE_UP = 3
+# Up to so many passages are told in three phases, up to so many in four, more in five.
+_SHORT, _MIDDLING = 6, 12
+# A passage counts for its phase's length up to so many characters.
+_LONG_PASSAGE = 300
+# A heading stands before the passage that it heads, up to this length in all.
+_WITH_HEADING = 540
+_MOST_METHODS, _MOST_ACTS = 3, 3
 
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
-_THINK_TAG = re.compile(r"</?think>")
-_LINE_MARK = re.compile(
-    r"^(?:#{1,6}\s*|>\s+|[-*•]\s+|\(?\d{1,3}[.)]\s+)*"
-    r"(?:(?:step|phase|part)\s{0,3}\d{1,3}\s{0,3}[:.)—–-]\s*|step\s{0,3}\d{1,3}$)?",
+_ANSWER = re.compile(
+    r"\W*(?:(?:so|thus|therefore|hence|finally),?\s)?(?:the\s)?(?:final\s|correct\s|required\s)?"
+    r"answer\b|\W*\\boxed\b|\W*\\framebox\b|.{0,40}\\boxed\{[^}]{0,80}\}\W*$",
     re.IGNORECASE,
 )
-_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z(\\$])")
-_ANSWER_LINE = re.compile(
-    r"\W*(?:so,?\s|thus,?\s|therefore,?\s|hence,?\s)?(?:the\s)?(?:final\s|correct\s)?answer\b"
-    r"|\W*\\boxed\b|\W*\\framebox\b",
+_META = re.compile(
+    r"(?:okay|ok|alright|hmm+|wait|sure|great|maybe|perhaps|actually|verif|here'?s"
+    r"|to (?:verify|check)|to solve this|so i (?:have|need|got)|but (?:wait|let me|i)"
+    r"|let'?s (?:dive|try to understand|break|start by understanding|solve (?:this|the)|see\b|go"
+    r"|think|proceed|verify|check|double)|now,? let's (?:see|think)"
+    r"|let me (?:think|see|check|verify|try|re|start|make|double|just|first)"
+    r"|first,? (?:i|let me|we) (?:need|should|have) to understand"
+    r"|i (?:need|have|think|should|remember|wonder|recall|want|am|was|can't|don't)\b"
+    r"|we need to (?:find|determine|understand)|we are (?:given|asked|looking))",
     re.IGNORECASE,
 )
-_DELIMITERS = re.compile(
-    r"\\\[|\\\]|\$\$|\\(?:begin|end)\{(?:align|aligned|equation|gather|eqnarray)\*?\}"
+_EMPTY_HEADING = re.compile(
+    r"\W*(?:understand|problem|given|verif|check|conclu|final|answer|solution|summary|result"
+    r"|approach|introduction|identify the problem|analy[sz]e the problem|restat)",
+    re.IGNORECASE,
+)
+_ACT = re.compile(
+    r"\b(?:let|set|us(?:e|ing)|appl(?:y|ying|ied)|substitut\w+|by|consider\w*|suppose|denote"
+    r"|assum\w+|defin\w+|factor\w*|expand\w*|differentiat\w+|solv\w+|subtract\w*|add(?:ing)?"
+    r"|multipl\w+|divid\w+|simplif\w+|rewrit\w+|writ\w+|express\w*|count\w*|comput\w+|calculat\w+"
+    r"|equat\w+|combin\w+|complet\w+|draw\w*|construct\w*|place|reduc\w+|tak(?:e|ing)|choos\w+"
+    r"|list\w*|test\w*|try\w*|find\w*|determin\w+|convert\w*|sum(?:ming)?|compar\w+|since|because"
+    r"|formula|theorem|identity|property|symmetry|similar|recurrence|cases?)\b",
+    re.IGNORECASE,
 )
 _WORD = re.compile(r"[^\W_]+")
-
-
-@dataclass(frozen=True)
-class ExtractiveOptions:
-    """How much of what goes into the steps; the benchmark varies it.
-
-    Args:
-        methods (`int`): Steps that name one method each.
-        combined (`int`): Methods listed together in the step after them.
-        quarters (`tuple[float, ...]`): Where in the solution lines of working are taken, as
-            shares of its length.
-        line_chars (`int`): Longest line of working, in characters.
-        repetition (`float`): Exponent of a method's number of mentions in its rank: 1 is
-            tf-idf, 0 asks only whether it is mentioned.
-    """
-
-    methods: int = 3
-    combined: int = 5
-    quarters: tuple[float, ...] = (0.25, 0.5, 0.75)
-    line_chars: int = 80
-    repetition: float = 1.0
+_LATEX_OR_WORD = re.compile(r"\\[a-zA-Z]+|[a-zA-Z]{3,}")
 
 
 class ExtractiveSummarizer:
-    """The `extractive` step summarizer; see the module's docstring and [`Summarizer`].
-
-    Args:
-        options ([`ExtractiveOptions`], *optional*): Other than the default only for experiments.
+    """The `extractive` summarizer; see the module's docstring and [`Summarizer`].
 
     Example:
 
     ```python
     >>> from rpd_metric.steps.extractive import ExtractiveSummarizer
-    >>> solution = '''Place the triangle in coordinates with A at the origin.
-    ... The slope of AB is 2, so the altitude has slope -1/2.
-    ... Solving the system of equations gives the foot of the altitude.'''
+    >>> solution = '''Let me think. Place the triangle in coordinates with A at the origin.
+    ... The slope of AB is 2, so the altitude has slope -1/2. Now both lines are known.
+    ... Solving the system of equations gives $$x = 2, y = 1.$$ Good.
+    ... The answer is 3.'''
     >>> for step in ExtractiveSummarizer().steps(None, solution).steps:
     ...     print(step)
-    Place coordinates.
-    Use slopes.
-    Drop a perpendicular.
-    Drop a perpendicular, use slopes, place coordinates, solve a system of equations.
-    The slope of AB is 2, so the altitude has slope -1/2. … Solving the system of equations gives the foot of the altitude.
+    Place the triangle in coordinates with A at the origin.
+    The slope of AB is 2, so the altitude has slope -1/2.
+    Solving the system of equations gives $$x = 2, y = 1.$$
 
     ```
-    """  # noqa: E501
+    """
 
     name = "extractive"
-
-    def __init__(self, options: ExtractiveOptions | None = None) -> None:
-        self.options = options or ExtractiveOptions()
-        self.fingerprint = f"extractive/{VERSION}"
-        if options is not None and options != ExtractiveOptions():
-            self.fingerprint += f"/{options}"
+    fingerprint = f"extractive/{VERSION}"
 
     async def summarize(self, problem: str | None, solutions: Sequence[str]) -> list[Summary]:
         """Extract the steps of each solution, in order."""
@@ -112,150 +96,98 @@ class ExtractiveSummarizer:
         """Extract the steps of one solution.
 
         Args:
-            problem (`str`, *optional*): Its text; lines that only repeat it are passed over.
-            solution (`str`): The solution, with or without a `<think>` block.
+            problem (`str`, *optional*): Its text; passages that only repeat it are passed over.
+            solution (`str`): The solution, with or without a block of thoughts.
 
         Returns:
             [`Summary`]: At most five steps, fewer for a solution with too little in it; the
                 reason `"empty_solution"` where it holds no letter and no digit.
         """
-        lines = working_lines(problem, solution)
-        if not lines:
+        found = telling_passages(problem, solution)
+        if not found:
             return Summary(
                 (), "empty_solution", "the solution holds no text: no letter and no digit"
             )
-        found = find_methods("\n".join(lines))
-        options = self.options
-        ranked = sorted(
-            found,
-            key=lambda m: (-m.method.weight * m.count**options.repetition, m.position),
-        )
-        leading = sorted(ranked[: options.methods], key=lambda m: m.position)
-        steps = [_sentence([mention]) for mention in leading]
-        combined = ranked[: options.combined]
-        if len(combined) > 1:
-            steps.append(_sentence(combined))
-        missing = MIN_STEPS - len(steps)
-        if missing > 1:
-            # Too few methods to tell it by: fewer, longer lines of working, each a step; of a short
-            # solution every line.
-            longest = 3 * options.line_chars
-            if len(lines) <= missing:
-                steps += dict.fromkeys(_cut(line, longest) for line in lines)
-            else:
-                shares = [(part + 1) / (missing + 1) for part in range(missing)]
-                steps += _working(lines, shares, longest)
-        elif options.quarters:
-            steps.append(" … ".join(_working(lines, options.quarters, options.line_chars)))
-        return Summary(tuple(steps[:MAX_STEPS]))
+        count = MIN_STEPS if len(found) <= _SHORT else MIN_STEPS + 1
+        if len(found) > _MIDDLING:
+            count = MAX_STEPS
+        known = {mention.method.phrase for mention in find_methods(problem or "")}
+        chosen = [
+            max(phase, key=lambda passage: _worth(passage, known))
+            for phase in _phases(found, count)
+        ]
+        return Summary(tuple(dict.fromkeys(passage.text for passage in chosen)))
 
 
-def _sentence(mentions: Sequence[Mention]) -> str:
-    first, *others = [mention.method.phrase for mention in mentions]
-    return ", ".join([first, *(phrase[0].lower() + phrase[1:] for phrase in others)]) + "."
+def telling_passages(problem: str | None, solution: str) -> list[Passage]:
+    """The passages of a solution that may stand for a phase of it.
 
-
-def _working(lines: Sequence[str], shares: Sequence[float], longest: int) -> list[str]:
-    """The text that follows each of the given shares of the solution, cut at a word."""
-    middles = []
-    total = 0
-    for line in lines:
-        middles.append(total + (len(line) + 1) / 2)
-        total += len(line) + 1
-    last = len(lines) - 1
-    starts = {min(bisect_left(middles, share * total), last) for share in shares}
-    taken: list[str] = []
-    for start, end in pairwise([*sorted(starts), len(lines)]):
-        text = ""
-        for line in lines[start:end]:
-            text = f"{text} {line}".strip()
-            if len(text) > longest:
-                break
-        taken.append(_cut(text, longest))
-    return list(dict.fromkeys(taken))
-
-
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else text[:longest].rsplit(" ", 1)[0]
-
-
-def working_lines(problem: str | None, solution: str) -> list[str]:
-    """The lines of a solution that carry its argument.
-
-    Thoughts give way to the write-up after them where there is one of three lines or more.
-    Drawings, code, list marks and lines that only state the answer or repeat the problem are left
-    out, the last two only as long as anything else remains.
+    Headings stand before what they head. Passages that only state the answer or repeat the problem
+    are left out, as long as any others remain.
 
     Args:
         problem (`str`, *optional*): The problem's text.
         solution (`str`): The solution.
 
     Returns:
-        `list[str]`: Sentences and display lines, in order, each with a letter or a digit.
+        `list` of [`Passage`]: In order.
     """
-    # The thoughts are set apart before sampling: the write-up must not be thinned with them.
-    thoughts, tag, after = solution.rpartition("</think>")
-    if tag:
-        write_up = _split(_sample(after))
-        kept = _without_answers(write_up)
-        if len(kept) >= _MIN_WRITE_UP:
-            return _without_problem(problem, kept)
-        lines = _split(_sample(thoughts)) or write_up
-    else:
-        lines = _split(_sample(solution))
-    return _without_problem(problem, _without_answers(lines) or lines)
+    found: list[Passage] = []
+    heading: Passage | None = None
+    for passage in passages(solution):
+        if passage.kind == "heading":
+            heading = None if _EMPTY_HEADING.match(passage.text) else passage
+            continue
+        if heading and len(heading.text) + len(passage.text) <= _WITH_HEADING:
+            title = heading.text.rstrip(": .")
+            found.append(Passage(f"{title}: {passage.text}", passage.kind))
+        else:
+            found.append(passage)
+        heading = None
+    found = [passage for passage in found if not _ANSWER.match(passage.text)] or found
+    known = set(_WORD.findall((problem or "").lower()))
+    return [passage for passage in found if not _repeats(passage.text, known)] or found
 
 
-def _without_answers(lines: list[str]) -> list[str]:
-    return [line for line in lines if not _ANSWER_LINE.match(line)]
+def _repeats(text: str, known: set[str]) -> bool:
+    words = _WORD.findall(text.lower())
+    return len(words) >= 6 and sum(word in known for word in words) >= 0.8 * len(words)
 
 
-def _without_problem(problem: str | None, lines: list[str]) -> list[str]:
-    known = set(_words(problem or ""))
-    new = [line for line in lines if not _repeats(line, known)]
-    return new or lines
+def _phases(found: Sequence[Passage], count: int) -> list[list[Passage]]:
+    """At most `count` contiguous groups of about the same length, none of them empty."""
+    if len(found) <= count:
+        return [[passage] for passage in found]
+    # By the root of the length: five short sentences do more than one as long as they are.
+    sizes = [min(len(passage.text), _LONG_PASSAGE) ** 0.5 for passage in found]
+    phases: list[list[Passage]] = [[] for _ in range(count)]
+    before, total = 0.0, sum(sizes)
+    for passage, size in zip(found, sizes, strict=True):
+        middle = (before + size / 2) / total
+        phases[min(int(middle * count), count - 1)].append(passage)
+        before += size
+    return [phase for phase in phases if phase]
 
 
-def _repeats(line: str, known: set[str]) -> bool:
-    words = _words(line)
-    return len(words) >= 6 and sum(word in known for word in words) >= 0.9 * len(words)
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text.lower())
-
-
-def _split(text: str) -> list[str]:
-    text = _without_blocks(text, "[asy]", "[/asy]")
-    text = _without_blocks(text, "```", "```")
-    text = _THINK_TAG.sub(" ", _DELIMITERS.sub("\n", text)).replace("**", "")
-    lines: list[str] = []
-    for raw in text.split("\n"):
-        line = _LINE_MARK.sub("", raw.strip(), count=1)
-        for part in _SENTENCE_END.split(line):
-            part = " ".join(part.split())
-            if _WORD.search(part):
-                lines.append(part)
-    return lines
-
-
-def _without_blocks(text: str, opening: str, closing: str) -> str:
-    """Cut blocks out with `str.find`: a lazy pattern is quadratic where blocks are never closed."""
-    kept: list[str] = []
-    at = 0
-    while (start := text.find(opening, at)) >= 0:
-        end = text.find(closing, start + len(opening))
-        if end < 0:
-            break
-        kept.append(text[at:start])
-        at = end + len(closing)
-    return "\n".join([*kept, text[at:]])
-
-
-def _sample(text: str) -> str:
-    if len(text) > _MAX_CHARS:
-        size = _MAX_CHARS // _PIECES
-        stride = (len(text) - size) / (_PIECES - 1)
-        starts = [round(piece * stride) for piece in range(_PIECES)]
-        text = "\n".join(text[start : start + size] for start in starts)
-    return _UNPRINTABLE.sub(" ", text)
+def _worth(passage: Passage, known: set[str]) -> float:
+    """How much a passage says about what is done; methods that the problem names count less."""
+    text = passage.text
+    weights = [
+        mention.method.weight * (0.4 if mention.method.phrase in known else 1)
+        for mention in find_methods(text)
+    ]
+    worth = sum(sorted(weights, reverse=True)[:_MOST_METHODS])
+    worth += 0.8 * min(len(_ACT.findall(text)), _MOST_ACTS)
+    if sum(not word.startswith("\\") for word in _LATEX_OR_WORD.findall(text)) < 4:
+        worth -= 3  # a formula alone says what came out, not how
+    if len(text) > 330:
+        worth -= 1 + (len(text) - 330) / 200
+    elif len(text) < 40:
+        worth -= 1
+    if _META.match(text):
+        worth -= 3
+    if "?" in text:
+        worth -= 2
+    if _ANSWER.search(text):
+        worth -= 1.5
+    return worth

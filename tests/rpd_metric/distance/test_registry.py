@@ -172,6 +172,7 @@ def test_each_text_of_a_problem_is_encoded_once_whatever_is_asked_of_it():
         {step for solution in STEPS for step in solution}
         | {" ".join(solution) for solution in STEPS if len(solution) > 1}
         | set(SOLUTIONS)
+        | {PROBLEM}
     )
 
 

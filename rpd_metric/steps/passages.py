@@ -1,0 +1,259 @@
+"""A solution as passages: whole sentences and display lines, never cut inside a formula.
+
+A display line stands with the sentence that announces it, and a sentence with the display lines in
+its middle; a heading stands before what it heads; drawings go, blocks of code stay whole. Of a
+reasoning trace only what follows the thoughts is read, where that is more than an announcement of
+the answer: it is the path that was kept, without the false starts. Everything is linear in the
+length of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["sentence", "display", "heading", "code"]
+
+# Longer texts are read in evenly spaced parts: 200,000 characters hold four times a 14,000-token
+# chain of thought.
+_MAX_CHARS = 200_000
+_PARTS = 20
+# A write-up of fewer words only announces the answer.
+_LEAST_WRITE_UP = 60
+# A delimiter that is not closed within so many characters opens no formula.
+_LONGEST_FORMULA = 3_000
+# A display line joins the sentence before it up to this length, in characters.
+_LONGEST_JOINED = 420
+
+_THOUGHTS_END = re.compile(
+    r"</think(?:ing)?>|<\|end_of_thought\|>|</thoughts?>|</reasoning>|◁/think▷", re.IGNORECASE
+)
+_TAG = re.compile(
+    r"</?(?:think(?:ing)?|thoughts?|reasoning|answer|solution)>|<\|[a-z_]{1,40}\|>|◁/?think▷",
+    re.IGNORECASE,
+)
+# Private-use characters stand for formulas while a text is cut.
+_UNREADABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ue000-\ue004]")
+_OPENING = re.compile(
+    r"\\\[|\\\(|\$\$|(?<!\\)\$|\\begin\{([a-zA-Z]{1,20}\*?)\}|```|\[asy\]", re.IGNORECASE
+)
+_CLOSING = {"\\[": "\\]", "\\(": "\\)", "$$": "$$", "$": "$", "```": "```", "[asy]": "[/asy]"}
+_INLINE = ("$", "\\(")
+_HELD = re.compile("[\ue001-\ue003](\\d+)\ue000\ue004?")
+_MARK = re.compile(
+    r"(?:#{1,6}\s*|>\s+|[-*•]\s+|\(?\d{1,2}[.)]\s+|\([a-z]\)\s+)*"
+    r"(?:(?:step|phase|part)\s{0,3}\d{1,3}\b\s{0,3}[:.)—–-]?\s*)?",
+    re.IGNORECASE,
+)
+_HEADING = re.compile(
+    r"\s*(?:#{1,6}\s|\**\s*(?:step|phase|part)\s{0,3}\d{1,3}\s{0,3}[:.)—–-]"
+    r"|(?:[-*]\s+|\(?\d{1,2}[.)]\s+)?\*\*[^*]{3,150}\*\*:?\s*$)",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?\ue004])[\"')\]]?\s+(?=[A-Z(\\$\"'*\ue001-\ue003]|\d+[.)]\s)")
+_STOPPED_FORMULA = re.compile(r"[.!?]\s*(?:\$|\\\))$")
+_ABBREVIATION = re.compile(
+    r"\b(?:e\.g|i\.e|cf|vs|eqs?|fig|thm|lem|no|resp|w\.l\.o\.g|dr|mr|mrs|st|approx|[A-Z])\.$",
+    re.IGNORECASE,
+)
+_FULL_STOP = re.compile(r"[.!?][\"')\]$\s\\]*$")
+_ANNOUNCES = re.compile(
+    r"[:,=]\W*$|\b(?:is|are|get|gives|have|by|that|to|as|and|or|then|so|where|becomes|equals|find"
+    r"|obtain|yields|into)\W*$",
+    re.IGNORECASE,
+)
+_RELATIONS = "=&<>≤≥≈"
+_WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A sentence, a display line, or a block of code, as it stands in the solution.
+
+    Args:
+        text (`str`): With its formulas; blanks and line ends become single blanks, but in code.
+        kind (`str`): `"sentence"`, `"display"`, `"heading"` or `"code"`.
+    """
+
+    text: str
+    kind: Kind
+
+
+def answer_part(solution: str) -> str:
+    """The part of a solution that carries its answer.
+
+    Args:
+        solution (`str`): With or without a block of thoughts.
+
+    Returns:
+        `str`: What follows the last thoughts, where it has 60 words or more; otherwise all of it.
+
+    Example:
+
+    ```py
+    >>> from rpd_metric.steps.passages import answer_part
+    >>> answer_part("<think>Perhaps a sum? No.</think>" + " It telescopes." * 40)[:15]
+    ' It telescopes.'
+
+    ```
+    """
+    ends = list(_THOUGHTS_END.finditer(solution))
+    if ends:
+        after = solution[ends[-1].end() :]
+        if len(_TAG.sub(" ", after).split()) >= _LEAST_WRITE_UP:
+            return after
+    return solution
+
+
+def passages(solution: str) -> list[Passage]:
+    """The passages of the part of a solution that carries its answer, in order.
+
+    Args:
+        solution (`str`): A solution in Markdown, LaTeX or plain text.
+
+    Returns:
+        `list` of [`Passage`]: Each with a letter or a digit in it.
+
+    Example:
+
+    ```py
+    >>> from rpd_metric.steps.passages import passages
+    >>> [passage.text for passage in passages("By Vieta, $a + b = 3$. Hence\\n$$ab = 2.$$")]
+    ['By Vieta, $a + b = 3$.', 'Hence $$ab = 2.$$']
+
+    ```
+    """
+    masked, held = _masked(_sampled(answer_part(solution)))
+    found: list[Passage] = []
+    for block in re.split(r"\n\s*\n", masked):
+        for line in block.split("\n"):
+            for passage in _of_line(line, held):
+                if found and _belongs(passage, found[-1]):
+                    kind: Kind = (
+                        "sentence" if "sentence" in (passage.kind, found[-1].kind) else ("display")
+                    )
+                    found[-1] = Passage(f"{found[-1].text} {passage.text}", kind)
+                else:
+                    found.append(passage)
+    return found
+
+
+def _masked(text: str) -> tuple[str, list[str]]:
+    """The text with a short mark for each formula and block of code, and what the marks stand for.
+
+    Display formulas stand on lines, blocks of code in paragraphs of their own.
+    """
+    parts: list[str] = []
+    held: list[str] = []
+    at = 0
+    for start, end, kind in _spans(text):
+        parts.append(text[at:start])
+        at = end
+        if kind == "drawing":
+            parts.append("\n\n")
+            continue
+        mark = {"display": "\n\ue001{}\ue000\n", "code": "\n\n\ue002{}\ue000\n\n"}.get(
+            kind, "\ue003{}\ue000"
+        )
+        # The sentence may end inside its last formula.
+        stop = "\ue004" if kind == "inline" and _STOPPED_FORMULA.search(text, end - 6, end) else ""
+        parts.append(mark.format(len(held)) + stop)
+        held.append(text[start:end])
+    return "".join([*parts, text[at:]]), held
+
+
+def _spans(text: str) -> list[tuple[int, int, str]]:
+    """Start, end and kind of every formula, drawing and block of code."""
+    found = []
+    unclosed: set[str] = set()
+    at = 0
+    while opening := _OPENING.search(text, at):
+        mark = opening[0].lower()
+        if mark in unclosed:
+            at = opening.end()
+            continue
+        closing = f"\\end{{{opening[1]}}}" if opening[1] else _CLOSING[mark]
+        start = opening.end()
+        limit = len(text) if mark in ("```", "[asy]") else start + _LONGEST_FORMULA
+        if mark in _INLINE and (paragraph := text.find("\n\n", start, limit)) >= 0:
+            limit = paragraph
+        end = text.find(closing, start, limit)
+        while mark == "$" and end > 0 and text[end - 1] == "\\":
+            end = text.find(closing, end + 1, limit)
+        if end < 0:
+            if mark in ("```", "[asy]"):
+                unclosed.add(mark)  # looked for to the end of the text: once is enough
+            at = start
+            continue
+        at = end + len(closing)
+        kind = {"```": "code", "[asy]": "drawing"}.get(mark, "display")
+        found.append((opening.start(), at, "inline" if mark in _INLINE else kind))
+    return found
+
+
+def _of_line(line: str, held: list[str]) -> list[Passage]:
+    """The passages of one line: a block of code, a display line, a heading, or sentences."""
+    is_heading = _HEADING.match(line) is not None
+    line = line.strip().replace("**", "")
+    line = line[_mark_end(line) :].strip()
+    if not line:
+        return []
+    if line[0] == "\ue002":
+        return [Passage(_unmasked(line, held), "code")]
+    kind: Kind = "display"
+    texts = [line]
+    if line[0] != "\ue001":
+        texts = _sentences(line)
+        kind = "heading" if is_heading and len(texts) == 1 else "sentence"
+    full = (" ".join(_unmasked(text, held).split()) for text in texts)
+    return [Passage(text, kind) for text in full if _WORD.search(text)]
+
+
+def _mark_end(line: str) -> int:
+    """Where a line begins after list marks, heading marks and "Step 3:"."""
+    mark = _MARK.match(line)
+    end = mark.end() if mark else 0
+    return end if end < len(line) else 0
+
+
+def _sentences(line: str) -> list[str]:
+    cut = []
+    at = 0
+    for end in _SENTENCE_END.finditer(line):
+        if not _ABBREVIATION.search(line[max(at, end.start() - 12) : end.start()]):
+            cut.append(line[at : end.end()].strip())
+            at = end.end()
+    return [*cut, line[at:].strip()]
+
+
+def _unmasked(text: str, held: list[str]) -> str:
+    return _HELD.sub(lambda mark: held[int(mark[1])], text)
+
+
+def _belongs(passage: Passage, before: Passage) -> bool:
+    """Whether a passage goes on with the one before it."""
+    kinds = ("sentence", "display")
+    if passage.kind not in kinds or before.kind not in kinds:
+        return False
+    if len(before.text) + len(passage.text) > _LONGEST_JOINED:
+        return False
+    first = passage.text[:1]
+    if first in _RELATIONS:
+        return True
+    # A full stop inside a display formula ends no sentence of the text around it.
+    ended = _FULL_STOP.search(before.text) and not before.text.rstrip().endswith(("\\]", "$$"))
+    formula = passage.kind == "display" or not first.isupper() or "=" in passage.text
+    if formula and before.kind == "sentence" and _ANNOUNCES.search(before.text.rstrip("$\\[]() ")):
+        return True
+    return not ended and (passage.kind == "display" or first.islower() or first in ",;.")
+
+
+def _sampled(text: str) -> str:
+    """The text without tags and control characters; of a very long one, evenly spaced parts."""
+    if len(text) > _MAX_CHARS:
+        size = _MAX_CHARS // _PARTS
+        stride = (len(text) - size) / (_PARTS - 1)
+        starts = [round(part * stride) for part in range(_PARTS)]
+        text = "\n\n".join(text[start : start + size] for start in starts)
+    return _TAG.sub("\n\n", _UNREADABLE.sub(" ", text.replace("\r\n", "\n")))

@@ -1,0 +1,135 @@
+"""Passages: whole sentences and display lines, and the part of a trace that carries the answer."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpd_metric.steps.passages import answer_part, passages
+
+
+def texts(solution: str) -> list[str]:
+    return [passage.text for passage in passages(solution)]
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "$f(x) = 2. X \\text{ is } 3. Y$",
+        "\\(a. B\\)",
+        "\\[a. B\n c. D\\]",
+        "$$a. B$$",
+        "\\begin{align*} a. B \\\\ c. D \\end{align*}",
+    ],
+)
+def test_nothing_is_cut_inside_a_formula(formula: str) -> None:
+    found = texts(f"We see this. Hence we get {formula} as wanted. Then we stop.")
+    assert any(" ".join(formula.split()) in text for text in found)
+    assert found[0] == "We see this."
+    assert found[-1] == "Then we stop."
+
+
+def test_a_sentence_may_end_inside_its_last_formula() -> None:
+    assert texts("We get $x = 2.$ Hence \\(y = 3.\\) It is done.") == [
+        "We get $x = 2.$",
+        "Hence \\(y = 3.\\)",
+        "It is done.",
+    ]
+
+
+def test_a_display_line_stands_with_the_sentence_that_announces_it() -> None:
+    assert texts("Adding gives\n\\[ a = 2, \\]\nwhere a is a length. Next we stop.") == [
+        "Adding gives \\[ a = 2, \\] where a is a length.",
+        "Next we stop.",
+    ]
+
+
+def test_lines_of_plain_text_join_what_announces_them_too() -> None:
+    assert texts("The total is:\n2 + 2 = 4\nThat is all.") == [
+        "The total is: 2 + 2 = 4",
+        "That is all.",
+    ]
+
+
+def test_abbreviations_and_initials_end_no_sentence() -> None:
+    assert texts("See e.g. Fermat and P. Halmos. Then go.") == [
+        "See e.g. Fermat and P. Halmos.",
+        "Then go.",
+    ]
+
+
+def test_marks_go_and_headings_are_told_apart() -> None:
+    found = passages("## Step 1: Set up\nLet x be it.\n**Solve it**\n3. Then stop\n- Or not")
+    assert [(p.kind, p.text) for p in found] == [
+        ("heading", "Set up"),
+        ("sentence", "Let x be it."),
+        ("heading", "Solve it"),
+        ("sentence", "Then stop"),
+        ("sentence", "Or not"),
+    ]
+
+
+def test_drawings_go_and_blocks_of_code_stay_whole() -> None:
+    code = "```python\ndef f(x):\n    # double it. Then stop.\n    return 2 * x\n```"
+    found = passages(f"A picture:\n[asy] draw(A--B); [/asy]\nWe program it.\n{code}\nIt runs.")
+    assert [p.text for p in found] == ["A picture:", "We program it.", code, "It runs."]
+    assert found[2].kind == "code"
+
+
+def test_what_is_never_closed_hides_nothing() -> None:
+    assert texts("It costs $5. So.\n\n[asy] draw(A); \n\n```\nIt fits.")[-1] == "It fits."
+
+
+WRITE_UP = "We count the squares. " * 20
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing"),
+    [("<think>", "</think>"), ("<|begin_of_thought|>", "<|end_of_thought|>"), ("", "</think>")],
+)
+def test_the_write_up_after_the_thoughts_carries_the_answer(opening: str, closing: str) -> None:
+    assert answer_part(f"{opening}Maybe not.{closing}{WRITE_UP}") == WRITE_UP
+
+
+def test_thoughts_count_where_only_the_answer_follows_them() -> None:
+    solution = "<think>We add up the odd ones.</think> It is 4."
+    assert texts(solution) == ["We add up the odd ones.", "It is 4."]
+
+
+@given(
+    st.lists(
+        st.sampled_from(["We go. ", "$x = 1. A$", "\\[ y. B \\]", "```\nA. B\n```", "\n", "\n\n"])
+        | st.text(max_size=20),
+        max_size=12,
+    )
+)
+def test_passages_are_made_of_the_solution_itself(parts: list[str]) -> None:
+    solution = "".join(parts)
+    for passage in passages(solution):
+        passage.text.encode("utf-8")
+        assert passage.text.strip()
+        assert sum(map(len, texts(solution))) <= 2 * len(solution) + 1
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "(",
+        "[asy]",
+        "```",
+        "</think>",
+        "\\",
+        " \n",
+        "1.",
+        "# ",
+        "- ",
+        "$",
+        "\\[",
+        ":",
+        "= ",
+        "A\n= b\n",
+    ],
+)
+def test_megabytes_of_hostile_repetition_come_to_an_end(unit: str) -> None:
+    assert isinstance(passages(unit * (2_000_000 // len(unit))), list)

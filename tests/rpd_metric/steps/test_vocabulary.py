@@ -1,0 +1,47 @@
+"""The vocabulary of methods: its data, and what counts as a mention."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpd_metric.steps.vocabulary import find_methods, known_methods
+
+
+def methods_of(text: str) -> list[str]:
+    return [mention.method.phrase for mention in find_methods(text)]
+
+
+def test_method_phrases_are_unique_and_read_as_instructions() -> None:
+    phrases = [method.phrase for method in known_methods()]
+    assert len(phrases) == len(set(phrases))
+    assert all(phrase[0].isupper() and not phrase.endswith(".") for phrase in phrases)
+    assert all(method.weight > 0 for method in known_methods())
+
+
+@pytest.mark.parametrize(
+    ("text", "phrase"),
+    [
+        ("Completing the square gives", "Complete the square"),
+        ("we completed the square", "Complete the square"),
+        ("By Fermat's little theorem", "Apply Fermat's little theorem"),
+        ("By Fermat’s little theorem", "Apply Fermat's little theorem"),
+        ("$\\binom{5}{2}$", "Count choices with binomial coefficients"),
+        ("$7 \\equiv 2 \\pmod 5$", "Work modulo a number"),
+        ("\\begin{pmatrix} 1 \\\\ 2 \\end{pmatrix}", "Use matrices"),
+        ("x^2 - 5x + 6 = 0", "Work with a quadratic equation"),
+        ("LAW OF COSINES", "Apply the law of cosines"),
+        ("the inclusion-exclusion principle", "Use inclusion-exclusion"),
+    ],
+)
+def test_a_method_is_known_by_words_endings_commands_and_notation(text: str, phrase: str) -> None:
+    assert phrase in methods_of(text)
+
+
+def test_a_trigger_is_a_whole_word_unless_it_says_otherwise() -> None:
+    assert methods_of("caseless logs floorboard") == []
+
+
+def test_mentions_are_counted_and_ordered_by_where_they_begin() -> None:
+    first, second = find_methods("Use symmetry, then induction. Symmetry again.")
+    assert (first.method.phrase, first.count, first.position) == ("Use symmetry", 2, 4)
+    assert (second.method.phrase, second.count) == ("Argue by induction", 1)
