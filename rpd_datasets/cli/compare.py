@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +59,13 @@ def add_compare(commands: Any) -> None:
         "openai:URL#MODEL, hf:MODEL or auto:URL",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the resamples and of random")
+    parser.add_argument(
+        "--calibrate",
+        type=Path,
+        metavar="FILE",
+        help="also write the chance of another strategy by distance, fitted to these labels, as "
+        "JSON",
+    )
     add_models(parser)
 
 
@@ -82,11 +91,15 @@ def _compare(args: argparse.Namespace) -> None:
         num_bootstrap=args.num_bootstrap,
         judge=judge,
     )
+    if args.calibrate:
+        curves = [asdict(one.calibration) for one in comparison.results if one.calibration]
+        args.calibrate.write_text(json.dumps(curves, indent=2) + "\n", encoding="utf-8")
     if args.json:
         left_out = [rejected.as_row() for rejected in rejects]
         print_json({**comparison.as_json(), "left_out": left_out})
         return
-    for table in (comparison.table(), comparison.difference_table()):
+    tables = [comparison.table(), comparison.difference_table(), comparison.chance_table()]
+    for table in tables:
         print_table([dict(zip(table[0], row, strict=True)) for row in table[1:]])
         print()
     print(comparison.caption())

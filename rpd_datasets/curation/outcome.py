@@ -2,8 +2,9 @@
 
 `measure_choice` looks at one chosen problem, `outcome` sums a run up in plain numbers, and
 `outcome_lines` says them. No path and no date is among them, so that equal runs say equal things.
-The effective number of strategies takes distances as they are: how likely a pair at a distance
-is to differ in method depends on the encoder, and is not known here.
+The effective number of strategies takes distances as they are. What the median distance means is
+said where labelled pairs tell it for this distance and encoder
+(`rpd_metric/distance/calibration.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from rpd_datasets.curation.run_summary import Choice, RunSummary, counts
 from rpd_datasets.curation.score import Scored
 from rpd_datasets.problem import Problem
 from rpd_metric.arrays import nan_for_none
+from rpd_metric.distance.calibration import load_calibration
 from rpd_metric.distance.core import mean_pairwise
+from rpd_metric.distance.registry import DISTANCES
+from rpd_metric.steps.registry import asks_chat_model
 
 # A choice that is so much more often wrong than the candidates deserves a second look.
 MORE_OFTEN_WRONG = 0.02
@@ -94,10 +98,12 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
         for (stage, _, unit), number in summary.drops.items()
         if (stage, unit) == ("steps", "solution")
     )
+    chosen = _median([one.chosen for one in both])
     return {
         "distance": _distance(config),
+        "reading": _reading(chosen, config),
         "median_distance": {
-            "chosen": _median([one.chosen for one in both]),
+            "chosen": chosen,
             "random": _median([one.random for one in both]),
             "all_problems": _median([one.mean_rpd for one in summary.scores])
             if config.reads_steps
@@ -134,6 +140,16 @@ def _distance(config: CurationConfig) -> str | None:
     return config.solutions if config.solutions in METRICS else None
 
 
+def _reading(distance: float | None, config: CurationConfig) -> str | None:
+    """A distance in words, where labelled pairs tell what it means."""
+    name = _distance(config)
+    if distance is None or name is None or config.truncate_dim is not None:
+        return None
+    steps = "chat" if asks_chat_model(config.summarizer) else "extractive"
+    curve = load_calibration(name, config.embedder, steps if DISTANCES[name].reads_steps else "")
+    return curve.in_words(distance) if curve else None
+
+
 def outcome_lines(found: Mapping[str, Any], summarizer: str) -> list[tuple[str, str]]:
     """Say what `outcome` found.
 
@@ -158,12 +174,12 @@ def _difference(found: Mapping[str, Any]) -> str:
     if medians["chosen"] is None:
         return "not measured: nothing that was asked for compares solutions"
     name = "RPD" if found["distance"] == "rpd" else f"distance by {found['distance']}"
-    everywhere = medians["all_problems"]
+    everywhere, reading = medians["all_problems"], found.get("reading")
     beyond = "" if everywhere is None else f", {everywhere:.3f} over all problems"
     return (
         f"median {name} {medians['chosen']:.3f} among the chosen, {medians['random']:.3f} among as "
         f"many at random{beyond}; effective number of strategies {numbers['chosen']:.2f}, at "
-        f"random {numbers['random']:.2f}"
+        f"random {numbers['random']:.2f}" + (f". By labelled pairs {reading}" if reading else "")
     )
 
 

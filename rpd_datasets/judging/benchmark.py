@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from rpd_datasets.judging.auroc import (
 )
 from rpd_datasets.judging.labels import Labels, PairRater, judge_pairs
 from rpd_datasets.select import select_solutions
+from rpd_metric.distance.calibration import Calibration, calibration_error, fit_curve
 from rpd_metric.distance.evidence import STEP_KINDS, Evidence
 from rpd_metric.distance.registry import DISTANCES, Distance, load_distance
 from rpd_metric.errors import InputError
@@ -48,6 +49,9 @@ from rpd_metric.steps.registry import load_summarizer
 
 MEASURES = ("pooled", "within", "success", "triples")
 REFERENCE = "rpd"
+FOLDS = 5
+# Where the chances of a curve are printed.
+DISTANCES_SHOWN = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 GIVEN = "given"
 
 Steps = list[list[str]]
@@ -66,6 +70,8 @@ class MethodResult:
             are in no AUROC.
         undecided (`int`): Problems where the judge gave no verdict on the most distant pair;
             they are not in `success`.
+        calibration ([`~rpd_metric.distance.calibration.Calibration`], *optional*): The chance of
+            another strategy by distance, where there are labelled pairs of both kinds.
     """
 
     distance: str
@@ -74,6 +80,7 @@ class MethodResult:
     differences: dict[str, Estimate]
     pairs_without_distance: int
     undecided: int
+    calibration: Calibration | None = None
 
 
 @dataclass(frozen=True)
@@ -122,6 +129,17 @@ class Comparison:
             if result.differences:
                 figures = [format(result.differences[name], "+.3f") for name in MEASURES]
                 rows.append([result.distance, result.steps or "-", *figures])
+        return rows
+
+    def chance_table(self) -> list[list[str]]:
+        """The chance of another strategy at some distances; the first row is the header."""
+        shown = [f"{distance:.1f}" for distance in DISTANCES_SHOWN]
+        rows = [["chance of another strategy at", "steps", *shown, "error"]]
+        for result in self.results:
+            if curve := result.calibration:
+                chances = [f"{curve.chance(distance):.2f}" for distance in DISTANCES_SHOWN]
+                error = "-" if curve.error is None else f"{curve.error:.3f}"
+                rows.append([result.distance, result.steps or "-", *chances, error])
         return rows
 
     def caption(self) -> str:
@@ -343,6 +361,7 @@ def _summarise(
             else {},
             pairs_without_distance=int(sum(np.isnan(values).sum() for values in column.pairs)),
             undecided=int(np.isnan(column.success).sum()),
+            calibration=_calibrate(column, different, embedder),
         )
         for place, (column, values) in enumerate(zip(columns, drawn, strict=True))
     )
@@ -364,6 +383,33 @@ def _summarise(
         seed=seed,
         num_bootstrap=num_bootstrap,
     )
+
+
+def _calibrate(
+    column: _Column, different: Sequence[npt.NDArray[np.bool_]], embedder: str
+) -> Calibration | None:
+    """The curve of a column, with its error on folds of the problems that were left out."""
+    problem = np.repeat(np.arange(len(different)), [len(found) for found in different])
+    distances, labels = np.concatenate(column.pairs), np.concatenate(different)
+    known = ~np.isnan(distances)
+    problem, distances, labels = problem[known], distances[known], labels[known]
+    if not 0 < labels.sum() < len(labels):
+        return None
+
+    def fit(where: npt.NDArray[np.bool_]) -> Calibration:
+        curve = fit_curve(distances[where], labels[where])
+        steps = "chat" if column.source == GIVEN else column.source
+        return Calibration(column.distance.name, embedder, steps, *curve, int(where.sum()))
+
+    chances = np.full(len(labels), np.nan)
+    for fold in range(FOLDS):
+        held_out = problem % FOLDS == fold
+        if 0 < labels[~held_out].sum() < (~held_out).sum():
+            left = fit(~held_out)
+            chances[held_out] = [left.chance(value) for value in distances[held_out]]
+    seen = ~np.isnan(chances)
+    error = calibration_error(chances[seen], labels[seen]) if seen.any() else None
+    return replace(fit(np.ones(len(labels), dtype=bool)), error=error)
 
 
 def _draw(

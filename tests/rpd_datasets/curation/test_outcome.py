@@ -73,6 +73,7 @@ def test_the_lines_hold_the_numbers():
     lines = said(a_run())
     assert "median RPD 0.550 among the chosen, 0.400 among as many at random" in lines["Difference"]
     assert "0.300 over all problems" in lines["Difference"]
+    assert lines["Difference"].endswith("By labelled pairs 0.55: the same method or another")
     assert lines["Right answers"].startswith("75.0% of the chosen, 75.0% of all candidates")
     assert lines["Left out"] == "4 solutions (3 no steps, 1 duplicate)"
     assert lines["Steps"] == "extractive gave 9 of 12 solutions (75.0%) steps, 3.5 each (median)"

@@ -349,6 +349,18 @@ def test_tables_have_one_line_per_method_and_json_is_plain():
     assert json.loads(json.dumps(found.as_json()))["results"][0]["distance"] == "rpd"
 
 
+def test_labelled_pairs_give_each_method_its_chances():
+    found = compare_metrics(ROWS * 3, LetterCounts(), methods=["rpd", "raw"], num_bootstrap=10)
+    curve = found.results[0].calibration
+    assert (curve.distance, curve.embedder, curve.steps) == ("rpd", "letter counts", "chat")
+    assert curve.pairs == found.different + found.same
+    assert curve.chance(0.0) < 0.5 < curve.chance(1.0)
+    assert 0 <= curve.error <= 1
+    header, first, _ = found.chance_table()
+    assert first[0] == "rpd"
+    assert len(header) == len(first)
+
+
 def test_equal_seeds_give_equal_results():
     first, second = (compare_metrics(ROWS, LetterCounts(), num_bootstrap=50) for _ in range(2))
     assert first == second

@@ -1,0 +1,81 @@
+"""Calibration: chances that fit their pairs, phrases, and the number of strategies they imply."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from rpd_metric.distance.calibration import (
+    Calibration,
+    calibration_error,
+    fit_curve,
+    load_calibration,
+)
+from rpd_metric.errors import InputError
+
+CURVE = Calibration("own", "minilm", "", intercept=-6.0, slope=12.0, pairs=10)
+
+
+def labelled_pairs(seed=0, size=2000):
+    generator = np.random.default_rng(seed)
+    distances = generator.random(size)
+    return distances, generator.random(size) < 1 / (1 + np.exp(6 - 12 * distances))
+
+
+def test_the_fit_is_that_of_logistic_regression():
+    distances, different = labelled_pairs()
+    known = LogisticRegression(C=1e6).fit(distances[:, None], different)
+    found = fit_curve(np.r_[distances, np.nan], np.r_[different, True])
+    assert found == pytest.approx((known.intercept_[0], known.coef_[0, 0]), rel=1e-2)
+
+
+def test_a_fitted_curve_says_what_share_of_new_pairs_differs():
+    fitted = Calibration("own", "minilm", "", *fit_curve(*labelled_pairs(0)), 2000)
+    distances, different = labelled_pairs(1)
+    assert calibration_error([fitted.chance(value) for value in distances], different) < 0.05
+    assert calibration_error([0.9 for _ in distances], different) > 0.3
+
+
+def test_pairs_that_a_distance_splits_without_error_have_a_finite_curve():
+    assert np.isfinite(fit_curve([0.1, 0.2, 0.8, 0.9], [False, False, True, True])).all()
+
+
+def test_pairs_of_one_kind_are_refused():
+    with pytest.raises(InputError, match="same and of another"):
+        fit_curve([0.1, 0.2], [True, True])
+
+
+@pytest.mark.parametrize(
+    ("distance", "words"),
+    [
+        (0.1, "0.10: almost surely the same method"),
+        (0.4, "0.40: probably the same method"),
+        (0.5, "0.50: the same method or another"),
+        (0.6, "0.60: probably another method"),
+        (2.0, "2.00: almost surely another method"),
+    ],
+)
+def test_a_distance_is_said_in_words(distance, words):
+    assert CURVE.in_words(distance) == words
+
+
+def test_the_effective_number_counts_strategies_by_their_chances():
+    apart = np.full((3, 3), 2.0)
+    np.fill_diagonal(apart, 0)
+    assert CURVE.effective_strategies(apart) == pytest.approx(3)
+    assert CURVE.effective_strategies(np.full((3, 3), -2.0)) == pytest.approx(1)
+    apart[2] = apart[:, 2] = np.nan
+    assert CURVE.effective_strategies(apart) == pytest.approx(2)
+    assert CURVE.effective_strategies([[np.nan]]) is None
+
+
+@pytest.mark.parametrize(
+    ("distance", "steps"),
+    [("pieces", ""), ("combined", "chat"), ("rpd", "extractive"), ("rpd", "chat")],
+)
+def test_the_bundled_encoder_has_curves_that_rise_and_say_their_error(distance, steps):
+    curve = load_calibration(distance, "minilm", steps)
+    assert curve.chance(0.1) < 0.1 < 0.8 < curve.chance(0.9)
+    assert 0 < curve.error < 0.15
+    assert load_calibration(distance, "st:another/encoder", steps) is None
