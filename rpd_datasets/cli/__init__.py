@@ -19,6 +19,7 @@ from rpd_datasets.cli.compare import add_compare
 from rpd_datasets.cli.config_file import with_config
 from rpd_datasets.cli.curate import PRESETS, add_curate
 from rpd_datasets.cli.judge import add_judge
+from rpd_datasets.cli.label import add_label
 from rpd_datasets.cli.output import Parser
 from rpd_datasets.cli.plan import add_plan
 from rpd_datasets.cli.push import add_push
@@ -78,6 +79,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     add_compare(commands)
     add_report(commands)
     add_judge(commands)
+    add_label(commands)
     add_push(commands)
     add_space(commands)
     add_store(commands)

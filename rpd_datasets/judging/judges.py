@@ -51,7 +51,7 @@ class Judgement(Generic[Value]):
     detail: str | None = None
 
 
-class _PromptedModel:
+class PromptedModel:
     """A chat model with one prompt.
 
     Args:
@@ -91,7 +91,7 @@ class _PromptedModel:
             return Judgement(None, error.reason, error.detail)
 
 
-class CompletenessJudge(_PromptedModel):
+class CompletenessJudge(PromptedModel):
     """Whether a solution was finished, told from its end (App. C.1, stage 2).
 
     Args:
@@ -118,10 +118,10 @@ class CompletenessJudge(_PromptedModel):
         Returns:
             [`Judgement`]: `True` if it was finished.
         """
-        return await self._ask(_is_second, tail=_fenced("ending", tail))
+        return await self._ask(_is_second, tail=fenced("ending", tail))
 
 
-class ProblemJudge(_PromptedModel):
+class ProblemJudge(PromptedModel):
     """Whether a problem's solutions use more than one method (App. C.2).
 
     The paper finds 58 % of its problems uniform. Its LLM selection baseline asks the same
@@ -169,7 +169,7 @@ class ProblemJudge(_PromptedModel):
             [`Judgement`]: `True` if at least two methods are among them.
         """
         return await self._ask(
-            _is_second, problem=_fenced("problem", problem), solutions=_listed(steps)
+            _is_second, problem=fenced("problem", problem), solutions=listed(steps)
         )
 
 
@@ -215,7 +215,7 @@ class PairJudgement:
         return self.backward
 
 
-class PairJudge(_PromptedModel):
+class PairJudge(PromptedModel):
     """Whether two solutions use different methods: analysis first, then a rating (App. D.1).
 
     The paper asks once; this judge asks in both orders, and one that contradicts itself has not
@@ -275,18 +275,18 @@ class PairJudge(_PromptedModel):
         steps: tuple[Steps, ...],
         solutions: tuple[str | None, ...],
     ) -> Judgement[bool]:
-        shown = [NO_TEXT if text is None else _fenced("solution", text) for text in solutions]
+        shown = [NO_TEXT if text is None else fenced("solution", text) for text in solutions]
         return await self._ask(
             _is_second,
-            problem=_fenced("problem", problem),
-            steps_a=_fenced("steps", _numbered(steps[0])),
-            steps_b=_fenced("steps", _numbered(steps[1])),
+            problem=fenced("problem", problem),
+            steps_a=fenced("steps", _numbered(steps[0])),
+            steps_b=fenced("steps", _numbered(steps[1])),
             solution_a=shown[0],
             solution_b=shown[1],
         )
 
 
-class PairSelector(_PromptedModel):
+class PairSelector(PromptedModel):
     """The two solutions that differ most, or "No": LLM selection of Table 1 (App. D.1).
 
     Args:
@@ -318,12 +318,12 @@ class PairSelector(_PromptedModel):
         """
         return await self._ask(
             lambda text, finish_reason: parse_pair(text, len(steps), finish_reason),
-            problem=_fenced("problem", problem),
-            solutions=_listed(steps),
+            problem=fenced("problem", problem),
+            solutions=listed(steps),
         )
 
 
-class SetSelector(_PromptedModel):
+class SetSelector(PromptedModel):
     """The M solutions that differ most as a set: second stage of LLM selection (App. D.2).
 
     Args:
@@ -365,8 +365,8 @@ class SetSelector(_PromptedModel):
             return Judgement(tuple(range(len(steps))))
         return await self._ask(
             lambda text, finish_reason: parse_set(text, len(steps), count, finish_reason),
-            problem=_fenced("problem", problem),
-            solutions=_listed(steps),
+            problem=fenced("problem", problem),
+            solutions=listed(steps),
             count=count,
         )
 
@@ -399,12 +399,14 @@ def _numbered(steps: Steps) -> str:
     return "\n".join(f"{number}. {step}" for number, step in enumerate(kept, start=1))
 
 
-def _listed(steps: Sequence[Steps]) -> str:
+def listed(steps: Sequence[Steps]) -> str:
+    """Solutions by their steps, numbered from 1, for a prompt."""
     return "\n\n".join(
-        f"Solution {number}:\n{_fenced('steps', _numbered(one))}"
+        f"Solution {number}:\n{fenced('steps', _numbered(one))}"
         for number, one in enumerate(steps, start=1)
     )
 
 
-def _fenced(label: str, text: str) -> str:
+def fenced(label: str, text: str) -> str:
+    """A text between tags that it cannot hold itself, for a prompt."""
     return fence(label, sendable(text).strip())

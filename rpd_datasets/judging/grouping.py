@@ -1,0 +1,132 @@
+"""Labelling: solutions of a problem sorted into groups of one strategy, in two passes.
+
+The second pass sees the solutions in another order, so that the passes disagree where the labeller
+is not sure. Who labels is a callable: a person at a terminal (`cli/label.py`) or a chat model
+([`StrategyGrouper`]). What comes out is read by `labels.py` and measured with by `benchmark.py`.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from rpd_datasets.judging.judges import Judgement, PromptedModel, fenced, listed
+from rpd_datasets.judging.labels import Agreement, Labels, judge_agreement
+from rpd_datasets.judging.replies import last_envelope
+from rpd_metric.errors import ReplyError
+from rpd_metric.inference.chat import Chat, Sampling
+
+# The problem and the steps of its solutions in; a group number for each, or why there is none.
+Labeller = Callable[[str, Sequence[Sequence[str]]], Awaitable[Judgement[tuple[int, ...]]]]
+
+NUM_PASSES = 2
+
+
+def parse_groups(text: str, count: int, finish_reason: str | None = None) -> tuple[int, ...]:
+    r"""Read a group number for each solution.
+
+    Args:
+        text (`str`): A chat model's reply.
+        count (`int`): How many solutions there are.
+        finish_reason (`str`, *optional*): `"length"` when the server cut the reply off.
+
+    Returns:
+        `tuple` of `int`: Numbered from 0 by first appearance.
+
+    Raises:
+        [`ReplyError`]: As [`~rpd_datasets.judging.replies.last_envelope`] does; `"wrong_count"`
+            for too many or too few numbers, `"bad_verdict"` for anything else.
+
+    Example:
+
+    >>> parse_groups("Two methods.\n//boxed_json{[2, 2, 1]}", count=3)
+    (0, 0, 1)
+    """
+    content = last_envelope(text, finish_reason)
+    tokens = content.strip("[] \t\n").replace(",", " ").split()
+    if not all(re.fullmatch(r"\d{1,4}", token) for token in tokens):
+        raise ReplyError("bad_verdict", "the verdict is no list of group numbers")
+    if len(tokens) != count:
+        raise ReplyError("wrong_count", f"{len(tokens)} group numbers for {count} solutions")
+    return renumbered(tokens)
+
+
+def renumbered(labels: Sequence[object]) -> tuple[int, ...]:
+    """Labels as numbers from 0, by first appearance.
+
+    >>> renumbered(["b", "a", "b"])
+    (0, 1, 0)
+    """
+    first = list(dict.fromkeys(labels))
+    return tuple(first.index(label) for label in labels)
+
+
+class StrategyGrouper(PromptedModel):
+    """A chat model that sorts the solutions of a problem into groups of one strategy.
+
+    Args:
+        chat ([`~rpd_metric.inference.chat.Chat`]): The model.
+        template (`str` or `Path`): With the placeholders `{{problem}}`, `{{solutions}}` and
+            `{{count}}`.
+        sampling ([`~rpd_metric.inference.chat.Sampling`], *optional*): Greedy by default.
+    """
+
+    def __init__(
+        self,
+        chat: Chat,
+        *,
+        template: str | Path = "judge_group",
+        sampling: Sampling | None = None,
+    ) -> None:
+        super().__init__(chat, template, ("problem", "solutions", "count"), (), sampling)
+
+    async def __call__(
+        self, problem: str, steps: Sequence[Sequence[str]]
+    ) -> Judgement[tuple[int, ...]]:
+        """Sort one problem's solutions; see `Labeller`."""
+        return await self._ask(
+            lambda text, finish_reason: parse_groups(text, len(steps), finish_reason),
+            problem=fenced("problem", problem),
+            solutions=listed(steps),
+            count=len(steps),
+        )
+
+
+async def label_problem(
+    labeller: Labeller, problem: str, steps: Sequence[Sequence[str]], seed: int = 0
+) -> tuple[Labels | None, str | None]:
+    """Label one problem twice, the second time in another order.
+
+    Args:
+        labeller (`Labeller`): Who labels.
+        problem (`str`): The problem.
+        steps (`Sequence`): Per solution, its steps.
+        seed (`int`): Of the second order.
+
+    Returns:
+        `tuple`: The labels of both passes in the order of the solutions, or `None` and the reason
+            why there are none.
+    """
+    count = len(steps)
+    shuffled = random.Random(f"{seed}:{problem}").sample(range(count), count)
+    passes = []
+    for order in (list(range(count)), shuffled):
+        judgement = await labeller(problem, [steps[index] for index in order])
+        if judgement.value is None:
+            return None, judgement.reason or "no_verdict"
+        given = dict(zip(order, judgement.value, strict=True))
+        passes.append(renumbered([given[index] for index in range(count)]))
+    return Labels(tuple(passes)), None
+
+
+def agreement_of_passes(labels: Sequence[Labels]) -> Agreement:
+    """How far two passes agree on which pairs of solutions differ, the first taken as the truth."""
+    first, second = [], []
+    for one in labels:
+        for i in range(len(one.passes[0])):
+            for j in range(i):
+                first.append(one.passes[0][i] != one.passes[0][j])
+                second.append(one.passes[1][i] != one.passes[1][j])
+    return judge_agreement(first, second)
