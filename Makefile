@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 DEMO := demo-output
 WORKERS ?= 2
 
-.PHONY: help demo test lint fresh dist bench bench-corpus loop loop-map loop-real kill-loop real-servers system clean
+.PHONY: help demo test lint fresh dist bench bench-corpus loop loop-map loop-real loop-gpu kill-loop real-servers system clean
 
 help:  ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -71,6 +71,13 @@ loop: $(VENV)/installed  ## Run the whole loop on a small task and write docs/lo
 loop-real: $(VENV)/installed  ## Run the chain with SmolLM2-135M, write docs/loop-real.md (25 minutes)
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.loop_real
 
+# Never run yet: no GPU was at hand. Pieces of ten minutes: repeat it until it says that it wrote.
+loop-gpu: $(VENV)/installed  ## Run the same on a GPU at a size that tells arms apart; repeat it
+	for seed in 0 1 2 3 4; do \
+	    $(BIN)/python -m benchmarks.loop_real --gpu --minutes 5 --seed $$seed --pool 300 \
+	    --samples 300 --tests 200 --attempts 16 --tokens 256 --epochs 6 \
+	    --output loop-gpu-output/$$seed --page loop-gpu-output/$$seed.md || exit 1; done
+
 loop-map: $(VENV)/installed  ## Add to docs/loop.md where breadth and depth trade places
 	$(BIN)/python -m benchmarks.loop --map
 
@@ -84,4 +91,4 @@ real-servers: $(VENV)/installed  ## Run everything against real vLLM on this CPU
 	    $(BIN)/python benchmarks/real_servers.py --vllm $(REAL)
 
 clean:  ## Remove the environment and everything made here
-	rm -rf $(VENV) $(DEMO) $(DEMO).partial loop-output loop-real-output build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(DEMO) $(DEMO).partial loop-output loop-real-output loop-gpu-output build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

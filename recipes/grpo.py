@@ -24,6 +24,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 from rpd_datasets.commands import run_command
 from rpd_datasets.training.arguments import ReinforcementArguments
 from rpd_datasets.training.reinforcement import (
+    advantage_change,
     check_reinforcement,
     choose_rollouts,
     load_prompts,
@@ -70,7 +71,7 @@ def main(arguments: Sequence[str]) -> None:
     with load_grader(options.grader) as grader:
         rewards, training.reward_weights = load_rewards(options, grader)
         session.train(
-            sampling_exactly(GRPOTrainer),
+            sampling_exactly(GRPOTrainer, advantage_change(options, rewards)),
             method,
             counts,
             train_dataset=rows,

@@ -62,7 +62,7 @@ not be compared with anybody's GSM8K results.""",
         comparison_text(results, compare(results), markdown=True),
         f"""\
 Figures are unbiased estimates, differences have 95 % intervals by paired bootstrap over the
-{scale.tests} problems. {_remark(base, arms)}""",
+{scale.tests} problems. {remark(base, arms)}""",
         "## What was learnt from",
         _table(["", *(arm.name for arm in arms)], counts),
         "## How different the samples are",
@@ -119,7 +119,7 @@ def _mean_rpd(groups: Sequence[Sequence[str]]) -> str:
     return f"{np.mean(found):.3f}" if found else "–"
 
 
-def _remark(base: Results, arms: Sequence[Results]) -> str:
+def remark(base: Results, arms: Sequence[Results]) -> str:
     """What the intervals allow to say, by what they are."""
     told_apart = [
         f"{other.name} and {first.name} at pass@{k}"

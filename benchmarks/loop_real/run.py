@@ -59,10 +59,16 @@ class Scale:
 
 
 class Journal:
-    """How long each stage took, kept in a file; a stage that is in it is not run again."""
+    """How long each stage took, kept in a file; a stage that is in it is not run again.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path (`Path`): The file.
+        minutes (`float`, *optional*): Begin no stage later than this after the start.
+    """
+
+    def __init__(self, path: Path, minutes: float | None = None) -> None:
         self._path = path
+        self._end = None if minutes is None else time.monotonic() + 60 * minutes
         text = path.read_text(encoding="utf-8") if path.is_file() else "{}"
         self.seconds: dict[str, float] = json.loads(text)
 
@@ -70,6 +76,8 @@ class Journal:
         """Run a stage, unless it has been."""
         if name in self.seconds:
             return
+        if self._end is not None and time.monotonic() >= self._end:
+            raise RPDError(f"stopped before {name}; the same command goes on from there")
         sys.stderr.write(f"== {name}\n")
         start = time.monotonic()
         stage()
@@ -82,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(arguments)
     scale = Scale(**{name: getattr(args, name) for name in Scale.__annotations__})
     try:
-        loop(scale, args.data, args.output)
+        loop(scale, args.data, args.output, gpu=args.gpu, minutes=args.minutes)
         results = [
             read_results(args.output / name / "evaluation/results.json") for name in (BASE, *ARMS)
         ]
@@ -96,30 +104,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def loop(scale: Scale, data: Path, output: Path) -> None:
+def loop(
+    scale: Scale, data: Path, output: Path, *, gpu: bool = False, minutes: float | None = None
+) -> None:
     """Every stage that is not done yet.
+
+    Args:
+        scale ([`Scale`]): How much of everything.
+        data (`Path`): The file with GSM8K's solutions.
+        output (`Path`): The folder of the run.
+        gpu (`bool`): Train and sample on a GPU.
+        minutes (`float`, *optional*): Begin no stage later than this.
 
     Raises:
         [`RPDError`]: A stage failed, or the folder holds a run of another scale.
     """
     output.mkdir(parents=True, exist_ok=True)
-    _claim(output / "scale.json", scale)
-    journal = Journal(output / "seconds.json")
+    claim(output / "scale.json", scale)
+    journal = Journal(output / "seconds.json", minutes)
     model = output / "model"
     journal.run("model", lambda: make_smollm2(model))
     pool, tests = split(problems(data), pool=scale.pool, tests=scale.tests, seed=scale.seed)
     _write(output / "pool.jsonl", pool)
     _write(output / "tests.jsonl", tests)
-    journal.run(f"{BASE}: pass@k", lambda: _evaluate(scale, output, BASE, model))
+    journal.run(f"{BASE}: pass@k", lambda: _evaluate(scale, output, BASE, model, gpu))
     for name, (choice, each) in ARMS.items():
         folder = output / name
         journal.run(f"{name}: curate", lambda: _curate(scale, output, folder, choice, each))  # noqa: B023 run at once
-        journal.run(f"{name}: fine-tune", lambda: _tune(scale, model, folder))  # noqa: B023
+        journal.run(f"{name}: fine-tune", lambda: _tune(scale, model, folder, gpu))  # noqa: B023
         merge = ["--adapter", folder / "adapter", "--output", folder / "merged"]
         journal.run(f"{name}: merge", lambda: _script("merge", merge))  # noqa: B023
         journal.run(
             f"{name}: pass@k",
-            lambda: _evaluate(scale, output, name, folder / "merged"),  # noqa: B023
+            lambda: _evaluate(scale, output, name, folder / "merged", gpu),  # noqa: B023
         )
 
 
@@ -134,7 +151,7 @@ def _curate(scale: Scale, output: Path, folder: Path, choice: str, each: int) ->
         raise RPDError(f"rpd curate failed for {folder.name}")
 
 
-def _tune(scale: Scale, model: Path, folder: Path) -> None:
+def _tune(scale: Scale, model: Path, folder: Path, gpu: bool) -> None:
     options: dict[str, object] = {
         "config": HERE / "sft.yaml",
         "model_name_or_path": model,
@@ -143,15 +160,18 @@ def _tune(scale: Scale, model: Path, folder: Path) -> None:
         "num_samples": scale.samples,
         "num_train_epochs": scale.epochs,
         "seed": scale.seed,
+        "use_cpu": not gpu,
     }
     _script("sft", [part for name, value in options.items() for part in (f"--{name}", value)])
 
 
-def _evaluate(scale: Scale, output: Path, name: str, model: Path) -> None:
+def _evaluate(scale: Scale, output: Path, name: str, model: Path, gpu: bool) -> None:
     line: list[object] = ["run", "--config", HERE / "passk.yaml", "--name", name]
     line += ["--data", output / "tests.jsonl", "--model", model, "--dtype", "bfloat16"]
     line += ["--output", output / name / "evaluation", "--store", output / "replies.sqlite"]
     line += ["--batch-size", scale.tests * scale.attempts // 2]
+    if gpu:
+        line += ["--device", "cuda"]
     for option, value in (("samples", scale.attempts), ("max_tokens", scale.tokens)):
         line += ["--set", f"{option}={value}"]
     _script("passk", line)
@@ -163,7 +183,12 @@ def _script(name: str, line: Sequence[object]) -> None:
         raise RPDError(f"recipes/{name}.py failed")
 
 
-def _claim(path: Path, scale: Scale) -> None:
+def claim(path: Path, scale: Scale) -> None:
+    """See that a folder holds a run of this scale, or none.
+
+    Raises:
+        [`InputError`]: It holds another.
+    """
     text = json.dumps(vars(scale), sort_keys=True)
     if path.is_file() and path.read_text(encoding="utf-8") != text:
         raise InputError(f"{path.parent} holds a run of another size; use another --output")
@@ -196,6 +221,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data", type=Path, default=DATA, help=f"the file {FILE}")
     parser.add_argument("--output", type=Path, default=Path("loop-real-output"))
     parser.add_argument("--page", type=Path, default=ROOT / "docs/loop-real.md")
+    parser.add_argument("--gpu", action="store_true", help="train and sample on a GPU")
+    parser.add_argument(
+        "--minutes", type=float, metavar="M", help="begin no stage later than M minutes from now"
+    )
     for name, default in vars(Scale()).items():
         parser.add_argument(f"--{name}", type=int, default=default, metavar="N")
     return parser

@@ -31,7 +31,7 @@ from rpd_datasets.evaluation.samples import (
     write_samples,
     write_text,
 )
-from rpd_datasets.prompts import fill_prompt
+from rpd_datasets.prompts import fill_prompt, with_mode
 from rpd_metric.errors import InputError, ModelError, OutputError
 from rpd_metric.inference.chat import ChatOptions, ChatRequest, Sampling
 from rpd_metric.inference.concurrency import run_bounded
@@ -90,8 +90,11 @@ def open_model(
 
 def chat_request(task: Task, key: Key, config: EvaluationConfig) -> ChatRequest:
     """The request for one sample."""
+    asked = fill_prompt(config.sent, task.problem)
+    if config.modes:
+        asked = with_mode(asked, key[2] % config.modes + 1)
     return ChatRequest(
-        messages=({"role": "user", "content": fill_prompt(config.sent, task.problem)},),
+        messages=({"role": "user", "content": asked},),
         sampling=Sampling(
             temperature=config.temperature,
             top_p=config.top_p,

@@ -55,6 +55,11 @@ class SupervisedArguments(CommonArguments):
     rewritten: Literal["refuse", "drop"] = _option(
         "refuse", "what happens to samples whose completion the chat template changes"
     )
+    modes: int = _option(
+        0,
+        "ask for the n-th solution of a problem with [mode n] in its prompt, so many modes at "
+        "most; 0 is off. Sample with the same modes in recipes/passk.py",
+    )
     validation: float = _option(
         0.0, "share of the problems that is held out; its loss is logged as eval_loss"
     )
@@ -88,5 +93,15 @@ class ReinforcementArguments(CommonArguments):
     accuracy_weight: float = _option(1.0, "weight of the right answer")
     format_weight: float = _option(0.1, "weight of the form")
     diversity_weight: float = _option(0.0, "weight of RPD among right answers; 0 is off")
+    diversity_as: Literal["reward", "bonus", "rarity"] = _option(
+        "reward",
+        "how diversity counts: as one reward of the sum that the group scales; as a bonus, "
+        "diversity_weight x RPD, added to the advantages of right completions after the scaling; "
+        "or as rarity: their advantages are weighted inversely to how many right completions of "
+        "the problem use the same strategy, and diversity_weight only has to be above 0",
+    )
+    strategy_threshold: float = _option(
+        0.425, "for rarity: the largest mean distance within one strategy (docs/distances.md)"
+    )
     summarizer: str = _option("extractive", "for the diversity reward: who finds the steps")
     embedder: str = _option("minilm", "for the diversity reward: who encodes the steps")

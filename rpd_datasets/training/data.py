@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from rpd_datasets.training.arguments import SupervisedArguments
-from rpd_datasets.training.rows import split_by_problem, with_prompt
+from rpd_datasets.training.rows import split_by_problem, with_modes, with_prompt
 from rpd_metric.errors import InputError
 
 IGNORED = -100
@@ -124,7 +124,7 @@ def tokenize_split(
 
     def tokenize(part: Any) -> TokenizedRows:
         return tokenize_rows(
-            part,
+            with_modes(part, options.modes),
             tokenizer,
             max_length=training.max_length,
             too_long=options.too_long,

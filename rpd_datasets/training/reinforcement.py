@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,35 @@ def choose_rollouts(options: ReinforcementArguments, training: Any, *, on_cpu: b
     return sampler
 
 
+def advantage_change(
+    options: ReinforcementArguments, rewards: Sequence[Any]
+) -> Callable[[Any], Any] | None:
+    """What is done with advantages after the group's scaling, if anything.
+
+    Inside the sum, a group whose completions are all right and differ a little has its small
+    differences scaled up to full strength; outside of it a bonus stays as small as its weight.
+
+    Args:
+        options ([`~rpd_datasets.training.arguments.ReinforcementArguments`]): Of the run.
+        rewards (`Sequence`): From [`load_rewards`].
+
+    Returns:
+        `Callable`, *optional*: From advantages, one per completion of this process in the order
+            in which the rewards saw them, to advantages.
+    """
+    if not options.diversity_weight or options.diversity_as == "reward":
+        return None
+    (diversity,) = [reward for reward in rewards if isinstance(reward, DiversityReward)]
+
+    def add_bonus(advantages: Any) -> Any:
+        return advantages + options.diversity_weight * advantages.new_tensor(diversity.rewards)
+
+    def weigh(advantages: Any) -> Any:
+        return advantages * advantages.new_tensor(diversity.rarity)
+
+    return add_bonus if options.diversity_as == "bonus" else weigh
+
+
 def load_rewards(
     options: ReinforcementArguments, grader: GraderLike
 ) -> tuple[list[Any], list[float]]:
@@ -170,6 +200,8 @@ def load_rewards(
         chosen.append((FormatReward(), options.format_weight))
     if options.diversity_weight:
         summarizer, embedder = load_summarizer(options.summarizer), load_embedder(options.embedder)
-        reward = DiversityReward(grader, summarizer, embedder)
-        chosen.append((reward, options.diversity_weight))
+        reward = DiversityReward(grader, summarizer, embedder, threshold=options.strategy_threshold)
+        # Beside the group's scaling it is computed and logged, and no part of the sum.
+        in_sum = options.diversity_as == "reward"
+        chosen.append((reward, options.diversity_weight if in_sum else 0.0))
     return [reward for reward, _ in chosen], [weight for _, weight in chosen]

@@ -13,17 +13,18 @@ while wording or length carries it, or while accuracy falls, is a policy that pl
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from rpd_metric.distance.diversity import strategy_groups
 from rpd_metric.grading.answers import Verdict, final_answer
 from rpd_metric.grading.custom import GraderLike
 from rpd_metric.inference.concurrency import run
 from rpd_metric.inference.embedders import Embedder
-from rpd_metric.metrics.scoring import step_matrices
+from rpd_metric.metrics.scoring import Matrix, step_matrices
 from rpd_metric.steps.protocol import Summarizer
 
 Completion = str | Sequence[dict[str, Any]]
@@ -90,14 +91,26 @@ class DiversityReward:
         grader ([`~rpd_metric.grading.custom.GraderLike`]): Tells which are right.
         summarizer ([`~rpd_metric.steps.protocol.Summarizer`]): Turns completions into steps.
         embedder ([`~rpd_metric.inference.embedders.Embedder`]): Encodes the steps.
+        threshold (`float`): Largest mean distance within a strategy, for `rarity`.
     """
 
     __name__ = "diversity"
 
-    def __init__(self, grader: GraderLike, summarizer: Summarizer, embedder: Embedder) -> None:
+    def __init__(
+        self,
+        grader: GraderLike,
+        summarizer: Summarizer,
+        embedder: Embedder,
+        *,
+        threshold: float = 0.425,
+    ) -> None:
         self._grader = grader
         self._summarizer = summarizer
         self._embedder = embedder
+        self._threshold = threshold
+        # Of the latest call, for what is done with advantages after the group's scaling.
+        self.rewards: list[float] = []
+        self.rarity: list[float] = []
 
     def __call__(
         self,
@@ -115,7 +128,8 @@ class DiversityReward:
             if verdict is Verdict.CORRECT:
                 groups[text_of(prompt)].append(place)
         compared = {prompt: places for prompt, places in groups.items() if len(places) > 1}
-        rewards = [0.0] * len(texts)
+        self.rewards = rewards = [0.0] * len(texts)
+        self.rarity = [1.0] * len(texts)
         if not compared:
             return rewards
         steps = [
@@ -134,6 +148,8 @@ class DiversityReward:
                 # A completion without steps is unknown, not maximally far away.
                 if not np.isnan(others).all():
                     rewards[place] = float(np.nanmean(others))
+            for place, weight in zip(places, rarity_weights(matrix, self._threshold), strict=True):
+                self.rarity[place] = weight
         if log_metric is not None:
             right = [place for places in compared.values() for place in places]
             log_metric("diversity/rpd", float(np.mean([rewards[place] for place in right])))
@@ -143,6 +159,33 @@ class DiversityReward:
                 float(np.mean([_wording([texts[p] for p in ps]) for ps in compared.values()])),
             )
         return rewards
+
+
+def rarity_weights(matrix: Matrix, threshold: float) -> list[float]:
+    """A weight per solution, inverse to how many use its strategy; their mean is 1.
+
+    Strategies are groups by average linkage. A solution without steps has the weight 1.
+
+    Args:
+        matrix (`array` of shape `(k, k)`): Distances of the right solutions of one problem.
+        threshold (`float`): Largest mean distance within one strategy.
+
+    Example:
+
+    ```py
+    >>> import numpy as np
+    >>> from rpd_datasets.training.rewards import rarity_weights
+    >>> rarity_weights(np.array([[0, 0.1, 0.9], [0.1, 0, 0.9], [0.9, 0.9, 0]]), 0.5)
+    [0.75, 0.75, 1.5]
+
+    ```
+    """
+    groups = strategy_groups(matrix, threshold)
+    sizes = Counter(group for group in groups if group is not None)
+    if not sizes:
+        return [1.0] * len(groups)
+    mean = len(sizes) / sizes.total()
+    return [1.0 if group is None else 1 / sizes[group] / mean for group in groups]
 
 
 def text_of(message: Any) -> str:

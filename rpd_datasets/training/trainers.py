@@ -30,7 +30,7 @@ def described(kind: type, write_card: Callable[[History], None]) -> type:
     return Described
 
 
-def sampling_exactly(kind: type) -> type:
+def sampling_exactly(kind: type, change: Callable[[Any], Any] | None = None) -> type:
     """A GRPO trainer that keeps float32 adapters and logs how often its correction is limited.
 
     With vLLM, TRL multiplies each token's loss by the ratio of the trainer's probability to
@@ -39,6 +39,7 @@ def sampling_exactly(kind: type) -> type:
 
     Args:
         kind (`type`): TRL's `GRPOTrainer`.
+        change (`Callable`, *optional*): From advantages after the group's scaling to advantages.
     """
 
     class Exact(kind):  # type: ignore[misc]
@@ -49,6 +50,8 @@ def sampling_exactly(kind: type) -> type:
 
         def _generate_and_score_completions(self, *args: Any, **kwargs: Any) -> Any:
             output = super()._generate_and_score_completions(*args, **kwargs)
+            if change is not None:
+                output["advantages"] = change(output["advantages"])
             ratio = output.get("importance_sampling_ratio")
             if ratio is not None:
                 share = limited_share(

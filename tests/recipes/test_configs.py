@@ -48,6 +48,14 @@ ARMS: dict[tuple[str, str], tuple[int, int | None]] = {
 }
 
 
+# Arms of reinforcement learning that are not the paper's, and what is theirs.
+BEYOND: dict[str, dict[str, object]] = {
+    "bonus": {"diversity_weight": 0.1, "diversity_as": "bonus"},
+    "rarity": {"diversity_weight": 0.1, "diversity_as": "rarity"},
+    "entropy": {"entropy_coef": 0.001},
+}
+
+
 def parse_sft(file: Path, *more: str) -> Recipe:
     from trl import ModelConfig, SFTConfig
 
@@ -72,8 +80,25 @@ def arms(kind: str) -> set[tuple[str, str]]:
 
 
 def test_every_arm_of_the_papers_tables_has_a_recipe_and_there_is_no_other():
-    assert arms("sft") == set(ARMS)
-    assert arms("grpo") == {("qwen3-4b-base", "rpd_1p3s"), ("qwen3-4b-base", "random_1p1s")}
+    assert arms("sft") == set(ARMS) | {("qwen3-4b-base", "rpd_1p3s_modes")}
+    papers = {("qwen3-4b-base", "rpd_1p3s"), ("qwen3-4b-base", "random_1p1s")}
+    assert arms("grpo") == papers | {("qwen3-4b-base", f"rpd_1p3s_{name}") for name in BEYOND}
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_an_arm_beyond_the_paper_differs_from_the_papers_in_its_own_options_only(name: str):
+    folder = CONFIGS / "qwen3-4b-base/grpo"
+    plain = parse_grpo(folder / "rpd_1p3s.yaml").settings
+    other = parse_grpo(folder / f"rpd_1p3s_{name}.yaml").settings
+    changed = {key: other.get(key) for key in plain.keys() | other.keys()}
+    changed = {key: value for key, value in changed.items() if value != plain.get(key)}
+    assert changed == {**BEYOND[name], "output_dir": f"runs/qwen3-4b-base/grpo_rpd_1p3s_{name}"}
+
+
+def test_the_arm_with_modes_differs_from_the_papers_in_them_only():
+    folder = CONFIGS / "qwen3-4b-base/sft"
+    plain, modes = (parse_sft(folder / f"rpd_1p3s{end}.yaml").settings for end in ("", "_modes"))
+    assert modes == {**plain, "modes": 3, "output_dir": "runs/qwen3-4b-base/rpd_1p3s_modes"}
 
 
 @pytest.mark.parametrize(("model", "arm"), sorted(ARMS))
@@ -186,7 +211,8 @@ def test_arms_of_a_model_differ_in_data_folder_and_size_only():
 
             own = yaml.safe_load(file.read_text(encoding="utf-8"))
             if file.stem != "base":
-                assert set(own) <= {"base", "data", "output_dir", "num_samples", "num_train_epochs"}
+                allowed = {"base", "data", "output_dir", "num_samples", "num_train_epochs"}
+                assert set(own) <= allowed | ({"modes"} if "_modes" in file.stem else set())
 
 
 @pytest.mark.parametrize("name", ["sft", "grpo"])

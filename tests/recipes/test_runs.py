@@ -278,6 +278,19 @@ def test_the_reward_rises_on_a_task_that_can_be_learnt(rewarded: Path):
     assert str(rewarded.parent) not in card
 
 
+@pytest.mark.parametrize("how", ["bonus", "rarity"])
+def test_diversity_beside_the_groups_scaling_trains_too(here: Path, merged: Path, how: str):
+    problems = [{"problem": f"{a} + {4 - a}", "answer": "4"} for a in range(4)]
+    (here / "fours.json").write_text(json.dumps(problems), encoding="utf-8")
+    line = ["--problems", str(here / "fours.json"), "--output_dir", str(here / how)]
+    line += ["--model_name_or_path", str(merged), "--diversity_weight", "0.1", "--max_steps", "2"]
+    line += ["--diversity_as", how, "--save_steps", "2"]
+    script("grpo").main([*GRPO, *line])
+    rows = [row for row in history(here / how) if "reward" in row]
+    assert [row["step"] for row in rows] == [1, 2]
+    assert "rewards/diversity/mean" in rows[0]
+
+
 def test_a_killed_reinforcement_run_goes_on_and_finishes(
     here: Path, merged: Path, rewarded: Path, capsys: pytest.CaptureFixture[str]
 ):

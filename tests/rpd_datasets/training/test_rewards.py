@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import torch
 
+from rpd_datasets.training.arguments import ReinforcementArguments
+from rpd_datasets.training.reinforcement import advantage_change, load_rewards
 from rpd_datasets.training.rewards import AccuracyReward, DiversityReward, FormatReward, well_formed
 from rpd_metric.grading.mathematics import Grader
 from rpd_metric.inference.registry import load_embedder
@@ -78,3 +81,33 @@ def test_diversity_counts_among_right_answers_of_one_prompt_only(grader):
     assert rewards[5] == 0, "the only right answer has nothing to differ from"
     assert set(logged) == {"diversity/rpd", "diversity/wording", "diversity/length"}
     assert 0 < logged["diversity/wording"] < 1
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"), [("bonus", [1.2, 0.9, -1.0]), ("rarity", [1.5, 0.4, -1.0])]
+)
+def test_diversity_changes_advantages_after_the_groups_scaling(grader, how, expected):
+    options = ReinforcementArguments(diversity_weight=0.5, diversity_as=how, format_weight=0)
+    rewards, weights = load_rewards(options, grader)
+    assert weights == [1.0, 0.0], "it is logged, and no part of what the group scales"
+    diversity = rewards[1]
+    diversity.rewards, diversity.rarity = [0.4, 0.2, 0.0], [1.5, 0.5, 1.0]
+    change = advantage_change(options, rewards)
+    assert change is not None
+    found = change(torch.tensor([1.0, 0.8, -1.0])).tolist()
+    assert found == pytest.approx(expected)
+
+
+def test_inside_the_sum_nothing_is_done_afterwards(grader):
+    options = ReinforcementArguments(diversity_weight=0.5)
+    rewards, weights = load_rewards(options, grader)
+    assert weights == [1.0, 0.1, 0.5]
+    assert advantage_change(options, rewards) is None
+
+
+def test_rarity_is_of_right_answers_of_one_prompt(grader):
+    embedder = load_embedder("minilm")
+    reward = DiversityReward(grader, ExtractiveSummarizer(), embedder, threshold=0.05)
+    texts = [INDUCTION, INDUCTION, PAIRING, PAIRING.replace("55", "54")]
+    reward(prompts=["p"] * 4, completions=[reply(text) for text in texts], answer=["55"] * 4)
+    assert reward.rarity == pytest.approx([0.75, 0.75, 1.5, 1.0])

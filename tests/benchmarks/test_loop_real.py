@@ -1,0 +1,77 @@
+"""The chain with a real model: its split, its stages, and what its page may say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.loop_real.page import remark
+from benchmarks.loop_real.run import Journal, Scale, claim
+from benchmarks.loop_real.task import problems, solution_text, split
+from rpd_datasets.evaluation.results import Results
+from rpd_metric.errors import InputError, RPDError
+
+DATA = Path("../shared/data/benchmarks/gsm8k_example_model_solutions.jsonl")
+needs_data = pytest.mark.skipif(
+    not DATA.is_file(), reason="GSM8K's solutions are not at ../shared/data/benchmarks"
+)
+
+
+@needs_data
+def test_training_and_test_problems_are_apart_and_solutions_are_right():
+    rows = problems(DATA)
+    pool, tests = split(rows, pool=96, tests=16, seed=0)
+    assert not {row["problem"] for row in pool} & {row["problem"] for row in tests}
+    assert all(len(row["solutions"]) >= 3 for row in pool)
+    assert all(len(set(row["solutions"])) == len(row["solutions"]) for row in pool)
+    assert all("<<" not in text and "\\boxed{" in text for r in pool for text in r["solutions"])
+    assert split(rows, pool=96, tests=16, seed=0) == (pool, tests)
+    assert split(rows, pool=96, tests=16, seed=1) != (pool, tests)
+
+
+def test_a_solution_without_an_answer_is_none():
+    assert solution_text("It goes on and on") is None
+
+
+def test_a_finished_stage_is_not_run_again_and_none_begins_too_late(tmp_path: Path):
+    path = tmp_path / "seconds.json"
+    done: list[str] = []
+    Journal(path).run("one", lambda: done.append("one"))
+    Journal(path).run("one", lambda: done.append("again"))
+    assert done == ["one"]
+    with pytest.raises(RPDError, match="stopped before two"):
+        Journal(path, minutes=0).run("two", lambda: done.append("two"))
+    assert done == ["one"]
+
+
+def test_a_folder_of_another_size_is_refused(tmp_path: Path):
+    claim(tmp_path / "scale.json", Scale())
+    claim(tmp_path / "scale.json", Scale())
+    with pytest.raises(InputError, match="another size"):
+        claim(tmp_path / "scale.json", Scale(tests=17))
+
+
+def results(name: str, right: int) -> Results:
+    """16 problems, of which the first so many are always solved."""
+    return Results(
+        name=name,
+        model=name,
+        benchmark="own",
+        sampling={},
+        problems=[str(n) for n in range(16)],
+        of_problems=16,
+        correct=[["11111111"]] * right + [["00000000"]] * (16 - right),
+        verdicts={},
+        finish_reasons={},
+        mean_tokens=None,
+        figures={"pass_at_k": {str(k): {} for k in (1, 2, 4, 8)}},
+    )
+
+
+def test_the_page_tells_models_apart_only_where_intervals_do():
+    text = remark(results("base", 5), [results("one", 5), results("two", 5)])
+    assert "does not tell the models apart" in text
+    text = remark(results("base", 0), [results("one", 12), results("two", 12)])
+    assert "one and base at pass@1" in text
+    assert "not for the way they were trained" in text
