@@ -68,7 +68,7 @@ bench-corpus: $(VENV)/installed  ## Curate synthetic corpora of up to 53,125 pro
 loop: $(VENV)/installed  ## Run the whole loop on a small task and write docs/loop.md (20 minutes)
 	$(BIN)/python -m benchmarks.loop
 
-loop-real: $(VENV)/installed  ## Run the chain with SmolLM2-135M, write docs/loop-real.md (25 minutes)
+loop-real: $(VENV)/installed  ## Run the chain with SmolLM2-135M, write docs/loop-real.md
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.loop_real
 
 # Never run yet: no GPU was at hand. Pieces of ten minutes: repeat it until it says that it wrote.

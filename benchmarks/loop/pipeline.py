@@ -79,7 +79,7 @@ def run_arm(arm: Arm, seed: int, plan: Plan, output: Path) -> ArmResult:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     before = resource.getrusage(resource.RUSAGE_SELF)
-    with (folder / "log.txt").open("w", encoding="utf-8") as log, _told_to(log):
+    with (folder / "log.txt").open("w", encoding="utf-8") as log, _logged_to(log):
         training, rewards = _train(arm, seed, plan, output, folder)
         result = _measure(arm, seed, plan, output, folder, training, rewards)
     after = resource.getrusage(resource.RUSAGE_SELF)
@@ -250,7 +250,7 @@ def _history(model: Path) -> list[dict[str, float]]:
 
 
 @contextlib.contextmanager
-def _told_to(log: TextIO) -> Iterator[None]:
+def _logged_to(log: TextIO) -> Iterator[None]:
     """Everything that is printed goes into a file, that of libraries in other languages, too."""
     streams = (sys.stdout, sys.stderr)
     places = (1, 2)

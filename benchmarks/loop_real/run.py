@@ -1,12 +1,12 @@
 """The whole chain with SmolLM2-135M-Instruct on GSM8K: curate, fine-tune, merge, sample, compare.
 
-    python -m benchmarks.loop_real            # about 25 minutes on one core, no download
+    python -m benchmarks.loop_real            # on one core, no download
 
 Base against two arms of equally many samples: one random solution of each of many problems, and
 three solutions each of a third as many problems, both chosen by RPD. Every stage is a command of
 this project; what is finished is not run again. The page docs/loop-real.md is written from the
-results, whichever way they fall. One seed and few problems: the intervals on the page are wide, and
-say so.
+results, whichever way they fall, with the time that each stage took. One seed and few problems: the
+intervals on the page are wide, and say so.
 """
 
 from __future__ import annotations

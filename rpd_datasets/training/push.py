@@ -1,8 +1,8 @@
 """What TRL's options about the Hub mean in a recipe: one push, when training has finished.
 
-TRL and transformers push the output folder after every save, publicly unless told otherwise, with
+TRL and transformers push the output folder after every save, publicly unless asked not to, with
 whatever lies in it. A recipe publishes as `rpd push` does: once, in one commit, privately unless
-told otherwise, and only after a look for secrets and paths. Options that would then do nothing
+asked not to, and only after a look for secrets and paths. Options that would then do nothing
 are refused.
 """
 

@@ -71,10 +71,10 @@ def test_eval_strategy_without_held_out_problems_is_refused_in_one_line(here: Pa
 @pytest.mark.slow
 def test_held_out_problems_have_a_loss_of_their_own(here: Path, capsys: pytest.CaptureFixture[str]):
     train(here, "--validation", "0.2", "--num_train_epochs", "2", output="held")
-    told = capsys.readouterr()
-    assert "samples: 16\n" in told.err
-    assert "held-out samples: 4\n" in told.err
-    assert told.out.count("'eval_loss'") == 2
+    captured = capsys.readouterr()
+    assert "samples: 16\n" in captured.err
+    assert "held-out samples: 4\n" in captured.err
+    assert captured.out.count("'eval_loss'") == 2
 
 
 @pytest.mark.slow
@@ -82,9 +82,9 @@ def test_a_smoke_run_takes_two_steps_on_the_longest_samples_and_leaves_nothing(
     here: Path, capsys: pytest.CaptureFixture[str]
 ):
     output = train(here, "--smoke", output="smoke")
-    told = capsys.readouterr()
-    assert told.out.count("'loss'") == 2
-    assert "peak memory of 2 steps: " in told.err
+    captured = capsys.readouterr()
+    assert captured.out.count("'loss'") == 2
+    assert "peak memory of 2 steps: " in captured.err
     assert not output.exists()
 
 
