@@ -227,19 +227,64 @@ def embeddings(url: str) -> str:
 def pass_at_k(trial: Trial) -> list[str]:
     """pass@k of two problems by the same server."""
     tasks, config = trial.folder / "tasks.jsonl", trial.folder / "passk.yaml"
-    problems = [("1", "What is 2 + 3?", 5), ("2", "What is 6 times 7?", 42)]
-    tasks.write_text(
-        "".join(
-            json.dumps({"ID": i, "Problem": problem, "Answer": answer}) + "\n"
-            for i, problem, answer in problems
-        )
-    )
-    config.write_text("benchmark: aime24\nsamples: 4\nruns: 1\nmax_tokens: 100\ndiversity: false\n")
+    # As many as AIME has; two of them are asked.
+    rows = ({"ID": str(n), "Problem": f"What is {n} + 3?", "Answer": n + 3} for n in range(30))
+    tasks.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = {"samples": 4, "runs": 1, "limit": 2, "max_tokens": 100, "diversity": "false"}
+    lines = [f"{name}: {value}\n" for name, value in {"benchmark": "aime24", **options}.items()]
+    config.write_text("".join(lines))
     return [
         *(sys.executable, "recipes/passk.py", "run", "--config", str(config), "--data", str(tasks)),
         *("--model", trial.spec, "--name", "smollm2", "--output", str(trial.folder / "passk")),
         *("--store", str(trial.folder / "passk.sqlite")),
     ]
+
+
+# Run by the environment with vLLM: the same seed gives the same text, on whatever loop; a schema
+# holds; what does not fit the context is an error of its own.
+_IN_PROCESS = """
+import asyncio, json, sys
+from rpd_metric.errors import ModelError
+from rpd_metric.inference.chat import ChatRequest, Sampling
+from rpd_metric.inference.registry import load_chat
+from rpd_metric.steps.summarizer import steps_schema
+
+if __name__ == "__main__":
+    chat = load_chat("vllm:" + sys.argv[1])
+    def ask(text, schema=None, **sampling):
+        one = ChatRequest(({"role": "user", "content": text},), Sampling(**sampling), schema)
+        return asyncio.run(chat(one))
+    one, two = (ask("Name a number.", max_tokens=16, temperature=0.8, seed=1) for _ in range(2))
+    assert one.text == two.text, (one, two)
+    guided = ask("Solve x = 1.", steps_schema(), max_tokens=400, seed=2)
+    assert guided.finish_reason == "length" or json.loads(guided.text)["logical_steps"]
+    try:
+        ask("word " * 9000, max_tokens=16)
+    except ModelError as error:
+        print("in process: seeds, schema and context hold:", error)
+"""
+
+
+def in_process(vllm: Path, model: Path, folder: Path) -> str:
+    """`vllm:FOLDER`, by the environment that has vLLM."""
+    script = folder / "in_process.py"  # a file, because vLLM's workers import it
+    script.write_text(_IN_PROCESS)
+    settings = {"max_model_len": 8192, "max_num_seqs": 4, "enforce_eager": True}
+    done = subprocess.run(
+        [vllm / "bin" / "python", script, model],
+        env=os.environ
+        | {
+            "PYTHONPATH": str(Path(__file__).parents[1]),
+            "RPD_VLLM_ARGS": json.dumps(settings),
+            "VLLM_TARGET_DEVICE": "cpu",
+            "VLLM_CPU_KVCACHE_SPACE": "1",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = [line for line in done.stdout.splitlines() if line.startswith("in process")]
+    return said[0] if said else f"in process: FAILED\n{done.stderr[-2000:]}"
 
 
 def main() -> None:
@@ -267,6 +312,7 @@ def main() -> None:
             trial.run("pass@k", pass_at_k(trial))
         with serving(args.vllm, minilm_path(), "minilm", POOLING, folder / "emb.log") as url:
             trial.notes.append(f"embeddings: {embeddings(url)}")
+        trial.notes.append(in_process(args.vllm, smollm2(), folder))
         print(tabulate(trial.rows, headers="keys"))
         print()
         print("\n".join(trial.notes))

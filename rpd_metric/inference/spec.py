@@ -23,6 +23,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 from rpd_metric.errors import SpecError
 
+# The only hosts beyond this machine that HF_TOKEN is sent to.
+HUGGING_FACE = (".hf.jobs", ".endpoints.huggingface.cloud")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
 
 @dataclass(frozen=True)
 class Address:
@@ -97,8 +101,19 @@ def parse_address(kind: str, rest: str, *, key_variable: str) -> Address:
             f"write {kind}:http://host:port or {kind}:https://host"
         )
     clean = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
-    key = os.environ.get(key_variable, "").strip() or None
-    return Address(clean, model.strip() or None, key)
+    return Address(clean, model.strip() or None, _key(host, key_variable))
+
+
+def _key(host: str, variable: str) -> str | None:
+    """The key for a server: a token of the Hub can write there, so it goes to nobody else.
+
+    Endpoints and Jobs of Hugging Face take no other; servers of this machine keep it here.
+    """
+    if host.endswith(HUGGING_FACE):
+        variable = variable and "HF_TOKEN"
+    elif variable == "HF_TOKEN" and host not in LOOPBACK:
+        return None
+    return os.environ.get(variable, "").strip() or None
 
 
 @dataclass(frozen=True)

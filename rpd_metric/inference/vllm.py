@@ -12,6 +12,7 @@ what has no variable: `{"max_model_len": 16384, "tensor_parallel_size": 2}`.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import json
 import os
 import time
@@ -69,6 +70,8 @@ def _load(name: str, dtype: str, settings: str) -> VLLMChat:
         raise ModelError(
             f"{name!r} has no chat template, so it is no chat model; take an instruct model"
         )
+    # Its processes would be found dead by each other where one of them is ended first.
+    atexit.register(engine.shutdown)
     return VLLMChat(name, engine=engine, tokenizer=tokenizer)
 
 
@@ -93,7 +96,7 @@ class VLLMChat:
     def __repr__(self) -> str:
         return f"VLLMChat({self.model!r})"
 
-    def context_length(self) -> int | None:
+    def context_length(self) -> int:
         """Tokens that prompt and reply may have together."""
         return int(self._engine.model_config.max_model_len)
 
@@ -109,14 +112,20 @@ class VLLMChat:
         from vllm.sampling_params import RequestOutputKind
 
         started = time.perf_counter()
+        ids, context = self._encode(request), self.context_length()
+        if len(ids) + request.sampling.max_tokens > context:
+            raise ModelError(
+                f"a prompt of {len(ids)} tokens and {request.sampling.max_tokens} new ones do not "
+                f"fit the {context} of {self.model!r}; lower max_tokens or shorten the solutions"
+            )
         sampling = _sampling(request)
         sampling.output_kind = RequestOutputKind.FINAL_ONLY
-        prompt = {"prompt_token_ids": self._encode(request)}
+        prompt = {"prompt_token_ids": ids}
         last: Any = None
         try:
             async for output in self._engine.generate(prompt, sampling, uuid4().hex):
                 last = output
-        except ValueError as error:  # too long for the context, or a schema it cannot follow
+        except ValueError as error:  # e.g. a schema that it cannot follow
             raise ModelError(f"{self.model!r} refuses a request: {first_line(error)}") from error
         if last is None:
             raise ModelError(f"{self.model!r} gave no reply")

@@ -5,12 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from operator import attrgetter
 
 import pytest
 
-from rpd_metric.errors import SpecError
-from rpd_metric.inference.registry import CHAT_MODELS, EMBEDDERS, chat_spec, embedder_spec
+from rpd_metric.errors import MissingExtraError, SpecError
+from rpd_metric.inference.registry import (
+    CHAT_MODELS,
+    EMBEDDERS,
+    chat_spec,
+    embedder_spec,
+    load_chat,
+)
 from rpd_metric.inference.spec import Kind, ModelSpec
 from rpd_metric.steps.registry import SUMMARIZERS, asks_chat_model, load_summarizer, summarizer_spec
 
@@ -61,3 +68,32 @@ def test_a_spec_is_read_without_a_client_or_a_model_being_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
+def test_vllm_in_process_says_what_to_install_where_it_is_missing() -> None:
+    with pytest.raises(MissingExtraError, match=r'pip install "rpd-metric\[vllm\]"'):
+        load_chat("vllm:org/model")
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("tgi:http://localhost:8080", "hf"),
+        ("tgi:http://my.server:8080", None),
+        ("tgi:https://evil.example/x.hf.jobs", None),
+        ("tgi:https://job--8000.hf.jobs", "hf"),
+        ("openai:https://job--8000.hf.jobs/v1#m", "hf"),
+        ("openai:https://a.b.endpoints.huggingface.cloud/v1#m", "hf"),
+        ("openai:http://my.server/v1#m", "sk"),
+        ("auto:https://job--8000.hf.jobs", None),
+    ],
+)
+def test_the_hubs_token_goes_to_hugging_face_and_to_this_machine_only(
+    text: str, key: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk")
+    spec = chat_spec(text)
+    (address,) = spec.addresses(CHAT_MODELS[spec.kind].key_variable)
+    assert address.key == key
