@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from rpd_datasets.cli.arguments import add_command
 from rpd_datasets.cli.output import print_json, progress
-from rpd_metric.errors import MissingExtraError, RPDError
+from rpd_metric.errors import MissingExtraError, RPDError, first_line
 from rpd_metric.inference.embedders import Embedder
 from rpd_metric.inference.registry import load_embedder
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from rpd_datasets.report import WrittenReport
 
 NO_EMBEDDER = "none"
-MAX_PROBLEMS = 100
+MAX_PROBLEMS = 2000
+MEASURED = 100
 
 
 def add_report(commands: Any) -> None:
@@ -29,8 +31,8 @@ def add_report(commands: Any) -> None:
         _report,
         "look at a curated folder",
         "Write one HTML file about a folder that rpd curate made, for a browser without a network: "
-        "what was left out, distances and scores, and the chosen solutions side by side with the "
-        "steps that matched. Figures are written beside it as PNGs.",
+        "a list of all problems to search, and for each its solutions side by side, the steps that "
+        "matched, and why others were not chosen. Figures are written beside it as PNGs.",
         "rpd report curated --max-problems 50",
     )
     parser.add_argument("folder", type=Path, metavar="DIR", help="a folder that rpd curate made")
@@ -49,7 +51,14 @@ def add_report(commands: Any) -> None:
         type=int,
         default=MAX_PROBLEMS,
         metavar="N",
-        help="chosen problems to show in full, spread over the ranks",
+        help="chosen problems to show, spread over the ranks",
+    )
+    parser.add_argument(
+        "--measure",
+        type=int,
+        default=MEASURED,
+        metavar="N",
+        help="problems to encode again for raw-text distances and step matches, spread over those",
     )
     parser.add_argument(
         "--no-figures", action="store_true", help="write the page only, without PNGs"
@@ -62,12 +71,13 @@ def _report(args: argparse.Namespace) -> None:
 
     folder = read_curated(args.folder, args.max_problems)
     embedder = _embedder(args, folder.manifest)
-    with progress("Measuring problems", len(folder.shown)) as measured_one:
+    with progress("Reading problems", len(folder.shown)) as measured_one:
         report = write_report(
             folder,
             args.output or args.folder / "report.html",
             embedder,
             figures=not args.no_figures,
+            measured=args.measure,
             on_problem=measured_one,
         )
     summary = _summary(report)
@@ -95,22 +105,28 @@ def _embedder(args: argparse.Namespace, manifest: dict[str, Any]) -> Embedder | 
     options = manifest["options"]
     spec = args.embedder or manifest["embedder"]["name"]
     try:
-        return load_embedder(
+        embedder = load_embedder(
             spec,
             device=args.device,
             dtype=options["dtype"],
             # Another model's dimensions are its own business.
             truncate_dim=options["truncate_dim"] if args.embedder is None else None,
         )
+        embedder.encode(["Is anybody there?"])  # a server is found missing only when it is asked
+        return embedder
     except MissingExtraError:
         raise
     except RPDError as error:
         if args.embedder:
             raise
-        raise type(error)(
-            f"{args.folder} was made with the embedder {spec!r}, which cannot be loaded by that "
-            f"name: {error}. Name it with --embedder, or pass --embedder none"
-        ) from error
+        # A server that is gone, for instance: what is stored is enough for most of the report.
+        print(
+            f"The embedder {spec!r} that made {args.folder} cannot be loaded "
+            f"({first_line(error)}): the report has the stored distances, but no raw-text "
+            "distances and step matches. Name one with --embedder",
+            file=sys.stderr,
+        )
+        return None
 
 
 def _summary(report: WrittenReport) -> dict[str, Any]:

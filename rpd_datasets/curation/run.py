@@ -62,6 +62,7 @@ from rpd_metric.steps.registry import asks_chat_model
 MAX_IN_FLIGHT = 32
 REJECTS = ("rejects-read.jsonl", "rejects-scored.jsonl")
 SFT_CONFIG = "sft"
+STATEMENT_CHARS = 220
 
 OpenSource = Callable[[Path, Callable[[Rejected], None]], Source]
 Score = Callable[[Problem, CurationConfig, Models, ThreadPoolExecutor | None], Awaitable[Scored]]
@@ -422,6 +423,7 @@ def _summed_up(problem: Problem, scored: Scored) -> ProblemScore:
         mean_tokens=sum(scored.num_tokens) / len(scored.num_tokens),
         problem_score=scored.problem_score,
         diverse=scored.diverse,
+        statement=" ".join(problem.problem.split())[:STATEMENT_CHARS],
     )
 
 

@@ -26,6 +26,7 @@ class ProblemScore:
     mean_tokens: float
     problem_score: float | None = None
     diverse: bool | None = None
+    statement: str = ""  # the beginning of the problem's text, to know it by
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,11 @@
     reading.py    the folder, as far as a report needs it
     measures.py   step matches, raw-text distances, the plane of steps: takes an encoder
     funnel.py     what was left out, stage by stage
-    latex.py      model output as safe HTML
     charts.py     inline SVG
+    archive.py    the problems as the page's script reads them, compressed
     page.py       the page, from its template
+    text.js       model output as DOM nodes: Markdown, LaTeX by temml/, passages of steps
+    app.js        list, search, detail, reading view, marks
     figures.py    the same as PNG files
 
 Texts of a sample of the chosen problems are shown, all scores are counted.
@@ -50,6 +52,7 @@ def write_report(
     embedder: Embedder | None,
     *,
     figures: bool = True,
+    measured: int | None = None,
     on_problem: Callable[[], None] = lambda: None,
 ) -> WrittenReport:
     """Write the report of a curated folder, replacing an earlier one.
@@ -60,6 +63,7 @@ def write_report(
         embedder ([`Embedder`], *optional*): The one that the folder was
             made with. Without one, the report has only the stored distances.
         figures (`bool`): Whether to draw PNGs.
+        measured (`int`, *optional*): Encode only so many problems, spread evenly over those shown.
         on_problem (`Callable`): Called after each problem, for a progress bar.
 
     Raises:
@@ -69,7 +73,8 @@ def write_report(
     """
     if page.suffix != ".html":
         raise InputError(f"the report is an HTML file: name it {page.with_suffix('.html').name}")
-    measures = measure(folder.shown, embedder, folder.manifest["options"]["ties"], on_problem)
+    ties = folder.manifest["options"]["ties"]
+    measures = measure(folder.shown, embedder, ties, on_problem, most=measured)
     pictures: dict[str, bytes] = {}
     if figures:
         from rpd_datasets.report.figures import draw_figures

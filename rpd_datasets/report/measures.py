@@ -14,7 +14,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from rpd_datasets.report.reading import ChosenProblem
+from rpd_datasets.report.reading import ChosenProblem, spread
 from rpd_metric.distance.core import StepMatch, Ties, rpd_alignment, rpd_matrix
 from rpd_metric.inference.embedders import Embedder
 
@@ -85,6 +85,8 @@ def measure(
     embedder: Embedder | None,
     ties: Ties = "mean",
     on_problem: Callable[[], None] = lambda: None,
+    *,
+    most: int | None = None,
 ) -> Measures:
     """Measure the problems that a report shows.
 
@@ -94,11 +96,14 @@ def measure(
             made with; another one gives matches that do not explain them.
         ties (`"mean"` or `"first"`): As the distances were made.
         on_problem (`Callable`): Called after each problem, for a progress bar.
+        most (`int`, *optional*): Encode only so many problems, spread evenly; the others have what
+            is stored.
     """
+    encoded = set(range(len(rows)) if most is None else spread(len(rows), most))
     cases, rpd, raw = [], [np.zeros(0)], [np.zeros(0)]
-    for row in rows:
+    for place, row in enumerate(rows):
         rpd.append(_above_diagonal(row.rpd, row.usable))
-        if embedder is None:
+        if embedder is None or place not in encoded:
             cases.append(Case(row, _pairs(row, None, {}, ties), None))
         else:
             case, distances = _measured(row, embedder, ties)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from rpd_metric.arrays import nan_for_none
 from rpd_metric.errors import InputError
 
 EXAMPLES_PER_REASON = 3
+# Problems that were left out as a whole are listed with their reason, up to so many.
+MAX_LEFT_OUT = 2000
 OWN_COLUMNS = (
     "problem",
     "solutions",
@@ -40,20 +42,25 @@ class Score:
 
     Args:
         rank (`int`, *optional*): Of a chosen problem, 0 for the first.
+        key (`str`): The problem's name whatever its position, as
+            [`~rpd_datasets.problem.Problem`] makes it.
         where (`str`): Where the problem stands in the input.
         score (`float`, *optional*): Eq. 3 by the distance that ranked problems, else by RPD.
         mean_rpd (`float`, *optional*): Over all pairs of its solutions.
         num_solutions, num_usable (`int`): All, and those that were not left out.
         mean_tokens (`float`): Length of a solution.
+        statement (`str`): The beginning of the problem's text; `""` in folders of earlier versions.
     """
 
     rank: int | None
+    key: str
     where: str
     score: float | None
     mean_rpd: float | None
     num_solutions: int
     num_usable: int
     mean_tokens: float
+    statement: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,16 @@ class Drop:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """A problem that was left out as a whole: where it stands, its text, and why."""
+
+    where: str
+    problem: str | None
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True)
 class ChosenProblem:
     """One row of the curated dataset.
 
@@ -91,6 +108,7 @@ class ChosenProblem:
         drop_reasons (`list[str]`): Per solution, `""` where it was not left out.
         num_tokens (`list[int]`): Per solution.
         extra (`Mapping[str, Any]`): The carried columns.
+        details (`Mapping[int, str]`): Of solutions that were left out, why, in a sentence.
     """
 
     rank: int
@@ -104,6 +122,7 @@ class ChosenProblem:
     drop_reasons: list[str]
     num_tokens: list[int]
     extra: Mapping[str, Any]
+    details: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def usable(self) -> list[int]:
@@ -121,6 +140,7 @@ class CuratedFolder:
         shown (`list[ChosenProblem]`): The sample with texts, by rank.
         selected_tokens (`list[int]`): Length of every chosen solution.
         drops (`list[Drop]`): As the manifest counts them.
+        left_out (`list[LeftOut]`): Problems that were left out, the first ones.
     """
 
     manifest: dict[str, Any]
@@ -128,6 +148,7 @@ class CuratedFolder:
     shown: list[ChosenProblem]
     selected_tokens: list[int]
     drops: list[Drop]
+    left_out: list[LeftOut] = field(default_factory=list)
 
 
 def read_curated(folder: Path, max_problems: int) -> CuratedFolder:
@@ -157,8 +178,9 @@ def read_curated(folder: Path, max_problems: int) -> CuratedFolder:
     by_rank = {score.rank: score for score in scores if score.rank is not None}
     wanted = set(spread(len(by_rank), max_problems))
     shown, selected_tokens = _rows(shards, by_rank, wanted)
-    drops = _drops(manifest, folder / "rejects.jsonl")
-    return CuratedFolder(manifest, scores, shown, selected_tokens, drops)
+    drops, left_out, details = _drops(manifest, folder / "rejects.jsonl")
+    shown = [replace(row, details=details.get(row.score.where, {})) for row in shown]
+    return CuratedFolder(manifest, scores, shown, selected_tokens, drops, left_out)
 
 
 def spread(count: int, wanted: int) -> list[int]:
@@ -195,12 +217,14 @@ def _scores(path: Path) -> list[Score]:
             scores.append(
                 Score(
                     rank=row["rank"],
+                    key=row["key"],
                     where=row["where"],
                     score=row["rpd_score"] if ranked_by is None else ranked_by,
                     mean_rpd=row["mean_rpd"],
                     num_solutions=row["num_solutions"],
                     num_usable=row["num_usable"],
                     mean_tokens=row["mean_tokens"],
+                    statement=row.get("statement", ""),
                 )
             )
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -261,32 +285,37 @@ def _chosen(row: dict[str, Any], rank: int, score: Score) -> ChosenProblem:
     )
 
 
-def _drops(manifest: Mapping[str, Any], rejects: Path) -> list[Drop]:
+def _drops(
+    manifest: Mapping[str, Any], rejects: Path
+) -> tuple[list[Drop], list[LeftOut], dict[str, dict[int, str]]]:
+    """The drops with examples, the problems left out, and by problem why solutions were."""
     counts = {
         (drop["stage"], drop["reason"], drop["unit"]): drop["count"] for drop in manifest["drops"]
     }
     examples: dict[tuple[str, str, str], list[str]] = {key: [] for key in counts}
-    missing = sum(min(EXAMPLES_PER_REASON, count) for count in counts.values())
-    # The examples are a help, the counts are the result: a folder may come without rejects.
-    for number, line in enumerate(_lines(rejects) if missing and rejects.is_file() else (), 1):
+    left_out: list[LeftOut] = []
+    details: dict[str, dict[int, str]] = {}
+    # Reasons in words are a help, the counts are the result: a folder may come without rejects.
+    for number, line in enumerate(_lines(rejects) if counts and rejects.is_file() else (), 1):
         try:
             row = json.loads(line)
-            index = row["solution_index"]
+            index, where, detail = row["solution_index"], row["where"], row["detail"]
             unit = "problem" if index is None else "solution"
             found = examples.get((row["stage"], row["reason"], unit))
-            place = row["where"] if index is None else f"{row['where']}, solution {index}"
-            example = f"{place}: {row['detail']}"
+            if index is not None:
+                details.setdefault(where, {})[index] = detail
+            elif len(left_out) < MAX_LEFT_OUT:
+                left_out.append(LeftOut(where, row.get("problem"), row["reason"], detail))
         except (ValueError, KeyError, TypeError):
             raise InputError(
                 f"{rejects}:{number} is no reject as rpd curate writes them; curate again, or "
                 "delete the file"
             ) from None
         if found is not None and len(found) < EXAMPLES_PER_REASON:
-            found.append(example)
-            missing -= 1
-            if not missing:
-                break
-    return [Drop(*key, count, tuple(examples[key])) for key, count in counts.items()]
+            place = where if index is None else f"{where}, solution {index}"
+            found.append(f"{place}: {detail}")
+    drops = [Drop(*key, count, tuple(examples[key])) for key, count in counts.items()]
+    return drops, left_out, details
 
 
 def _lines(path: Path) -> Iterator[str]:

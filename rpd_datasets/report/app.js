@@ -1,0 +1,499 @@
+"use strict";
+// The list of all problems on the left, one of them on the right: drawn when it is looked at, from the
+// compressed pieces in the page. Text becomes nodes by text.js alone.
+(async () => {
+  const byId = (id) => document.getElementById(id);
+  const { element: make } = textView;
+  const PER_PIECE = 48, ROW = 68;
+  const SHAPES = ["●", "■", "▲", "◆"];
+  const d3 = (value) => (value === null || value === undefined ? "–" : value.toFixed(3));
+  const count = (value) => value.toLocaleString("en");
+
+  const unpack = async (id) => {
+    const text = byId(id).textContent;
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return JSON.parse(await new Response(stream).text());
+  };
+  const problems = await unpack("index");
+  const pieces = new Map();
+  const piece = (number) => {
+    if (!pieces.has(number)) pieces.set(number, unpack(`piece${number}`));
+    return pieces.get(number);
+  };
+  const chosenOnes = problems.filter((one) => one.rank !== null);
+  chosenOnes.forEach((one, place) => (one.place = place));
+  problems.forEach((one, number) => {
+    one.number = number;
+    one.haystack = `${one.statement} ${one.where} ${one.subject ?? ""}`.toLowerCase();
+  });
+
+  // --- the list: only the rows in sight are in the page ---
+  const list = byId("list"), rows = byId("rows");
+  let shown = problems, current = null;
+  const draw = () => {
+    const first = Math.max(0, Math.floor(list.scrollTop / ROW) - 4);
+    const last = Math.min(shown.length, first + Math.ceil(list.clientHeight / ROW) + 9);
+    rows.style.height = `${shown.length * ROW}px`;
+    rows.replaceChildren(...shown.slice(first, last).map((one, at) => entry(one, first + at)));
+    const active = current && rows.querySelector(`#row${current.number}`);
+    if (active) list.setAttribute("aria-activedescendant", active.id);
+    else list.removeAttribute("aria-activedescendant");
+  };
+  const entry = (one, at) => {
+    const head = make("span", "head");
+    head.append(one.rank === null ? "not chosen" : `#${one.rank + 1}`, make("b", "", d3(one.score)));
+    if (one.subject) head.append(make("span", "", one.subject));
+    if (one.strategies !== null) head.append(make("span", "", `${one.strategies.toFixed(1)} strategies`));
+    if (one.wrong) head.append(make("span", "bad", `${one.wrong} wrong`));
+    const made = make("div", `entry${one.rank === null ? " other" : ""}`, head);
+    made.append(textView.line(make("span", "statement"), one.statement || one.where));
+    made.id = `row${one.number}`;
+    made.setAttribute("role", "option");
+    made.setAttribute("aria-selected", String(one === current));
+    made.setAttribute("aria-setsize", shown.length);
+    made.setAttribute("aria-posinset", at + 1);
+    made.style.top = `${at * ROW}px`;
+    made.addEventListener("click", () => open(one));
+    return made;
+  };
+  list.addEventListener("scroll", draw, { passive: true });
+  new ResizeObserver(draw).observe(list);
+
+  // --- filters and search ---
+  const subjects = [...new Set(problems.map((one) => one.subject).filter(Boolean))].sort();
+  for (const name of subjects) byId("subject").append(new Option(name, name));
+  byId("subject").hidden = subjects.length < 2;
+  byId("right").hidden = !problems.some((one) => one.right || one.wrong);
+  const scores = problems.map((one) => one.score).filter((score) => score !== null);
+  byId("least").max = Math.max(0.01, ...scores).toFixed(2);
+  const orders = {
+    rank: () => 0,
+    score: (a, b) => (b.score ?? -1) - (a.score ?? -1),
+    strategies: (a, b) => (b.strategies ?? -1) - (a.strategies ?? -1),
+    tokens: (a, b) => (b.tokens ?? -1) - (a.tokens ?? -1),
+  };
+  let searchable = false;
+  const find = () => {
+    const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const which = byId("which").value, subject = byId("subject").value, right = byId("right").value;
+    const least = Number(byId("least").value);
+    byId("least-said").textContent = least.toFixed(2);
+    const kept = problems.filter(
+      (one) =>
+        (which === "all" || (which === "chosen") === (one.rank !== null)) &&
+        (!subject || one.subject === subject) &&
+        (!right || (right === "wrong" ? one.wrong > 0 : one.right > 0 && !one.wrong)) &&
+        (least === 0 || (one.score ?? -1) >= least) &&
+        words.every((word) => one.haystack.includes(word)),
+    );
+    shown = byId("order").value === "rank" ? kept : kept.sort(orders[byId("order").value]);
+    byId("found").textContent =
+      `${count(shown.length)} of ${count(problems.length)} problems` +
+      (searchable || !words.length ? "" : "; still unpacking texts");
+    list.scrollTop = 0;
+    draw();
+  };
+  for (const id of ["search", "which", "subject", "right", "order", "least"]) {
+    for (const happened of ["input", "change"]) byId(id).addEventListener(happened, find);
+  }
+  byId("filters").addEventListener("submit", (event) => event.preventDefault());
+
+  // --- marks: kept in this browser until they are saved ---
+  const storeName = `rpd-marks-${chosenOnes.map((one) => one.key.slice(0, 4)).join("").slice(0, 64)}`;
+  const marks = new Map();
+  try {
+    for (const [key, value] of JSON.parse(localStorage.getItem(storeName) ?? "[]")) marks.set(key, value);
+  } catch (error) {
+    if (!(error instanceof DOMException || error instanceof SyntaxError)) throw error;
+  }
+  const marked = () => {
+    byId("save").hidden = marks.size === 0;
+    byId("marked").textContent = marks.size ? `${count(marks.size)} marked` : "";
+    try {
+      localStorage.setItem(storeName, JSON.stringify([...marks]));
+    } catch (error) {
+      if (!(error instanceof DOMException)) throw error; // a private window keeps nothing
+    }
+  };
+  const mark = (key, index, decision) => {
+    const name = `${key} ${index}`;
+    if (marks.get(name) === decision) marks.delete(name);
+    else marks.set(name, decision);
+    marked();
+  };
+  byId("save").addEventListener("click", () => {
+    const decisions = [...marks].sort().map(([name, decision]) => {
+      const [problem, solution] = name.split(" ");
+      return { problem, solution: Number(solution), decision };
+    });
+    const text = `${JSON.stringify({ format: 1, decisions }, null, 1)}\n`;
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+    link.download = "decisions.json";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  });
+
+  // --- the detail ---
+  const button = (text, action, pressed) => {
+    const made = make("button", "", text);
+    made.type = "button";
+    if (pressed !== undefined) made.setAttribute("aria-pressed", String(pressed));
+    made.addEventListener("click", () => action(made));
+    return made;
+  };
+  const lazily = (title, fill) => {
+    const details = make("details", "", make("summary", "", title));
+    const once = () => {
+      details.append(fill());
+    };
+    details.addEventListener("toggle", once, { once: true });
+    return details;
+  };
+  const swatch = (place) => make("span", `swatch s${place % 6}`, SHAPES[place % SHAPES.length]);
+  const nameOf = (record, index) => {
+    const place = record.selected.indexOf(index);
+    const made = make("span", "name");
+    if (place >= 0) made.append(swatch(place), " ");
+    made.append(`Solution ${index}`);
+    return made;
+  };
+  const body = (solution, steps) => {
+    const made = make("div", "fulltext model");
+    textView.whole(made, solution.text, steps);
+    if (solution.omitted) {
+      made.append(make("p", "omitted", `${count(solution.omitted)} characters are left out here.`));
+      textView.whole(made, solution.tail, steps);
+    }
+    return made;
+  };
+  const stepList = (solution) => {
+    const made = make("ol", "steps model");
+    for (const step of solution.steps) made.append(textView.line(make("li", ""), step));
+    return made;
+  };
+  const keepOrReject = (one, index) => {
+    const buttons = make("span", "marks");
+    const paint = () => {
+      const now = marks.get(`${one.key} ${index}`);
+      [...buttons.children].forEach((child) =>
+        child.setAttribute("aria-pressed", String(child.dataset.decision === now)),
+      );
+    };
+    for (const decision of ["keep", "reject"]) {
+      const made = button(decision === "keep" ? "Keep" : "Reject", () => {
+        mark(one.key, index, decision);
+        paint();
+      });
+      made.dataset.decision = decision;
+      made.setAttribute("aria-label", `${decision} solution ${index}`);
+      buttons.append(made);
+    }
+    paint();
+    return buttons;
+  };
+  const facts = (record, index) => {
+    const solution = record.solutions[index];
+    const parts = [`${count(solution.tokens)} tokens`];
+    for (const [name, value] of Object.entries(solution.beside)) parts.push(`${name}: ${value}`);
+    return make("p", "facts", parts.join(" · "));
+  };
+  const chosenSolutions = (one, record) => {
+    const made = make("div", "solutions");
+    record.selected.forEach((index, place) => {
+      const card = make("article", `solution s${place % 6}`);
+      card.append(make("h4", "", nameOf(record, index), keepOrReject(one, index)), facts(record, index));
+      card.append(stepList(record.solutions[index]));
+      card.append(lazily("Whole text", () => body(record.solutions[index], [])));
+      made.append(card);
+    });
+    return made;
+  };
+  const distancesTo = (record, index) => {
+    const matrix = record.distances ?? record.rpd;
+    const parts = record.selected
+      .filter((other) => other !== index && matrix?.[index][other] != null)
+      .map((other) => `${d3(matrix[index][other] / 1000)} to solution ${other}`);
+    return parts.length ? parts.join(", ") : "no distance: it was not compared";
+  };
+  const otherSolutions = (one, record) => {
+    const made = make("div", "others");
+    record.solutions.forEach((solution, index) => {
+      if (record.selected.includes(index)) return;
+      const why = solution.dropped
+        ? `left out: ${solution.dropped}${solution.detail ? ` (${solution.detail})` : ""}`
+        : "compared, not chosen: others are further apart";
+      const line = make("p", "facts", `${why}. Distance ${distancesTo(record, index)}.`);
+      const text = lazily("Steps and text", () => {
+        const inside = make("div", "");
+        inside.append(stepList(solution), body(solution, solution.steps));
+        return inside;
+      });
+      made.append(make("article", "solution plain", make("h4", "", nameOf(record, index), keepOrReject(one, index)), line, facts(record, index), text));
+    });
+    return made;
+  };
+  const matrixTable = (record, name, matrix) => {
+    const known = matrix.map((_, index) => index).filter((index) => matrix[index][index] !== null);
+    const largest = Math.max(1, ...matrix.flat().map((value) => value ?? 0));
+    const table = make("table", "heat");
+    const head = table.createTHead().insertRow();
+    head.append(make("td", ""));
+    for (const index of known) head.append(make("th", record.selected.includes(index) ? "pick" : "", String(index)));
+    const rowsOf = table.createTBody();
+    for (const i of known) {
+      const row = rowsOf.insertRow();
+      row.append(make("th", record.selected.includes(i) ? "pick" : "", String(i)));
+      for (const j of known) {
+        const picked = i !== j && record.selected.includes(i) && record.selected.includes(j);
+        const level = Math.round((10 * matrix[i][j]) / largest);
+        row.append(make("td", i === j ? "own" : `q${level}${picked ? " pick" : ""}`, i === j ? "·" : (matrix[i][j] / 1000).toFixed(2)));
+      }
+    }
+    const box = make("div", "scroll", table);
+    box.tabIndex = 0;
+    box.setAttribute("role", "region");
+    box.setAttribute("aria-label", `${name} of all pairs`);
+    return make("figure", "", make("h3", "", `${name} of all pairs`), box, make("figcaption", "", "Outlined: pairs of chosen solutions."));
+  };
+  const pairList = (record) => {
+    const made = make("div", "");
+    for (const pair of record.pairs) {
+      const title = make("span", "", nameOf(record, pair.first), " and ", nameOf(record, pair.second), ": ");
+      if (pair.rpd !== null) title.append(make("b", "", `RPD ${d3(pair.rpd)}`));
+      if (pair.raw !== null) title.append(`${pair.rpd === null ? "" : ", "}raw text ${d3(pair.raw)}`);
+      const details = lazily("", () => {
+        const table = make("table", "matches");
+        for (const [asker, step, match, distance] of pair.matches) {
+          const [from, to] = asker === "a" ? [pair.first, pair.second] : [pair.second, pair.first];
+          const row = table.insertRow();
+          row.append(
+            textView.line(make("td", "model", make("span", "no", `${from}.${step + 1} `)), record.solutions[from].steps[step]),
+            textView.line(make("td", "model", make("span", "no", `${to}.${match + 1} `)), record.solutions[to].steps[match]),
+            make("td", "num", d3(distance)),
+          );
+        }
+        return pair.matches.length ? table : make("p", "facts", "No matches: no steps, or not encoded for this report.");
+      });
+      details.className = "pair";
+      details.querySelector("summary").append(title);
+      made.append(details);
+    }
+    return made;
+  };
+  const svg = (tag, attributes, ...children) => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    made.append(...children);
+    return made;
+  };
+  const planeChart = (plane) => {
+    const all = [...Object.values(plane.steps).flat(), ...Object.values(plane.texts)];
+    const axis = (at) => all.map((point) => point[at]);
+    const low = [Math.min(...axis(0)), Math.min(...axis(1))], high = [Math.max(...axis(0)), Math.max(...axis(1))];
+    const reach = Math.max(high[0] - low[0], high[1] - low[1]) / 2 || 1;
+    const place = (point) => [0, 1].map((at) => 160 + (at ? -1 : 1) * ((point[at] - (low[at] + high[at]) / 2) / reach) * 134);
+    const chart = svg("svg", { class: "plane", viewBox: "0 0 320 320", role: "img", "aria-label": "Principal components of steps and whole texts" });
+    chart.append(svg("rect", { class: "frame", x: 0.5, y: 0.5, width: 319, height: 319 }));
+    const dot = (point, order, label, kind, radius) => {
+      const [x, y] = place(point);
+      chart.append(svg("circle", { class: `${kind} s${order % 6}`, cx: x.toFixed(1), cy: y.toFixed(1), r: radius }));
+      chart.append(svg("text", { class: `on-${kind} s${order % 6}`, "text-anchor": "middle", x: x.toFixed(1), y: (y + 4).toFixed(1) }, label));
+    };
+    Object.values(plane.texts).forEach((point, order) => dot(point, order, "T", "text", 12));
+    Object.values(plane.steps).forEach((points, order) => points.forEach((point, at) => dot(point, order, String(at + 1), "step", 9)));
+    const shares = plane.explained.map((share) => `${Math.round(100 * share)} %`).join(" and ");
+    return make("figure", "", make("h3", "", "Steps and whole texts"), chart, make("figcaption", "", `Two principal components (${shares} of the variance): small marks are steps by number, large ones (T) whole texts.`));
+  };
+  // Two whole solutions side by side; a step marked in one shows its match in the other.
+  const readingView = (one, record) => {
+    const made = make("section", "reading");
+    const pair = [record.selected[0], record.selected[1] ?? record.selected[0]];
+    const columns = [make("div", "column"), make("div", "column")];
+    const matchesOf = (from, to) => {
+      const found = new Map();
+      for (const each of record.pairs) {
+        for (const [asker, step, match] of each.matches) {
+          const [a, b] = asker === "a" ? [each.first, each.second] : [each.second, each.first];
+          if (a === from && b === to) found.set(step, match);
+          if (a === to && b === from && !found.has(match)) found.set(match, step);
+        }
+      }
+      return found;
+    };
+    const light = (side, step) => {
+      for (const column of columns) for (const each of column.querySelectorAll(".lit")) each.classList.remove("lit");
+      const other = matchesOf(pair[side], pair[1 - side]).get(step);
+      for (const [column, number] of [[columns[side], step], [columns[1 - side], other]]) {
+        if (number === undefined) continue;
+        const passage = [...column.querySelectorAll("mark")].find((each) => each.dataset.steps.split(" ").includes(String(number)));
+        passage?.classList.add("lit");
+        if (column !== columns[side]) passage?.scrollIntoView({ block: "center" });
+      }
+    };
+    const fill = (side) => {
+      const index = pair[side], solution = record.solutions[index];
+      const choice = document.createElement("select");
+      choice.setAttribute("aria-label", side ? "Solution on the right" : "Solution on the left");
+      record.solutions.forEach((_, each) => choice.append(new Option(`Solution ${each}${record.selected.includes(each) ? " (chosen)" : ""}`, String(each), false, each === index)));
+      choice.addEventListener("change", () => {
+        pair[side] = Number(choice.value);
+        fill(side);
+      });
+      const text = body(solution, solution.steps);
+      text.classList.add("open");
+      for (const passage of text.querySelectorAll("mark")) {
+        passage.tabIndex = 0;
+        const show = () => light(side, Number(passage.dataset.steps.split(" ")[0]));
+        passage.addEventListener("click", show);
+        passage.addEventListener("focus", show);
+      }
+      columns[side].replaceChildren(choice, facts(record, index), text);
+    };
+    fill(0);
+    fill(1);
+    made.append(make("p", "facts", "A marked passage is where a step was found; choose one to see its match in the other solution."), make("div", "pairwise", ...columns));
+    return made;
+  };
+
+  let reading = false;
+  const show = async (one) => {
+    const target = byId("problem");
+    const head = make("p", "facts", one.rank === null ? "not chosen" : `rank ${one.rank + 1}`);
+    head.append(` · score ${d3(one.score)} · ${one.where}`);
+    if (one.usable !== undefined) head.append(` · ${one.usable} of ${one.solutions} solutions compared`);
+    if (one.rank === null) {
+      const statement = textView.line(make("div", "asked model"), one.statement || "The text of this problem is not in the folder.");
+      target.replaceChildren(head, statement, make("h3", "", "Why not this one?"), make("p", "", one.why));
+      return;
+    }
+    const record = (await piece(Math.floor(one.place / PER_PIECE)))[one.place % PER_PIECE];
+    if (current !== one) return; // another one was opened meanwhile
+    const asked = make("div", "asked model");
+    textView.whole(asked, record.problem);
+    const toggle = button(reading ? "Compare" : "Read side by side", () => {
+      reading = !reading;
+      show(one);
+    });
+    toggle.id = "read";
+    const parts = [head, asked, make("p", "", toggle)];
+    if (reading) parts.push(readingView(one, record));
+    else {
+      parts.push(make("h3", "", "Chosen solutions"), chosenSolutions(one, record));
+      if (record.pairs.length) parts.push(make("h3", "", "Which step found which"), pairList(record));
+      const maps = make("div", "columns maps");
+      if (record.distances) maps.append(matrixTable(record, "Distance that chose", record.distances));
+      if (record.rpd) maps.append(matrixTable(record, "RPD", record.rpd));
+      if (record.plane) maps.append(planeChart(record.plane));
+      parts.push(maps);
+      if (record.solutions.length > record.selected.length) parts.push(make("h3", "", "Why not these?"), otherSolutions(one, record));
+      const carried = Object.entries(record.carried);
+      if (carried.length) {
+        parts.push(lazily("Carried columns", () => {
+          const made = make("dl", "carried");
+          for (const [name, value] of carried) made.append(make("dt", "", name), make("dd", "model", value));
+          return made;
+        }));
+      }
+    }
+    target.replaceChildren(...parts);
+  };
+  const open = async (one, { focus = false } = {}) => {
+    current = one;
+    document.body.classList.add("open");
+    byId("overview").hidden = true;
+    byId("problem").hidden = false;
+    if (one.rank !== null) history.replaceState(null, "", `#p${one.rank + 1}`);
+    draw();
+    await show(one);
+    byId("detail").scrollTop = 0;
+    if (focus) byId("detail").focus();
+  };
+  const overview = () => {
+    current = null;
+    byId("overview").hidden = false;
+    byId("problem").hidden = true;
+    history.replaceState(null, "", "#");
+    draw();
+  };
+  const move = (by) => {
+    const at = current ? shown.indexOf(current) : by > 0 ? -1 : shown.length;
+    const next = shown[Math.min(shown.length - 1, Math.max(0, at + by))];
+    if (!next) return;
+    const top = shown.indexOf(next) * ROW;
+    if (top < list.scrollTop) list.scrollTop = top;
+    if (top + ROW > list.scrollTop + list.clientHeight) list.scrollTop = top + ROW - list.clientHeight;
+    open(next);
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const typing = event.target.matches("input, select, textarea");
+    if (event.key === "Escape" && event.target.id === "search") {
+      byId("search").value = "";
+      find();
+      list.focus();
+    } else if (event.key === "Enter" && event.target.id === "search") move(1), list.focus();
+    else if (typing) return;
+    else if (event.key === "j" || (event.key === "ArrowDown" && event.target === list)) move(1);
+    else if (event.key === "k" || (event.key === "ArrowUp" && event.target === list)) move(-1);
+    else if (event.key === "Home" && event.target === list) move(-shown.length);
+    else if (event.key === "End" && event.target === list) move(shown.length);
+    else if (event.key === "Enter" && event.target === list && current) byId("detail").focus();
+    else if (event.key === "/") byId("search").focus();
+    else if (event.key === "o") overview();
+    else if (event.key === "r" && current && current.rank !== null) byId("read")?.click();
+    else return;
+    event.preventDefault();
+  });
+  byId("overview-button").addEventListener("click", overview);
+  byId("back").addEventListener("click", () => {
+    document.body.classList.remove("open");
+    list.focus();
+  });
+
+  // --- the map of the corpus ---
+  const drawMap = () => {
+    const points = problems.filter((one) => one.score !== null && one.strategies !== null);
+    if (!points.length) return byId("map").replaceChildren(make("p", "facts", "Nothing was scored."));
+    const most = { x: Math.max(...points.map((p) => p.score)) || 1, y: Math.max(...points.map((p) => p.strategies), 1.1) };
+    const x = (value) => 44 + (744 * value) / most.x, y = (value) => 264 - (248 * (value - 1)) / (most.y - 1);
+    const chart = svg("svg", { class: "chart corpus", viewBox: "0 0 800 300", role: "img", "aria-label": `${points.length} problems by score and effective number of strategies` });
+    for (let tick = 0; tick <= 4; tick++) {
+      const value = 1 + ((most.y - 1) * tick) / 4, along = (most.x * tick) / 4;
+      chart.append(svg("line", { class: "grid", x1: 44, x2: 788, y1: y(value), y2: y(value) }));
+      chart.append(svg("text", { class: "tick", "text-anchor": "end", x: 38, y: y(value) + 4 }, value.toFixed(1)));
+      chart.append(svg("text", { class: "tick", "text-anchor": "middle", x: x(along), y: 280 }, along.toFixed(2)));
+    }
+    for (const one of [...points].reverse()) {
+      const dot = svg("circle", { class: one.rank === null ? "rpd" : "rpd marked", cx: x(one.score).toFixed(1), cy: y(one.strategies).toFixed(1), r: 4.5 });
+      dot.append(svg("title", {}, one.statement || one.where));
+      dot.addEventListener("click", () => open(one));
+      chart.append(dot);
+    }
+    chart.append(svg("text", { class: "label", "text-anchor": "middle", x: 416, y: 297 }, "problem score"));
+    byId("map").replaceChildren(chart);
+  };
+
+  find();
+  marked();
+  drawMap();
+  const linked = /^#p(\d+)$/.exec(location.hash);
+  const first = linked && chosenOnes.find((one) => one.rank === Number(linked[1]) - 1);
+  if (first) await open(first);
+  document.documentElement.dataset.ready = "list";
+  // Whole texts for the search, piece by piece, so that the page stays at hand.
+  for (let number = 0; number * PER_PIECE < chosenOnes.length; number++) {
+    const records = await piece(number);
+    records.forEach((record, at) => {
+      const one = chosenOnes[number * PER_PIECE + at];
+      const parts = [one.haystack, record.problem];
+      for (const solution of record.solutions) parts.push(solution.text, solution.tail ?? "", ...solution.steps);
+      one.haystack = parts.join("\n").toLowerCase();
+    });
+    await new Promise((resolve) => setTimeout(resolve));
+  }
+  searchable = true;
+  document.documentElement.dataset.ready = "texts";
+  if (byId("search").value) find();
+})();

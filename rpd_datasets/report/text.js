@@ -1,0 +1,205 @@
+"use strict";
+// Model output as DOM nodes: Markdown's blocks and emphasis, LaTeX by Temml, everything else as text.
+// Nothing is parsed as HTML. `marks` names the passages that steps were found in.
+const textView = (() => {
+  const MAX_FORMULA = 1500;
+  // A dollar sign opens a formula only before a non-blank, and closes one only after a non-blank and
+  // not before a digit: "$5 or $10" are prices.
+  const FORMULA = new RegExp(
+    String.raw`\$\$([\s\S]{1,${MAX_FORMULA}}?)\$\$|\\\[([\s\S]{1,${MAX_FORMULA}}?)\\\]` +
+      String.raw`|(\\begin\{(align|equation|gather|eqnarray|multline)(\*?)\}[\s\S]{1,${MAX_FORMULA}}?\\end\{\4\5\})` +
+      String.raw`|\\\(([\s\S]{1,${MAX_FORMULA}}?)\\\)` +
+      String.raw`|(?<![\\$])\$(?!\s)((?:\\.|[^$\\\n]){1,${MAX_FORMULA}}?)(?<!\s)\$(?!\d)`,
+    "g",
+  );
+  // Stand-ins for formulas while Markdown is read; such characters of the text itself are dropped.
+  const OPEN = "\uE000", CLOSE = "\uE001";
+  const STAND_IN = new RegExp(`${OPEN}(\\d+)${CLOSE}`, "g");
+
+  const element = (tag, name, ...children) => {
+    const made = document.createElement(tag);
+    if (name) made.className = name;
+    made.append(...children);
+    return made;
+  };
+
+  const formula = ({ source, tex, block }) => {
+    const holder = element(block ? "div" : "span", block ? "block" : "formula");
+    const grouped = tex.includes("\\begin") || tex.includes("\\\\") || tex.includes("\\tag");
+    const options = { throwOnError: true, trust: false, maxExpand: 500, maxSize: [20, 20] };
+    try {
+      // A displayed formula without lines of its own may break at its relations.
+      if (block && !grouped) temml.render(`\\displaystyle ${tex}`, holder, { ...options, wrap: "=" });
+      else temml.render(tex, holder, { ...options, displayMode: block, wrap: "tex" });
+    } catch (error) {
+      if (!(error instanceof Error)) throw error;
+      holder.textContent = source; // what cannot be read stays LaTeX
+      holder.classList.add("source");
+    }
+    return holder;
+  };
+
+  const take = (text) => {
+    const formulas = [];
+    const bare = text.replaceAll(OPEN, "").replaceAll(CLOSE, "").replace(/\r\n/g, "\n").replace(
+      FORMULA,
+      (source, dollars, brackets, environment, _name, _star, parentheses, dollar) => {
+        const tex = dollars ?? brackets ?? environment ?? parentheses ?? dollar;
+        const block = parentheses === undefined && dollar === undefined;
+        formulas.push({ source, tex, block });
+        const mark = `${OPEN}${formulas.length - 1}${CLOSE}`;
+        return block ? `\n${mark}\n` : mark;
+      },
+    );
+    return { bare, formulas };
+  };
+
+  const inline = (target, text, formulas) => {
+    const pattern = new RegExp(
+      `${STAND_IN.source}|\`([^\`\\n]+)\`|\\*\\*([^*\\n]+(?:\\*[^*\\n]+)*)\\*\\*|(?<![\\w*])\\*([^*\\s][^*\\n]*)\\*(?![\\w*])`,
+      "g",
+    );
+    let at = 0;
+    for (const match of text.matchAll(pattern)) {
+      target.append(text.slice(at, match.index));
+      at = match.index + match[0].length;
+      if (match[1] !== undefined) target.append(formula(formulas[Number(match[1])]));
+      else if (match[2] !== undefined) target.append(element("code", "", match[2]));
+      else {
+        const child = element(match[3] === undefined ? "em" : "strong");
+        inline(child, match[3] ?? match[4], formulas);
+        target.append(child);
+      }
+    }
+    target.append(text.slice(at));
+  };
+
+  const source = (text, formulas) => text.replace(STAND_IN, (_, number) => formulas[Number(number)].source);
+  const words = (text) => new Set(text.toLowerCase().match(/[a-z\u00c0-\uffff]{3,}|\d+/g) ?? []);
+  const flat = (text) => text.toLowerCase().replace(/\s+/g, " ").replace(/[.;:,]+$/, "").trim();
+
+  // Where each step stands: a sentence that holds it or lies in it, else the one that shares most of
+  // its words, if that is half of them.
+  const places = (sentences, steps) => {
+    const found = sentences.map(() => []);
+    const texts = sentences.map(flat), bags = sentences.map(words);
+    steps.forEach((step, number) => {
+      const wanted = flat(step), bag = words(step);
+      let any = false;
+      texts.forEach((text, index) => {
+        if (text.length < 12) return;
+        if (text.includes(wanted) || wanted.includes(text)) {
+          found[index].push(number);
+          any = true;
+        }
+      });
+      if (any || bag.size === 0) return;
+      let best = -1, most = 0.5;
+      bags.forEach((other, index) => {
+        let shared = 0;
+        for (const word of bag) shared += other.has(word) ? 1 : 0;
+        if (shared < 3) return; // two common words are in every other sentence
+        if (shared / bag.size >= most + (best < 0 ? 0 : 1e-9)) [best, most] = [index, shared / bag.size];
+      });
+      if (best >= 0) found[best].push(number);
+    });
+    return found;
+  };
+
+  const SENTENCE = /(?<=[.!?])\s+(?=[A-Z\uE000"“(*])/;
+  const blocksOf = (bare) => {
+    const blocks = [];
+    let paragraph = [], fence = null;
+    const flush = () => {
+      if (paragraph.length) blocks.push({ tag: "p", text: paragraph.join("\n") });
+      paragraph = [];
+    };
+    for (const line of bare.split("\n")) {
+      if (fence !== null) {
+        if (/^\s*```/.test(line)) {
+          blocks.push({ tag: "pre", text: fence.join("\n") });
+          fence = null;
+        } else fence.push(line);
+        continue;
+      }
+      const heading = /^\s{0,3}(#{1,6})\s+(.*)$/.exec(line);
+      const item = /^(\s*)([-*+•]|\d{1,3}[.)])\s+(.*)$/.exec(line);
+      if (/^\s*```/.test(line)) [flush(), (fence = [])];
+      else if (!line.trim()) flush();
+      else if (heading) [flush(), blocks.push({ tag: "h5", text: heading[2] })];
+      else if (/^\s*(---+|\*\*\*+)\s*$/.test(line)) [flush(), blocks.push({ tag: "hr", text: "" })];
+      else if (item) {
+        flush();
+        blocks.push({ tag: "li", label: item[2], depth: Math.min(4, item[1].length >> 1), text: item[3] });
+      } else if (/^\s*\|.*\|\s*$/.test(line)) {
+        flush();
+        const last = blocks.at(-1);
+        if (/^[\s|:-]+$/.test(line)) continue;
+        if (last?.tag === "table") last.lines.push(line);
+        else blocks.push({ tag: "table", lines: [line], text: "" });
+      } else paragraph.push(line);
+    }
+    if (fence !== null) blocks.push({ tag: "pre", text: fence.join("\n") });
+    flush();
+    return blocks;
+  };
+
+  const table = (lines, formulas) => {
+    const made = element("table", "plain");
+    for (const line of lines) {
+      const row = made.insertRow();
+      for (const cell of line.trim().slice(1, -1).split("|")) inline(row.insertCell(), cell.trim(), formulas);
+    }
+    return made;
+  };
+
+  /** One line or a short text: formulas and emphasis, no blocks. */
+  const line = (target, text) => {
+    const { bare, formulas } = take(text);
+    for (const one of formulas) one.block = false;
+    inline(target, bare.replace(new RegExp(`\n(${OPEN}\\d+${CLOSE})\n`, "g"), " $1 "), formulas);
+    return target;
+  };
+
+  /** A whole text; `steps` are marked where they stand. Returns the numbers of those that were found. */
+  const whole = (target, text, steps = []) => {
+    const { bare, formulas } = take(text);
+    const blocks = blocksOf(bare);
+    const sentences = [];
+    for (const block of blocks) {
+      block.first = sentences.length;
+      block.sentences = ["pre", "hr", "table"].includes(block.tag) ? [] : block.text.split(SENTENCE);
+      sentences.push(...block.sentences.map((one) => source(one, formulas)));
+    }
+    const found = steps.length ? places(sentences, steps) : [];
+    const seen = new Set();
+    for (const block of blocks) {
+      if (block.tag === "table") {
+        target.append(table(block.lines, formulas));
+        continue;
+      }
+      const made = element(block.tag === "li" ? "p" : block.tag, block.tag === "li" ? `item d${block.depth}` : "");
+      if (block.tag === "pre") made.append(source(block.text, formulas));
+      if (block.label) made.append(element("span", "bullet", /\d/.test(block.label) ? block.label : "•"));
+      block.sentences.forEach((sentence, index) => {
+        const numbers = found[block.first + index] ?? [];
+        let holder = made;
+        if (numbers.length) {
+          holder = element("mark", "passage");
+          holder.dataset.steps = numbers.join(" ");
+          for (const number of numbers) {
+            if (!seen.has(number)) holder.append(element("b", "tag", `step ${number + 1}`));
+            seen.add(number);
+          }
+          made.append(holder);
+        }
+        inline(holder, sentence, formulas);
+        if (index + 1 < block.sentences.length) made.append(" ");
+      });
+      target.append(made);
+    }
+    return seen;
+  };
+
+  return { line, whole, element };
+})();
