@@ -22,7 +22,7 @@ from rpd_datasets.cli.arguments import (
     only_values,
 )
 from rpd_datasets.cli.output import Progress, print_json, print_lines, print_scored, scoring
-from rpd_datasets.cli.push import print_pushed
+from rpd_datasets.cli.push import print_pushed, quiet_upload
 from rpd_datasets.curation.engines import EngineOptions
 from rpd_datasets.curation.outcome import outcome, outcome_lines
 from rpd_datasets.curation.run import RunOptions
@@ -165,9 +165,10 @@ def _curate(args: argparse.Namespace) -> None:
     if args.push_to_hub:
         again = f"rpd push {args.output} {args.push_to_hub}{' --public' * args.public}"
         print(f"{args.output} is complete; should publishing break: {again}", file=sys.stderr)
-        pushed = curated.push_to_hub(
-            args.push_to_hub, private=not args.public, commit_message=args.message
-        )
+        with quiet_upload():
+            pushed = curated.push_to_hub(
+                args.push_to_hub, private=not args.public, commit_message=args.message
+            )
     if args.json:
         result = {"output": str(args.output), "counts": counts(summary), "chosen": chosen}
         print_json(result | ({"pushed": asdict(pushed)} if pushed else {}))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rpd_datasets.cli.arguments import add_command
-from rpd_datasets.cli.output import print_json
+from rpd_datasets.cli.output import Progress, print_json
 from rpd_datasets.publish.hub import Pushed, push_folder
 
 
@@ -41,6 +43,15 @@ def add_push(commands: Any) -> None:
         help="leave a file out, e.g. rejects.jsonl or '*.png'; may be repeated",
     )
 
+    parser.add_argument(
+        "--allow-secret",
+        action="append",
+        default=[],
+        metavar="KIND",
+        help="let through what looks like a token of this kind, as the refusal names it; may be "
+        "repeated",
+    )
+
 
 def add_publishing(parser: argparse.ArgumentParser) -> None:
     """Options of everything that publishes."""
@@ -56,18 +67,39 @@ def add_publishing(parser: argparse.ArgumentParser) -> None:
 
 
 def _push(args: argparse.Namespace) -> None:
-    pushed = push_folder(
-        args.folder,
-        args.repo,
-        private=not args.public,
-        revision=args.revision,
-        commit_message=args.message,
-        exclude=args.exclude,
-    )
+    with quiet_upload():
+        pushed = push_folder(
+            args.folder,
+            args.repo,
+            private=not args.public,
+            revision=args.revision,
+            commit_message=args.message,
+            exclude=args.exclude,
+            allowed_secrets=args.allow_secret,
+        )
     if args.json:
         print_json(asdict(pushed))
     else:
         print_pushed(pushed)
+
+
+@contextmanager
+def quiet_upload() -> Iterator[None]:
+    """One line of progress instead of the hub client's bar for every file."""
+    from huggingface_hub.utils.tqdm import (
+        are_progress_bars_disabled,
+        disable_progress_bars,
+        enable_progress_bars,
+    )
+
+    before = are_progress_bars_disabled()
+    disable_progress_bars()
+    try:
+        with Progress("Looking through the files and uploading", None):
+            yield
+    finally:
+        if not before:
+            enable_progress_bars()
 
 
 def print_pushed(pushed: Pushed) -> None:
@@ -76,9 +108,9 @@ def print_pushed(pushed: Pushed) -> None:
         f"{'Published' if pushed.changed else 'Already there:'} {pushed.files} files "
         f"{'for you alone' if pushed.private else 'for everybody'}: {pushed.url}"
     )
-    if pushed.deleted:
-        print(f"Replaced {len(pushed.deleted)} files of an earlier push.")
     place = "" if pushed.revision == "main" else f", revision={pushed.revision!r}"
     if "/datasets/" in pushed.url:
         print(f"Read it with load_dataset({pushed.repo_id!r}, split='train'{place})")
     print(f"Commit {pushed.commit}")
+    for note in pushed.notes:
+        print(f"Note: {note}")

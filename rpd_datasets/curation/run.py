@@ -26,7 +26,13 @@ from rpd_datasets.curation.health import SummaryHealth, health_line, health_warn
 from rpd_datasets.curation.journal import Journal
 from rpd_datasets.curation.outcome import count_marks, marks_of, measure_choice
 from rpd_datasets.curation.parquet import ColumnTypes, ShardWriter
-from rpd_datasets.curation.run_summary import InputInfo, ProblemScore, RunSummary, TableInfo
+from rpd_datasets.curation.run_summary import (
+    Example,
+    InputInfo,
+    ProblemScore,
+    RunSummary,
+    TableInfo,
+)
 from rpd_datasets.curation.score import (
     CurationConfig,
     Models,
@@ -408,6 +414,9 @@ class _Run:
             SFT_CONFIG: TableInfo(sft.schema, summary.num_selected, sft.num_bytes),
         }
         for problem, scored, selected in chosen():
+            if summary.example is None:
+                steps = {index: scored.steps[index] for index in selected}
+                summary.example = Example(problem.problem, steps)
             summary.choices.append(measure_choice(problem, scored, selected, self.config))
             self.options.on_chosen(problem, scored, selected)
 

@@ -72,6 +72,19 @@ class Choice:
     steps_per_solution: float | None = None
 
 
+@dataclass(frozen=True)
+class Example:
+    """The best problem with the steps of its chosen solutions, for the card.
+
+    Args:
+        problem (`str`): Its text.
+        steps (`dict[int, list[str]]`): Per chosen solution, by its index, in order of choice.
+    """
+
+    problem: str
+    steps: dict[int, list[str]]
+
+
 @dataclass
 class RunSummary:
     """What a run did; the card and the manifest are made from it.
@@ -91,6 +104,7 @@ class RunSummary:
             marks right, and those that it marks at all.
         health ([`SummaryHealth`], *optional*): How the summaries went, where a chat model wrote
             them.
+        example (`Example`, *optional*): The best problem.
     """
 
     inputs: list[InputInfo] = field(default_factory=list)
@@ -105,6 +119,7 @@ class RunSummary:
     candidates_right: int = 0
     candidates_marked: int = 0
     health: SummaryHealth | None = None
+    example: Example | None = None
 
 
 def counts(summary: RunSummary) -> dict[str, int]:

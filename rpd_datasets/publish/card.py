@@ -45,6 +45,10 @@ SIZE_CATEGORIES = (
     (100_000, "10K<n<100K"),
     (1_000_000, "100K<n<1M"),
 )
+# The paper of the metric; the Hub links cards to papers by such a tag.
+PAPER_TAG = "arxiv:2510.26122"
+MAX_STATEMENT = 1500
+MAX_STEP = 300
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -179,7 +183,7 @@ def dataset_card(
 
     num_problems = len(summary.chosen)
     num_wanted = sum(one.problems_wanted for one in summary.inputs)
-    tags = ["reasoning", "chain-of-thought"]
+    tags = ["reasoning", "chain-of-thought", PAPER_TAG]
     if "rpd" in (config.problems, config.solutions):
         tags += ["reasoning-path-divergence", "diversity"]
     data = DatasetCardData(
@@ -213,6 +217,7 @@ def dataset_card(
         counts=counts(summary),
         outcome=outcome_lines(outcome(summary, config), models.summarizer.name),
         drops=_by_unit(summary.drops),
+        example=_example(summary),
         summarizer=models.summarizer.name if config.reads_steps else None,
         embedder=public_name(models.embedder.name) if config.metrics else None,
         judge=_judge(config, models),
@@ -234,6 +239,25 @@ def dataset_card(
         short=num_problems < num_wanted,
     )
     return str(card)
+
+
+def _example(summary: RunSummary) -> dict[str, Any] | None:
+    """The best problem as the card shows it: short enough to read, and no Markdown of its own."""
+    found = summary.example
+    if found is None or not any(found.steps.values()):
+        return None
+
+    def shown(text: str, limit: int) -> str:
+        line = " ".join(text.split())
+        line = line if len(line) <= limit else line[: limit - 1] + "…"
+        return line.replace("<", "&lt;").replace("[", "\\[").replace("`", "\\`")
+
+    return {
+        "problem": shown(found.problem, MAX_STATEMENT),
+        "solutions": {
+            index: [shown(step, MAX_STEP) for step in steps] for index, steps in found.steps.items()
+        },
+    }
 
 
 def _score_statistics(summary: RunSummary, config: CurationConfig) -> dict[str, list[str]]:

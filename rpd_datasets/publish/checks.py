@@ -1,14 +1,15 @@
 """What of a folder is published, once the folder is known to be complete.
 
 A curated folder is checked against its own card, a model against the headers of its weights; text
-is searched for secrets and local paths (`secrets.py`). Sending is `hub.py`.
+and every string in Parquet is searched for secrets and local paths (`secrets.py`). Sending is
+`hub.py`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from io import BytesIO, TextIOWrapper
@@ -17,13 +18,13 @@ from typing import Any, Literal
 
 from rpd_datasets.inputs.files import one_line
 from rpd_datasets.publish.model_card import PRIVATE, is_local, public
-from rpd_datasets.publish.secrets import find_leak
+from rpd_datasets.publish.secrets import HOME_PATHS, emails_in, find_leak, secrets_in
 from rpd_metric.errors import InputError
 
 RepoType = Literal["dataset", "model", "space"]
 
 NEEDED = ("README.md", "manifest.json")
-OPTIONAL = ("scores.jsonl", "rejects.jsonl")
+OPTIONAL = ("scores.jsonl", "rejects.jsonl", "report.html")
 FIGURES = ("*.png", "*.svg")
 SHARD = re.compile(r".+-(\d{5})-of-(\d{5})\.parquet")
 MODEL_CONFIGS = ("config.json", "adapter_config.json")
@@ -200,11 +201,12 @@ def _read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def check_text(files: Mapping[str, Path | bytes]) -> None:
+def check_text(files: Mapping[str, Path | bytes], *, allowed: Sequence[str] = ()) -> None:
     """Refuse files with a secret or a path of this machine in their text.
 
     Args:
         files (`Mapping[str, Path | bytes]`): Files, or their contents, by name.
+        allowed (`Sequence[str]`): Providers whose tokens are let through, by name.
 
     Raises:
         InputError: Naming the first file and line.
@@ -214,12 +216,85 @@ def check_text(files: Mapping[str, Path | bytes]) -> None:
             continue
         with path.open("rb") if isinstance(path, Path) else BytesIO(path) as raw:
             lines = TextIOWrapper(raw, encoding="utf-8", errors="replace")
-            leak = find_leak(lines, home=Path.home())
+            leak = find_leak(lines, home=Path.home(), allowed=allowed)
         if leak is not None:
+            what = f"{leak.name}, {leak.excerpt}" if leak.name else leak.excerpt
+            override = f", or if it is none, --allow-secret {leak.name!r}" if leak.name else ""
             raise InputError(
-                f"{name}, line {leak.line}, holds {leak.kind} ({leak.excerpt}), so nothing was "
-                f"sent. Take it out, or leave the file out (--exclude {name})"
+                f"{name}, line {leak.line}, holds {leak.kind} ({what}), so nothing was "
+                f"sent. Take it out, or leave the file out (--exclude {name}){override}"
             )
+
+
+def check_rows(files: Mapping[str, Path | bytes], *, allowed: Sequence[str] = ()) -> list[str]:
+    """Look through every text in Parquet files: problems, solutions, steps, carried columns.
+
+    Args:
+        files (`Mapping[str, Path | bytes]`): Files by name; others than Parquet are passed over.
+        allowed (`Sequence[str]`): Providers whose tokens are let through, by name.
+
+    Returns:
+        `list[str]`: Warnings, a line each: e-mail addresses and home folders, with their rows.
+
+    Raises:
+        InputError: If there is a token, naming the rows.
+    """
+    tokens: dict[tuple[str, str, str], list[int]] = {}
+    doubts: dict[tuple[str, str], list[int]] = {}
+    for name, path in files.items():
+        if not name.endswith(".parquet") or not isinstance(path, Path):
+            continue
+        for number, column, text in _texts(path):
+            for provider, _ in secrets_in(text):
+                if provider not in allowed:
+                    tokens.setdefault((name, column, provider), []).append(number)
+            if emails_in(text):
+                doubts.setdefault((f"{name}, column {column}", "e-mail addresses"), []).append(
+                    number
+                )
+            if HOME_PATHS.search(text):
+                doubts.setdefault((f"{name}, column {column}", "home folders"), []).append(number)
+    if tokens:
+        (name, column, provider), rows = next(iter(tokens.items()))
+        others = len(tokens) - 1
+        more = f"; {others} more kinds or columns" if others else ""
+        raise InputError(
+            f"{name} holds a secret ({provider}) in column {column}, {_rows(rows)}{more}, so "
+            f"nothing was sent. Take it out of the input and curate again, or if it is none, "
+            f"--allow-secret {provider!r}"
+        )
+    return [f"{where}: {what} in {_rows(rows)}" for (where, what), rows in doubts.items()]
+
+
+def _rows(numbers: Sequence[int]) -> str:
+    once = list(dict.fromkeys(numbers))
+    named = ", ".join(map(str, once[:5])) + (", ..." if len(once) > 5 else "")
+    return f"row {named}" if len(once) == 1 else f"{len(once):,} rows ({named})"
+
+
+def _texts(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Row (from 0), column and text, for every string however deep it lies."""
+    import pyarrow.parquet as pq
+
+    def strings(value: Any) -> Iterator[str]:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            for name, inner in value.items():
+                yield str(name)
+                yield from strings(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                yield from strings(inner)
+
+    number = 0
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=64):
+            for row in batch.to_pylist():
+                for column, value in row.items():
+                    if texts := list(strings(value)):
+                        yield number, column, "\n".join(texts)
+                number += 1
 
 
 def _shards(folder: Path, pattern: str) -> list[Path]:

@@ -11,9 +11,10 @@ Uploads go through Xet where `hf_xet` is installed, which the hub client decides
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,9 @@ from rpd_datasets.inputs.files import one_line
 from rpd_datasets.publish.checks import (
     RECORD,
     REPLACED,
+    Publishable,
     RepoType,
+    check_rows,
     check_text,
     public_record,
     publishable,
@@ -63,6 +66,7 @@ class Pushed:
     private: bool
     files: int
     deleted: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def push_folder(
@@ -74,6 +78,7 @@ def push_folder(
     commit_message: str | None = None,
     token: str | None = None,
     exclude: Sequence[str] = (),
+    allowed_secrets: Sequence[str] = (),
     api: HfApi | None = None,
 ) -> Pushed:
     """Publish what `rpd curate` made (shards, card, manifest, lists, figures), or a trained model.
@@ -87,6 +92,8 @@ def push_folder(
         commit_message (`str`, *optional*): The first line of the commit.
         token (`str`, *optional*): Instead of `HF_TOKEN` or the stored login.
         exclude (`Sequence[str]`): Files to leave out, as `"rejects.jsonl"` or `"*.png"`.
+        allowed_secrets (`Sequence[str]`): Kinds of tokens that are let through, as the error that
+            refuses them names them: `"Hugging Face Token"`.
         api ([`~huggingface_hub.HfApi`], *optional*): A client of your own.
 
     Returns:
@@ -114,18 +121,34 @@ def push_folder(
             files[name] = path
     if RECORD in files:
         files[RECORD] = public_record(found.files[RECORD])
-    check_text(files)
+    check_text(files, allowed=allowed_secrets)
+    warnings = check_rows(files, allowed=allowed_secrets)
     card = found.files["README.md"].read_text(encoding="utf-8")
-    return publish(
+    pushed = publish(
         lambda full_id: {**files, "README.md": card.replace(PLACE, full_id).encode()},
         repo_id,
         repo_type=found.repo_type,
         private=private,
         revision=revision,
-        commit_message=commit_message or MESSAGES[found.repo_type],
+        commit_message=commit_message or _message(folder, found),
         token=token,
         replaced=REPLACED[found.repo_type],
         api=api,
+    )
+    return replace(pushed, notes=(*pushed.notes, *warnings))
+
+
+def _message(folder: Path, found: Publishable) -> str:
+    """What the commit says: what the set is."""
+    if found.repo_type != "dataset":
+        return MESSAGES[found.repo_type]
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    counts, options = manifest.get("counts", {}), manifest.get("options", {})
+    if "problems_chosen" not in counts or "solutions" not in options:
+        return MESSAGES["dataset"]
+    return (
+        f"{counts['problems_chosen']:,} problems, {counts['solutions_chosen']:,} solutions chosen "
+        f"by {options['solutions']} from {counts['solutions_read']:,}"
     )
 
 
@@ -173,6 +196,12 @@ def publish(
         f"{repo_id} holds either all of this push or nothing of it; push again to finish, what "
         "has arrived is not sent twice"
     )
+    notes: list[str] = []
+    if info is not None and info.private and not private:
+        notes.append(
+            f"{repo_id} was private before and still is: --public is for new repositories; change "
+            "it in its settings"
+        )
     with _one_line_errors(repo_id, again):
         if info is None:
             sdk = "gradio" if repo_type == "space" else None
@@ -206,6 +235,12 @@ def publish(
             # Somebody else's commit in the meantime is then refused, not overwritten.
             parent_commit=head,
         ).oid
+    overwritten = [name for name in contents if name in there and name != ".gitattributes"]
+    if commit != head and "README.md" in overwritten:
+        notes.append(
+            f"It replaced an earlier {repo_type}: {len(overwritten)} of its files were written "
+            f"over, {len(deleted)} deleted; that one stays readable with revision={head[:8]!r}"
+        )
     prefix = "" if repo_type == "model" else f"{repo_type}s/"
     return Pushed(
         repo_id=repo_id,
@@ -216,6 +251,7 @@ def publish(
         private=bool(info.private),
         files=len(contents),
         deleted=tuple(deleted),
+        notes=tuple(notes),
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from huggingface_hub import HfApi, constants
+from huggingface_hub import DatasetCard, HfApi, constants
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +17,7 @@ from parts.local_hub import TOKEN, Fault, LocalHub
 from rpd_datasets.cli import main
 from rpd_datasets.publish.checks import publishable
 from rpd_datasets.publish.hub import Pushed, push_folder
-from rpd_datasets.publish.secrets import find_leak
+from rpd_datasets.publish.secrets import emails_in, find_leak, secrets_in
 from rpd_metric.errors import InputError, OutputError
 
 REPO = "datasets/ada/set"
@@ -85,7 +85,7 @@ def test_a_folder_is_published_privately_in_one_commit(hub: LocalHub, folder: Pa
     repo = hub.repos[REPO]
     assert repo.private
     assert pushed.private
-    assert repo.messages == ["initial commit", "Curated with Reasoning Path Divergence"]
+    assert repo.messages[1:] == ["3 problems, 6 solutions chosen by rpd from 12"]
     assert set(hub.files(REPO)) == {".gitattributes", *FILES}
     for name in FILES - {"README.md"}:
         assert hub.files(REPO)[name] == (folder / name).read_bytes()
@@ -446,6 +446,102 @@ def test_a_token_is_found_wherever_it_stands(before: str, secret: str) -> None:
     assert leak is not None
     assert (leak.kind, leak.line) == ("a secret", 2)
     assert secret not in leak.excerpt
+
+
+def with_text(folder: Path, text: str, *, row: int, carried: bool = False) -> None:
+    """The curated rows with a text in a solution, or in a carried column, of one of them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    (shard,) = (folder / "data").glob("*.parquet")
+    rows = pq.read_table(shard).to_pylist()
+    for one in rows:
+        one["meta"] = {"note": "fine"}
+    if carried:
+        rows[row]["meta"] = {"note": text}
+    else:
+        rows[row]["solutions"][1] += text
+    pq.write_table(pa.Table.from_pylist(rows), shard)
+
+
+FAKE_TOKENS = {
+    "Hugging Face Token": "hf_" + "aB3x" * 8,
+    "GitHub Token": "ghp_" + "aB3x" * 9,
+    "AWS Access Key": "AKIA" + "ABCD2345" * 2,
+    "API Key (sk-)": "sk-ant-api03-" + "aB3x" * 8,
+}
+
+
+@pytest.mark.parametrize("provider", FAKE_TOKENS)
+@pytest.mark.parametrize("carried", [False, True], ids=["solution", "carried"])
+def test_a_token_in_the_rows_is_refused_with_its_row_unless_it_is_let_through(
+    hub: LocalHub, folder: Path, provider: str, carried: bool
+) -> None:
+    with_text(folder, f" My key is {FAKE_TOKENS[provider]}.", row=2, carried=carried)
+    with pytest.raises(InputError) as caught:
+        push(hub, folder)
+    said = str(caught.value)
+    assert f"holds a secret ({provider}) in column {'meta' if carried else 'solutions'}" in said
+    assert "row 2, so nothing was sent" in said
+    assert f"--allow-secret {provider!r}" in said
+    assert FAKE_TOKENS[provider] not in said
+    assert hub.requests == []
+    assert push(hub, folder, allowed_secrets=[provider]).changed
+
+
+def test_addresses_and_home_folders_in_solutions_are_warned_of(hub: LocalHub, folder: Path) -> None:
+    with_text(folder, " Write to ada@lovelace.uk or open /home/ada/notes.", row=1)
+    notes = push(hub, folder).notes
+    assert any("column solutions: e-mail addresses in row 1" in note for note in notes)
+    assert any("column solutions: home folders in row 1" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a risk-assessment-of-the-something-long and a task-specific-tokenizer-for-everything",
+        "mask-aaaaaaaaaaaaaaaaaaaaaaaaaaaa, sk-learn-is-a-library-for-machine-learning",
+        "half_abcdefghijklmnopqrstuvwxyz1234567890",
+        "$x@y = 3$, a@example.com, f@g",
+        "0123456789abcdef" * 4,
+    ],
+)
+def test_words_and_formulas_are_no_secrets(text: str) -> None:
+    assert list(secrets_in(text)) == []
+    assert emails_in(text) == []
+
+
+def test_a_push_over_another_set_says_what_it_replaces(hub: LocalHub, folder: Path) -> None:
+    first = push(hub, folder)
+    assert first.notes == ()
+    other_card(folder)
+    (note,) = push(hub, folder).notes
+    assert "replaced an earlier dataset" in note
+    assert f"revision={first.commit[:8]!r}" in note
+
+
+def test_public_says_that_an_existing_private_repository_stays_private(
+    hub: LocalHub, folder: Path
+) -> None:
+    push(hub, folder)
+    pushed = push(hub, folder, private=False)
+    assert pushed.private
+    assert any("was private before and still is" in note for note in pushed.notes)
+
+
+def test_the_report_is_published_beside_the_data(hub: LocalHub, folder: Path) -> None:
+    (folder / "report.html").write_text("<!doctype html>")
+    push(hub, folder)
+    assert hub.files(REPO)["report.html"] == b"<!doctype html>"
+
+
+def test_the_card_shows_a_worked_example_and_names_the_paper(folder: Path) -> None:
+    card = DatasetCard.load(folder / "README.md")
+    assert "arxiv:2510.26122" in card.data.tags
+    example = card.text.partition("## An example")[2].partition("\n## ")[0]
+    assert "What is " in example
+    assert example.count("**Solution ") == 2
+    assert "1. " in example
 
 
 def test_a_home_in_another_place_is_found_too() -> None:
