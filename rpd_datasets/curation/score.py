@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from rpd_datasets.config import METRICS, CurationConfig
 from rpd_datasets.curation.models import Models, configured_summarizer, default_store, load_models
+from rpd_datasets.filters.decisions import choose_around, read_decisions
 from rpd_datasets.filters.pipeline import Filtered, filter_problem
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.problem import Problem
@@ -256,7 +257,7 @@ def scoring_fingerprint(config: CurationConfig, models: Models) -> str:
         # Which distances, and which of them ranks: a choice without one needs no other scores.
         "problems": config.problems if config.problems in (*METRICS, "llm") else None,
         "solutions": config.solutions if config.solutions in METRICS else None,
-        "filters": asdict(config.filters),
+        "filters": asdict(config.filters) | _decided(config),
         "completeness": judges.completeness.fingerprint
         if judges and config.completeness == "llm"
         else None,
@@ -266,6 +267,13 @@ def scoring_fingerprint(config: CurationConfig, models: Models) -> str:
         "tokenizer": models.count_tokens.name,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _decided(config: CurationConfig) -> dict[str, Any]:
+    """The marks themselves in the place of their file's name, which says nothing."""
+    if config.filters.decisions is None:
+        return {}
+    return {"decisions": sorted(map(list, read_decisions(config.filters.decisions).items()))}
 
 
 async def choose(
@@ -307,6 +315,8 @@ async def choose(
         "random" if config.solutions == "random" else config.selection,
         seed=int.from_bytes(digest[:8], "big"),
     )
+    if config.filters.decisions is not None:
+        picks = choose_around(problem, config.filters.decisions, usable, picks, matrix)
     return Judgement(tuple(usable[pick] for pick in picks))
 
 

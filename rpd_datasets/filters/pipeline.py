@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from rpd_datasets.filters.candidates import Candidates, Drops
 from rpd_datasets.filters.completeness import Completeness, is_complete
 from rpd_datasets.filters.correctness import incorrect
+from rpd_datasets.filters.decisions import rejected_by_hand
 from rpd_datasets.filters.duplicates import duplicates, near_duplicates
 from rpd_datasets.filters.unfinished import unfinished
 from rpd_datasets.options import documented, option
@@ -38,8 +39,9 @@ class Filter:
     reads: tuple[str, ...] = ()
 
 
-# In this order. The first two look at each solution alone, the others compare those that stay.
+# In this order. The first three look at each solution alone, the others compare those that stay.
 FILTERS = (
+    Filter("decisions", rejected_by_hand, reads=("decisions",)),
     Filter("only_correct", incorrect, reads=("correct_column",)),
     Filter("require_complete", unfinished, reads=("completeness_tokens",)),
     Filter("drop_duplicates", duplicates),
@@ -84,6 +86,12 @@ class FilterConfig:
         "correct",
         "the column with these marks, one boolean per solution, or one for all",
         metavar="NAME",
+    )
+    decisions: str | None = option(
+        None,
+        "marks saved from the page of rpd report: rejected solutions are left out, kept ones "
+        "chosen first",
+        metavar="FILE",
     )
 
     def __post_init__(self) -> None:

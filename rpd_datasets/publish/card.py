@@ -78,6 +78,11 @@ def manifest(
     options = {
         name: value for name, value in config.as_dict().items() if name not in PRIVATE_OPTIONS
     }
+    if config.filters.decisions is not None:
+        options["filters"] = {
+            **options["filters"],
+            "decisions": Path(config.filters.decisions).name,
+        }
     first, *mixed_in = [
         {
             "name": public_name(one.name),
@@ -213,7 +218,10 @@ def dataset_card(
         template_str=template.read_text(encoding="utf-8"),
         inputs=[(public_name(one.name), one) for one in summary.inputs],
         config=config,
-        filters=asdict(config.filters),
+        filters={
+            name: Path(value).name if name == "decisions" and value else value
+            for name, value in asdict(config.filters).items()
+        },
         counts=counts(summary),
         outcome=outcome_lines(outcome(summary, config), models.summarizer.name),
         drops=_by_unit(summary.drops),

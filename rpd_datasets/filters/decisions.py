@@ -1,0 +1,105 @@
+"""Solutions that a person kept or rejected, by the file of marks that the report's page saves.
+
+    {"format": 1, "decisions": [{"problem": KEY, "solution": 3, "decision": "reject"}]}
+
+A problem's key is the sha256 over its text and solutions (`Problem.key`), as `scores.jsonl` has it:
+a problem that was changed since is another one, and no mark of the old one applies to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from rpd_datasets.filters.candidates import Candidates, Drops
+from rpd_datasets.problem import Problem
+from rpd_metric.errors import InputError
+
+KEEP, REJECT = "keep", "reject"
+
+
+def read_decisions(path: str) -> Mapping[tuple[str, int], str]:
+    """Read a file of marks: from a problem's key and a solution's index to what was decided.
+
+    Raises:
+        [`InputError`]: It is not there, or not such a file.
+    """
+    try:
+        return _read(path, Path(path).stat().st_mtime_ns)
+    except OSError as error:
+        raise InputError(
+            f"cannot read the decisions {path} ({error.strerror}): name the file that a report's "
+            "page saved"
+        ) from error
+
+
+@lru_cache(maxsize=4)
+def _read(path: str, _changed: int) -> Mapping[tuple[str, int], str]:
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        found = {
+            (str(one["problem"]), int(one["solution"])): one["decision"]
+            for one in content["decisions"]
+        }
+        good = content["format"] == 1 and set(found.values()) <= {KEEP, REJECT}
+    except (ValueError, KeyError, TypeError):
+        good = False
+    if not good:
+        raise InputError(
+            f"{path} holds no decisions as a report's page saves them; save them again"
+        )
+    return found
+
+
+def rejected_by_hand(candidates: Candidates, decisions: str) -> Drops:
+    """Leave out every solution that a person rejected.
+
+    Args:
+        candidates ([`Candidates`]): The solutions.
+        decisions (`str`): The file of marks.
+    """
+    problem = candidates.problem
+    found = read_decisions(decisions)
+    return {
+        index: ("rejected_by_hand", f"{Path(decisions).name} rejects it.")
+        for index in range(len(problem.solutions))
+        if found.get((problem.key, index)) == REJECT
+    }
+
+
+def choose_around(
+    problem: Problem,
+    decisions: str,
+    usable: Sequence[int],
+    picks: Sequence[int],
+    matrix: npt.NDArray[np.float64],
+) -> list[int]:
+    """A choice that holds what a person kept, as many solutions as before.
+
+    Args:
+        problem ([`Problem`]): The problem.
+        decisions (`str`): The file of marks.
+        usable (`Sequence[int]`): Solutions that can be chosen.
+        picks (`Sequence[int]`): Positions among them that were chosen without marks.
+        matrix (`array` of shape `(k, k)`): Distances between the usable ones.
+
+    Returns:
+        `list[int]`: Positions among the usable ones: the kept ones in their order, then one
+        by one the solution furthest from those (Algorithm 2 goes on from there); equally far ones
+        in the order of `picks`.
+    """
+    found = read_decisions(decisions)
+    kept = [at for at, index in enumerate(usable) if found.get((problem.key, index)) == KEEP]
+    if not kept:
+        return list(picks)
+    chosen = kept[: len(picks)]
+    order = [*picks, *(at for at in range(len(usable)) if at not in picks)]
+    while len(chosen) < len(picks):
+        rest = [at for at in order if at not in chosen]
+        chosen.append(max(rest, key=lambda at: float(matrix[at, chosen].min())))
+    return chosen
