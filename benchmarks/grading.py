@@ -58,12 +58,6 @@ CLASSES: dict[str, tuple[str, str, set[tuple[str, int]]]] = {
         "compared the text.",
         {("math-qwen-072", 7), ("qwen-rm100-072", 7)},
     ),
-    "unit that is not known": (
-        "the label",
-        "A number followed by a plain word that math-verify does not know for a unit (cups). "
-        "In `\\text{...}` it would have been dropped.",
-        {("math-l5-0241", 2), ("math-l5-0241", 11)},
-    ),
     "sentences instead of an answer": (
         "the label",
         'After "Answer:" comes the derivation in prose, with the result in its last sentence. The '

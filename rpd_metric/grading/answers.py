@@ -3,7 +3,8 @@ r"""The final answer of a solution as text: finding it, tidying it, and the easy
 What is here needs string operations only. `mathematics_worker.py` compares what is left by
 computer algebra, in another process.
 
-    response -> last \boxed{...}, else the last "answer: ..." -> tidied text -> easy verdict?
+    response -> last \boxed{...} (or a list of them), else the last "answer: ...", else what
+    stands under a heading "Final answer" -> tidied text -> easy verdict?
 
 The easy verdicts are two: equal text is right, and two whole numbers are compared as
 whole numbers, so that AIME's "025" equals "25". Everything else has no easy verdict.
@@ -24,6 +25,13 @@ _ANNOUNCED = re.compile(
     r"(?![*_#\s]*(?:final\s+)?answer\b)(?P<answer>(?:(?!\banswer\b\s*(?:is\b|:))[^\n])*)",
     flags=re.IGNORECASE,
 )
+# "**Final Answer**" or "### Final answer" alone on its line, and what is under it: a displayed
+# formula or one line of text.
+_HEADING = re.compile(
+    r"^[ \t]*(?:[#>*_]+[ \t]*)*(?:the\s+)?(?:final\s+)?answer[*_ \t]*:?[*_ \t]*\n\s*"
+    r"(?:\$\$(?P<dollars>.+?)\$\$|\\\[(?P<bracket>.+?)\\\]|(?P<line>[^\n]+))",
+    flags=re.IGNORECASE | re.MULTILINE | re.DOTALL,
+)
 _NEXT_SENTENCE = re.compile(r"\.\s+(?=[A-Z])")
 _BOX = re.compile(r"\\f?box(?:ed)?(?![A-Za-z])\s*")
 _BRACE = re.compile(r"\\.|[{}]", flags=re.DOTALL)  # an escaped brace is a set's, not a box's
@@ -32,7 +40,35 @@ _TOKEN = re.compile(r"\\[A-Za-z]+|[^\s{}$\\]")
 _INLINE = re.compile(r"\$\$?(?P<dollar>[^$]+)\$\$?|\\[(\[](?P<bracket>.+?)\\[)\]]")
 _TEXT = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox)\s*\{([^{}]*)\}")
 _SPACING = re.compile(r"(?<!\\)\\(?:[!,;:> ]|quad\b|qquad\b)|~")  # not the "\\ " that ends a row
-_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:(?:\{,\}|,\s*\\!\s*)\d{3})+(?!\d)")
+_THOUSANDS = re.compile(
+    r"(?<![\d.,])\d{1,3}(?:(?:\{,\}|,\s*\\!\s*|\{?\\[,;: ]\}?|\{~\}|~)\d{3})+(?!\d)"
+)
+_BRACED_SIGN = re.compile(r"\{([:,.;])\}")  # "12{:}30", for the spacing of a colon
+_REPEATING = re.compile(r"(?<![\d.])(\d*)\.(\d*)\\(?:overline|bar)\s*\{(\d+)\}")
+# What may stand between the boxes of one list.
+_BETWEEN_BOXES = re.compile(
+    r"(?:[\s$,;]|\\[,;:! ]|\\q?quad|\b(?:and|or)\b|\\text\s*\{\s*(?:,|and|or|,\s*and)\s*\})+"
+)
+# "5 dollars", "12 square inches": a number and plain words.
+_WITH_UNIT = re.compile(r"(?P<number>[+-]?[\d.,]*\d)\s*(?P<unit>[a-z]{3,}(?: [a-z]{2,}){0,2})")
+# Words after a number that change it, and so are no unit.
+_NO_UNITS = {
+    *(
+        "percent",
+        "hundred",
+        "thousand",
+        "million",
+        "billion",
+        "trillion",
+        "dozen",
+        "half",
+        "halves",
+    ),
+    *("thirds", "quarters", "over", "times", "plus", "minus", "mod", "modulo", "factorial", "and"),
+    *("squared", "cubed", "sqrt", "sin", "cos", "tan", "log", "exp"),
+}
+# Letters that products of variables are written with; a word of them is rarely one of language.
+_VARIABLES = frozenset("abckmnpqrstuvwxyz")
 _PARENTHESISED = re.compile(r"\(([+-]?\d+|[A-Za-z])\)")  # "(073)", "(C)"
 _WHOLE = re.compile(r"[+-]?\d{1,15}")
 _WORDS = re.compile(r"[A-Za-z]{3,}(?:[ ,'-]+[A-Za-z]+)*")
@@ -58,9 +94,10 @@ class Verdict(StrEnum):
 def final_answer(response: str) -> str | None:
     r"""The final answer that a response names, as it is written there.
 
-    The last box wins: earlier ones are restatements or corrected mistakes. Without a box, the
-    last line with "answer: ..." or "answer is ..." does. What a `<think>` block says is not an
-    answer unless nothing follows it.
+    The last box wins: earlier ones are restatements or corrected mistakes. Boxes with nothing
+    but commas, "and" or "or" between them are one list of values. Without a box, the last line
+    with "answer: ..." or "answer is ..." does, or what stands under a heading "Final answer".
+    What a `<think>` block says is not an answer unless nothing follows it.
 
     Args:
         response (`str`): A solution.
@@ -81,7 +118,7 @@ def final_answer(response: str) -> str | None:
     """
     _, closed, after = response.rpartition("</think>")
     spoken = after if closed and after.strip() else response
-    return _last_box(spoken) or _announced(spoken)
+    return _last_box(spoken) or _announced(spoken) or _under_heading(spoken)
 
 
 def readable(answer: str) -> str:
@@ -103,7 +140,8 @@ def readable(answer: str) -> str:
             text = inner.strip()
             break
     text = _ROOT.sub(lambda match: rf"\sqrt{{{match.group(1) or match.group(2)}}}", text)
-    return _THOUSANDS.sub(lambda match: re.sub(r"\D", "", match.group()), text)
+    text = _THOUSANDS.sub(lambda match: re.sub(r"\D", "", match.group()), text)
+    return _REPEATING.sub(_fraction, _BRACED_SIGN.sub(r"\1", text))
 
 
 def tidy(answer: str) -> str:
@@ -142,8 +180,9 @@ def easy_verdict(gold: str, answer: str) -> Verdict | None:
     Returns:
         [`Verdict`]: `CORRECT` for equal text (words: whatever the case) and equal whole numbers,
         `WRONG` for unequal whole numbers of up to 15 digits and for different words, unless
-        they are anagrams; `None` when computer algebra has to decide. Where there is a verdict,
-        computer algebra would not contradict it, but for words that differ in case alone.
+        they may be products of the same variables; `None` when computer algebra has to decide.
+        Where there is a verdict, computer algebra would not contradict it, but for words that
+        differ in case alone or are anagrams.
     """
     if gold == answer:
         return Verdict.CORRECT
@@ -152,10 +191,43 @@ def easy_verdict(gold: str, answer: str) -> Verdict | None:
     if _WORDS.fullmatch(gold) and _WORDS.fullmatch(answer):
         if gold.casefold() == answer.casefold():
             return Verdict.CORRECT
-        # Computer algebra reads words as products of their letters: "xyz" does equal "zyx".
-        if sorted(filter(str.isalpha, gold)) != sorted(filter(str.isalpha, answer)):
+        # Computer algebra reads words as products of their letters: "xyz" does equal "zyx", and
+        # "east" would equal "seat".
+        letters = sorted(filter(str.isalpha, gold))
+        if letters != sorted(filter(str.isalpha, answer)) or not _may_be_product(letters):
             return Verdict.WRONG
     return None
+
+
+def _may_be_product(letters: list[str]) -> bool:
+    return _VARIABLES.issuperset(letters) and ("a" not in letters or len(letters) <= 3)
+
+
+def _fraction(match: re.Match[str]) -> str:
+    """A repeating decimal as the fraction that it is."""
+    whole, start, period = match.groups()
+    below = (10 ** len(period) - 1) * 10 ** len(start)
+    above = int(whole + start + period) - int(whole + start or "0")
+    return rf"\frac{{{above}}}{{{below}}}"
+
+
+def without_lone_unit(gold: str, answer: str) -> tuple[str, str]:
+    """Two answers without the plain words after a number that only one of them has.
+
+    Example:
+
+    ```py
+    >>> from rpd_metric.grading.answers import without_lone_unit
+    >>> without_lone_unit("5", "5 dollars"), without_lone_unit("5 dollars", "5 cents")
+    (('5', '5'), ('5 dollars', '5 cents'))
+
+    ```
+    """
+    found = [_WITH_UNIT.fullmatch(text) for text in (gold, answer)]
+    if all(found) or any(m and not _NO_UNITS.isdisjoint(m["unit"].split()) for m in found):
+        return gold, answer
+    first, second = found
+    return first["number"] if first else gold, second["number"] if second else answer
 
 
 def _last_box(response: str) -> str | None:
@@ -173,7 +245,7 @@ def _last_box(response: str) -> str | None:
             closes[opened.pop()] = match.start()
     for start in reversed(starts):
         if start in closes:
-            return response[start + 1 : closes[start]].strip() or None
+            return _list_of_boxes(response, start, closes)
         # "\\boxed 5" is TeX for a box around one token.
         token = _TOKEN.match(response, start)
         if token:
@@ -181,12 +253,39 @@ def _last_box(response: str) -> str | None:
     return None
 
 
+def _list_of_boxes(response: str, last: int, closes: dict[int, int]) -> str | None:
+    """The content of the box that opens at `last`, after those that it continues as a list."""
+    boxes = [(m.start(), m.end()) for m in _BOX.finditer(response, 0, last) if m.end() in closes]
+    values = [response[last + 1 : closes[last]].strip()]
+    begin = boxes.pop()[0] if boxes and boxes[-1][1] == last else last
+    for box_begin, start in reversed(boxes):
+        if not _BETWEEN_BOXES.fullmatch(response, closes[start] + 1, begin):
+            break
+        value = response[start + 1 : closes[start]].strip()
+        if value not in values:
+            values.insert(0, value)
+        begin = box_begin
+    return ", ".join(filter(None, values)) or None
+
+
+def _under_heading(response: str) -> str | None:
+    """What stands under the last heading that announces the answer; `None` without one."""
+    found = next(reversed(list(_HEADING.finditer(response))), None)
+    if found is None:
+        return None
+    formula = found["dollars"] or found["bracket"]
+    return formula.strip() if formula else _of_line(found["line"].strip("*_ \t\r"))
+
+
 def _announced(response: str) -> str | None:
     """What stands after the last "answer:" or "answer is"; `None` without one."""
     lines = [match.group("answer").strip("*_ \t\r") for match in _ANNOUNCED.finditer(response)]
     line: str | None = next((line for line in reversed(lines) if line), None)
-    if line is None:
-        return None
+    return None if line is None else _of_line(line)
+
+
+def _of_line(line: str) -> str:
+    """The answer in a line: its one formula, else its first sentence."""
     line = _NEXT_SENTENCE.split(line)[0]
     formulas = [match.group("dollar") or match.group("bracket") for match in _INLINE.finditer(line)]
     if len(formulas) == 1:

@@ -30,7 +30,14 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from rpd_metric.errors import InputError, MissingExtraError
-from rpd_metric.grading.answers import Verdict, easy_verdict, final_answer, readable, tidy
+from rpd_metric.grading.answers import (
+    Verdict,
+    easy_verdict,
+    final_answer,
+    readable,
+    tidy,
+    without_lone_unit,
+)
 
 # Starting a worker imports sympy, which can take many seconds on a busy machine.
 _START_SECONDS = 120.0
@@ -251,8 +258,8 @@ def _begin(gold: str | int | float, response: str) -> _Row:
     answer = final_answer(response)
     if answer is None or not readable(answer):
         return _Row(reference, "", Verdict.NO_ANSWER)
-    easy = easy_verdict(tidy(reference), tidy(answer))
-    return _Row(readable(reference), readable(answer), easy)
+    wanted, given = without_lone_unit(readable(reference), readable(answer))
+    return _Row(wanted, given, easy_verdict(tidy(wanted), tidy(given)))
 
 
 def _cores() -> int:

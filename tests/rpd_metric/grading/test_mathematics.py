@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def verdict_of(grader: Grader, gold: str | int | float, response: str) -> Verdic
     [
         (r"so \boxed{3}", "3"),
         (r"first \boxed{3}, but no: \boxed{4}", "4"),
-        (r"the roots are \boxed{204} and \boxed{205}", "205"),
+        (r"the roots are \boxed{204} and \boxed{205}", "204, 205"),
         (r"\boxed{\frac{1}{\sqrt{2}}}", r"\frac{1}{\sqrt{2}}"),
         (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
         (r"\boxed{\begin{pmatrix} 1 \\ 2 \end{pmatrix}}", r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}"),
@@ -142,6 +143,50 @@ def test_easy_verdicts_on_numbers_are_those_of_computer_algebra(a: int, b: int) 
 )
 def test_an_easy_verdict_on_words_is_that_of_computer_algebra(gold: str, answer: str) -> None:
     assert easy_verdict(gold, answer) in (compare(gold, answer), None)
+
+
+@pytest.mark.parametrize(
+    ("gold", "response", "verdict"),
+    [
+        ("5", "So it is.\n\n**Final Answer**\n5", Verdict.CORRECT),
+        ("5", "So it is.\n\n**Final Answer**\n\nThe value is $5$.", Verdict.CORRECT),
+        ("5", "### Final answer\n\n$$\n5\n$$\n", Verdict.CORRECT),
+        ("5", "### Final answer\n\\[ 5 \\]", Verdict.CORRECT),
+        ("6", "### Final answer\n\\[ 5 \\]", Verdict.WRONG),
+        ("2, 3", r"The roots are \boxed{2} and \boxed{3}.", Verdict.CORRECT),
+        ("2, 3", r"Thus $x = \boxed{3}$, $\boxed{2}$.", Verdict.CORRECT),
+        ("3", r"First \boxed{2}, then, after the correction, \boxed{3}.", Verdict.CORRECT),
+        ("3", r"\boxed{3} or \boxed{3}", Verdict.CORRECT),
+        ("204", r"\boxed{204} or \boxed{205}", Verdict.WRONG),
+        ("205", r"\boxed{204} or \boxed{205}", Verdict.WRONG),
+        ("1000000", r"\boxed{1\,000\,000}", Verdict.CORRECT),
+        ("1000000", r"\boxed{1{\,}000{\,}000}", Verdict.CORRECT),
+        (r"\frac{1}{3}", r"\boxed{0.\overline{3}}", Verdict.CORRECT),
+        (r"\frac{25}{12}", r"\boxed{2.08\overline{3}}", Verdict.CORRECT),
+        (r"\frac{1}{3}", r"\boxed{0.\overline{31}}", Verdict.WRONG),
+        ("5", "The answer is 5 dollars.", Verdict.CORRECT),
+        ("5", r"\boxed{5 dollars}", Verdict.CORRECT),
+        ("12 cups", r"\boxed{12}", Verdict.CORRECT),
+        ("6", r"\boxed{5 dollars}", Verdict.WRONG),
+        ("5", r"\boxed{5 million}", Verdict.WRONG),
+        ("12:30", r"\boxed{12{:}30}", Verdict.CORRECT),
+        ("12:30", r"\boxed{12{:}31}", Verdict.WRONG),
+        ("east", r"\boxed{\text{seat}}", Verdict.WRONG),
+        ("star", r"\boxed{rats}", Verdict.WRONG),
+        ("xyz", r"\boxed{zyx}", Verdict.CORRECT),
+    ],
+)
+def test_answers_that_counted_as_none_or_wrongly(
+    grader: Grader, gold: str, response: str, verdict: Verdict
+) -> None:
+    assert verdict_of(grader, gold, response) is verdict
+
+
+def test_it_grades_off_the_main_thread(grader: Grader) -> None:
+    # verl#5635: math-verify's own time limit is an alarm, which only the main thread can set.
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        found = thread.submit(verdict_of, grader, "x^2-1", r"\boxed{(x-1)(x+1)}").result()
+    assert found is Verdict.CORRECT
 
 
 @pytest.mark.parametrize(
