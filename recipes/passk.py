@@ -111,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
             )
     several = commands.add_parser(
         "compare",
-        help="compare models by paired bootstrap",
+        help="compare models on the same problems",
         description="Compare models on the same problems. The first is compared with each other.",
     )
     several.set_defaults(command=_compare, name_of_command="compare")
@@ -300,7 +300,11 @@ def _compare(args: argparse.Namespace) -> None:
     if args.plot:
         plot(results, Path(args.plot))
     if args.json:
-        rows = [asdict(found) | {"sentence": found.sentence} for found in differences]
+        rows = [
+            asdict(found)
+            | {"corrected_p": found.corrected, "sentence": found.sentence, "power": found.power}
+            for found in differences
+        ]
         print(json.dumps({"differences": rows}))
     else:
         print(comparison_text(results, differences, markdown=args.markdown))

@@ -1,21 +1,29 @@
 """Comparing models on the same problems: differences, a plot, a table, a plain sentence.
 
 The first model is the one that the others are compared with. Differences are of the unbiased
-pass@k, with a 95 % interval by paired bootstrap over problems: what makes a problem hard for
-both models cancels. Looking at several k is looking several times, so one lone k that tells two
-models apart is weak evidence; the sentence says so.
+pass@k, with a 95 % interval by Student's paired t over problems: what makes a problem hard for
+both models cancels. Looking at several k is looking several times, so a k tells two models apart
+only where its p value, corrected by Holm's method for all of them, is below 5 %.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rpd_datasets.evaluation.benchmarks import find_benchmark
 from rpd_datasets.evaluation.results import Results
 from rpd_metric.errors import InputError, MissingExtraError, OutputError
-from rpd_metric.statistics.intervals import Interval, paired_difference
+from rpd_metric.statistics.comparison import Difference as Gap
+from rpd_metric.statistics.comparison import (
+    Needed,
+    holm,
+    needed,
+    paired_difference,
+)
+
+_LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -27,20 +35,48 @@ class Difference:
         base (`str`): The model compared with.
         other (`str`): The model compared.
         num_problems (`int`): How many both met.
-        by_k (`dict[int, Interval]`): pass@k of `other` minus that of `base`, from -1 to 1.
+        by_k (`dict[int, Gap]`): pass@k of `other` minus that of `base`, from -1 to 1.
+        needed (`dict[int, Needed]`): By k, what would tell them apart.
+        samples (`int`): Samples of each problem that both have.
     """
 
     benchmark: str
     base: str
     other: str
     num_problems: int
-    by_k: dict[int, Interval]
+    by_k: dict[int, Gap]
+    needed: dict[int, Needed] = field(default_factory=dict)
+    samples: int = 0
+
+    @property
+    def corrected(self) -> dict[int, float]:
+        """The p value of each k, corrected for there being several."""
+        return dict(zip(self.by_k, holm([gap.p for gap in self.by_k.values()]), strict=True))
+
+    @property
+    def power(self) -> str:
+        """What it would take to tell the models apart, for the k that comes nearest; or `""`."""
+        p_values = self.corrected
+        if not self.needed or min(p_values.values()) < _LEVEL:
+            return ""
+        k = min(self.by_k, key=lambda size: self.by_k[size].p)
+        found = self.needed[k]
+        if found.problems is None:
+            return f"No difference was seen at pass@{k}, so nothing says how much more is needed."
+        text = (
+            f"If the difference at pass@{k} is real, about {found.problems:,} problems like these "
+            f"would show it in 4 of 5 evaluations"
+        )
+        if found.samples is None:
+            return f"{text}; more samples of these {self.num_problems} problems would not."
+        return f"{text}, or about {found.samples:,} samples of each of these."
 
     @property
     def sentence(self) -> str:
         """Whether the data can tell the models apart, in one plain sentence."""
-        better = [k for k, interval in self.by_k.items() if interval.low > 0]
-        worse = [k for k, interval in self.by_k.items() if interval.high < 0]
+        apart = [k for k, p in self.corrected.items() if p < _LEVEL]
+        better = [k for k in apart if self.by_k[k].value > 0]
+        worse = [k for k in apart if self.by_k[k].value < 0]
         unclear = [k for k in self.by_k if k not in better and k not in worse]
         title = find_benchmark(self.benchmark).title
         problems = f"the {self.num_problems} problems of {title}"
@@ -54,8 +90,6 @@ class Difference:
         text = f"On {problems}, {self.other} is " + " and ".join(parts)
         if unclear:
             text += f"; at {_names(unclear)} they cannot be told apart"
-        if len(better) + len(worse) == 1 and unclear:
-            text += " (one k out of several is weak evidence)"
         return text + "."
 
 
@@ -90,6 +124,8 @@ def compare(results: Sequence[Results]) -> list[Difference]:
                     other.name,
                     len(base.problems),
                     {k: paired_difference(other.per_problem(k), base.per_problem(k)) for k in ks},
+                    {k: needed(other.pooled, base.pooled, k) for k in ks},
+                    min(other.pooled.shape[1], base.pooled.shape[1]),
                 )
             )
     if not differences:
@@ -151,7 +187,9 @@ def comparison_text(
         disable_numparse=True,
         colalign=["left", "left", *["right"] * len(ks)],
     )
-    return "\n".join([table, "", *(difference.sentence for difference in differences)])
+    said = [text for found in differences for text in (found.sentence, found.power) if text]
+    note = "Intervals are of each k alone; sentences go by p values corrected for several k (Holm)."
+    return "\n".join([table, "", *said, note])
 
 
 def plot(results: Sequence[Results], path: Path) -> None:
@@ -203,7 +241,7 @@ def _names(ks: Sequence[int]) -> str:
     return ", ".join(f"pass@{k}" for k in ks)
 
 
-def _signed(interval: Interval | None) -> str:
+def _signed(interval: Gap | None) -> str:
     if interval is None:
         return ""
     return f"{100 * interval.value:+.2f} [{100 * interval.low:+.1f}, {100 * interval.high:+.1f}]"

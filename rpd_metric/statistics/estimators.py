@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, overload
 
 import numpy as np
@@ -169,6 +170,97 @@ def mean_at_n(correct: npt.ArrayLike) -> Floats:
     return np.asarray(samples.reshape(len(samples), -1).mean(axis=1), dtype=np.float64)
 
 
+def g_pass_at_k_per_problem(correct: npt.ArrayLike, k: int, share: float) -> Floats:
+    """G-Pass@k of every problem: the chance that at least a share of k samples is right.
+
+    Where pass@k asks for one right sample, this asks how steadily a model is right (Liu et al.
+    2024, "Are Your LLMs Capable of Stable Reasoning?", Eq. 3): a hypergeometric tail.
+
+    Args:
+        correct (`bool` array of shape `(problems, runs, n)` or `(problems, n)`): Which are right.
+        k (`int`): At most the number of samples of all runs.
+        share (`float`): Above 0, at most 1; 1 asks for k right samples of k.
+
+    Returns:
+        `array` of shape `(problems,)`.
+
+    Example:
+
+    ```py
+    >>> from rpd_metric.statistics.estimators import g_pass_at_k_per_problem
+    >>> g_pass_at_k_per_problem([[1, 1, 1, 0]], k=2, share=1.0)
+    array([0.5])
+
+    ```
+    """
+    if not 0 < share <= 1:
+        raise InputError(f"share is {share}; use a share above 0 and at most 1")
+    # A hair less, so that 0.1 x 30 asks for 3 and not 4.
+    return _at_least(correct, k, max(1, math.ceil(share * k - 1e-9)))
+
+
+def mg_pass_at_k_per_problem(correct: npt.ArrayLike, k: int) -> Floats:
+    """mG-Pass@k of every problem: G-Pass@k averaged over the shares above one half.
+
+    Args:
+        correct (`bool` array of shape `(problems, runs, n)` or `(problems, n)`): Which are right.
+        k (`int`): At least 2, at most the number of samples of all runs.
+
+    Returns:
+        `array` of shape `(problems,)`: `2 / k` times the sum for `k // 2 + 1` (of an odd k, one
+        more) to k right samples.
+    """
+    if k < 2:
+        raise InputError(f"k is {k}; mG-Pass@k needs 2 or more")
+    tails = [_at_least(correct, k, j) for j in range(math.ceil(k / 2) + 1, k + 1)]
+    return np.asarray(2 / k * np.sum(tails, axis=0), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class BayesAtN:
+    """The posterior of a model's mean chance to be right on these very problems.
+
+    Args:
+        mean (`float`): Bayes@N.
+        deviation (`float`): Standard deviation of the posterior.
+        low, high (`float`): The 95 % credible interval, by the normal approximation.
+    """
+
+    mean: float
+    deviation: float
+    low: float
+    high: float
+
+
+def bayes_at_n(correct: npt.ArrayLike) -> BayesAtN:
+    """Bayes@N: each problem's chance of a right sample with a uniform prior, averaged.
+
+    After Hariri et al. (ICLR 2026), "Don't Pass@k". Its interval speaks of these problems and
+    says how much more samples would change; that of [`mean_interval`] speaks of others like
+    them.
+
+    Args:
+        correct (`bool` array of shape `(problems, runs, n)` or `(problems, n)`): Which are right.
+
+    Example:
+
+    ```py
+    >>> from rpd_metric.statistics.estimators import bayes_at_n
+    >>> round(bayes_at_n([[0, 1, 1, 0, 1], [1, 1, 0, 1, 1]]).mean, 6)
+    0.642857
+
+    ```
+    """
+    samples = _samples(correct)
+    pooled = samples.reshape(len(samples), -1)
+    total = pooled.shape[1] + 2
+    chance = (pooled.sum(axis=1) + 1) / total
+    variance = (chance * (1 - chance)).sum() / (total + 1) / len(samples) ** 2
+    mean, deviation = float(chance.mean()), math.sqrt(float(variance))
+    half = NormalDist().inv_cdf(0.975) * deviation
+    return BayesAtN(mean, deviation, max(0.0, mean - half), min(1.0, mean + half))
+
+
 def cons_at_n(correct: npt.ArrayLike, answers: npt.ArrayLike) -> Floats:
     """Majority vote: how often the most frequent answer of a run is right (cons@n, maj@n).
 
@@ -209,6 +301,22 @@ def cons_at_n(correct: npt.ArrayLike, answers: npt.ArrayLike) -> Floats:
     for place in np.ndindex(*votes.shape):
         votes[place] = _vote(samples[place].tolist(), given[place].tolist())
     return np.asarray(votes.mean(axis=1), dtype=np.float64)
+
+
+def _at_least(correct: npt.ArrayLike, k: int, least: int) -> Floats:
+    """The chance that of k samples, drawn without replacement, at least so many are right."""
+    samples = _samples(correct)
+    pooled = samples.reshape(len(samples), -1)
+    n = pooled.shape[1]
+    if not 1 <= k <= n:
+        raise InputError(f"k is {k}; use an integer from 1 to the {n} samples of a problem")
+    ways = math.comb(n, k)
+    chance = [
+        sum(math.comb(c, j) * math.comb(n - c, k - j) for j in range(least, min(c, k) + 1)) / ways
+        for c in range(n + 1)
+    ]
+    of_count: Floats = np.asarray(chance, dtype=np.float64)
+    return np.asarray(of_count[pooled.sum(axis=1)])
 
 
 def _integers(values: npt.ArrayLike, name: str) -> npt.NDArray[np.int64]:

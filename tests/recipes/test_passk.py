@@ -182,6 +182,9 @@ def test_the_report_shows_intervals_runs_and_the_papers_rows(evaluated, data, ca
     assert "35.83" in out
     assert "mean@16" in out
     assert "cons@16" in out
+    assert "Bayes@32: " in out
+    assert "G-Pass@k, 50% of k right" in out
+    assert "mG-Pass@k" in out
     assert main(["report", *arguments(data, evaluated / "strong"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == results_of(evaluated / "strong")
 
@@ -249,7 +252,10 @@ def test_a_better_model_is_told_apart_and_an_equal_one_is_not(evaluated, capsys,
     assert main(["compare", *folders, "--json"]) == 0
     differences = json.loads(capsys.readouterr().out)["differences"]
     assert differences[0]["by_k"]["1"]["low"] > 0
-    assert differences[1]["by_k"]["1"] == {"value": 0, "low": 0, "high": 0}
+    assert differences[0]["corrected_p"]["1"] < 0.05
+    same = differences[1]["by_k"]["1"]
+    assert (same["value"], same["p"]) == (0, 1)
+    assert same["low"] < 0 < same["high"]  # another problem might tell them apart
 
 
 def test_models_on_different_problems_are_not_compared(evaluated, data, tmp_path, capsys):

@@ -18,11 +18,11 @@ from rpd_metric.errors import InputError
 from rpd_metric.grading.answers import Verdict
 from rpd_metric.grading.mathematics import Grader
 from rpd_metric.statistics.estimators import mean_at_n, unbiased_per_problem
-from rpd_metric.statistics.intervals import bootstrap_interval
+from rpd_metric.statistics.intervals import mean_interval
 
 _DESCRIPTION = """
 pass@k is the chance that one of k samples solves a problem. It is estimated without bias from n
-samples of each problem, n at least k, and comes with a 95 % interval by bootstrap over problems.
+samples of each problem, n at least k, and comes with a 95 % interval over problems.
 """
 
 _CITATION = """
@@ -138,7 +138,7 @@ class PassAtK(evaluate.Metric):  # type: ignore[misc]
         results: dict[str, Any] = {}
         intervals: dict[str, list[float]] = {}
         for size in ks:
-            interval = bootstrap_interval(unbiased_per_problem(correct, size))
+            interval = mean_interval(unbiased_per_problem(correct, size))
             results[f"pass@{size}"] = interval.value
             intervals[f"pass@{size}"] = [interval.low, interval.high]
         return {

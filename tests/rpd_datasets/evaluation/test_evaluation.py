@@ -11,7 +11,6 @@ import sys
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,7 +23,8 @@ from rpd_datasets.evaluation.paper import published, published_diversity, publis
 from rpd_datasets.evaluation.samples import Sample, expected_keys, read_samples, seed_of
 from rpd_metric.errors import InputError
 from rpd_metric.grading.code import FunctionTask, StdioTask
-from rpd_metric.statistics.intervals import Interval
+from rpd_metric.statistics.comparison import Difference as Gap
+from rpd_metric.statistics.comparison import Needed
 
 SHARED = Path(__file__).resolve().parents[4] / "shared"
 DATA = SHARED / "data" / "benchmarks"
@@ -270,15 +270,32 @@ def test_math500_figures_are_those_of_134_problems_and_4_runs():
 @pytest.mark.parametrize(
     ("by_k", "words"),
     [
-        ({1: (0.1, 0.2), 2: (0.1, 0.3)}, "B is better than A at pass@1, pass@2."),
-        ({1: (-0.3, -0.1)}, "B is worse than A at pass@1."),
-        ({1: (-0.1, 0.2), 2: (-0.1, 0.3)}, "cannot tell B from A."),
-        ({1: (-0.1, 0.2), 2: (0.1, 0.3)}, "at pass@1 they cannot be told apart (one k out of"),
+        ({1: (0.1, 0.01), 2: (0.1, 0.04)}, "B is better than A at pass@1, pass@2."),
+        ({1: (-0.3, 0.001)}, "B is worse than A at pass@1."),
+        ({1: (0.1, 0.2), 2: (0.1, 0.3)}, "cannot tell B from A."),
+        ({1: (0.1, 0.2), 2: (0.1, 0.02)}, "better than A at pass@2; at pass@1 they cannot"),
+        # Below 5 % alone, but looked at with four others.
+        (dict.fromkeys((1, 2, 4, 8, 16), (0.1, 0.02)), "cannot tell B from A."),
     ],
 )
-def test_the_sentence_says_what_the_intervals_say(by_k, words):
-    intervals = {k: Interval(float(np.mean(ends)), *ends) for k, ends in by_k.items()}
-    assert words in Difference("aime24", "A", "B", 30, intervals).sentence
+def test_the_sentence_goes_by_corrected_p_values(by_k, words):
+    gaps = {k: Gap(value, value - 0.2, value + 0.2, p) for k, (value, p) in by_k.items()}
+    assert words in Difference("aime24", "A", "B", 30, gaps).sentence
+
+
+def test_what_would_tell_two_models_apart_is_said_where_nothing_does():
+    gaps = {1: Gap(0.05, -0.05, 0.15, 0.3), 2: Gap(0.05, -0.1, 0.2, 0.5)}
+    needs = {1: Needed(240, 512), 2: Needed(900, None)}
+    power = Difference("aime24", "A", "B", 30, gaps, needs).power
+    assert power == (
+        "If the difference at pass@1 is real, about 240 problems like these would show it in 4 of "
+        "5 evaluations, or about 512 samples of each of these."
+    )
+    only = Difference("aime24", "A", "B", 30, {2: gaps[2]}, {2: needs[2]}).power
+    assert "about 900 problems" in only
+    assert "more samples of these 30 problems would not" in only
+    apart = Difference("aime24", "A", "B", 30, {1: Gap(0.1, 0.05, 0.15, 0.001)}, needs)
+    assert apart.power == ""
 
 
 def test_benchmarks_are_loaded_from_the_hub_by_name(tmp_path):

@@ -6,17 +6,23 @@ import doctest
 import math
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scorio.eval.bayes import bayes_ci
+from scorio.eval.gpass import g_pass_at_k_tau, mg_pass_at_k
 
 from rpd_metric.errors import InputError
 from rpd_metric.statistics import estimators
 from rpd_metric.statistics.estimators import (
+    bayes_at_n,
     cons_at_n,
     first_k_over_runs,
     first_k_per_problem,
+    g_pass_at_k_per_problem,
     mean_at_n,
+    mg_pass_at_k_per_problem,
     pass_at_k,
     unbiased_per_problem,
 )
@@ -175,6 +181,51 @@ def test_majority_vote_needs_an_answer_per_sample() -> None:
 def test_samples_must_be_a_full_array_of_truth_values(correct: object) -> None:
     with pytest.raises(InputError, match="correct"):
         mean_at_n(correct)  # type: ignore[arg-type]
+
+
+def random_samples() -> npt.NDArray[np.bool_]:
+    rng = np.random.default_rng(6)
+    return rng.random((12, 10)) < rng.random((12, 1))
+
+
+def test_bayes_at_n_is_scorios() -> None:
+    samples = random_samples()
+    mean, deviation, low, high = bayes_ci(samples.astype(int), bounds=(0.0, 1.0))
+    found = bayes_at_n(samples)
+    assert (found.mean, found.deviation) == pytest.approx((mean, deviation))
+    assert (found.low, found.high) == pytest.approx((low, high), abs=1e-6)
+    assert bayes_at_n(samples.reshape(12, 2, 5)) == found
+
+
+@pytest.mark.parametrize("k", [2, 5, 10])
+def test_g_pass_at_k_is_scorios(k: int) -> None:
+    samples = random_samples()
+    numbers = samples.astype(int)
+    for share in (0.25, 0.5, 1.0):
+        found = g_pass_at_k_per_problem(samples, k, share).mean()
+        assert found == pytest.approx(g_pass_at_k_tau(numbers, k, share))
+    assert mg_pass_at_k_per_problem(samples, k).mean() == pytest.approx(mg_pass_at_k(numbers, k))
+    # One right sample of k is what pass@k asks for.
+    least = g_pass_at_k_per_problem(samples, k, 1 / k)
+    assert np.allclose(least, unbiased_per_problem(samples, k))
+
+
+def test_g_pass_at_k_refuses_what_makes_no_sense() -> None:
+    with pytest.raises(InputError, match="share"):
+        g_pass_at_k_per_problem([[1, 0]], 2, 0)
+    with pytest.raises(InputError, match="k is 3"):
+        g_pass_at_k_per_problem([[1, 0]], 3, 1)
+    with pytest.raises(InputError, match="needs 2 or more"):
+        mg_pass_at_k_per_problem([[1, 0]], 1)
+
+
+def test_the_known_traps_of_other_estimators() -> None:
+    # human-eval#35: nothing right and k above n gave a figure, 0, in the place of an error.
+    with pytest.raises(InputError, match="k is above n"):
+        pass_at_k(4, 0, 5)
+    # lighteval divided by the samples asked for, when fewer had come.
+    with pytest.raises(InputError, match="ragged"):
+        unbiased_per_problem([[1, 0, 1], [1]], 1)
 
 
 def test_the_examples_in_the_docstrings_run() -> None:
