@@ -40,6 +40,7 @@ from rpd_datasets.evaluation.benchmarks import (
 from rpd_datasets.evaluation.comparison import compare, comparison_text, plot
 from rpd_datasets.evaluation.config import EvaluationConfig, read_config, with_data
 from rpd_datasets.evaluation.generation import RUN, generate, open_model, read_run
+from rpd_datasets.evaluation.inspect_log import write_inspect_log
 from rpd_datasets.evaluation.marking import VERDICTS, check_ready, mark, read_marks, write_marks
 from rpd_datasets.evaluation.paper import published
 from rpd_datasets.evaluation.report import (
@@ -108,6 +109,9 @@ def _parser() -> argparse.ArgumentParser:
                 "--card",
                 metavar="FOLDER",
                 help="put the results into the model card in this folder, too",
+            )
+            stage.add_argument(
+                "--inspect", metavar="OUT.eval", help="write a log for `inspect view`, too"
             )
     several = commands.add_parser(
         "compare",
@@ -280,6 +284,9 @@ def _report(args: argparse.Namespace, job: _Job | None = None) -> None:
     if args.card:
         update_card(Path(args.card), results, paper=config.paper)
         print(f"The model card in {args.card} holds them, too", file=sys.stderr)
+    if args.inspect:
+        write_inspect_log(Path(args.inspect), job.tasks, samples, marks, results)
+        print(f"{args.inspect} opens in `inspect view`", file=sys.stderr)
     print(json.dumps(asdict(results)) if args.json else report_text(results, paper=config.paper))
 
 

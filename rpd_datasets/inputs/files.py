@@ -21,6 +21,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
+from rpd_datasets.inputs.logs import read_inspect_log
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 
@@ -31,6 +32,7 @@ SUFFIXES = {
     ".json.gz": "json",
     ".parquet": "parquet",
     ".arrow": "arrow",
+    ".eval": "inspect",
 }
 # Small enough that a batch of rows with 16 long chains of thought each stays under 100 MB.
 BATCH_ROWS = 32
@@ -103,8 +105,9 @@ class LocalRows:
     """The rows of a file or of the data files of a folder.
 
     Args:
-        path (`Path`): A `.jsonl`, `.json` (both also `.gz`), `.parquet` or `.arrow` file, or a
-            folder: of such files, with a `data` folder of them, or written by `save_to_disk`.
+        path (`Path`): A `.jsonl`, `.json` (both also `.gz`), `.parquet` or `.arrow` file, an
+            Inspect log (`.eval`), or a folder: of such files, with a `data` folder of them, or
+            written by `save_to_disk`.
         name (`str`): What the user calls it.
         split (`str`): Which split to read where a folder holds several.
 
@@ -365,11 +368,17 @@ def _batch_values(batch: Any) -> Iterator[dict[str, Any] | UnicodeDecodeError]:
                 yield from _batch_values(batch.slice(start, 1))
 
 
+def _read_inspect(path: Path, label: str) -> Iterator[Row | Rejected]:
+    for number, found in enumerate(read_inspect_log(path), start=1):
+        yield found if isinstance(found, Rejected) else Row(Place(label, number), found)
+
+
 _READERS = {
     "jsonl": _read_jsonl,
     "json": _read_json,
     "parquet": _read_parquet,
     "arrow": _read_arrow,
+    "inspect": _read_inspect,
 }
 
 
