@@ -4,8 +4,8 @@
     python benchmarks/busy_slots.py --url http://localhost:8000 --model MODEL --slots 256 \
         [--requests 5000] [--tokens 300] [--vllm-bench vllm]
 
-The same prompts (summaries of the packaged sample, numbered so that no two are equal) in the same
-run, one way after the other:
+The same kind of prompts (summaries of the packaged sample, numbered so that no two are equal) in the
+same run, one way after the other:
 
     flow        this project's scheduler and store; the number in flight is found out
     semaphore   openai.AsyncOpenAI with a semaphore of 256 and gather
@@ -49,14 +49,14 @@ from rpd_metric.steps.summarizer import ChatSummarizer
 RUNNING = re.compile(rb"^vllm:num_requests_running\S* ([\d.]+)", re.MULTILINE)
 
 
-def prompts(chat: Any, args: argparse.Namespace) -> list[ChatRequest]:
-    """The requests of a curation, no two alike."""
+def prompts(chat: Any, args: argparse.Namespace, first: int) -> list[ChatRequest]:
+    """The requests of a curation, no two alike, numbered from `first`."""
     summarizer = ChatSummarizer(chat, sampling=Sampling(max_tokens=args.tokens))
     with tempfile.TemporaryDirectory() as scratch:
         source = open_source("sample", InputSpec(), scratch=Path(scratch), on_reject=print)
         texts = [(one.problem, text) for one in source for text in one.solutions]
     found = []
-    for number, (problem, text) in enumerate(islice(cycle(texts), args.requests)):
+    for number, (problem, text) in enumerate(islice(cycle(texts), args.requests), first):
         request = summarizer.request(f"{number}. {problem}", text)
         assert request is not None, "no solution of the sample is empty"
         found.append(replace(request, schema=None))
@@ -137,13 +137,16 @@ def main() -> None:
     parser.add_argument("--tokenizer", help="for vllm bench, where the model's name is no folder")
     args = parser.parse_args()
     spec = f"openai:{args.url}/v1#{args.model}"
-    requests = prompts(load_chat(spec), args)
+    chat = load_chat(spec)
+    requests = prompts(chat, args, 0)
+    # Other numbers: the server keeps what it has read, and the second way must not profit from that.
+    others = prompts(chat, args, args.requests)
     rows = []
     with tempfile.TemporaryDirectory() as scratch:
         store = Path(scratch) / "replies.sqlite"
         ways: dict[str, Callable[[], object]] = {
             "flow": lambda: asyncio.run(by_flow(requests, spec, store)),
-            "semaphore of 256": lambda: asyncio.run(by_semaphore(requests, args)),
+            "semaphore of 256": lambda: asyncio.run(by_semaphore(others, args)),
         }
         if args.vllm_bench:
             characters = sum(len(one["content"]) for r in requests for one in r.messages)

@@ -73,8 +73,8 @@ def effective_number(mean_distance: float, size: int) -> float:
 
     Example:
 
-    >>> effective_number(0.0, 3), effective_number(1.0, 3), round(effective_number(0.3, 3), 2)
-    (1.0, 3.0, 1.25)
+    >>> [round(effective_number(distance, 3), 2) for distance in (0.0, 1.0, 0.3)]
+    [1.0, 3.0, 1.25]
     """
     return 1 / (1 - (size - 1) / size * min(mean_distance, 1.0))
 

@@ -104,7 +104,7 @@ class RequestOptions:
             max_tokens (`int`): The limit of each request.
             requests (`int`): How many; a summary that is repaired takes two.
 
-        >>> RequestOptions(timeout=60).worst_case(300, requests=2)
+        >>> RequestOptions(timeout=60.0).worst_case(300, requests=2)
         WorstCase(tokens=2400, seconds=360.0)
         """
         attempts = 1 + min(self.max_retries, TIMEOUT_RETRIES)
