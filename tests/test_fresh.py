@@ -124,6 +124,14 @@ def test_configuration_files_of_package_managers_are_copied(checkout, tmp_path):
     assert seen == ["[global]"]
 
 
+@pytest.mark.parametrize("home", ["", "/", "/no/such/folder"])
+def test_an_account_without_a_home_gets_an_empty_one(checkout, home):
+    seen = lines(checkout, "sh", "-c", 'echo "$HOME"; ls -A "$HOME"; ls ../shared', HOME=home)
+    assert seen[0].startswith("/var/tmp/rpd-fresh.")
+    assert seen[1:] == ["data.txt"]
+    assert not Path("/no").exists()
+
+
 def test_without_a_namespace_it_says_so_and_goes_on(checkout, tmp_path):
     (tmp_path / "unshare").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "unshare").chmod(0o755)
