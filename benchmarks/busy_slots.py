@@ -4,8 +4,8 @@
     python benchmarks/busy_slots.py --url http://localhost:8000 --model MODEL --slots 256 \
         [--requests 5000] [--tokens 300] [--vllm-bench vllm]
 
-The same kind of prompts (summaries of the packaged sample, numbered so that no two are equal) in the
-same run, one way after the other:
+The same kind of prompts (summaries of the packaged sample, numbered so that no two are equal) in
+the same run, one way after the other:
 
     flow        this project's scheduler and store; the number in flight is found out
     semaphore   openai.AsyncOpenAI with a semaphore of 256 and gather
@@ -139,7 +139,7 @@ def main() -> None:
     spec = f"openai:{args.url}/v1#{args.model}"
     chat = load_chat(spec)
     requests = prompts(chat, args, 0)
-    # Other numbers: the server keeps what it has read, and the second way must not profit from that.
+    # Other numbers: the server keeps what it has read, which must not help the second way.
     others = prompts(chat, args, args.requests)
     rows = []
     with tempfile.TemporaryDirectory() as scratch:
