@@ -215,7 +215,8 @@ def programs(data: Path, workers: int) -> list[str]:
         "## Programs",
         "",
         f"The {len(rows)} problems of HumanEval with their reference solutions and with two "
-        "that must not pass, each in a sandbox of its own:",
+        "that must not pass, each beside its tests, which run in a process and a sandbox of "
+        "their own:",
         "",
         "| completion | passed | failed | timed out | error | seconds |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",

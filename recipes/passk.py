@@ -13,8 +13,8 @@ stage runs alone too, with the same options:
 
 A stopped run goes on where it was when the same command is given again. Files, all in --output
 (evaluations/NAME/BENCHMARK): samples.jsonl, verdicts.jsonl, results.json, report.md (for a model
-card), and from whole benchmarks model-index.yaml (metadata of a model card) and
-.eval_results/BENCHMARK.yaml (goes into the model repository as it is).
+card), from whole benchmarks model-index.yaml (metadata of a model card), and from those registered
+on the Hub .eval_results/BENCHMARK.yaml (goes into the model repository as it is).
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from rpd_datasets.evaluation.inspect_log import write_inspect_log
 from rpd_datasets.evaluation.marking import VERDICTS, check_ready, mark, read_marks, write_marks
 from rpd_datasets.evaluation.paper import published
 from rpd_datasets.evaluation.report import (
-    evaluation_entry,
     is_whole,
     model_index,
     report_text,
     update_card,
+    write_entry,
 )
 from rpd_datasets.evaluation.results import (
     RESULTS,
@@ -109,6 +109,9 @@ def _parser() -> argparse.ArgumentParser:
                 "--card",
                 metavar="FOLDER",
                 help="put the results into the model card in this folder, too",
+            )
+            stage.add_argument(
+                "--source", metavar="URL", help="where the samples are published, for the Hub"
             )
             stage.add_argument(
                 "--inspect", metavar="OUT.eval", help="write a log for `inspect view`, too"
@@ -280,9 +283,9 @@ def _report(args: argparse.Namespace, job: _Job | None = None) -> None:
             diversity=diversity or None,
             measured_with={"summarizer": summarizer.name, "embedder": config.embedder},
         )
-    _write(job.folder, results, config.paper)
+    _write(job.folder, results, config.paper, args.source)
     if args.card:
-        update_card(Path(args.card), results, paper=config.paper)
+        update_card(Path(args.card), results, paper=config.paper, source=args.source)
         print(f"The model card in {args.card} holds them, too", file=sys.stderr)
     if args.inspect:
         write_inspect_log(Path(args.inspect), job.tasks, samples, marks, results)
@@ -290,14 +293,12 @@ def _report(args: argparse.Namespace, job: _Job | None = None) -> None:
     print(json.dumps(asdict(results)) if args.json else report_text(results, paper=config.paper))
 
 
-def _write(folder: Path, results: Results, paper: str | None) -> None:
+def _write(folder: Path, results: Results, paper: str | None, source: str | None) -> None:
     write_results(folder / RESULTS, results)
     write_text(folder / "report.md", report_text(results, paper=paper, markdown=True) + "\n")
     if is_whole(results):
         write_text(folder / "model-index.yaml", model_index(results))
-        write_text(
-            folder / ".eval_results" / f"{results.benchmark}.yaml", evaluation_entry(results)
-        )
+        write_entry(folder, results, source)
     print(f"Files are in {folder}", file=sys.stderr)
 
 

@@ -42,7 +42,7 @@ Kind = Literal["math", "function", "contest"]
 
 _PROBLEM = ("problem", "Problem", "question", "prompt")
 _ANSWER = ("answer", "Answer", "final_answer")
-_ID = ("unique_id", "task_id", "question_id", "id", "ID")
+_ID = ("unique_id", "task_id", "question_id", "id", "ID", "problem_idx")
 # Some files end each problem with this instruction; the prompt of the configuration has its own.
 _INSTRUCTION = re.compile(r"\s*Please reason step by step[^\n]*\\boxed\{\}\.?\s*\Z")
 
@@ -61,6 +61,8 @@ class Benchmark:
         split (`str`): Its split.
         level (`int`, *optional*): Only problems of this level.
         release (`int`, *optional*): Of LiveCodeBench, where it is that.
+        task_id (`str`, *optional*): In the `eval.yaml` of its dataset, where that is registered on
+            the Hub as a benchmark; only those have a table of results there.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Benchmark:
     split: str = "test"
     level: int | None = None
     release: int | None = None
+    task_id: str | None = None
 
 
 BENCHMARKS = {
@@ -79,6 +82,15 @@ BENCHMARKS = {
     for benchmark in (
         Benchmark("aime24", "AIME24", "math", (30,), "Maxwell-Jia/AIME_2024", split="train"),
         Benchmark("aime25", "AIME25", "math", (30,), "math-ai/aime25"),
+        Benchmark(
+            "aime26",
+            "AIME26",
+            "math",
+            (30,),
+            "MathArena/aime_2026",
+            split="train",
+            task_id="MathArena/aime_2026",
+        ),
         Benchmark(
             "math500-level5",
             "MATH500 Level 5",

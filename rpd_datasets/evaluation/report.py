@@ -2,7 +2,8 @@
 
 - `report_text`: tables for the terminal, or as Markdown for a model card;
 - `model_index`: YAML for the metadata of a model card;
-- `evaluation_entry`: YAML for a file in the model repository's `.eval_results` folder;
+- `evaluation_entry`: YAML for a file in the model repository's `.eval_results` folder, for
+  benchmarks that are registered on the Hub;
 - `update_card`: all three put into a model's folder.
 """
 
@@ -85,7 +86,9 @@ def model_index(results: Results) -> str:
     return str(yaml.safe_dump({"model-index": index}, sort_keys=False))
 
 
-def update_card(folder: Path, results: Results, *, paper: str | None = None) -> None:
+def update_card(
+    folder: Path, results: Results, *, paper: str | None = None, source: str | None = None
+) -> None:
     """Put results into a model's folder: its card's metadata and text, and `.eval_results`.
 
     What an earlier call said about the same benchmark is replaced, everything else stays.
@@ -94,6 +97,7 @@ def update_card(folder: Path, results: Results, *, paper: str | None = None) -> 
         folder (`Path`): The model's folder, with its card `README.md`.
         results ([`~rpd_datasets.evaluation.results.Results`]): Of a whole benchmark.
         paper (`str`, *optional*): The paper's model whose rows are shown beside.
+        source (`str`, *optional*): URL of the published samples.
 
     Raises:
         [`InputError`]: There is no card, its metadata cannot be read, or only a part of the
@@ -132,7 +136,14 @@ def update_card(folder: Path, results: Results, *, paper: str | None = None) -> 
     before = before.replace(NOT_EVALUATED, "Measured after training, see below.")
     card.text = f"{before.rstrip()}\n\n{section}\n{after.lstrip()}"
     write_text(path, str(card))
-    write_text(folder / ".eval_results" / f"{results.benchmark}.yaml", evaluation_entry(results))
+    write_entry(folder, results, source)
+
+
+def write_entry(folder: Path, results: Results, source: str | None = None) -> None:
+    """Write the file of `.eval_results`, where the benchmark is registered on the Hub."""
+    entry = evaluation_entry(results, source)
+    if entry is not None:
+        write_text(folder / ".eval_results" / f"{results.benchmark}.yaml", entry)
 
 
 def _entries(results: Results) -> list[Any]:
@@ -156,8 +167,16 @@ def _entries(results: Results) -> list[Any]:
     ]
 
 
-def evaluation_entry(results: Results) -> str:
+def evaluation_entry(results: Results, source: str | None = None) -> str | None:
     """Results in the form of a model repository's `.eval_results/*.yaml`: pass@1, in percent.
+
+    Args:
+        results ([`~rpd_datasets.evaluation.results.Results`]): Of a whole benchmark.
+        source (`str`, *optional*): URL of the published samples, for readers to check.
+
+    Returns:
+        `str`, or `None` where the benchmark is not registered on the Hub: its results go into
+        the card's metadata alone, since the Hub shows no others.
 
     Raises:
         [`InputError`]: Only a part of the benchmark was evaluated.
@@ -166,9 +185,12 @@ def evaluation_entry(results: Results) -> str:
 
     _whole(results)
     benchmark, sampling = find_benchmark(results.benchmark), results.sampling
+    if benchmark.task_id is None or benchmark.hub is None:
+        return None
     entry = EvalResultEntry(
-        dataset_id=benchmark.hub or benchmark.name,
-        task_id=results.benchmark,
+        dataset_id=benchmark.hub,
+        task_id=benchmark.task_id,
+        source_url=source,
         value=round(100 * results.figures["mean_at_n"]["value"], 2),
         notes=f"pass@1 over {sampling['samples'] * sampling['runs']} samples per problem, "
         f"temperature {sampling['temperature']}, top_p {sampling['top_p']}, at most "

@@ -8,10 +8,12 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +22,8 @@ from rpd_datasets.evaluation.benchmarks import BENCHMARKS, load_benchmark
 from rpd_datasets.evaluation.comparison import Difference
 from rpd_datasets.evaluation.config import EvaluationConfig, parse_config
 from rpd_datasets.evaluation.paper import published, published_diversity, published_rows
+from rpd_datasets.evaluation.report import evaluation_entry, write_entry
+from rpd_datasets.evaluation.results import Results
 from rpd_datasets.evaluation.samples import Sample, expected_keys, read_samples, seed_of
 from rpd_metric.errors import InputError
 from rpd_metric.grading.code import FunctionTask, StdioTask
@@ -296,6 +300,45 @@ def test_what_would_tell_two_models_apart_is_said_where_nothing_does():
     assert "more samples of these 30 problems would not" in only
     apart = Difference("aime24", "A", "B", 30, {1: Gap(0.1, 0.05, 0.15, 0.001)}, needs)
     assert apart.power == ""
+
+
+def test_the_hub_gets_an_entry_for_registered_benchmarks_alone(tmp_path):
+    from huggingface_hub import parse_eval_result_entries
+
+    figure = {"value": 0.4, "low": 0.3, "high": 0.5}
+    results = Results(
+        name="m",
+        model="m",
+        benchmark="aime26",
+        sampling={
+            "samples": 4,
+            "runs": 2,
+            "temperature": 0.6,
+            "top_p": 0.95,
+            "max_tokens": 9,
+        },
+        problems=[str(n) for n in range(30)],
+        of_problems=30,
+        correct=[],
+        verdicts={},
+        finish_reasons={},
+        mean_tokens=None,
+        figures={"mean_at_n": figure, "pass_at_k": {"1": figure}},
+    )
+    write_entry(tmp_path, results, "https://huggingface.co/datasets/me/samples")
+    path = tmp_path / ".eval_results" / "aime26.yaml"
+    (entry,) = parse_eval_result_entries(yaml.safe_load(path.read_text()))
+    # As the eval.yaml of that dataset names them.
+    assert (entry.dataset_id, entry.task_id) == ("MathArena/aime_2026", "MathArena/aime_2026")
+    assert (entry.value, entry.source_url) == (40.0, "https://huggingface.co/datasets/me/samples")
+    assert "8 samples per problem" in entry.notes
+    assert evaluation_entry(replace(results, benchmark="aime24")) is None
+
+
+def test_aime_2026_is_loaded_as_its_dataset_has_it(tmp_path):
+    rows = [{"problem_idx": n, "answer": 10 * n, "problem": f"p{n}"} for n in range(1, 31)]
+    tasks = load_benchmark("aime26", rows_file(tmp_path / "a.jsonl", rows))
+    assert (tasks[2].id, tasks[2].problem, tasks[2].gold) == ("3", "p3", "30")
 
 
 def test_benchmarks_are_loaded_from_the_hub_by_name(tmp_path):
