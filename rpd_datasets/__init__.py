@@ -11,12 +11,14 @@ Importing this package is fast and imports neither torch nor datasets.
 """
 
 import rpd_metric  # noqa: F401  registers the metric
-from rpd_datasets.curation.score import CurationConfig, rpd_curate, to_sft
+from rpd_datasets.config import CurationConfig
+from rpd_datasets.curation.mapping import rpd_curate
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.problem import Problem
 from rpd_datasets.publish.curated import Curated, curate_dataset, load_curated
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import select_problems, select_solutions
+from rpd_datasets.sft import to_sft
 
 __all__ = [
     "Curated",

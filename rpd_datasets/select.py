@@ -8,9 +8,10 @@ diverse subset of each problem's solutions (Algorithm 2). Where the numbers come
 from __future__ import annotations
 
 import hashlib
+import heapq
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -177,7 +178,8 @@ def select_problems(
     """Keep `n` problems: those with the highest score (Algorithm 1), or a baseline's.
 
     Args:
-        ds (`datasets.Dataset` or `list` of rows): Rows as `ds.map(rpd_curate)` makes them.
+        ds (`datasets.Dataset`, `IterableDataset` or `list` of rows): Rows as `ds.map(rpd_curate)`
+            makes them. A stream is read once, and no more than `n` rows of it are held.
         n (`int`): How many. A smaller dataset comes back whole. Problems without a score (fewer
             than two usable solutions) rank last.
         method (`str`): `"score"` ranks by the distance that the configuration named for problems
@@ -189,7 +191,7 @@ def select_problems(
         problem_column (`str`): The column with the problem's text, for the draws.
 
     Returns:
-        The same type as `ds`.
+        The same type as `ds`; of a stream, a `datasets.Dataset`.
 
     Raises:
         [`InputError`]: A column is missing, `n` is negative, or there is no such method.
@@ -198,6 +200,8 @@ def select_problems(
         raise InputError(f"cannot select {n} problems")
     if method not in PROBLEM_METHODS:
         raise InputError(f"unknown method {method!r}; use one of {', '.join(PROBLEM_METHODS)}")
+    if not isinstance(ds, list) and not hasattr(ds, "select"):
+        return _select_streamed(ds, n, method, seed, problem_column)
     if method in ("score", "rpd"):
         scored = method == "score" and _has(ds, "problem_score")
         order = rank(_column(ds, "problem_score" if scored else "rpd_score"))
@@ -205,6 +209,24 @@ def select_problems(
         wanted = _column(ds, "diverse" if method == "llm" else "selected")
         order = [index for index in shuffled(_column(ds, problem_column), seed) if wanted[index]]
     return [ds[index] for index in order[:n]] if isinstance(ds, list) else ds.select(order[:n])
+
+
+def _select_streamed(ds: Any, n: int, method: str, seed: int, problem_column: str) -> Any:
+    """The same of a stream, in one pass."""
+    from datasets import Dataset
+
+    def keyed() -> Iterator[tuple[tuple[Any, int], dict[str, Any]]]:
+        for place, row in enumerate(ds):
+            if method in ("score", "rpd"):
+                known = method == "score" and "problem_score" in row
+                (score,) = _column([row], "problem_score" if known else "rpd_score")
+                yield (math.inf if score is None else -score, place), row
+            elif _column([row], "diverse" if method == "llm" else "selected")[0]:
+                (text,) = _column([row], problem_column)
+                yield (draw_lot(text, seed), place), row
+
+    best = heapq.nsmallest(n, keyed(), key=lambda item: item[0])
+    return Dataset.from_list([row for _, row in best])
 
 
 def _has(ds: Any, name: str) -> bool:

@@ -384,7 +384,7 @@ class _Run:
         def rows() -> Iterator[dict[str, Any]]:
             for problem, scored, selected in chosen():
                 yield {
-                    **problem.extra,
+                    **_kept_names(problem.extra, self.config),
                     "problem": problem.problem,
                     "solutions": list(problem.solutions),
                     "steps": scored.steps,
@@ -419,6 +419,13 @@ class _Run:
                 summary.example = Example(problem.problem, steps)
             summary.choices.append(measure_choice(problem, scored, selected, self.config))
             self.options.on_chosen(problem, scored, selected)
+
+
+def _kept_names(extra: Mapping[str, Any], config: CurationConfig) -> dict[str, Any]:
+    """The input's other columns; those that are called like a new one, under another name."""
+    taken = {"steps", "rpd_matrix", "rpd_score", "selected", "drop_reasons", "num_tokens"}
+    taken |= set(choice_columns(None, 0, config))
+    return {f"original_{name}" if name in taken else name: extra[name] for name in extra}
 
 
 def _summed_up(problem: Problem, scored: Scored) -> ProblemScore:

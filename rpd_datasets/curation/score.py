@@ -1,8 +1,8 @@
 """Curation of one problem: filters, steps, distances, verdicts, and the chosen solutions.
 
-`rpd_curate` is the function for `datasets.Dataset.map`; `score_problem` is what it shares with
-the command line. Choosing among problems is `select.py`; reading, resuming and writing a whole
-dataset is `run.py`.
+`score_problem` is what the command line shares with `mapping.py`, the function for
+`datasets.Dataset.map`. Choosing among problems is `select.py`; reading, resuming and writing a
+whole dataset is `run.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,6 @@ from rpd_datasets.select import select_solutions
 from rpd_datasets.sft import sft_messages, to_sft
 from rpd_metric.arrays import MatrixRows, none_for_nan
 from rpd_metric.distance.core import problem_score
-from rpd_metric.errors import InputError
 from rpd_metric.metrics.scoring import distance_matrices
 
 __all__ = [
@@ -42,14 +40,11 @@ __all__ = [
     "configured_summarizer",
     "default_store",
     "load_models",
-    "rpd_curate",
     "score_problem",
     "scoring_fingerprint",
     "sft_messages",
     "to_sft",
 ]
-
-_models_of = lru_cache(maxsize=4)(load_models)
 
 
 @dataclass(frozen=True)
@@ -342,116 +337,4 @@ def choice_columns(scored: Scored | None, k: int, config: CurationConfig) -> dic
     if config.solutions in METRICS and config.solutions != "rpd":
         known = scored.distances if scored else None
         columns["distance_matrix"] = known or [[None] * k for _ in range(k)]
-    return columns
-
-
-async def rpd_curate(
-    row: Mapping[str, Any], config: CurationConfig | None = None
-) -> dict[str, Any]:
-    """Score one row's solutions and choose among them: the function for `ds.map`.
-
-    It is a coroutine function, which `datasets.Dataset.map` runs for many rows at once: that
-    keeps a server busy. Outside `map`, `asyncio.run(rpd_curate(row))` gives one result.
-
-    Args:
-        row (`Mapping`): With the columns `problem` (`str`) and `solutions` (`list[str]`); other
-            columns are carried along by `map`.
-        config ([`CurationConfig`], *optional*): The options; pass them as
-            `fn_kwargs={"config": CurationConfig(...)}`.
-
-    Returns:
-        `dict`: The new columns.
-
-        - `steps` (`list[list[str]]`): per solution;
-        - `rpd_matrix` (`list[list[float]]`): RPD of each pair, null for solutions left out;
-        - `rpd_score` (`float`): Eq. 3 on it, null under two usable solutions;
-        - `selected` (`list[int]`): indices into `solutions`, in order of choice;
-        - `drop_reasons` (`list[str]`): why a solution was left out, `""` where it was not.
-
-        With other distances or a judge also those of [`choice_columns`], and with `"llm"` for
-        problems or solutions a column `choice_reason` (`str`): why nothing was selected, `""`
-        where something was. A problem that a judge calls uniform has nothing selected, and no
-        request is spent on it.
-
-    Raises:
-        [`InputError`]: A column is missing. A bad value in a row raises nothing: the row gets a
-        null score and its solutions the reason `"bad_row"` or `"not_text"`.
-
-    Example:
-
-    ```py
-    >>> from datasets import Dataset
-    >>> from rpd_datasets import rpd_curate
-    >>> ds = Dataset.from_list([{"problem": "What is 2 + 3?", "solutions": [
-    ...     "We count on from two. After two come three, four, five. The sum is 5.",
-    ...     "Put two coins and three coins on a table. Counting all of them gives 5."]}])
-    >>> ds = ds.map(rpd_curate)
-    >>> sorted(ds["selected"][0])
-    [0, 1]
-
-    ```
-    """
-    config = config or CurationConfig()
-    for column in (config.problem_column, config.solutions_column):
-        if column not in row:
-            raise InputError(
-                f"the rows have no column {column!r}, only {', '.join(row)}; rename one, or set "
-                "problem_column and solutions_column in CurationConfig"
-            )
-    text, solutions = row[config.problem_column], row[config.solutions_column]
-    if not isinstance(text, str) or not isinstance(solutions, (list, tuple)):
-        count = len(solutions) if isinstance(solutions, (list, tuple)) else 0
-        return _left_out(["bad_row"] * count, config)
-    good = [index for index, solution in enumerate(solutions) if isinstance(solution, str)]
-    reasons = ["" if isinstance(solution, str) else "not_text" for solution in solutions]
-    result = _left_out(reasons, config)
-    if not good:
-        return result
-    extra = {
-        name: value
-        for name, value in row.items()
-        if name not in (config.problem_column, config.solutions_column)
-    }
-    problem = Problem(text, tuple(solution or "" for solution in solutions), extra).take(good)
-    models = _models_of(config)
-    scored = await score_problem(problem, config, models)
-    for position, index in enumerate(good):
-        result["steps"][index] = scored.steps[position]
-        result["drop_reasons"][index] = scored.drop_reasons[position]
-    result["rpd_matrix"] = _spread(scored.matrix, good, len(solutions))
-    result["rpd_score"] = scored.score
-    for name, value in choice_columns(scored, len(good), config).items():
-        matrix = name == "distance_matrix"
-        result[name] = _spread(value, good, len(solutions)) if matrix else value
-    if config.problems == "llm" and not scored.diverse:
-        selected: Judgement[tuple[int, ...]] = Judgement(None, "not_diverse")
-    else:
-        selected = await choose(problem, scored, config, models)
-    result["selected"] = [good[position] for position in selected.value or ()]
-    if "choice_reason" in result:
-        result["choice_reason"] = selected.reason or ""
-    return result
-
-
-def _spread(matrix: MatrixRows, good: Sequence[int], k: int) -> MatrixRows:
-    spread: MatrixRows = [[None] * k for _ in range(k)]
-    for index, row in zip(good, matrix, strict=True):
-        for other, value in zip(good, row, strict=True):
-            spread[index][other] = value
-    return spread
-
-
-def _left_out(reasons: list[str], config: CurationConfig) -> dict[str, Any]:
-    """The new columns of a row of which nothing can be used."""
-    k = len(reasons)
-    columns: dict[str, Any] = {
-        "steps": [[] for _ in range(k)],
-        "rpd_matrix": [[None] * k for _ in range(k)],
-        "rpd_score": None,
-        "selected": [],
-        "drop_reasons": list(reasons),
-        **choice_columns(None, k, config),
-    }
-    if "llm" in (config.problems, config.solutions):
-        columns["choice_reason"] = "no_solutions"
     return columns

@@ -133,7 +133,6 @@ class Curated:
         output: str | Path,
         config: CurationConfig | None = None,
         *,
-        checked: int = 3,
         options: RunOptions | None = None,
         **changes: Any,
     ) -> Curated:
@@ -146,9 +145,6 @@ class Curated:
             rows (`datasets.Dataset`): What `ds.map(rpd_curate, ...)` gave.
             output (`str` or `Path`): The folder to make.
             config ([`CurationConfig`], *optional*): What the rows were made with.
-            checked (`int`): For so many rows steps and distances are computed again (steps only
-                by `"extractive"`), to see that they are the configuration's. 0 needs no encoder
-                or server.
             options ([`RunOptions`], *optional*): How the run goes about it.
             changes: Any field of [`RunOptions`] that should differ, e.g. `license="mit"`.
 
@@ -177,7 +173,7 @@ class Curated:
             rows,
             Path(output),
             config,
-            replace(options, score=scores_of(rows, config, checked)),
+            replace(options, score=scores_of(rows, config)),
             spec=_spec_of(config),
             without=made_columns(config),
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -312,22 +311,22 @@ def test_ties_decide_which_rpd_is_meant():
 def test_each_stage_may_have_a_distance_of_its_own():
     row = {"problem": PROBLEM.problem, "solutions": list(PROBLEM.solutions)}
     config = loose(problems="raw", solutions="strategy", num_solutions=2)
-    result = asyncio.run(rpd_curate(row, config))
+    result = rpd_curate(row, config)
     assert result["problem_score"] != result["rpd_score"]
     assert result["distance_matrix"] != result["rpd_matrix"]
     assert len(result["selected"]) == 2
     assert "diverse" not in result
-    default = asyncio.run(rpd_curate(row, loose()))
+    default = rpd_curate(row, loose())
     assert not {"problem_score", "distance_matrix", "choice_reason"} & set(default)
 
 
 def test_columns_of_other_distances_keep_to_the_rows_own_solutions():
     row = {"problem": PROBLEM.problem, "solutions": [None, *PROBLEM.solutions]}
-    result = asyncio.run(rpd_curate(row, loose(solutions="raw", num_solutions=2)))
+    result = rpd_curate(row, loose(solutions="raw", num_solutions=2))
     assert result["distance_matrix"][0] == [None] * 4
     assert result["distance_matrix"][3][1] > result["distance_matrix"][2][1] > 0
     assert result["selected"][0] == 3
-    empty = asyncio.run(rpd_curate({"problem": "p", "solutions": []}, loose(solutions="raw")))
+    empty = rpd_curate({"problem": "p", "solutions": []}, loose(solutions="raw"))
     assert empty["distance_matrix"] == []
 
 
@@ -463,7 +462,7 @@ def test_map_with_a_judge_says_why_nothing_was_selected(store):
     with FakeTGI(reply=lambda body: "//boxed{1}") as server:
         config = loose(problems="llm", solutions="llm", judge=f"tgi:{server.url}", store=store)
         row = {"problem": PROBLEM.problem, "solutions": list(PROBLEM.solutions)}
-        result = asyncio.run(rpd_curate(row, config))
+        result = rpd_curate(row, config)
         assert len(server.requests) == 1
     assert (result["diverse"], result["selected"]) == (False, [])
     assert result["choice_reason"] == "not_diverse"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import pickle
 
 import datasets
@@ -41,7 +39,7 @@ SQUARE = (
 )
 PROBLEM = "What is the larger root of $x^2-5x+6=0$?"
 ROW = {"problem": PROBLEM, "solutions": [FACTOR, FORMULA, SQUARE, FACTOR], "level": "easy"}
-COLUMNS = {"steps", "rpd_matrix", "rpd_score", "selected", "drop_reasons"}
+COLUMNS = {"steps", "rpd_matrix", "rpd_score", "selected", "drop_reasons", "rpd_fingerprint"}
 
 
 class GivenSteps:
@@ -101,20 +99,19 @@ def test_the_config_pickles_and_prints_the_same_twice():
     assert repr(config) == repr(CurationConfig(seed=3))
 
 
-def test_rpd_curate_is_a_coroutine_function_so_that_map_runs_many_at_once():
-    assert inspect.iscoroutinefunction(rpd_curate)
-    assert set(asyncio.run(rpd_curate(ROW))) == COLUMNS
+def test_rpd_curate_gives_the_new_columns():
+    assert set(rpd_curate(ROW)) == COLUMNS
 
 
 def test_columns_may_have_other_names():
     config = CurationConfig(problem_column="question", solutions_column="answers")
-    result = asyncio.run(rpd_curate({"question": PROBLEM, "answers": [FACTOR, FORMULA]}, config))
+    result = rpd_curate({"question": PROBLEM, "answers": [FACTOR, FORMULA]}, config)
     assert sorted(result["selected"]) == [0, 1]
 
 
 def test_a_missing_column_names_those_there_are():
     with pytest.raises(InputError, match=r"no column 'solutions', only problem, answers"):
-        asyncio.run(rpd_curate({"problem": PROBLEM, "answers": [FACTOR]}))
+        rpd_curate({"problem": PROBLEM, "answers": [FACTOR]})
 
 
 @pytest.mark.parametrize(
@@ -127,14 +124,14 @@ def test_a_missing_column_names_those_there_are():
     ],
 )
 def test_a_bad_row_becomes_data_and_never_stops_the_map(row, reasons):
-    result = asyncio.run(rpd_curate(row))
+    result = rpd_curate(row)
     assert result["drop_reasons"] == reasons
     assert (result["rpd_score"], result["selected"]) == (None, [])
 
 
 def test_a_null_among_the_solutions_costs_only_itself():
     row = {"problem": PROBLEM, "solutions": [FACTOR, None, FORMULA], "correct": [True, None, True]}
-    result = asyncio.run(rpd_curate(row))
+    result = rpd_curate(row)
     assert result["drop_reasons"] == ["", "not_text", ""]
     assert sorted(result["selected"]) == [0, 2]
     assert result["rpd_matrix"][0][2] == result["rpd_matrix"][2][0] == result["rpd_score"]
@@ -187,11 +184,7 @@ def test_random_selection_differs_between_problems_and_repeats_with_its_seed():
         config = loose(selection="random", seed=seed, num_solutions=2)
         texts = [f"Take number {i}. Then double it." for i in range(8)]
         return [
-            tuple(
-                asyncio.run(rpd_curate({"problem": f"p{n}", "solutions": texts}, config))[
-                    "selected"
-                ]
-            )
+            tuple(rpd_curate({"problem": f"p{n}", "solutions": texts}, config)["selected"])
             for n in range(4)
         ]
 
