@@ -24,7 +24,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,7 @@ from rpd_datasets.evaluation.results import (
     write_results,
 )
 from rpd_datasets.evaluation.samples import SAMPLES, Sample, complete, read_samples, write_text
+from rpd_datasets.evaluation.serving import address, served
 from rpd_metric.errors import InputError
 from rpd_metric.inference.concurrency import run
 from rpd_metric.inference.interrupt import draining
@@ -163,6 +164,12 @@ def _add_model_options(stage: argparse.ArgumentParser) -> None:
     stage.add_argument(
         "--timeout", type=float, default=3600.0, metavar="SECONDS", help="for one reply"
     )
+    stage.add_argument(
+        "--serve",
+        metavar="COMMAND",
+        help="start this server, wait until --model answers, and end it afterwards, e.g. "
+        "'vllm serve FOLDER --port 8000' for openai:http://127.0.0.1:8000/v1#FOLDER",
+    )
     stage.add_argument("--device", help="for a model of this machine, e.g. cuda:1")
     stage.add_argument("--dtype", default="auto", help="weights of a model of this machine")
     stage.add_argument(
@@ -214,6 +221,12 @@ def _generate(args: argparse.Namespace, job: _Job | None = None) -> None:
     job = job or _Job(args)
     if not args.model:
         raise InputError("name the model with --model: a folder, or e.g. tgi:http://host:port")
+    server = served(args.serve, address(args.model)) if args.serve else nullcontext()
+    with server:
+        _sample(args, job)
+
+
+def _sample(args: argparse.Namespace, job: _Job) -> None:
     flow = open_model(
         args.model,
         store=_store(args),
