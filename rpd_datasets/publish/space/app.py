@@ -13,6 +13,7 @@ import gradio as gr
 import numpy as np
 import numpy.typing as npt
 
+from rpd_metric.distance.calibration import load_calibration
 from rpd_metric.distance.core import mean_pairwise, rpd_alignment, rpd_matrix
 from rpd_metric.errors import InputError
 from rpd_metric.inference.concurrency import run
@@ -23,6 +24,8 @@ from rpd_metric.steps.registry import load_summarizer
 SOLUTIONS, STEPS = "solutions", "steps, one per line"
 MAX_ENTRIES = 6
 MAX_CHARACTERS = 100_000
+# The packaged curves come from solutions of a hundred words and more.
+FEW_WORDS = 25
 EXAMPLE = (
     "What is the sum of the first 100 positive integers?",
     SOLUTIONS,
@@ -96,6 +99,7 @@ def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
                 raise InputError(f"{name} has no steps ({summary.reason}): write more of it")
         steps = [list(summary.steps) for summary in taken]
     names = [name for name, _ in named]
+    short = [name for name, text in named if kind == SOLUTIONS and len(text.split()) < FEW_WORDS]
     vectors = embedder.encode([step for one in steps for step in one])
     ends = np.cumsum([len(one) for one in steps])
     parts = np.split(vectors, ends[:-1])
@@ -104,6 +108,8 @@ def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
         [
             '<div class="rpd">',
             f'<p class="total">Mean distance <b>{mean_pairwise(matrix):.3f}</b></p>',
+            _reading(names, matrix, "extractive" if kind == SOLUTIONS else "chat"),
+            _too_short(short),
             _heat_map(names, matrix),
             "<h3>Steps that found each other</h3>",
             *(
@@ -118,6 +124,36 @@ def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
             ),
             "</div>",
         ]
+    )
+
+
+def _reading(names: list[str], matrix: npt.NDArray[np.floating], steps: str) -> str:
+    """What the distances mean, by the curve fitted to labelled pairs of solutions."""
+    curve = load_calibration("rpd", "minilm", steps)
+    if curve is None:
+        return ""
+    pairs = "".join(
+        f"<li>{names[a]} and {names[b]}, {escape(curve.in_words(float(matrix[a, b])))}</li>"
+        for a in range(len(names))
+        for b in range(a + 1, len(names))
+    )
+    marks = ", ".join(
+        f"{distance:.1f}: {curve.chance(distance):.0%}" for distance in (0.1, 0.3, 0.5, 0.7)
+    )
+    error = "" if curve.error is None else f", off by {curve.error:.0%} on sets it had not seen"
+    return (
+        f'<ul class="reading">{pairs}</ul><p>A scale to read it by, the chance of another method '
+        f"at a distance of {marks} (from {curve.pairs:,} labelled pairs of solutions to "
+        f"competition problems{error}).</p>"
+    )
+
+
+def _too_short(names: list[str]) -> str:
+    if not names:
+        return ""
+    return (
+        f'<p class="short"><b>{", ".join(names)}: fewer than {FEW_WORDS} words.</b> That is too '
+        "little to judge by: such distances follow single words.</p>"
     )
 
 
@@ -169,7 +205,8 @@ def make_page(embedder: Embedder) -> gr.Blocks:
         try:
             return compare(embedder, problem, kind, *entries)
         except InputError as error:
-            raise gr.Error(str(error), print_exception=False) from error
+            # Where the result would stand, until there is one: a message that fades is missed.
+            return f'<p class="rpd" role="alert"><b>{escape(str(error))}</b></p>'
 
     page: gr.Blocks
     with gr.Blocks(title="Reasoning Path Divergence", analytics_enabled=False) as page:

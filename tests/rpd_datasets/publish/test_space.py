@@ -83,6 +83,13 @@ def test_text_is_shown_as_text_and_numbers_are_the_metrics() -> None:
     assert "Mean distance <b>0.000</b>" in page
     assert "Solution 1 and Solution 3" in page
 
+    assert "Solution 1 and Solution 3, 0.00: almost surely the same method" in page
+    assert "the chance of another method at a distance of 0.1: " in page
+    assert "too little to judge by" not in page  # steps may be short
+
+    short = app.compare(minilm, "", app.SOLUTIONS, app.EXAMPLE[2], "We count the pairs of numbers.")
+    assert "Solution 2: fewer than 25 words." in short
+
     with pytest.raises(InputError, match="at least two"):
         app.compare(minilm, "", STEPS, "one", " ", "")
     with pytest.raises(InputError, match="Solution 2 has no steps"):
@@ -142,7 +149,7 @@ def test_a_person_compares_solutions_on_the_page(page: str, tmp_path: Path) -> N
 
         # Nothing pasted yet: told so, in words.
         window.find_element(By.ID, "compare").click()
-        wait.until(lambda _: "paste at least two solutions" in text_of(window, "body"))
+        wait.until(lambda _: "paste at least two solutions" in text_of(window, "[role=alert]"))
 
         window.find_element(By.ID, "example").click()
         boxes = window.find_elements(By.TAG_NAME, "textarea")
