@@ -61,7 +61,7 @@ not be compared with anybody's GSM8K results.""",
         "## Does fine-tuning help, and does the choice?",
         comparison_text(results, compare(results), markdown=True),
         f"""\
-Figures are unbiased estimates, differences have 95 % intervals by paired bootstrap over the
+Figures are unbiased estimates, differences have 95 % intervals by Student's paired t over the
 {scale.tests} problems. {remark(base, arms)}""",
         "## What was learnt from",
         _table(["", *(arm.name for arm in arms)], counts),
