@@ -257,6 +257,7 @@ class _Run:
                 problems_read=len(self.summary.scores) - before,
                 problems_wanted=part.num_problems,
                 problems_chosen=len(chosen),
+                columns=asdict(source.columns),
             )
         )
 

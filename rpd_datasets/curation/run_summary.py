@@ -6,7 +6,7 @@ What was decided about one problem is `score.py`; how a run goes about it is `ru
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,7 @@ class InputInfo:
     problems_read: int
     problems_wanted: int
     problems_chosen: int
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

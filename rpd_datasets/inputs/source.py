@@ -16,7 +16,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ from rpd_datasets.inputs.registry import (
     check_columns,
 )
 from rpd_datasets.inputs.spec import IN_MEMORY, InputSpec
+from rpd_datasets.inputs.well_known import resolve_columns
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
@@ -244,6 +245,7 @@ def open_source(
     samples = [row.values for row in peeked if isinstance(row, Row)]
     layout: str = spec.layout
     if samples:
+        spec = replace(spec, columns=resolve_columns(samples, spec.columns))
         layout = check_columns(samples, rows.name, spec.columns, layout, spec.only)
     elif layout == "auto":
         first = next(row for row in peeked if isinstance(row, Rejected))

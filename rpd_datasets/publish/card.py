@@ -91,13 +91,15 @@ def manifest(
             "problems_read": one.problems_read,
             "problems_wanted": one.problems_wanted,
             "problems_chosen": one.problems_chosen,
+            # As they were found, where the input is a well-known dataset.
+            **({"columns": dict(one.columns)} if one.columns else {}),
         }
         for one in summary.inputs
     ]
     content = {
         "format": 1,
-        "input": {**first, **source},
-        "mixed_in": [{**one, **(mixed_source or {})} for one in mixed_in],
+        "input": {**source, **first},
+        "mixed_in": [{**(mixed_source or {}), **one} for one in mixed_in],
         "preset": preset,
         "options": options,
         "summarizer": {

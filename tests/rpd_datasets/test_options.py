@@ -126,3 +126,16 @@ def test_every_command_takes_a_file_of_options(tmp_path, capsys):
     file.write_text("input: sample\nlimit: 1\nnum_rows: 1\n")
     assert main(["score", "--config", str(file), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["num_problems"] == 1
+
+
+def test_the_manifest_says_which_columns_of_a_well_known_dataset_were_read(tmp_path, capsys):
+    solutions = [f"First {way} it. Then check. The answer is 5." for way in ("factor", "draw")]
+    row = {"problem": "2 + 3?", "solution": "5", "generations": solutions}
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps(row) + "\n")
+    first, again = tmp_path / "first", tmp_path / "again"
+    assert curate(tmp_path, file, "--num-solutions", 2, "-o", first) == 0
+    manifest = first / "manifest.json"
+    assert json.loads(manifest.read_text())["input"]["columns"]["solutions"] == "generations"
+    assert curate(tmp_path, file, "--config", manifest, "-o", again) == 0
+    assert manifest.read_bytes() == (again / "manifest.json").read_bytes()
