@@ -22,7 +22,7 @@ from rpd_metric.inference.options import RequestOptions
 DEFAULTS = CurationConfig()
 
 INPUT_HELP = (
-    "a .jsonl, .json, .parquet or .arrow file, an Inspect log (.eval), a folder of these, a "
+    "a .jsonl, .json, .csv, .parquet or .arrow file, an Inspect log (.eval), a folder of these, a "
     'dataset id on the Hub, or "sample" for the packaged sample'
 )
 

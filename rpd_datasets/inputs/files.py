@@ -10,8 +10,10 @@ is not decided here but in `source.py`.
 
 from __future__ import annotations
 
+import csv
 import gzip
 import hashlib
+import io
 import json
 import re
 import zlib
@@ -28,8 +30,11 @@ from rpd_metric.errors import InputError
 SUFFIXES = {
     ".jsonl": "jsonl",
     ".jsonl.gz": "jsonl",
+    ".jsonl.zst": "jsonl",
     ".json": "json",
     ".json.gz": "json",
+    ".json.zst": "json",
+    ".csv": "csv",
     ".parquet": "parquet",
     ".arrow": "arrow",
     ".eval": "inspect",
@@ -37,6 +42,8 @@ SUFFIXES = {
 # Small enough that a batch of rows with 16 long chains of thought each stays under 100 MB.
 BATCH_ROWS = 32
 CHUNK = 1 << 20
+# A cell may hold a long chain of thought; the module's own limit is 128 KB.
+CSV_FIELD = 1 << 28
 SPLIT_WORDS = {
     "train": "train",
     "training": "train",
@@ -105,9 +112,9 @@ class LocalRows:
     """The rows of a file or of the data files of a folder.
 
     Args:
-        path (`Path`): A `.jsonl`, `.json` (both also `.gz`), `.parquet` or `.arrow` file, an
-            Inspect log (`.eval`), or a folder: of such files, with a `data` folder of them, or
-            written by `save_to_disk`.
+        path (`Path`): A `.jsonl`, `.json` (both also `.gz` or `.zst`), `.csv`, `.parquet` or
+            `.arrow` file, an Inspect log (`.eval`), or a folder: of such files, with a `data`
+            folder of them, or written by `save_to_disk`.
         name (`str`): What the user calls it.
         split (`str`): Which split to read where a folder holds several.
 
@@ -229,6 +236,10 @@ def _of_split(files: list[Path], root: Path, split: str) -> list[Path]:
 def _open(path: Path) -> BinaryIO:
     if path.name.lower().endswith(".gz"):
         return cast(BinaryIO, gzip.open(path, "rb"))
+    if path.name.lower().endswith(".zst"):
+        import pyarrow as pa
+
+        return cast(BinaryIO, io.BufferedReader(pa.CompressedInputStream(str(path), "zstd")))
     return path.open("rb")
 
 
@@ -256,6 +267,25 @@ def _as_row(value: Any, place: Place) -> Row | Rejected:
         return Row(place, value)
     kind = type(value).__name__
     return Rejected("read", "not_an_object", str(place), f"A row must be an object, not {kind}.")
+
+
+def _read_csv(path: Path, label: str) -> Iterator[Row | Rejected]:
+    """Rows of text: a problem and one solution each. The first line names the columns."""
+    csv.field_size_limit(CSV_FIELD)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        try:
+            rows = csv.DictReader(file, strict=True)
+            for number, values in enumerate(rows, start=1):
+                place = Place(label, number)
+                if None in values or None in values.values():
+                    detail = (
+                        f"The row has not as many cells as there are columns: {rows.fieldnames}."
+                    )
+                    yield Rejected("read", "malformed_csv", str(place), detail)
+                else:
+                    yield Row(place, dict(values))
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise InputError(f"{path} is not valid CSV: {one_line(error)}") from error
 
 
 def _read_json(path: Path, label: str) -> Iterator[Row | Rejected]:
@@ -376,6 +406,7 @@ def _read_inspect(path: Path, label: str) -> Iterator[Row | Rejected]:
 _READERS = {
     "jsonl": _read_jsonl,
     "json": _read_json,
+    "csv": _read_csv,
     "parquet": _read_parquet,
     "arrow": _read_arrow,
     "inspect": _read_inspect,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -71,3 +72,30 @@ def test_other_names_are_still_asked_about(tmp_path):
     rows = [{"question": PROBLEM, "responses": [ONE, OTHER]}]
     with pytest.raises(InputError, match="--problem-column question --solutions-column responses"):
         problems(tmp_path, rows)
+
+
+def test_csv_and_zstandard_files_give_the_same_problems(tmp_path):
+    import pyarrow as pa
+
+    long = ONE + " And then we check it." * 10_000
+    rows = [{"problem": PROBLEM, "solution": text} for text in (long, OTHER + '\n"Done", so 5.')]
+    with (tmp_path / "rows.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["problem", "solution"])
+        writer.writeheader()
+        writer.writerows(rows)
+    with pa.CompressedOutputStream(str(tmp_path / "rows.jsonl.zst"), "zstd") as packed:
+        packed.write("".join(json.dumps(row) + "\n" for row in rows).encode())
+    expected = tuple(row["solution"] for row in rows)
+    for name in ("rows.csv", "rows.jsonl.zst"):
+        scratch = tmp_path / f"scratch-{name}"
+        (problem,) = open_source(tmp_path / name, scratch=scratch, on_reject=print)
+        assert (problem.problem, problem.solutions) == (PROBLEM, expected), name
+
+
+def test_a_row_of_a_csv_file_with_a_cell_too_few_costs_only_itself(tmp_path):
+    file = tmp_path / "rows.csv"
+    file.write_text(f"problem,solution\n{PROBLEM},{OTHER}\n{PROBLEM}\n{PROBLEM},So it is 5.\n")
+    rejects: list[Any] = []
+    (problem,) = open_source(file, scratch=tmp_path / "scratch", on_reject=rejects.append)
+    assert problem.solutions == (OTHER, "So it is 5.")
+    assert [(one.reason, one.where) for one in rejects] == [("malformed_csv", "rows.csv:2")]
