@@ -22,7 +22,7 @@ $(VENV)/installed: setup.cfg pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(VENV)/installed  ## Curate the packaged sample and show what was chosen
-	@HF_HUB_OFFLINE=1 $(BIN)/rpd curate sample --problems auto --solutions auto --num-problems 8 --num-solutions 3 \
+	@HF_HUB_OFFLINE=1 $(BIN)/rpd curate sample --num-problems 8 --num-solutions 3 \
 	    --output $(DEMO) --overwrite
 
 # The page is tested in a real browser, code grading in a real sandbox.

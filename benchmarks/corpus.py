@@ -78,7 +78,13 @@ def curate(options: argparse.Namespace, folder: Path) -> Figures:
     """Run the pipeline with a clock on its stages."""
     clock = watch_curation()
     embedder = HashingEmbedder()
-    config = CurationConfig(num_problems=options.num_problems, num_solutions=options.num_solutions)
+    # The paper's own distance: what the seven scripts beside it compute.
+    config = CurationConfig(
+        problems="rpd",
+        solutions="rpd",
+        num_problems=options.num_problems,
+        num_solutions=options.num_solutions,
+    )
     with ReplyStore(folder / "replies.sqlite") as store:
         summarizer: Any = ExtractiveSummarizer()
         if options.summarizer == "chat":

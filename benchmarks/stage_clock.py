@@ -92,7 +92,7 @@ def watch_curation() -> StageClock:
     import rpd_datasets.curation.run
     import rpd_datasets.curation.score
     import rpd_datasets.inputs.source
-    import rpd_metric.inference.scheduler
+    import rpd_metric.inference.request_key
     import rpd_metric.inference.store
     import rpd_metric.steps.extractive
     import rpd_metric.steps.summarizer
@@ -104,7 +104,7 @@ def watch_curation() -> StageClock:
     clock.wrap(rpd_datasets.curation.score, "filter_problem", filters)
     clock.wrap(rpd_metric.steps.summarizer.ChatSummarizer, "request", summaries)
     clock.wrap(rpd_metric.steps.summarizer, "parse_steps", summaries)
-    clock.wrap(rpd_metric.inference.scheduler, "request_key", summaries)
+    clock.wrap(rpd_metric.inference.request_key.RequestKeys, "of", summaries)
     clock.wrap(rpd_metric.inference.store.ReplyStore, "get", summaries)
     clock.wrap(rpd_metric.inference.store.ReplyStore, "put", summaries)
     clock.wrap(rpd_metric.steps.extractive.ExtractiveSummarizer, "steps", summaries)

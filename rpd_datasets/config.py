@@ -110,7 +110,7 @@ class CurationConfig:
         group="models",
     )
     problems: str = option(
-        "rpd",
+        AUTO,
         "how problems are chosen: by their scores by a distance (Algorithm 1), at random, or those "
         "that a judge calls diverse (llm, App. D.2); auto is the distance that sees strategy best: "
         "pieces, or combined where a chat model makes the steps",
@@ -119,7 +119,7 @@ class CurationConfig:
     )
     num_problems: int = option(PAPER_NUM_PROBLEMS, "problems", group="choice", metavar="N")
     solutions: str = option(
-        "rpd",
+        AUTO,
         "how a problem's solutions are chosen: by a distance (Algorithm 2; auto as for problems), "
         "at random, by a judge (llm, App. D.2), or all of them, the first num_solutions there are",
         group="choice",

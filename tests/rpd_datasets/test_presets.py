@@ -150,15 +150,15 @@ def test_every_preset_works_on_real_solutions(name, tmp_path, capsys):
             capsys,
             LONG,
             tmp_path / "out",
-            *("--preset", name, "--min-solutions", 4, "--limit", 20, "--num-problems", 10),
+            *("--preset", name, "--min-solutions", 4, "--limit", 6, "--num-problems", 4),
             *("--summarizer", "extractive", "--embedder", "minilm"),
             *(["--mix", str(LONG)] if PRESETS[name].mixed else []),
             *(["--judge", f"tgi:{server.url}"] if name == "llm" else []),
             *("--store", str(tmp_path / "replies.sqlite")),
         )
-    num_problems = 20 if PRESETS[name].mixed else 10
+    num_problems = 8 if PRESETS[name].mixed else 4
     assert result["counts"]["problems_chosen"] == num_problems or name == "llm"
-    assert result["counts"]["problems_chosen"] > 3
+    assert result["counts"]["problems_chosen"] > 1
 
 
 def test_options_beside_a_preset_win(rows, tmp_path, capsys):

@@ -95,7 +95,7 @@ def test_the_folder_is_a_dataset_with_a_configuration_for_training(rows, tmp_pat
     report = curate(rows, tmp_path / "out")
     curated = datasets.load_dataset(str(tmp_path / "out"), split="train")
     assert len(curated) == 5
-    assert curated["rpd_score"][:] == sorted(curated["rpd_score"][:], reverse=True)
+    assert curated["problem_score"][:] == sorted(curated["problem_score"][:], reverse=True)
     assert all(len(selected) == 2 for selected in curated["selected"][:])
     assert {"problem", "solutions", "level", "steps", "rpd_matrix"} <= set(curated.column_names)
     train = datasets.load_dataset(str(tmp_path / "out"), "sft", split="train")
@@ -161,8 +161,8 @@ def test_scores_of_all_problems_are_kept_with_the_rank_of_the_chosen(rows, tmp_p
     assert len(scores) == 12
     ranked = sorted((row for row in scores if row["rank"] is not None), key=lambda row: row["rank"])
     assert [row["rank"] for row in ranked] == [0, 1, 2, 3, 4]
-    worst = min(row["rpd_score"] for row in ranked)
-    assert all(row["rpd_score"] <= worst for row in scores if row["rank"] is None)
+    worst = min(row["problem_score"] for row in ranked)
+    assert all(row["problem_score"] <= worst for row in scores if row["rank"] is None)
 
 
 def test_rejects_name_the_row_and_the_reason_and_the_manifest_counts_them(rows, tmp_path):

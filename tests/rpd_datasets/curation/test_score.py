@@ -40,6 +40,8 @@ SQUARE = (
 PROBLEM = "What is the larger root of $x^2-5x+6=0$?"
 ROW = {"problem": PROBLEM, "solutions": [FACTOR, FORMULA, SQUARE, FACTOR], "level": "easy"}
 COLUMNS = {"steps", "rpd_matrix", "rpd_score", "selected", "drop_reasons", "rpd_fingerprint"}
+# What problems and solutions are chosen by, where that is another distance than RPD.
+CHOICE = {"problem_score", "distance_matrix"}
 
 
 class GivenSteps:
@@ -68,7 +70,7 @@ def loose(**options):
 
 def test_map_adds_the_columns_and_carries_all_others_along():
     ds = datasets.Dataset.from_list([ROW]).map(rpd_curate)
-    assert set(ds.column_names) == {"problem", "solutions", "level"} | COLUMNS
+    assert set(ds.column_names) == {"problem", "solutions", "level"} | COLUMNS | CHOICE
     row = ds[0]
     assert row["solutions"] == ROW["solutions"]
     assert [len(steps) > 0 for steps in row["steps"]] == [True, True, True, False]
@@ -100,7 +102,9 @@ def test_the_config_pickles_and_prints_the_same_twice():
 
 
 def test_rpd_curate_gives_the_new_columns():
-    assert set(rpd_curate(ROW)) == COLUMNS
+    assert set(rpd_curate(ROW)) == COLUMNS | CHOICE
+    by_rpd = CurationConfig(problems="rpd", solutions="rpd")
+    assert set(rpd_curate(ROW, by_rpd)) == COLUMNS
 
 
 def test_columns_may_have_other_names():
