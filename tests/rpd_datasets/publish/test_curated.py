@@ -159,7 +159,8 @@ def test_rows_that_the_configuration_does_not_make_are_refused(
 ) -> None:
     for rows, config, says in (
         (bare, CONFIG, "no column 'steps'"),
-        (mapped, replace(CONFIG, problems="raw"), "no column 'problem_score'"),
+        (mapped.remove_columns("problem_score"), CONFIG, "no column 'problem_score'"),
+        (mapped, replace(CONFIG, problems="raw"), "row 1 was not made by this configuration"),
         (mapped, replace(CONFIG, num_solutions=3), "row 1 was not made by this configuration"),
         (mapped, replace(CONFIG, filters=FilterConfig(min_solutions=5)), "row 1 was not made"),
         (mapped, replace(CONFIG, ties="first"), "row 1 was not made"),
