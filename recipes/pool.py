@@ -24,6 +24,7 @@ from pathlib import Path
 
 from rpd_datasets.commands import run_command
 from rpd_datasets.inputs.source import open_source
+from rpd_datasets.inputs.spec import InputSpec
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError, OutputError
 
@@ -41,10 +42,9 @@ def main(arguments: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         source = open_source(
             args.input,
+            InputSpec(exactly=args.exactly, only=dict(_pair(text) for text in args.only)),
             scratch=Path(scratch),
             on_reject=count,
-            exactly=args.exactly,
-            only=dict(_pair(text) for text in args.only),
         )
         drawn, total = draw((problem.problem for problem in source), args.num_problems, args.seed)
         rough = args.output.with_name(f"{args.output.name}.partial")

@@ -22,7 +22,8 @@ KUBERAY = yaml.safe_load((DOCS / "scaling" / "kuberay.yaml").read_text(encoding=
 def parse(command: str):
     words = shlex.split(command)
     assert words[0] == "rpd"
-    return _parser().parse_args(words[1:])
+    parser, _ = _parser()
+    return parser.parse_args(words[1:])
 
 
 def test_the_slurm_script_is_sound_and_its_command_is_ours():

@@ -233,7 +233,7 @@ def _encode_row(row: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
 
 
 def keeps_text(contents: Sequence[str], *, asked: str, rendered: str) -> bool:
-    """Whether a chat template keeps all of a completion, up to white space.
+    r"""Whether a chat template keeps all of a completion, up to white space.
 
     Args:
         contents (`Sequence[str]`): The texts of the completion's messages.

@@ -462,7 +462,7 @@ def test_map_with_a_judge_says_why_nothing_was_selected(store):
     with FakeTGI(reply=lambda body: "//boxed{1}") as server:
         config = loose(problems="llm", solutions="llm", judge=f"tgi:{server.url}", store=store)
         row = {"problem": PROBLEM.problem, "solutions": list(PROBLEM.solutions)}
-        result = rpd_curate(row, config)
+        result = dict(rpd_curate(row, config))
         assert len(server.requests) == 1
     assert (result["diverse"], result["selected"]) == (False, [])
     assert result["choice_reason"] == "not_diverse"

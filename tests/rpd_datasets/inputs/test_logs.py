@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from parts.report_page import embedded
 from rpd_datasets.cli import main
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS, Task
 from rpd_datasets.evaluation.config import parse_config
@@ -121,7 +122,8 @@ def test_it_goes_through_score_curate_and_report(
     assert not any("ANSWER: 7" in text for text in chosen)
     assert main(["report", str(out)]) == 0
     (page,) = out.glob("*.html")
-    assert "What is 2 + 3?" in page.read_text()
+    listed, _ = embedded(page.read_text(encoding="utf-8"))
+    assert any("What is 2 + 3?" in json.dumps(one) for one in listed)
 
 
 def test_a_file_that_is_no_log_is_one_line(

@@ -17,6 +17,7 @@ import pytest
 
 from parts.browser import chromium
 from parts.curated_folder import PLAN, STEPS, HashEmbedder, a_row, write_folder
+from parts.report_page import embedded
 from rpd_datasets.cli import main
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.report import read_curated, write_report
@@ -61,17 +62,6 @@ CONTRAST = """
 
 MATCHED = [STEPS[2], STEPS[1], [], STEPS[3]]
 MATCHED_TEXTS = ["Now. Guess a pattern. Prove it by induction. " + PLAN, "b", "c", PLAN + " Two."]
-
-
-def embedded(page: str) -> tuple[list, list]:
-    """The list of problems, and the problems, that a page holds."""
-
-    def unpack(name: str) -> list:
-        (packed,) = re.findall(rf'<script type="text/plain" id="{name}">([^<]*)</script>', page)
-        return json.loads(zlib.decompress(base64.b64decode(packed)))
-
-    pieces = len(re.findall(r'id="piece\d+"', page))
-    return unpack("index"), [one for n in range(pieces) for one in unpack(f"piece{n}")]
 
 
 def the_page(folder: Path, embedder=None, max_problems: int = 100) -> str:
