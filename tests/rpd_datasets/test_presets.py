@@ -302,8 +302,9 @@ def test_rpd_is_measured_beside_any_distance_between_steps():
 
 
 def test_ties_decide_which_rpd_is_meant():
-    first = run(score_problem(PROBLEM, loose(ties="first"), models(Sentences())))
-    mean = run(score_problem(PROBLEM, loose(ties="mean"), models(Sentences())))
+    by_rpd = {"problems": "rpd", "solutions": "rpd"}
+    first = run(score_problem(PROBLEM, loose(ties="first", **by_rpd), models(Sentences())))
+    mean = run(score_problem(PROBLEM, loose(ties="mean", **by_rpd), models(Sentences())))
     assert first.matrix != mean.matrix
     assert first.problem_score == first.score
 
@@ -316,8 +317,8 @@ def test_each_stage_may_have_a_distance_of_its_own():
     assert result["distance_matrix"] != result["rpd_matrix"]
     assert len(result["selected"]) == 2
     assert "diverse" not in result
-    default = rpd_curate(row, loose())
-    assert not {"problem_score", "distance_matrix", "choice_reason"} & set(default)
+    by_rpd = rpd_curate(row, loose(problems="rpd", solutions="rpd"))
+    assert not {"problem_score", "distance_matrix", "choice_reason"} & set(by_rpd)
 
 
 def test_columns_of_other_distances_keep_to_the_rows_own_solutions():
