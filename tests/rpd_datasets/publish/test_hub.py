@@ -85,7 +85,7 @@ def test_a_folder_is_published_privately_in_one_commit(hub: LocalHub, folder: Pa
     repo = hub.repos[REPO]
     assert repo.private
     assert pushed.private
-    assert repo.messages[1:] == ["3 problems, 6 solutions chosen by rpd from 12"]
+    assert repo.messages[1:] == ["3 problems, 6 solutions chosen by pieces from 12"]
     assert set(hub.files(REPO)) == {".gitattributes", *FILES}
     for name in FILES - {"README.md"}:
         assert hub.files(REPO)[name] == (folder / name).read_bytes()
