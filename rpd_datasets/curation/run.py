@@ -5,7 +5,7 @@ second time for the chosen problems only, and writes them beside a card, a manif
 and the rejects. Several inputs can be mixed: each is scored and ranked by itself. Everything is
 built in `<output>.partial` and moved into place at the end, so that `<output>` is either complete
 or not there; an interrupted run goes on when it is started again. What happens to one problem is
-`score.py`; the card's words are `card.py`.
+`score.py`, what is written of it `tables.py`; the card's words are `card.py`.
 """
 
 from __future__ import annotations
@@ -19,29 +19,25 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, aclosing, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from rpd_datasets.config import METRICS
 from rpd_datasets.curation.health import SummaryHealth, health_line, health_warning
 from rpd_datasets.curation.journal import Journal
 from rpd_datasets.curation.outcome import count_marks, marks_of, measure_choice
-from rpd_datasets.curation.parquet import ColumnTypes, ShardWriter
 from rpd_datasets.curation.run_summary import (
     Example,
     InputInfo,
     ProblemScore,
     RunSummary,
-    TableInfo,
 )
 from rpd_datasets.curation.score import (
     CurationConfig,
     Models,
     Scored,
-    choice_columns,
     choose,
     score_problem,
     scoring_fingerprint,
-    sft_messages,
 )
 from rpd_datasets.curation.shards import (
     SHARD_SIZE,
@@ -51,6 +47,7 @@ from rpd_datasets.curation.shards import (
     journal_key,
     score_in_shards,
 )
+from rpd_datasets.curation.tables import Chosen, write_scores, write_tables
 from rpd_datasets.curation.working_folder import Spill, move_into_place, partial_folder
 from rpd_datasets.inputs.source import Source
 from rpd_datasets.inputs.spec import IN_MEMORY
@@ -67,7 +64,6 @@ from rpd_metric.steps.registry import asks_chat_model
 
 MAX_IN_FLIGHT = 32
 REJECTS = ("rejects-read.jsonl", "rejects-scored.jsonl")
-SFT_CONFIG = "sft"
 STATEMENT_CHARS = 220
 
 OpenSource = Callable[[Path, Callable[[Rejected], None]], Source]
@@ -172,19 +168,28 @@ def curate_folder(
                 "the judge gave no usable choice of solutions for any problem: "
                 f"{_most_common(summary)}. Try another model"
             )
-        work.write_rows(result)
-        _write_scores(summary, result)
-        for name, content in describe(summary).items():
-            (result / name).parent.mkdir(exist_ok=True)
-            data = content if isinstance(content, bytes) else content.encode()
-            (result / name).write_bytes(data)
+        write_tables(work.chosen, config, summary, result)
+        work.look_at_chosen()
+        write_scores(summary, result / "scores.jsonl")
+        _write_files(describe(summary), result)
         stack.close()
-        with _open_text(result / "rejects.jsonl") as file:
-            for name in REJECTS:
-                with (partial / name).open(encoding="utf-8") as part:
-                    shutil.copyfileobj(part, file)
+        _join([partial / name for name in REJECTS], result / "rejects.jsonl")
         move_into_place(result, output, partial)
     return summary
+
+
+def _write_files(contents: Mapping[str, str | bytes], folder: Path) -> None:
+    for name, content in contents.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        data = content if isinstance(content, bytes) else content.encode()
+        (folder / name).write_bytes(data)
+
+
+def _join(parts: Sequence[Path], path: Path) -> None:
+    with _open_text(path) as file:
+        for part in parts:
+            with part.open(encoding="utf-8") as lines:
+                shutil.copyfileobj(lines, file)
 
 
 def _open_text(path: Path) -> TextIO:
@@ -374,59 +379,19 @@ class _Run:
         assert record is not None, "a chosen problem was scored in this very run"
         return Scored.from_record(record)
 
-    def write_rows(self, result: Path) -> None:
-        """Write the chosen problems best first, and the training rows made from them."""
-        summary = self.summary
+    def chosen(self) -> Iterator[Chosen]:
+        """The chosen problems, best first."""
+        for index in self.summary.chosen:
+            yield self.spill.get(index), self._scored(index), self.picks[index]
 
-        def chosen() -> Iterator[tuple[Problem, Scored, list[int]]]:
-            for index in summary.chosen:
-                yield self.spill.get(index), self._scored(index), self.picks[index]
-
-        def rows() -> Iterator[dict[str, Any]]:
-            for problem, scored, selected in chosen():
-                yield {
-                    **_kept_names(problem.extra, self.config),
-                    "problem": problem.problem,
-                    "solutions": list(problem.solutions),
-                    "steps": scored.steps,
-                    "rpd_matrix": scored.matrix,
-                    "rpd_score": scored.score,
-                    "selected": selected,
-                    "drop_reasons": scored.drop_reasons,
-                    "num_tokens": scored.num_tokens,
-                    **choice_columns(scored, len(problem.solutions), self.config),
-                }
-
-        types = ColumnTypes.of(rows())
-        summary.json_columns = types.json_columns
-        with (
-            ShardWriter(result / "data", types) as curated,
-            ShardWriter(result / SFT_CONFIG, ColumnTypes.sft()) as sft,
-        ):
-            for row in rows():
-                curated.write(row)
-                summary.num_selected += len(row["selected"])
-                for index in row["selected"]:
-                    summary.selected_tokens.append(row["num_tokens"][index])
-                    prompt, completion = sft_messages(row["problem"], row["solutions"][index])
-                    sft.write({"prompt": prompt, "completion": completion})
-        summary.tables = {
-            "default": TableInfo(curated.schema, len(summary.chosen), curated.num_bytes),
-            SFT_CONFIG: TableInfo(sft.schema, summary.num_selected, sft.num_bytes),
-        }
-        for problem, scored, selected in chosen():
-            if summary.example is None:
+    def look_at_chosen(self) -> None:
+        """Measure every choice, and keep the first for the card."""
+        for problem, scored, selected in self.chosen():
+            if self.summary.example is None:
                 steps = {index: scored.steps[index] for index in selected}
-                summary.example = Example(problem.problem, steps)
-            summary.choices.append(measure_choice(problem, scored, selected, self.config))
+                self.summary.example = Example(problem.problem, steps)
+            self.summary.choices.append(measure_choice(problem, scored, selected, self.config))
             self.options.on_chosen(problem, scored, selected)
-
-
-def _kept_names(extra: Mapping[str, Any], config: CurationConfig) -> dict[str, Any]:
-    """The input's other columns; those that are called like a new one, under another name."""
-    taken = {"steps", "rpd_matrix", "rpd_score", "selected", "drop_reasons", "num_tokens"}
-    taken |= set(choice_columns(None, 0, config))
-    return {f"original_{name}" if name in taken else name: extra[name] for name in extra}
 
 
 def _summed_up(problem: Problem, scored: Scored) -> ProblemScore:
@@ -447,10 +412,3 @@ def _summed_up(problem: Problem, scored: Scored) -> ProblemScore:
 def _most_common(summary: RunSummary) -> str:
     reasons = [f"{reason} ({n})" for (_, reason, _), n in summary.drops.most_common(5)]
     return ", ".join(reasons) or "nothing"
-
-
-def _write_scores(summary: RunSummary, result: Path) -> None:
-    place = {index: place for place, index in enumerate(summary.chosen)}
-    with (result / "scores.jsonl").open("w", encoding="utf-8", newline="\n") as file:
-        for index, score in enumerate(summary.scores):
-            file.write(json.dumps({**asdict(score), "rank": place.get(index)}) + "\n")

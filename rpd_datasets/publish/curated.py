@@ -24,9 +24,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rpd_datasets.curation.mapped_rows import made_columns, scores_of
-from rpd_datasets.curation.run import SFT_CONFIG, MixedIn, OpenSource, RunOptions, curate_folder
+from rpd_datasets.curation.run import MixedIn, OpenSource, RunOptions, curate_folder
 from rpd_datasets.curation.run_summary import RunSummary, ranking_scores
 from rpd_datasets.curation.score import CurationConfig, load_models
+from rpd_datasets.curation.tables import SFT_CONFIG
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.memory import DatasetRows
 from rpd_datasets.inputs.source import open_source
