@@ -10,7 +10,9 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import FrameType
 
 from threadpoolctl import threadpool_limits
@@ -56,12 +58,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     if status := run_command(f"rpd {name}", parse):
         return status
-    signal.signal(signal.SIGTERM, _stop)
-    return run_command(f"rpd {name}", work, after_interrupt=args.after_interrupt)
+    with _stopped_by_sigterm():
+        return run_command(f"rpd {name}", work, after_interrupt=args.after_interrupt)
 
 
-def _stop(_signum: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+@contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end what is within as Ctrl-C does; the caller's own handler is back after it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may have handlers
+        return
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    former = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        # `None` stands for a handler that was not installed from Python.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if former is None else former)
 
 
 def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import datasets
@@ -255,6 +256,23 @@ def test_ctrl_c_and_sigterm_end_in_one_line_and_the_next_run_goes_on(stop, tmp_p
     again = subprocess.run([*command, "--limit", "50"], env=env, capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
     assert out.exists()
+
+
+def test_a_program_that_calls_main_keeps_its_own_handler_of_sigterm(capsys, tmp_path):
+    def mine(number, frame):
+        raise AssertionError("nobody sends a signal here")
+
+    former = signal.signal(signal.SIGTERM, mine)
+    try:
+        one_line_error(capsys, "score", tmp_path / "nothing.jsonl")
+        assert signal.getsignal(signal.SIGTERM) is mine
+    finally:
+        signal.signal(signal.SIGTERM, former)
+
+
+def test_main_runs_in_a_thread_that_may_have_no_handlers(capsys, tmp_path):
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        thread.submit(one_line_error, capsys, "score", tmp_path / "nothing.jsonl").result()
 
 
 def test_compare_metrics_prints_figures_with_intervals_and_differences(capsys):
