@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
+from rpd_datasets.options import read_options
 from rpd_metric.errors import InputError, MissingExtraError
 
 # What older recipes called options that exist under another name, or not at all.
@@ -60,10 +61,8 @@ def read_recipe(path: Path) -> dict[str, Any]:
         `dict`: The options, those of a file before those of its base.
 
     Raises:
-        [`InputError`]: A file is missing, no mapping, or its own base.
+        [`InputError`]: A file is missing, no mapping, its own base, or names an option twice.
     """
-    import yaml  # type: ignore[import-untyped]
-
     options: dict[str, Any] = {}
     chain: list[Path] = []
     current: Path | None = path
@@ -71,15 +70,7 @@ def read_recipe(path: Path) -> dict[str, Any]:
         if current.resolve() in chain:
             raise InputError(f"{current} is its own base; remove one of the base: lines")
         chain.append(current.resolve())
-        try:
-            loaded = yaml.safe_load(current.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InputError(f"cannot read {current}: {error.strerror}") from error
-        except yaml.YAMLError as error:
-            reason = " ".join(str(error).split())
-            raise InputError(f"{current} is no valid YAML: {reason}") from error
-        if not isinstance(loaded, dict):
-            raise InputError(f"{current} must hold one option per line, as in lora_r: 16")
+        loaded = read_options(current)
         base = loaded.pop("base", None)
         options = {**loaded, **options}
         current = current.parent / base if base is not None else None

@@ -289,6 +289,12 @@ def test_a_recipe_based_on_itself_is_refused(tmp_path: Path):
         read_recipe(write(tmp_path, "b.yaml", "base: a.yaml\n"))
 
 
+def test_an_option_that_a_recipe_names_twice_is_refused(tmp_path: Path):
+    file = write(tmp_path, "r.yaml", "seed: 1\nlearning_rate: 0.1\nseed: 2\n")
+    with pytest.raises(InputError, match="'seed' stands there twice"):
+        read_recipe(file)
+
+
 def test_a_batch_that_does_not_divide_is_refused(tmp_path: Path):
     file = write(tmp_path, "r.yaml", "effective_batch_size: 16\nper_device_train_batch_size: 5\n")
     with pytest.raises(InputError, match="effective_batch_size 16"):
