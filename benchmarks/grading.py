@@ -28,8 +28,9 @@ from pathlib import Path
 
 from rpd_metric.grading.answers import Verdict, final_answer
 from rpd_metric.grading.code import FunctionTask, ProgramResult, grade_code
+from rpd_metric.grading.isolation import Limits
 from rpd_metric.grading.mathematics import Grader
-from rpd_metric.grading.sandbox import Limits, Sandbox
+from rpd_metric.grading.sandbox import Sandbox
 
 # class: (who is right, what happens, the solutions it happens in)
 CLASSES: dict[str, tuple[str, str, set[tuple[str, int]]]] = {

@@ -27,13 +27,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import select
 import selectors
-import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -41,58 +38,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from rpd_metric.errors import InputError, RPDError
+from rpd_metric.grading.isolation import (
+    ENVIRONMENT,
+    PROGRAM,
+    Limits,
+    SandboxError,
+    advice,
+    find_tools,
+    isolated,
+    limited,
+)
 
 End = Literal["exited", "timed_out", "output_limit"]
 _Streams = tuple[int, int, int]  # standard input, output and error
 _PIPES: _Streams = (subprocess.PIPE, subprocess.PIPE, subprocess.PIPE)
-
-# For root, a program runs as this user plus a number drawn for it: far above the users and the
-# sub-user ranges that systems hand out, so that it owns nothing and its process limit (which
-# old kernels count per user) counts nobody else.
-_FIRST_USER = 0x7000_0000
-_PROGRAM = "/program/main.py"
-_ENVIRONMENT = {
-    "PATH": "/usr/bin:/bin",
-    "HOME": "/tmp",
-    "LC_ALL": "C.UTF-8",
-    "PYTHONHASHSEED": "0",  # the same program gives the same verdict
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "PYTHONNOUSERSITE": "1",
-    # A numerical library would take one thread per core, and threads count as processes.
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-}
-
-
-class SandboxError(RPDError):
-    """Untrusted programs cannot be run safely on this machine."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a program may use.
-
-    Args:
-        seconds (`float`): Wall time.
-        memory (`int`): Bytes of address space of each process.
-        processes (`int`): Processes and threads at a time.
-        output (`int`): Bytes on standard output and standard error together.
-        disk (`int`): Bytes in /tmp, and in each file.
-        files (`int`): Open files of each process.
-    """
-
-    seconds: float = 10.0
-    memory: int = 1 << 30
-    processes: int = 8
-    output: int = 1 << 20
-    disk: int = 32 << 20
-    files: int = 32
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if not value > 0:
-                raise InputError(f"the limit {name} is {value}; it must be positive")
 
 
 @dataclass(frozen=True)
@@ -138,16 +97,16 @@ class Sandbox:
     unsafe: bool = False
 
     def __post_init__(self) -> None:
-        self._tools = _find_tools(["prlimit"] if self.unsafe else ["bwrap", "prlimit", "setpriv"])
+        self._tools = find_tools(["prlimit"] if self.unsafe else ["bwrap", "prlimit", "setpriv"])
         try:
             outcome = self.run("print('ready')")
         except _NotStarted as error:
-            raise SandboxError(_advice(str(error))) from None
+            raise SandboxError(advice(str(error))) from None
         if outcome.stdout != "ready\n":
             said = outcome.stderr.strip() or outcome.end
             if self.unsafe:
                 raise SandboxError(f"a trivial program failed under {self.limits}: {said}")
-            raise SandboxError(_advice(said))
+            raise SandboxError(advice(said))
 
     def run(
         self,
@@ -215,41 +174,31 @@ class Sandbox:
             source = Path(folder, "main.py")
             source.write_text(program, encoding="utf-8", errors="replace")
             source.chmod(0o444)
-            limited = self._limited(os.fspath(source) if self.unsafe else _PROGRAM, limits)
-            limited += map(str, pipes)
+            seen_as = os.fspath(source) if self.unsafe else PROGRAM
+            command = limited(self._tools, seen_as, limits, count_processes=not self.unsafe)
+            command += map(str, pipes)
             if self.unsafe:
-                running = _Running(_spawn(limited, folder, pipes, streams), None)
+                running = _Running(_spawn(command, folder, pipes, streams), None)
             else:
-                running = self._isolate(os.fspath(source), limited, pipes, streams)
+                running = self._isolate(os.fspath(source), command, pipes, streams)
             with running:
                 yield running
 
-    def _limited(self, source: str, limits: Limits) -> list[str]:
-        """The command that runs a program under resource limits."""
-        command = [
-            self._tools["prlimit"],
-            f"--as={limits.memory}",
-            f"--fsize={limits.disk}",
-            f"--nofile={limits.files}",
-            "--core=0",
-            # A second line of defence: processor time, in whole seconds.
-            f"--cpu={int(limits.seconds) + 2}",
-        ]
-        if not self.unsafe:
-            # Without a namespace it would count all processes of this user.
-            command.append(f"--nproc={limits.processes}")
-        return [*command, "--", sys.executable, source]
-
     def _isolate(
-        self, source: str, limited: list[str], pipes: tuple[int, ...], streams: _Streams
+        self, source: str, command: list[str], pipes: tuple[int, ...], streams: _Streams
     ) -> _Running:
         """Start a program in its sandbox, held back until we hold its first process."""
         info_read, info_write = os.pipe()
         block_read, block_write = os.pipe()
         try:
-            outer = self._outer(source, info_write, block_read)
-            user = _FIRST_USER + secrets.randbelow(1 << 28)
-            command = [*outer, "--", *self._inner(user), *limited]
+            command = isolated(
+                self._tools,
+                source,
+                command,
+                disk=self.limits.disk,
+                info=info_write,
+                block=block_read,
+            )
             process = _spawn(command, "/", (info_write, block_read, *pipes), streams)
         except BaseException:
             os.close(info_read)
@@ -268,42 +217,6 @@ class Sandbox:
             with contextlib.suppress(BrokenPipeError):
                 go.write(b"1")
         return _Running(process, pidfd)
-
-    def _outer(self, source: str, info: int, block: int) -> list[str]:
-        """bubblewrap with everything but, for root, the user namespace."""
-        size = str(self.limits.disk)
-        root = os.geteuid() == 0
-        privileges = (
-            ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
-            if root
-            else ["--unshare-user", "--disable-userns"]
-        )
-        return [
-            self._tools["bwrap"],
-            *privileges,
-            *("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
-            *("--unshare-cgroup-try", "--die-with-parent", "--new-session", "--clearenv"),
-            *(part for item in _ENVIRONMENT.items() for part in ("--setenv", *item)),
-            *("--proc", "/proc", "--dev", "/dev"),
-            *("--perms", "1777", "--size", size, "--tmpfs", "/tmp"),
-            *("--perms", "1777", "--size", size, "--tmpfs", "/dev/shm"),
-            # After /tmp, which would hide an interpreter that is installed below it.
-            *_system_binds(),
-            *("--dir", "/program", "--ro-bind", source, _PROGRAM),
-            *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"),
-            *("--info-fd", str(info), "--block-fd", str(block)),
-        ]
-
-    def _inner(self, user: int) -> list[str]:
-        """For root: become a user of its own, and bar further user namespaces."""
-        if os.geteuid() != 0:
-            return []
-        return [
-            *(self._tools["setpriv"], "--reuid", str(user), "--regid", str(user)),
-            *("--clear-groups", "--no-new-privs", "--"),
-            *(self._tools["bwrap"], "--unshare-user", "--disable-userns", "--die-with-parent"),
-            *("--dev-bind", "/", "/", "--"),
-        ]
 
 
 class _NotStarted(Exception):
@@ -414,7 +327,7 @@ def _spawn(
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
-        env=_ENVIRONMENT,
+        env=ENVIRONMENT,
         cwd=cwd,
         pass_fds=pass_fds,
         start_new_session=True,
@@ -446,48 +359,3 @@ def _drain(fd: int, limit: int) -> bytes:
         while len(rest) <= limit and (piece := os.read(fd, 65536)):
             rest += piece
     return bytes(rest)
-
-
-def _find_tools(names: list[str]) -> dict[str, str]:
-    packages = {"bwrap": "bubblewrap", "prlimit": "util-linux", "setpriv": "util-linux"}
-    found = {}
-    for name in names:
-        path = shutil.which(name)
-        if path is None or not sys.platform.startswith("linux"):
-            raise SandboxError(_advice(f"{name} (of the package {packages[name]}) was not found"))
-        found[name] = path
-    return found
-
-
-def _advice(problem: str) -> str:
-    return (
-        f"untrusted programs cannot be run safely here: {problem}. On Linux, install the packages "
-        "bubblewrap (0.8 or newer) and util-linux, e.g. apt-get install bubblewrap; in a container "
-        "or on Ubuntu 24.04, also allow user namespaces (kernel.apparmor_restrict_unprivileged_"
-        "userns=0, or a container with CAP_SYS_ADMIN). To run them without isolation, on a "
-        "machine that holds nothing of value, pass unsafe=True"
-    )
-
-
-def _system_binds() -> Iterator[str]:
-    """Options that show the system's programs and this Python, and nothing of /etc or /home."""
-    for name in ("bin", "sbin", "lib", "lib32", "lib64"):
-        path = Path("/", name)
-        if path.is_symlink():
-            yield from ("--symlink", os.readlink(path), os.fspath(path))
-        elif path.is_dir():
-            yield from ("--ro-bind", os.fspath(path), os.fspath(path))
-    yield from ("--ro-bind", "/usr", "/usr")
-    yield from ("--perms", "0755", "--dir", "/etc")
-    yield from ("--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache")
-    # The interpreter's link may lead through several folders outside its prefixes.
-    seen: set[Path] = set()
-    for prefix in (sys.prefix, sys.base_prefix, Path(sys.executable).resolve().parents[1]):
-        path = Path(prefix).resolve()
-        if path in seen or path.is_relative_to("/usr"):
-            continue
-        seen.add(path)
-        # bubblewrap would copy the folders' own permissions, and root's home is closed to others.
-        for parent in reversed(path.parents[:-1]):
-            yield from ("--perms", "0755", "--dir", os.fspath(parent))
-        yield from ("--ro-bind", os.fspath(path), os.fspath(path))

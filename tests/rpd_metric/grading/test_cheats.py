@@ -7,7 +7,8 @@ import shutil
 import pytest
 
 from rpd_metric.grading.code import FunctionTask, grade_function
-from rpd_metric.grading.sandbox import Limits, Sandbox
+from rpd_metric.grading.isolation import Limits
+from rpd_metric.grading.sandbox import Sandbox
 
 if shutil.which("bwrap") is None:
     pytest.skip("bubblewrap is not installed (package bubblewrap)", allow_module_level=True)

@@ -32,7 +32,8 @@ from rpd_metric.grading.code import (
     grade_stdio,
     same_output,
 )
-from rpd_metric.grading.sandbox import Limits, Sandbox
+from rpd_metric.grading.isolation import Limits
+from rpd_metric.grading.sandbox import Sandbox
 from rpd_metric.grading.sandboxed import wire
 
 if shutil.which("bwrap") is None:

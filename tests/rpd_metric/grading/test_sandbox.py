@@ -23,7 +23,8 @@ import pytest
 
 import rpd_metric
 from rpd_metric.errors import InputError, RPDError
-from rpd_metric.grading.sandbox import Limits, Outcome, Sandbox, SandboxError
+from rpd_metric.grading.isolation import Limits, SandboxError
+from rpd_metric.grading.sandbox import Outcome, Sandbox
 
 if shutil.which("bwrap") is None:
     pytest.skip("bubblewrap is not installed (package bubblewrap)", allow_module_level=True)

@@ -1,0 +1,198 @@
+"""What an untrusted program may use and see: limits, and the commands that enforce them.
+
+Nothing is started here; `sandbox.py` does, and says what makes the isolation certain.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rpd_metric.errors import InputError, RPDError
+
+# For root, a program runs as this user plus a number drawn for it: far above the users and the
+# sub-user ranges that systems hand out, so that it owns nothing and its process limit (which
+# old kernels count per user) counts nobody else.
+_FIRST_USER = 0x7000_0000
+PROGRAM = "/program/main.py"
+ENVIRONMENT = {
+    "PATH": "/usr/bin:/bin",
+    "HOME": "/tmp",
+    "LC_ALL": "C.UTF-8",
+    "PYTHONHASHSEED": "0",  # the same program gives the same verdict
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONNOUSERSITE": "1",
+    # A numerical library would take one thread per core, and threads count as processes.
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+
+
+class SandboxError(RPDError):
+    """Untrusted programs cannot be run safely on this machine."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a program may use.
+
+    Args:
+        seconds (`float`): Wall time.
+        memory (`int`): Bytes of address space of each process.
+        processes (`int`): Processes and threads at a time.
+        output (`int`): Bytes on standard output and standard error together.
+        disk (`int`): Bytes in /tmp, and in each file.
+        files (`int`): Open files of each process.
+    """
+
+    seconds: float = 10.0
+    memory: int = 1 << 30
+    processes: int = 8
+    output: int = 1 << 20
+    disk: int = 32 << 20
+    files: int = 32
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not value > 0:
+                raise InputError(f"the limit {name} is {value}; it must be positive")
+
+
+def find_tools(names: list[str]) -> dict[str, str]:
+    """The programs of these names, as paths; [`SandboxError`] where one is missing."""
+    packages = {"bwrap": "bubblewrap", "prlimit": "util-linux", "setpriv": "util-linux"}
+    found = {}
+    for name in names:
+        path = shutil.which(name)
+        if path is None or not sys.platform.startswith("linux"):
+            raise SandboxError(advice(f"{name} (of the package {packages[name]}) was not found"))
+        found[name] = path
+    return found
+
+
+def advice(problem: str) -> str:
+    """What went wrong, and what a person can do about it."""
+    return (
+        f"untrusted programs cannot be run safely here: {problem}. On Linux, install the packages "
+        "bubblewrap (0.8 or newer) and util-linux, e.g. apt-get install bubblewrap; in a container "
+        "or on Ubuntu 24.04, also allow user namespaces (kernel.apparmor_restrict_unprivileged_"
+        "userns=0, or a container with CAP_SYS_ADMIN). To run them without isolation, on a "
+        "machine that holds nothing of value, pass unsafe=True"
+    )
+
+
+def limited(
+    tools: Mapping[str, str], source: str, limits: Limits, *, count_processes: bool
+) -> list[str]:
+    """The command that runs a program under resource limits.
+
+    Args:
+        tools (`Mapping`): The paths of what [`find_tools`] found.
+        source (`str`): The program's file, as the program itself sees it.
+        limits ([`Limits`]): What it may use.
+        count_processes (`bool`): Whether to limit processes: outside of a namespace, all of this
+            user's would count.
+    """
+    return [
+        tools["prlimit"],
+        f"--as={limits.memory}",
+        f"--fsize={limits.disk}",
+        f"--nofile={limits.files}",
+        "--core=0",
+        # A second line of defence: processor time, in whole seconds.
+        f"--cpu={int(limits.seconds) + 2}",
+        *([f"--nproc={limits.processes}"] if count_processes else []),
+        "--",
+        sys.executable,
+        source,
+    ]
+
+
+def isolated(
+    tools: Mapping[str, str],
+    source: str,
+    command: Sequence[str],
+    *,
+    disk: int,
+    info: int,
+    block: int,
+) -> list[str]:
+    """The command that runs another with an empty environment, private files and no network.
+
+    Args:
+        tools (`Mapping`): The paths of what [`find_tools`] found.
+        source (`str`): The program's file; inside it is `PROGRAM`.
+        command (`Sequence[str]`): What is run, see [`limited`].
+        disk (`int`): Bytes in each of the private folders for files.
+        info (`int`): File descriptor on which the first process's number is written.
+        block (`int`): File descriptor on which it waits for a byte before it begins.
+    """
+    user = _FIRST_USER + secrets.randbelow(1 << 28)
+    return [*_outer(tools, source, disk, info, block), "--", *_inner(tools, user), *command]
+
+
+def _outer(tools: Mapping[str, str], source: str, disk: int, info: int, block: int) -> list[str]:
+    """bubblewrap with everything but, for root, the user namespace."""
+    size = str(disk)
+    root = os.geteuid() == 0
+    privileges = (
+        ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+        if root
+        else ["--unshare-user", "--disable-userns"]
+    )
+    return [
+        tools["bwrap"],
+        *privileges,
+        *("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
+        *("--unshare-cgroup-try", "--die-with-parent", "--new-session", "--clearenv"),
+        *(part for item in ENVIRONMENT.items() for part in ("--setenv", *item)),
+        *("--proc", "/proc", "--dev", "/dev"),
+        *("--perms", "1777", "--size", size, "--tmpfs", "/tmp"),
+        *("--perms", "1777", "--size", size, "--tmpfs", "/dev/shm"),
+        # After /tmp, which would hide an interpreter that is installed below it.
+        *_system_binds(),
+        *("--dir", "/program", "--ro-bind", source, PROGRAM),
+        *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"),
+        *("--info-fd", str(info), "--block-fd", str(block)),
+    ]
+
+
+def _inner(tools: Mapping[str, str], user: int) -> list[str]:
+    """For root: become a user of its own, and bar further user namespaces."""
+    if os.geteuid() != 0:
+        return []
+    return [
+        *(tools["setpriv"], "--reuid", str(user), "--regid", str(user)),
+        *("--clear-groups", "--no-new-privs", "--"),
+        *(tools["bwrap"], "--unshare-user", "--disable-userns", "--die-with-parent"),
+        *("--dev-bind", "/", "/", "--"),
+    ]
+
+
+def _system_binds() -> Iterator[str]:
+    """Options that show the system's programs and this Python, and nothing of /etc or /home."""
+    for name in ("bin", "sbin", "lib", "lib32", "lib64"):
+        path = Path("/", name)
+        if path.is_symlink():
+            yield from ("--symlink", os.readlink(path), os.fspath(path))
+        elif path.is_dir():
+            yield from ("--ro-bind", os.fspath(path), os.fspath(path))
+    yield from ("--ro-bind", "/usr", "/usr")
+    yield from ("--perms", "0755", "--dir", "/etc")
+    yield from ("--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache")
+    # The interpreter's link may lead through several folders outside its prefixes.
+    seen: set[Path] = set()
+    for prefix in (sys.prefix, sys.base_prefix, Path(sys.executable).resolve().parents[1]):
+        path = Path(prefix).resolve()
+        if path in seen or path.is_relative_to("/usr"):
+            continue
+        seen.add(path)
+        # bubblewrap would copy the folders' own permissions, and root's home is closed to others.
+        for parent in reversed(path.parents[:-1]):
+            yield from ("--perms", "0755", "--dir", os.fspath(parent))
+        yield from ("--ro-bind", os.fspath(path), os.fspath(path))
