@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -27,12 +28,12 @@ from rpd_datasets.curation.engines import EngineOptions
 from rpd_datasets.curation.outcome import outcome, outcome_lines
 from rpd_datasets.curation.run import RunOptions
 from rpd_datasets.curation.run_summary import counts
-from rpd_datasets.curation.score import CurationConfig, Scored, load_models
+from rpd_datasets.curation.score import CurationConfig, Models, Scored, load_models
 from rpd_datasets.inputs.counting import count_problems
 from rpd_datasets.options import add_options, options_from
 from rpd_datasets.presets import PAPER
 from rpd_datasets.problem import Problem
-from rpd_datasets.publish.curated import curate_dataset
+from rpd_datasets.publish.curated import Curated, curate_dataset
 from rpd_datasets.publish.hub import check_access
 from rpd_metric.errors import InputError
 
@@ -114,51 +115,14 @@ def add_curate(commands: Any) -> None:
 
 
 def _curate(args: argparse.Namespace) -> None:
-
     filters = filter_config(args, args.num_solutions)
     config = curation_config(args, ("models", "choice", "tokens"), filters)
     mixed = _mixed_in(args, config.num_problems)
     if args.push_to_hub:
         # Checked now rather than after hours of work.
         check_access(args.push_to_hub, repo_type="dataset", private=not args.public)
-    engine = options_from(EngineOptions, args).load(config)
-    spec = input_spec(args)
     chosen: list[dict[str, Any]] = []
-
-    with ExitStack() as stack:
-        line = stack.enter_context(Progress("Loading models", None))
-        models = load_models(config, here=engine is None)
-
-        def remember(problem: Problem, scored: Scored, selected: list[int]) -> None:
-            if not chosen:
-                line.stage("Writing")
-            chosen.append(_chosen_row(problem, scored, selected))
-
-        if args.engine == "ray":
-            from rpd_datasets.curation.engines.ray_cluster import core_log_aside
-
-            stack.enter_context(core_log_aside())
-        line.stage("Scoring problems", count_problems(args.input, spec))
-        # Where this process asks no server there is nothing to finish on Ctrl-C.
-        scored_one = line.advance if engine else stack.enter_context(scoring(models, line))
-        curated = curate_dataset(
-            args.input,
-            args.output,
-            config,
-            spec=spec,
-            mixed=mixed,
-            mixed_spec=replace(spec, only=only_values("--mix-only", args.mix_only)),
-            options=options_from(
-                RunOptions,
-                args,
-                preset=args.preset,
-                models=models,
-                engine=engine,
-                shard_size=args.shard_size,
-                on_problem=lambda _: scored_one(),
-                on_chosen=remember,
-            ),
-        )
+    curated, models = _curate_with_progress(args, config, mixed, chosen)
     summary = curated.summary
     assert summary is not None, "a folder that was just made has one"
     pushed = None
@@ -187,6 +151,53 @@ def _curate(args: argparse.Namespace) -> None:
     print(f"Written to {args.output}: see README.md there, or load_dataset({str(args.output)!r})")
     if pushed:
         print_pushed(pushed)
+
+
+def _curate_with_progress(
+    args: argparse.Namespace,
+    config: CurationConfig,
+    mixed: Sequence[tuple[str, int]],
+    chosen: list[dict[str, Any]],
+) -> tuple[Curated, Models]:
+    """Make the folder; the chosen problems are appended to `chosen`, best first."""
+    engine = options_from(EngineOptions, args).load(config)
+    spec = input_spec(args)
+    with ExitStack() as stack:
+        line = stack.enter_context(Progress("Loading models", None))
+        models = load_models(config, here=engine is None)
+
+        def remember(problem: Problem, scored: Scored, selected: list[int]) -> None:
+            if not chosen:
+                line.stage("Writing")
+            chosen.append(_chosen_row(problem, scored, selected))
+
+        if args.engine == "ray":
+            from rpd_datasets.curation.engines.ray_cluster import core_log_aside
+
+            stack.enter_context(core_log_aside())
+        line.stage("Scoring problems", count_problems(args.input, spec))
+        # Where this process asks no server there is nothing to finish on Ctrl-C.
+        scored_one = line.advance if engine else stack.enter_context(scoring(models, line))
+        options = options_from(
+            RunOptions,
+            args,
+            preset=args.preset,
+            models=models,
+            engine=engine,
+            shard_size=args.shard_size,
+            on_problem=lambda _: scored_one(),
+            on_chosen=remember,
+        )
+        curated = curate_dataset(
+            args.input,
+            args.output,
+            config,
+            spec=spec,
+            mixed=mixed,
+            mixed_spec=replace(spec, only=only_values("--mix-only", args.mix_only)),
+            options=options,
+        )
+    return curated, models
 
 
 def _print_chosen(chosen: list[dict[str, Any]], most: int) -> None:

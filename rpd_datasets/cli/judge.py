@@ -12,8 +12,9 @@ import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from rpd_datasets.cli.arguments import (
     DEFAULTS,
@@ -43,12 +44,14 @@ from rpd_datasets.judging.questions import (
     labels_of,
     pairs_of,
 )
+from rpd_datasets.options import add_options, documented, option, options_from
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.tokens import text_tail, token_counter
 from rpd_metric.errors import InputError
 from rpd_metric.inference.concurrency import run_bounded
 from rpd_metric.inference.interrupt import draining
+from rpd_metric.inference.options import RequestOptions
 from rpd_metric.inference.scheduler import Flow
 from rpd_metric.steps.registry import load_summarizer
 
@@ -57,6 +60,55 @@ Result = TypeVar("Result")
 
 PAPER_UNIFORM = 0.58
 MAX_IN_FLIGHT = 64
+
+
+@documented
+@dataclass(frozen=True)
+class JudgeOptions:
+    """What a chat model is asked to judge, and what it is shown."""
+
+    task: Literal["problems", "pairs", "complete"] = option(
+        "problems",
+        "problems: one method or several; pairs: those chosen from each problem, or all if "
+        "nothing was chosen; complete: every solution's end",
+    )
+    labels: bool = option(
+        False,
+        "compare the verdicts with the labels in strategy_a and strategy_b, or strategies; "
+        "pairs are then those that all labels agree on",
+    )
+    num_pairs: int | None = option(
+        None,
+        "judge only so many pairs, drawn at random; with --labels, half of them differing "
+        "(the paper: 100)",
+        metavar="N",
+    )
+    seed: int = option(0, "of that draw")
+    steps_only: bool = option(
+        False, "show pairs by their steps alone; the paper shows the full texts as well"
+    )
+    one_order: bool = option(False, "ask about pairs in the given order only, as the paper does")
+    summarizer: str = option(
+        DEFAULTS.summarizer,
+        "who makes steps for rows without: extractive, or a chat model's spec",
+        metavar="SPEC",
+    )
+    tokenizer: str = option(
+        DEFAULTS.tokenizer, "for complete: who counts the tokens of an ending", metavar="ID"
+    )
+    completeness_tokens: int = option(
+        DEFAULTS.filters.completeness_tokens,
+        "for complete: how much of a solution's end is shown",
+        metavar="N",
+    )
+    store: str | None = option(
+        None,
+        "where every reply is kept (default: $RPD_STORE, or the user's cache folder)",
+        metavar="FILE",
+    )
+    requests: RequestOptions = option(
+        factory=RequestOptions, help="how patiently a server is asked", group=None
+    )
 
 
 def add_judge(commands: Any) -> None:
@@ -81,78 +133,25 @@ def add_judge(commands: Any) -> None:
         metavar="SPEC",
         help="tgi:URL, openai:URL#MODEL, hf:MODEL or auto:URL",
     )
-    group.add_argument(
-        "--task",
-        choices=tuple(_TASKS),
-        default="problems",
-        help="problems: one method or several; pairs: those chosen from each problem, or all if "
-        "nothing was chosen; complete: every solution's end",
-    )
-    group.add_argument(
-        "--labels",
-        action="store_true",
-        help="compare the verdicts with the labels in strategy_a and strategy_b, or strategies; "
-        "pairs are then those that all labels agree on",
-    )
-    group.add_argument(
-        "--num-pairs",
-        type=int,
-        metavar="N",
-        help="judge only so many pairs, drawn at random; with --labels, half of them differing "
-        "(the paper: 100)",
-    )
-    group.add_argument("--seed", type=int, default=0, help="of that draw")
-    group.add_argument(
-        "--steps-only",
-        action="store_true",
-        help="show pairs by their steps alone; the paper shows the full texts as well",
-    )
-    group.add_argument(
-        "--one-order",
-        action="store_true",
-        help="ask about pairs in the given order only, as the paper does",
-    )
-    group.add_argument(
-        "--summarizer",
-        default=DEFAULTS.summarizer,
-        metavar="SPEC",
-        help="who makes steps for rows without: extractive, or a chat model's spec",
-    )
-    group.add_argument(
-        "--tokenizer",
-        default=DEFAULTS.tokenizer,
-        metavar="ID",
-        help="for complete: who counts the tokens of an ending",
-    )
-    group.add_argument(
-        "--completeness-tokens",
-        type=int,
-        default=DEFAULTS.filters.completeness_tokens,
-        metavar="N",
-        help="for complete: how much of a solution's end is shown",
-    )
-    group.add_argument(
-        "--store",
-        metavar="FILE",
-        help="where every reply is kept (default: $RPD_STORE, or the user's cache folder)",
-    )
+    add_options(group, JudgeOptions)
     add_requests(parser)
 
 
 def _judge(args: argparse.Namespace) -> None:
-    if args.labels and args.task == "complete":
+    options = options_from(JudgeOptions, args, requests=request_options(args))
+    if options.labels and options.task == "complete":
         raise InputError("labels say nothing about completeness; leave out --labels")
     rejects: list[Rejected] = []
     args.input = _rows_of(args.input)
     with tempfile.TemporaryDirectory() as scratch:
         problems = list(open_input(args, Path(scratch), rejects.append))
-    flow = load_flow(args.judge, args.store, requests=request_options(args))
+    flow = load_flow(args.judge, options.store, requests=options.requests)
     result = {
-        "task": args.task,
+        "task": options.task,
         "judge": flow.model,
         "num_problems": len(problems),
         "rows_left_out": len(rejects),
-        **_TASKS[args.task](args, problems, flow),
+        **_TASKS[options.task](options, problems, flow),
     }
     if args.json:
         print_json(result)
@@ -167,9 +166,9 @@ def _rows_of(name: str) -> str:
     return str(rows) if (folder / "manifest.json").exists() and rows.is_dir() else name
 
 
-def _problems(args: argparse.Namespace, problems: Sequence[Problem], flow: Flow) -> dict[str, Any]:
+def _problems(options: JudgeOptions, problems: Sequence[Problem], flow: Flow) -> dict[str, Any]:
     judge = ProblemJudge(flow)
-    cases = [case for case in _with_steps(args, problems) if len(case.steps) > 1]
+    cases = [case for case in _with_steps(options, problems) if len(case.steps) > 1]
 
     async def ask(case: JudgedProblem) -> Judgement[bool]:
         return await judge.judge(case.problem.problem, list(case.steps.values()))
@@ -187,23 +186,23 @@ def _problems(args: argparse.Namespace, problems: Sequence[Problem], flow: Flow)
             for case, verdict in zip(cases, verdicts, strict=True)
         ],
     }
-    if args.labels:
+    if options.labels:
         result |= _agreement([labelled_diverse(case) for case in cases], verdicts)
     return result
 
 
-def _pairs(args: argparse.Namespace, problems: Sequence[Problem], flow: Flow) -> dict[str, Any]:
-    judge = PairJudge(flow, both_orders=not args.one_order)
-    pairs = [pair for case in _with_steps(args, problems) for pair in pairs_of(case)]
-    if args.num_pairs is not None:
-        pairs = draw_pairs(pairs, args.num_pairs, args.seed)
+def _pairs(options: JudgeOptions, problems: Sequence[Problem], flow: Flow) -> dict[str, Any]:
+    judge = PairJudge(flow, both_orders=not options.one_order)
+    pairs = [pair for case in _with_steps(options, problems) for pair in pairs_of(case)]
+    if options.num_pairs is not None:
+        pairs = draw_pairs(pairs, options.num_pairs, options.seed)
 
     async def ask(pair: JudgedPair) -> PairJudgement:
         texts = pair.case.problem.solutions
         return await judge.rate(
             pair.case.problem.problem,
             (pair.case.steps[pair.first], pair.case.steps[pair.second]),
-            (None, None) if args.steps_only else (texts[pair.first], texts[pair.second]),
+            (None, None) if options.steps_only else (texts[pair.first], texts[pair.second]),
         )
 
     ratings = _ask_all(pairs, ask, flow)
@@ -231,16 +230,16 @@ def _pairs(args: argparse.Namespace, problems: Sequence[Problem], flow: Flow) ->
             for pair, verdict in zip(pairs, verdicts, strict=True)
         ],
     }
-    if args.labels:
+    if options.labels:
         result |= _agreement([pair.different for pair in pairs], verdicts)
     return result
 
 
-def _complete(args: argparse.Namespace, problems: Sequence[Problem], flow: Flow) -> dict[str, Any]:
+def _complete(options: JudgeOptions, problems: Sequence[Problem], flow: Flow) -> dict[str, Any]:
     judge = CompletenessJudge(flow)
-    count_tokens = token_counter(args.tokenizer)
+    count_tokens = token_counter(options.tokenizer)
     endings = [
-        (problem, index, text_tail(solution, args.completeness_tokens, count_tokens))
+        (problem, index, text_tail(solution, options.completeness_tokens, count_tokens))
         for problem in problems
         for index, solution in enumerate(problem.solutions)
     ]
@@ -275,19 +274,19 @@ def _complete(args: argparse.Namespace, problems: Sequence[Problem], flow: Flow)
     }
 
 
-_TASKS: dict[str, Callable[[argparse.Namespace, Sequence[Problem], Flow], dict[str, Any]]] = {
+_TASKS: dict[str, Callable[[JudgeOptions, Sequence[Problem], Flow], dict[str, Any]]] = {
     "problems": _problems,
     "pairs": _pairs,
     "complete": _complete,
 }
 
 
-def _with_steps(args: argparse.Namespace, problems: Sequence[Problem]) -> list[JudgedProblem]:
+def _with_steps(options: JudgeOptions, problems: Sequence[Problem]) -> list[JudgedProblem]:
     bare = [problem for problem in problems if problem.extra.get("steps") is None]
     made: dict[str, dict[int, list[str]]] = {}
     if bare:
-        store = Path(args.store) if args.store else default_store()
-        summarizer = load_summarizer(args.summarizer, store=store, requests=request_options(args))
+        store = Path(options.store) if options.store else default_store()
+        summarizer = load_summarizer(options.summarizer, store=store, requests=options.requests)
 
         async def summarize(problem: Problem) -> tuple[str, dict[int, list[str]]]:
             found = await summarizer.summarize(problem.problem, problem.solutions)
@@ -299,7 +298,7 @@ def _with_steps(args: argparse.Namespace, problems: Sequence[Problem]) -> list[J
         JudgedProblem(
             problem,
             made[problem.key] if problem.extra.get("steps") is None else given_steps(problem),
-            labels_of(problem) if args.labels else None,
+            labels_of(problem) if options.labels else None,
         )
         for problem in problems
     ]

@@ -10,13 +10,11 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 
 from rpd_datasets.judging.judges import Judgement, PromptedModel, fenced, listed
 from rpd_datasets.judging.labels import Agreement, Labels, judge_agreement
 from rpd_datasets.judging.replies import last_envelope
 from rpd_metric.errors import ReplyError
-from rpd_metric.inference.chat import Chat, Sampling
 
 # The problem and the steps of its solutions in; a group number for each, or why there is none.
 Labeller = Callable[[str, Sequence[Sequence[str]]], Awaitable[Judgement[tuple[int, ...]]]]
@@ -68,19 +66,13 @@ class StrategyGrouper(PromptedModel):
 
     Args:
         chat ([`~rpd_metric.inference.chat.Chat`]): The model.
-        template (`str` or `Path`): With the placeholders `{{problem}}`, `{{solutions}}` and
-            `{{count}}`.
+        template (`str` or `Path`, *optional*): One of your own, with the placeholders
+            `{{problem}}`, `{{solutions}}` and `{{count}}`.
         sampling ([`~rpd_metric.inference.chat.Sampling`], *optional*): Greedy by default.
     """
 
-    def __init__(
-        self,
-        chat: Chat,
-        *,
-        template: str | Path = "judge_group",
-        sampling: Sampling | None = None,
-    ) -> None:
-        super().__init__(chat, template, ("problem", "solutions", "count"), (), sampling)
+    prompt = "judge_group"
+    required = ("problem", "solutions", "count")
 
     async def __call__(
         self, problem: str, steps: Sequence[Sequence[str]]

@@ -21,7 +21,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from rpd_datasets.judging.replies import PARSER_VERSION, parse_pair, parse_rating, parse_set
 from rpd_metric.errors import InputError, ModelError, ReplyError
@@ -54,23 +54,31 @@ class Judgement(Generic[Value]):
 class PromptedModel:
     """A chat model with one prompt.
 
+    A class of its own names its packaged prompt, and the placeholders that a template of one's own
+    must and may have in its place.
+
     Args:
         chat ([`~rpd_metric.inference.chat.Chat`]): The model.
-        template (`str` or `Path`): A packaged prompt or a file of one's own.
-        required, optional (sequence of `str`): Placeholders of that prompt.
+        template (`str` or `Path`, *optional*): A packaged prompt or a file of one's own; the
+            class's `prompt` by default.
         sampling ([`~rpd_metric.inference.chat.Sampling`], *optional*): Greedy by default.
     """
+
+    prompt: ClassVar[str]
+    required: ClassVar[tuple[str, ...]]
+    optional: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
         chat: Chat,
-        template: str | Path,
-        required: Sequence[str],
-        optional: Sequence[str],
-        sampling: Sampling | None,
+        *,
+        template: str | Path | None = None,
+        sampling: Sampling | None = None,
     ) -> None:
         self.chat = chat
-        self.template = load_template(template, required=required, optional=optional)
+        self.template = load_template(
+            template or self.prompt, required=self.required, optional=self.optional
+        )
         self.sampling = sampling or JUDGE_SAMPLING
         decisive = [PARSER_VERSION, chat.model, self.template.sha, asdict(self.sampling)]
         self.fingerprint = hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
@@ -96,18 +104,12 @@ class CompletenessJudge(PromptedModel):
 
     Args:
         chat ([`~rpd_metric.inference.chat.Chat`]): The model.
-        template (`str` or `Path`): With the placeholder `{{tail}}`.
+        template (`str` or `Path`, *optional*): One of your own, with the placeholder `{{tail}}`.
         sampling ([`~rpd_metric.inference.chat.Sampling`], *optional*): Greedy by default.
     """
 
-    def __init__(
-        self,
-        chat: Chat,
-        *,
-        template: str | Path = "judge_complete",
-        sampling: Sampling | None = None,
-    ) -> None:
-        super().__init__(chat, template, ("tail",), (), sampling)
+    prompt = "judge_complete"
+    required = ("tail",)
 
     async def judge(self, tail: str) -> Judgement[bool]:
         """Judge one solution.
@@ -129,7 +131,8 @@ class ProblemJudge(PromptedModel):
 
     Args:
         chat ([`~rpd_metric.inference.chat.Chat`]): The model.
-        template (`str` or `Path`): With the placeholders `{{problem}}` and `{{solutions}}`.
+        template (`str` or `Path`, *optional*): One of your own, with the placeholders
+            `{{problem}}` and `{{solutions}}`.
         sampling ([`~rpd_metric.inference.chat.Sampling`], *optional*): Greedy by default.
 
     Example:
@@ -149,14 +152,8 @@ class ProblemJudge(PromptedModel):
     ```
     """
 
-    def __init__(
-        self,
-        chat: Chat,
-        *,
-        template: str | Path = "judge_problem",
-        sampling: Sampling | None = None,
-    ) -> None:
-        super().__init__(chat, template, ("problem", "solutions"), (), sampling)
+    prompt = "judge_problem"
+    required = ("problem", "solutions")
 
     async def judge(self, problem: str, steps: Sequence[Steps]) -> Judgement[bool]:
         """Judge one problem.
@@ -224,22 +221,26 @@ class PairJudge(PromptedModel):
 
     Args:
         chat ([`~rpd_metric.inference.chat.Chat`]): The model.
-        template (`str` or `Path`): With the placeholders `{{problem}}`, `{{steps_a}}` and
-            `{{steps_b}}`, and where wanted `{{solution_a}}` and `{{solution_b}}`.
+        template (`str` or `Path`, *optional*): One of your own, with the placeholders
+            `{{problem}}`, `{{steps_a}}` and `{{steps_b}}`, and where wanted `{{solution_a}}` and
+            `{{solution_b}}`.
         sampling ([`~rpd_metric.inference.chat.Sampling`], *optional*): Greedy by default.
         both_orders (`bool`): Whether to ask with the solutions swapped, too.
     """
+
+    prompt = "judge_pair"
+    required = ("problem", "steps_a", "steps_b")
+    optional = ("solution_a", "solution_b")
 
     def __init__(
         self,
         chat: Chat,
         *,
-        template: str | Path = "judge_pair",
+        template: str | Path | None = None,
         sampling: Sampling | None = None,
         both_orders: bool = True,
     ) -> None:
-        required, optional = ("problem", "steps_a", "steps_b"), ("solution_a", "solution_b")
-        super().__init__(chat, template, required, optional, sampling)
+        super().__init__(chat, template=template, sampling=sampling)
         self.both_orders = both_orders
 
     async def rate(
@@ -291,18 +292,13 @@ class PairSelector(PromptedModel):
 
     Args:
         chat ([`~rpd_metric.inference.chat.Chat`]): The model.
-        template (`str` or `Path`): With the placeholders `{{problem}}` and `{{solutions}}`.
+        template (`str` or `Path`, *optional*): One of your own, with the placeholders
+            `{{problem}}` and `{{solutions}}`.
         sampling ([`~rpd_metric.inference.chat.Sampling`], *optional*): Greedy by default.
     """
 
-    def __init__(
-        self,
-        chat: Chat,
-        *,
-        template: str | Path = "judge_select_pair",
-        sampling: Sampling | None = None,
-    ) -> None:
-        super().__init__(chat, template, ("problem", "solutions"), (), sampling)
+    prompt = "judge_select_pair"
+    required = ("problem", "solutions")
 
     async def select(
         self, problem: str, steps: Sequence[Steps]
@@ -328,19 +324,13 @@ class SetSelector(PromptedModel):
 
     Args:
         chat ([`~rpd_metric.inference.chat.Chat`]): The model.
-        template (`str` or `Path`): With the placeholders `{{problem}}`, `{{solutions}}` and
-            `{{count}}`.
+        template (`str` or `Path`, *optional*): One of your own, with the placeholders
+            `{{problem}}`, `{{solutions}}` and `{{count}}`.
         sampling ([`~rpd_metric.inference.chat.Sampling`], *optional*): Greedy by default.
     """
 
-    def __init__(
-        self,
-        chat: Chat,
-        *,
-        template: str | Path = "judge_select_set",
-        sampling: Sampling | None = None,
-    ) -> None:
-        super().__init__(chat, template, ("problem", "solutions", "count"), (), sampling)
+    prompt = "judge_select_set"
+    required = ("problem", "solutions", "count")
 
     async def select(
         self, problem: str, steps: Sequence[Steps], count: int

@@ -75,14 +75,6 @@ def manifest(
     Returns:
         `str`: JSON, sorted and indented, the same for the same run.
     """
-    options = {
-        name: value for name, value in config.as_dict().items() if name not in PRIVATE_OPTIONS
-    }
-    if config.filters.decisions is not None:
-        options["filters"] = {
-            **options["filters"],
-            "decisions": Path(config.filters.decisions).name,
-        }
     first, *mixed_in = [
         {
             "name": public_name(one.name),
@@ -101,7 +93,7 @@ def manifest(
         "input": {**source, **first},
         "mixed_in": [{**(mixed_source or {}), **one} for one in mixed_in],
         "preset": preset,
-        "options": options,
+        "options": _public_options(config),
         "summarizer": {
             "name": models.summarizer.name,
             "fingerprint": models.summarizer.fingerprint,
@@ -127,6 +119,17 @@ def manifest(
         "versions": versions(),
     }
     return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _public_options(config: CurationConfig) -> dict[str, Any]:
+    """The options without what is this machine's business."""
+    options = {
+        name: value for name, value in config.as_dict().items() if name not in PRIVATE_OPTIONS
+    }
+    if config.filters.decisions is not None:
+        decisions = Path(config.filters.decisions).name
+        options["filters"] = {**options["filters"], "decisions": decisions}
+    return options
 
 
 def _judge(config: CurationConfig, models: Models) -> dict[str, Any] | None:

@@ -14,7 +14,6 @@ import threading
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
-    AsyncIterator,
     Awaitable,
     Callable,
     Coroutine,
@@ -127,10 +126,9 @@ async def run_bounded(
         max_waiting = 8 * max_in_flight
     if max_in_flight < 1 or max_waiting < 0:
         raise InputError("max_in_flight must be at least 1 and max_waiting at least 0")
-    source = items if isinstance(items, AsyncIterable) else _from_iterable(items)
     room = asyncio.Semaphore(max_in_flight + max_waiting)
     turn = asyncio.Lock()
-    numbered = _numbered(source)
+    numbered = _numbered(items)
     # A number with its result; `None` when a task has ended, by running out of items or badly.
     finished: asyncio.Queue[tuple[int, Result] | None] = asyncio.Queue()
 
@@ -179,13 +177,15 @@ async def run_bounded(
         await numbered.aclose()
 
 
-async def _from_iterable(items: Iterable[Item]) -> AsyncIterator[Item]:
-    for item in items:
-        yield item
-
-
-async def _numbered(items: AsyncIterable[Item]) -> AsyncGenerator[tuple[int, Item], None]:
+async def _numbered(
+    items: AsyncIterable[Item] | Iterable[Item],
+) -> AsyncGenerator[tuple[int, Item], None]:
     number = 0
-    async for item in items:
-        yield number, item
-        number += 1
+    if isinstance(items, AsyncIterable):
+        async for item in items:
+            yield number, item
+            number += 1
+    else:
+        for item in items:
+            yield number, item
+            number += 1

@@ -112,6 +112,8 @@ class ChatSummarizer:
     ```
     """
 
+    # Nine parameters: the model, and options that users set by name. All have defaults, and a
+    # dataclass of them would only be a second way to say each.
     def __init__(
         self,
         chat: Chat,
