@@ -23,7 +23,8 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 from rpd_datasets.commands import run_command
 from rpd_datasets.training.arguments import SupervisedArguments
-from rpd_datasets.training.data import check_data, supervised_steps, tokenize_split
+from rpd_datasets.training.data import check_data, split_rows, supervised_steps, tokenize_for
+from rpd_datasets.training.modes import match_each_epoch
 from rpd_datasets.training.rows import load_rows
 from rpd_datasets.training.session import TrainingMethod, open_session
 
@@ -49,7 +50,9 @@ def main(arguments: Sequence[str]) -> None:
     )
     # A run continues with the very rows it began with, and its card names them.
     session.settings["data"] = sources
-    samples, held_out = tokenize_split(rows, tokenizer, options, training)
+    rows, held_rows = split_rows(rows, options, training)
+    samples = tokenize_for(rows, tokenizer, options, training)
+    held_out = held_rows and tokenize_for(held_rows, tokenizer, options, training)
     counts = {**samples.counts(), "optimizer steps": supervised_steps(samples.dataset, training)}
     if held_out is not None:
         counts["held-out samples"] = len(held_out.dataset)
@@ -58,14 +61,21 @@ def main(arguments: Sequence[str]) -> None:
         batch = training.per_device_train_batch_size
         session.show_plan(tokens=batch * samples.longest, title="memory")
         return
+    inputs: dict[str, object] = {
+        "train_dataset": samples.longest_first() if options.smoke else samples.dataset
+    }
+    if options.mode_assignment == "matching" and not options.smoke:
+        inputs |= match_each_epoch(
+            rows, samples, tokenizer, training, modes=options.modes, folder=session.output
+        )
     method = TrainingMethod("sft", "supervised fine-tuning", sources, "loss", "loss")
     session.train(
         SFTTrainer,
         method,
         counts,
-        train_dataset=samples.longest_first() if options.smoke else samples.dataset,
         eval_dataset=held_out and held_out.dataset,
         processing_class=tokenizer,
+        **inputs,
     )
 
 

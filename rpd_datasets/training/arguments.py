@@ -60,6 +60,11 @@ class SupervisedArguments(CommonArguments):
         "ask for the n-th solution of a problem with [mode n] in its prompt, so many modes at "
         "most; 0 is off. Sample with the same modes in recipes/passk.py",
     )
+    mode_assignment: Literal["order", "matching"] = _option(
+        "order",
+        "which solution gets which mode: in the order in which curation chose them, or matched "
+        "before each epoch to the mode under which the model finds it likeliest (SSFT)",
+    )
     validation: float = _option(
         0.0, "share of the problems that is held out; its loss is logged as eval_loss"
     )

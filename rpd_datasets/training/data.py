@@ -39,6 +39,7 @@ class TokenizedRows:
         num_tokens (`int`): Tokens of the samples that stayed.
         num_learnt (`int`): Those of them that the loss is computed on.
         longest (`int`): Tokens of the longest sample that came in.
+        places (`list[int]`): The rows that the samples are made of.
     """
 
     dataset: Any
@@ -48,6 +49,7 @@ class TokenizedRows:
     num_tokens: int
     num_learnt: int
     longest: int
+    places: list[int]
 
     def longest_first(self) -> Any:
         """The samples of [`SMOKE_SAMPLES`] at most, the longest of all, for a trial of memory."""
@@ -85,6 +87,8 @@ def check_data(options: SupervisedArguments, training: Any, model: Any) -> None:
             f"eval_strategy {training.eval_strategy.value} needs held-out problems; add "
             "--validation 0.02, or leave it out"
         )
+    if options.mode_assignment == "matching":
+        check_matching(options, training)
     if not training.packing:
         return
     if not (model.attn_implementation or "").startswith(FLASH):
@@ -100,38 +104,58 @@ def check_data(options: SupervisedArguments, training: Any, model: Any) -> None:
         raise InputError("packing needs max_length, the length of a pack")
 
 
-def tokenize_split(
-    rows: Any, tokenizer: Any, options: SupervisedArguments, training: Any
-) -> tuple[TokenizedRows, TokenizedRows | None]:
-    """Prompts, held-out problems and tokens, as a recipe asks for them.
+def check_matching(options: SupervisedArguments, training: Any) -> None:
+    """Refuse what modes cannot be matched with.
+
+    Args:
+        options ([`~rpd_datasets.training.arguments.SupervisedArguments`]): Of the run.
+        training (`trl.SFTConfig`): Of the run.
+
+    Raises:
+        [`InputError`]: With the option to change.
+    """
+    wrong = (
+        (not options.modes, "modes, e.g. --modes 3"),
+        (training.packing, "--packing false: packs are made once, and modes change"),
+        (training.dataloader_num_workers > 0, "--dataloader_num_workers 0"),
+        (training.world_size > 1, "one process; with several use --mode_assignment order"),
+    )
+    for found, needed in wrong:
+        if found:
+            raise InputError(f"--mode_assignment matching needs {needed}")
+
+
+def split_rows(rows: Any, options: SupervisedArguments, training: Any) -> tuple[Any, Any]:
+    """Put the recipe's prompt around each problem, and hold out what it asks for.
 
     Args:
         rows (`datasets.Dataset`): From [`~rpd_datasets.training.rows.load_rows`].
-        tokenizer: From [`~rpd_datasets.training.tokenizer.load_tokenizer`].
         options ([`~rpd_datasets.training.arguments.SupervisedArguments`]): Of the run.
         training (`trl.SFTConfig`): Of the run; with held-out problems their loss is computed
             once per epoch, unless it says when.
 
     Returns:
-        `tuple`: What is trained on, and what is held out.
+        `tuple`: The rows to train on, and those held out or `None`.
     """
     rows = with_prompt(rows, options.prompt)
-    held_out = None
-    if options.validation:
-        rows, held_out = split_by_problem(rows, options.validation, seed=training.seed)
-        if training.eval_strategy == "no":
-            training.eval_strategy = training.eval_strategy.__class__("epoch")
+    if not options.validation:
+        return rows, None
+    if training.eval_strategy == "no":
+        training.eval_strategy = training.eval_strategy.__class__("epoch")
+    return split_by_problem(rows, options.validation, seed=training.seed)
 
-    def tokenize(part: Any) -> TokenizedRows:
-        return tokenize_rows(
-            with_modes(part, options.modes),
-            tokenizer,
-            max_length=training.max_length,
-            too_long=options.too_long,
-            rewritten=options.rewritten,
-        )
 
-    return tokenize(rows), None if held_out is None else tokenize(held_out)
+def tokenize_for(
+    rows: Any, tokenizer: Any, options: SupervisedArguments, training: Any
+) -> TokenizedRows:
+    """[`tokenize_rows`] as a recipe asks for it, with modes in the prompts where it has them."""
+    return tokenize_rows(
+        with_modes(rows, options.modes),
+        tokenizer,
+        max_length=training.max_length,
+        too_long=options.too_long,
+        rewritten=options.rewritten,
+    )
 
 
 def tokenize_rows(
@@ -160,7 +184,7 @@ def tokenize_rows(
             or nothing is left.
     """
     encoded = rows.map(
-        lambda row: _encode_row(row, tokenizer),
+        lambda row: encode_row(row, tokenizer),
         remove_columns=rows.column_names,
         keep_in_memory=True,
         load_from_cache_file=False,
@@ -201,10 +225,11 @@ def tokenize_rows(
         num_tokens=sum(lengths[place] for place in kept),
         num_learnt=sum(dataset["learnt"]),
         longest=max(lengths),
+        places=kept,
     )
 
 
-def _encode_row(row: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
+def encode_row(row: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
     """Token ids and labels of a row, and whether its text and its end are in them."""
     prompt, completion = row["prompt"], row["completion"]
     before = _encode(tokenizer, prompt, add_generation_prompt=True)

@@ -80,7 +80,10 @@ def arms(kind: str) -> set[tuple[str, str]]:
 
 
 def test_every_arm_of_the_papers_tables_has_a_recipe_and_there_is_no_other():
-    assert arms("sft") == set(ARMS) | {("qwen3-4b-base", "rpd_1p3s_modes")}
+    assert arms("sft") == set(ARMS) | {
+        ("qwen3-4b-base", "rpd_1p3s_modes"),
+        ("qwen3-4b-base", "rpd_1p3s_modes_matched"),
+    }
     papers = {("qwen3-4b-base", "rpd_1p3s"), ("qwen3-4b-base", "random_1p1s")}
     assert arms("grpo") == papers | {("qwen3-4b-base", f"rpd_1p3s_{name}") for name in BEYOND}
 
@@ -95,10 +98,17 @@ def test_an_arm_beyond_the_paper_differs_from_the_papers_in_its_own_options_only
     assert changed == {**BEYOND[name], "output_dir": f"runs/qwen3-4b-base/grpo_rpd_1p3s_{name}"}
 
 
-def test_the_arm_with_modes_differs_from_the_papers_in_them_only():
+@pytest.mark.parametrize(
+    ("end", "own"),
+    [
+        ("_modes", {"modes": 3}),
+        ("_modes_matched", {"modes": 3, "mode_assignment": "matching"}),
+    ],
+)
+def test_an_arm_with_modes_differs_from_the_papers_in_them_only(end: str, own: dict[str, Any]):
     folder = CONFIGS / "qwen3-4b-base/sft"
-    plain, modes = (parse_sft(folder / f"rpd_1p3s{end}.yaml").settings for end in ("", "_modes"))
-    assert modes == {**plain, "modes": 3, "output_dir": "runs/qwen3-4b-base/rpd_1p3s_modes"}
+    plain, modes = (parse_sft(folder / f"rpd_1p3s{part}.yaml").settings for part in ("", end))
+    assert modes == {**plain, **own, "output_dir": f"runs/qwen3-4b-base/rpd_1p3s{end}"}
 
 
 @pytest.mark.parametrize(("model", "arm"), sorted(ARMS))
@@ -212,7 +222,9 @@ def test_arms_of_a_model_differ_in_data_folder_and_size_only():
             own = yaml.safe_load(file.read_text(encoding="utf-8"))
             if file.stem != "base":
                 allowed = {"base", "data", "output_dir", "num_samples", "num_train_epochs"}
-                assert set(own) <= allowed | ({"modes"} if "_modes" in file.stem else set())
+                if "_modes" in file.stem:
+                    allowed |= {"modes", "mode_assignment"}
+                assert set(own) <= allowed
 
 
 @pytest.mark.parametrize("name", ["sft", "grpo"])
