@@ -6,7 +6,8 @@ An adapter trained on 4-bit weights has learnt to correct their rounding errors,
 therefore merged into the 4-bit weights made exact again (dequantised), and the result is saved
 without quantization. Reinforcement learning (`recipes/grpo.py`) starts from it.
 `--interpolate 0.3 0.5 0.7` makes models on the way from the base to the tuned one, in
-`OUTPUT-0.3` and so on (WiSE-FT); `passk.py compare` shows them side by side.
+`OUTPUT-0.3` and so on (WiSE-FT); `passk.py compare` shows them side by side. A model whose weights
+were all tuned has no adapter: `--tuned FOLDER --base BASE --interpolate 0.5` does the same for it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 from rpd_datasets.commands import run_command
-from rpd_datasets.training.merging import base_of, card_text, merge, read_record
+from rpd_datasets.training.merging import base_of, card_text, merge, mix_models, read_record
 from rpd_metric.errors import InputError
 
 
@@ -29,6 +30,8 @@ def main(arguments: Sequence[str]) -> None:
     args = _parser().parse_args(arguments)
     results = _results(args.results)
     if results is not None:
+        if args.adapter is None:
+            raise InputError("--results writes the card of a merged adapter; pass --adapter")
         if not (args.output / "config.json").is_file():
             raise InputError(f"{args.output} is no merged model yet; merge it without --results")
         record = read_record(args.adapter)
@@ -37,14 +40,21 @@ def main(arguments: Sequence[str]) -> None:
         (args.output / "README.md").write_text(card, encoding="utf-8")
         sys.stderr.write(f"wrote the card of {args.output}\n")
         return
-    folders = merge(
-        args.adapter,
-        args.output,
-        quantization=args.quantization,
-        dtype=args.dtype,
-        base=args.base,
-        shares=args.interpolate,
-    )
+    if args.tuned is not None:
+        if args.base is None or not args.interpolate:
+            raise InputError("--tuned needs --base and --interpolate, e.g. --interpolate 0.5")
+        folders = mix_models(
+            args.base, args.tuned, args.output, shares=args.interpolate, dtype=args.dtype
+        )
+    else:
+        folders = merge(
+            args.adapter,
+            args.output,
+            quantization=args.quantization,
+            dtype=args.dtype,
+            base=args.base,
+            shares=args.interpolate,
+        )
     for folder in folders:
         sys.stderr.write(f"saved {folder}\n")
 
@@ -63,7 +73,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Example: python recipes/merge.py --adapter runs/qwen3-4b-base/rpd_1p3s "
         "--output merged/rpd_1p3s",
     )
-    parser.add_argument("--adapter", type=Path, required=True, help="folder of the adapter")
+    start = parser.add_mutually_exclusive_group(required=True)
+    start.add_argument("--adapter", type=Path, help="folder of the adapter")
+    start.add_argument("--tuned", type=Path, help="folder of a model without an adapter")
     parser.add_argument("--output", type=Path, required=True, help="folder to make")
     parser.add_argument(
         "--quantization",

@@ -42,6 +42,10 @@ class Arm:
         start (`str`, *optional*): The arm whose model reinforcement learning starts from; then
             nothing is curated.
         diversity_weight (`float`): Of the diversity reward.
+        reinforce (`Mapping[str, Any]`): Further options of reinforcement learning.
+        tuned_share (`float`, *optional*): Not reinforced: a model this far on the way from the
+            base to that of `start`.
+        modes (`int`), mode_assignment (`str`): As in `recipes/sft.py`.
         epochs (`int`, *optional*): Other than the recipe's.
         pool (`int`, *optional*): Other than the plan's.
         base (`str`): The folder of the base model.
@@ -59,6 +63,10 @@ class Arm:
     steps: Steps = "stated"
     start: str | None = None
     diversity_weight: float = 0.0
+    reinforce: Mapping[str, Any] = field(default_factory=dict)
+    tuned_share: float | None = None
+    modes: int = 0
+    mode_assignment: str = "order"
     epochs: int | None = None
     pool: int | None = None
     base: str = "base"
@@ -132,13 +140,16 @@ def settings_of(arm: Arm, plan: Plan) -> dict[str, Any]:
     """All that decides an arm's result, as plain values; nothing that concerns others only."""
     own = asdict(replace(plan, bases={arm.base: plan.bases[arm.base]}))
     recipes = ["sft", "passk"]
-    if arm.start is None:
+    if arm.start is None or arm.tuned_share is not None:
         del own["practice"], own["grpo"]
     else:
         recipes.append("grpo")
     texts = {name: (HERE / f"{name}.yaml").read_text(encoding="utf-8") for name in recipes}
+    # Without defaults, so that an option which came later leaves older results as they are.
+    plain = asdict(Arm(arm.name, arm.title))
+    changed = {name: value for name, value in asdict(arm).items() if value != plain[name]}
     settings: dict[str, Any] = json.loads(
-        json.dumps({"arm": asdict(arm), "plan": own, "recipes": texts})
+        json.dumps({"arm": {"name": arm.name, **changed}, "plan": own, "recipes": texts})
     )
     return settings
 

@@ -31,6 +31,40 @@ REINFORCED = tuple(
         ("_diverse", " with the diversity reward", DIVERSITY_WEIGHT),
     )
 )
+RPD_1P3S = next(arm for arm in CORE if arm.name == "rpd_1p3s")
+MODES = tuple(
+    replace(
+        RPD_1P3S,
+        name=f"modes_{assignment}",
+        title=f"RPD 1P3S, modes by {assignment}",
+        modes=3,
+        mode_assignment=assignment,
+    )
+    for assignment in ("order", "matching")
+)
+MIXED = tuple(
+    Arm(
+        f"mixed_{round(10 * share)}",
+        f"{share:.0%} of the way from the base to RPD 1P3S",
+        start="rpd_1p3s",
+        tuned_share=share,
+    )
+    for share in (0.3, 0.5, 0.7)
+)
+REWARDED = tuple(
+    Arm(
+        f"grpo_rpd_1p3s_{name}",
+        f"RPD 1P3S + GRPO with {words}",
+        start="rpd_1p3s",
+        diversity_weight=weight,
+        reinforce=options,
+    )
+    for name, words, weight, options in (
+        ("bonus", "diversity as a bonus", DIVERSITY_WEIGHT, {"diversity_as": "bonus"}),
+        ("rarity", "rare strategies weighing more", 0.1, {"diversity_as": "rarity"}),
+        ("entropy", "an entropy bonus", 0.0, {"entropy_coef": 0.001}),
+    )
+)
 NUMBERS = tuple(
     Arm(f"rpd_1p{n}s", f"RPD 1P{n}S", problems="rpd", solutions="rpd", per_problem=n)
     for n in (1, 2, 4, 5)
@@ -80,7 +114,15 @@ CHOICES = (
 )
 # Breadth, depth and chosen depth, in the order of `CORE`.
 TRADED = ("random_1p1s", "random_1p3s", "rpd_1p3s")
-GROUPS = {"core": CORE, "grpo": REINFORCED, "numbers": NUMBERS, "choices": CHOICES}
+GROUPS = {
+    "core": CORE,
+    "grpo": REINFORCED,
+    "numbers": NUMBERS,
+    "choices": CHOICES,
+    "modes": MODES,
+    "mixed": MIXED,
+    "rewarded": REWARDED,
+}
 
 
 @dataclass(frozen=True)
@@ -152,6 +194,14 @@ REINFORCED_COMPARISONS = (
     ("grpo_rpd_1p3s", "grpo_random_1p1s", "GRPO from RPD 1P3S against GRPO from random 1P1S"),
 )
 
+BEYOND_COMPARISONS = (
+    *((arm.name, "rpd_1p3s", f"{arm.title}, against plain RPD 1P3S") for arm in MODES),
+    ("modes_matching", "modes_order", "matching modes against taking them in order"),
+    *((arm.name, "rpd_1p3s", f"{arm.title}, against all of it") for arm in MIXED),
+    *((arm.name, "base", f"{arm.title}, against the base") for arm in MIXED),
+    *((arm.name, "grpo_rpd_1p3s", f"{arm.title}, against plain GRPO") for arm in REWARDED),
+)
+
 FULL = Plan(bases={"base": BaseOptions(), "base-weak": BaseOptions(wrong=0.7)})
 # Small enough for a test; its figures mean nothing.
 QUICK = Plan(
@@ -171,4 +221,11 @@ QUICK = Plan(
     },
     passk={"max_tokens": 32},
 )
-QUICK_ARMS = (BASE_ARM, "random_1p1s", "rpd_1p3s", "grpo_rpd_1p3s_diverse")
+QUICK_ARMS = (
+    BASE_ARM,
+    "random_1p1s",
+    "rpd_1p3s",
+    "grpo_rpd_1p3s_diverse",
+    "modes_matching",
+    "mixed_5",
+)

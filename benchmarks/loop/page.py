@@ -18,6 +18,7 @@ from platform import python_version
 from benchmarks.loop.arms import Arm, ArmResult, Plan, finished, folder_of
 from benchmarks.loop.base import RECORD
 from benchmarks.loop.catalogue import (
+    BEYOND_COMPARISONS,
     CELLS,
     CHOICE_COMPARISONS,
     COMPARISONS,
@@ -25,10 +26,14 @@ from benchmarks.loop.catalogue import (
     DIVERSITY_WEIGHT,
     GROUPS,
     MAP,
+    MIXED,
+    MODES,
     NUMBER_COMPARISONS,
     NUMBERS,
     REINFORCED,
     REINFORCED_COMPARISONS,
+    REWARDED,
+    RPD_1P3S,
     TRADED,
     map_arms,
 )
@@ -173,6 +178,22 @@ def page_text(found: Found, output: Path, plan: Plan, *, command: str, figure_na
             "",
             *gaming(found),
         ]
+    beyond = [*MODES, *MIXED, *REWARDED]
+    if any(arm.name in found for arm in beyond):
+        lines += [
+            "",
+            "## Beyond the paper",
+            "",
+            "Modes ask for each of a problem's solutions by a number in the prompt, given in the "
+            "order of choice or matched before each epoch (SSFT, arXiv 2510.05132), and samples "
+            "ask for each in turn; models on the way from the base to the tuned one are WiSE-FT's "
+            "(arXiv 2504.10478); the ways to reward diversity are described in "
+            "[recipes/README.md](../recipes/README.md).",
+            "",
+            arms_table(found, [RPD_1P3S, *beyond]),
+            "",
+            *sentences(found, BEYOND_COMPARISONS),
+        ]
     if any(arm.name in found for arm in MAP):
         lines += ["", "## Where breadth and depth trade places", "", *map_section(found)]
     lines += [
@@ -260,7 +281,7 @@ def gaming(found: Found) -> list[str]:
         "entropy": "entropy",
     }
     rows = []
-    for arm in REINFORCED:
+    for arm in (*REINFORCED, *REWARDED):
         if arm.name not in found:
             continue
         cells = [arm.title]

@@ -96,6 +96,9 @@ def _train(
 ) -> tuple[dict[str, Any], list[dict[str, float]]]:
     if arm.name == BASE_ARM:
         return {}, []
+    if arm.tuned_share is not None:
+        _mix(arm, seed, output, folder)
+        return {}, []
     if arm.start is not None:
         return {}, _reinforce(arm, seed, plan, output, folder)
     data = folder / "data"
@@ -105,6 +108,8 @@ def _train(
         "output_dir": folder / "model",
         "num_samples": facts["samples"],
         "seed": seed,
+        "modes": arm.modes,
+        "mode_assignment": arm.mode_assignment,
         **plan.sft,
         **({} if arm.epochs is None else {"num_train_epochs": arm.epochs}),
     }
@@ -164,12 +169,26 @@ def curate(arm: Arm, seed: int, plan: Plan, output: Path, kept: Path) -> dict[st
     }
 
 
-def _reinforce(
-    arm: Arm, seed: int, plan: Plan, output: Path, folder: Path
-) -> list[dict[str, float]]:
+def _start(arm: Arm, seed: int, output: Path) -> Path:
+    """The model that an arm starts from."""
     start = folder_of(output, replace(arm, name=str(arm.start)), seed) / "model"
     if not start.is_dir():
         raise RPDError(f"{arm.name} starts from {arm.start}; run that first")
+    return start
+
+
+def _mix(arm: Arm, seed: int, output: Path, folder: Path) -> None:
+    """A model on the way from the base to the one that the arm starts from."""
+    line = ["--tuned", str(_start(arm, seed, output)), "--base", str(output / arm.base)]
+    line += ["--output", str(folder / "mixed"), "--dtype", "float32"]
+    _recipe("merge").main([*line, "--interpolate", str(arm.tuned_share)])
+    (folder / f"mixed-{arm.tuned_share:g}").rename(folder / "model")
+
+
+def _reinforce(
+    arm: Arm, seed: int, plan: Plan, output: Path, folder: Path
+) -> list[dict[str, float]]:
+    start = _start(arm, seed, output)
     problems = folder / "problems.jsonl"
     _write_rows(problems, problem_rows("pool", plan.practice, seed))
     options = {
@@ -178,6 +197,7 @@ def _reinforce(
         "problems": problems,
         "diversity_weight": arm.diversity_weight,
         "seed": seed,
+        **arm.reinforce,
         **plan.grpo,
     }
     _recipe("grpo").main(["--config", str(HERE / "grpo.yaml"), *_options(options)])
@@ -206,7 +226,7 @@ def _measure(
     line = ["run", "--config", str(HERE / "passk.yaml"), "--data", str(tests)]
     line += ["--model", str(model_of(arm, seed, output)), "--output", str(evaluation)]
     line += ["--store", str(folder / "replies.sqlite"), "--batch-size", str(plan.tests)]
-    line += ["--set", f"seed={1000 * seed}"]
+    line += ["--set", f"seed={1000 * seed}", "--set", f"modes={arm.modes}"]
     for name, value in plan.passk.items():
         line += ["--set", f"{name}={value}"]
     if _recipe("passk").main(line):

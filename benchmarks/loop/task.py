@@ -28,6 +28,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal
 
+from rpd_datasets.prompts import with_mode
 from rpd_metric.grading.answers import final_answer
 
 Part = Literal["base", "pool", "test"]
@@ -328,11 +329,13 @@ def _value(node: ast.AST, used: list[int]) -> Fraction | None:
 
 
 def vocabulary(texts: Sequence[str]) -> list[str]:
-    """Every token that the given texts need, and all numbers that can occur."""
+    """Every token that the given texts and modes need, and all numbers that can occur."""
     tokens = {token for text in texts for token in TOKEN.findall(text)}
+    # The base never sees a mode; fine-tuning may ask with one.
+    tokens |= set(TOKEN.findall(with_mode("", 1)))
     tokens |= {f"{space}{number}" for space in ("", " ") for number in range(1, LARGEST + 1)}
     return sorted(tokens)
 
 
 # A word or a number with the blank before it, so that texts are put together again as they were.
-TOKEN = re.compile(r" ?[A-Za-z]+| ?\d+| ?\\boxed\{| ?[()+*/}-]|[.\n]")
+TOKEN = re.compile(r" ?[A-Za-z]+| ?\d+| ?\\boxed\{| ?[()+*/}-]|[.\n\[\]]")

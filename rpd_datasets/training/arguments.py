@@ -105,8 +105,13 @@ class ReinforcementArguments(CommonArguments):
         "or as rarity: their advantages are weighted inversely to how many right completions of "
         "the problem use the same strategy, and diversity_weight only has to be above 0",
     )
+    watch_diversity: bool = _option(
+        False,
+        "log RPD among right completions, and show it beside each of them in the table of "
+        "completions, without rewarding it",
+    )
     strategy_threshold: float = _option(
         0.425, "for rarity: the largest mean distance within one strategy (docs/distances.md)"
     )
-    summarizer: str = _option("extractive", "for the diversity reward: who finds the steps")
-    embedder: str = _option("minilm", "for the diversity reward: who encodes the steps")
+    summarizer: str = _option("extractive", "for diversity: who finds the steps")
+    embedder: str = _option("minilm", "for diversity: who encodes the steps")

@@ -51,12 +51,7 @@ def merge(
     """
     if not (adapter / "adapter_config.json").is_file():
         raise InputError(f"{adapter} holds no adapter_config.json; name the folder of an adapter")
-    if wrong := [share for share in shares if not 0 < share <= 1]:
-        raise InputError(f"interpolate is {wrong[0]}; use shares above 0 and up to 1, e.g. 0.5")
-    targets = {output.with_name(f"{output.name}-{share:g}"): share for share in shares}
-    for folder in targets or (output,):
-        if folder.exists() and any(folder.iterdir()):
-            raise OutputError(f"{folder} exists and is not empty; choose another --output")
+    targets = _targets(output, shares)
     record = read_record(adapter)
     four_bit = _four_bit(adapter, record, quantization)
     name = base or base_of(adapter)
@@ -93,6 +88,41 @@ def interpolated(base: Mapping[str, Any], tuned: Mapping[str, Any], share: float
     return mixed
 
 
+def mix_models(
+    base: str, tuned: Path, output: Path, *, shares: Sequence[float], dtype: str = "bfloat16"
+) -> list[Path]:
+    """Save models on the way from a base to a whole tuned model, one without an adapter.
+
+    Args:
+        base (`str`): The base model, a folder or a Hub id.
+        tuned (`Path`): The folder of the tuned model, with its tokenizer.
+        output (`Path`): Each share gives a folder `OUTPUT-SHARE`.
+        shares (`Sequence[float]`): How far to go from the base (0) to the tuned model (1).
+        dtype (`str`): Of the weights that are saved.
+
+    Returns:
+        `list[Path]`: The folders that were made.
+
+    Raises:
+        [`InputError`]: A share is not between 0 and 1, or the two have other weights.
+        [`OutputError`]: An output exists.
+        [`ModelError`]: A model cannot be loaded.
+    """
+    targets = _targets(output, shares)
+    start, end = (_load(name, getattr(_torch(), dtype)) for name in (base, str(tuned)))
+    before, after = start.state_dict(), end.state_dict()
+    after = {key: weight.clone() for key, weight in after.items()}
+    if {k: w.shape for k, w in before.items()} != {k: w.shape for k, w in after.items()}:
+        raise InputError(f"{base} and {tuned} have other weights; name the base it was tuned from")
+    record = read_record(tuned)
+    for folder, share in targets.items():
+        end.load_state_dict(interpolated(before, after, share))
+        _save(end, tuned, folder)
+        card = card_text(tuned, folder, base, record, share=share, whole=True)
+        (folder / "README.md").write_text(card, encoding="utf-8")
+    return list(targets)
+
+
 def read_record(adapter: Path) -> dict[str, Any]:
     """What `recipes/sft.py` wrote down of a run; empty for adapters of other tools."""
     path = adapter / RECORD
@@ -116,11 +146,14 @@ def card_text(
     *,
     share: float = 1.0,
     results: str | None = None,
+    whole: bool = False,
 ) -> str:
-    """The card of a merged model."""
+    """The card of a merged model, or of one between a base and a `whole` tuned model."""
     into = "the dequantised 4-bit weights of its base" if record.get("four_bit") else "its base"
     settings = record.get("settings", {})
     method = f"merging the adapter `{adapter.resolve().name}` into {into}"
+    if whole:
+        method = f"mixing `{adapter.resolve().name}` with its base"
     if share != 1:
         method += f", {share:g} of the way from the base to the tuned weights"
     return model_card(
@@ -153,17 +186,12 @@ def _load_base(
     adapter: Path, name: str, record: Mapping[str, Any], *, four_bit: bool, dtype: str
 ) -> Any:
     """The base as the adapter knows it: rounded to 4 bits and made exact again, or as it is."""
-    try:
-        import torch
-        from transformers import AutoModelForCausalLM, BitsAndBytesConfig
-    except ImportError as error:
-        raise MissingExtraError(
-            "merging adapters", extra="training", module=str(error.name)
-        ) from error
+    number = getattr(_torch(), dtype)
     config = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))
-    number = getattr(torch, dtype)
     options: dict[str, Any] = {}
     if four_bit:
+        from transformers import BitsAndBytesConfig
+
         options["quantization_config"] = BitsAndBytesConfig(
             load_in_4bit=True,
             bnb_4bit_quant_type="nf4",
@@ -172,16 +200,42 @@ def _load_base(
                 record.get("settings", {}).get("use_bnb_nested_quant", False)
             ),
         )
+    model = _load(name, number, revision=config.get("revision"), **options)
+    return model.dequantize().to(number) if four_bit else model
+
+
+def _load(name: str, number: Any, **options: Any) -> Any:
+    from transformers import AutoModelForCausalLM
+
     try:
-        model = AutoModelForCausalLM.from_pretrained(
-            name, revision=config.get("revision"), dtype=number, **options
-        )
+        return AutoModelForCausalLM.from_pretrained(name, dtype=number, **options)
     except (OSError, ValueError) as error:
         raise ModelError(
-            f"cannot load the base model {name}: {first_line(error)}. If it lies elsewhere "
-            "now, pass --base"
+            f"cannot load the model {name}: {first_line(error)}. If a base lies elsewhere now, "
+            "pass --base"
         ) from error
-    return model.dequantize().to(number) if four_bit else model
+
+
+def _torch() -> Any:
+    try:
+        import torch
+        import transformers  # noqa: F401 the same extra
+    except ImportError as error:
+        raise MissingExtraError(
+            "merging models", extra="training", module=str(error.name)
+        ) from error
+    return torch
+
+
+def _targets(output: Path, shares: Sequence[float]) -> dict[Path, float]:
+    """The folder of each share; none for merging all of it into `output`."""
+    if wrong := [share for share in shares if not 0 < share <= 1]:
+        raise InputError(f"interpolate is {wrong[0]}; use shares above 0 and up to 1, e.g. 0.5")
+    targets = {output.with_name(f"{output.name}-{share:g}"): share for share in shares}
+    for folder in targets or (output,):
+        if folder.exists() and any(folder.iterdir()):
+            raise OutputError(f"{folder} exists and is not empty; choose another --output")
+    return targets
 
 
 def _merge_into(model: Any, adapter: Path) -> Any:

@@ -207,7 +207,7 @@ def before_each_epoch(matching: ModeMatching) -> Any:
     from transformers import TrainerCallback
 
     class Match(TrainerCallback):  # type: ignore[misc]
-        def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        def on_epoch_begin(self, args: Any, state: Any, *_control: Any, **kwargs: Any) -> None:
             matching.match(
                 kwargs["model"], int(state.epoch), batch_size=args.per_device_train_batch_size
             )

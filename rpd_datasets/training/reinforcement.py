@@ -45,10 +45,10 @@ def check_reinforcement(options: ReinforcementArguments, training: Any, model: A
     if min(weights) < 0 or not any(weights):
         raise InputError(f"the rewards' weights are {weights}; none may be negative or all 0")
     local = training.generation_batch_size // training.world_size
-    if options.diversity_weight and local % training.num_generations:
+    if (options.diversity_weight or options.watch_diversity) and local % training.num_generations:
         raise InputError(
             f"each process would see {local} completions, no multiple of the "
-            f"{training.num_generations} of a problem, and the diversity reward compares what one "
+            f"{training.num_generations} of a problem, and diversity is measured among what one "
             "process sees; raise effective_batch_size to a multiple of num_generations x processes"
         )
     if model.load_in_4bit and options.rollouts == "vllm":
@@ -192,13 +192,13 @@ def advantage_change(
 def load_rewards(
     options: ReinforcementArguments, grader: GraderLike
 ) -> tuple[list[Any], list[float]]:
-    """The rewards with a weight above 0, and their weights."""
+    """The rewards with a weight above 0 and those that are only watched, and their weights."""
     chosen: list[tuple[Any, float]] = []
     if options.accuracy_weight:
         chosen.append((AccuracyReward(grader), options.accuracy_weight))
     if options.format_weight:
         chosen.append((FormatReward(), options.format_weight))
-    if options.diversity_weight:
+    if options.diversity_weight or options.watch_diversity:
         summarizer, embedder = load_summarizer(options.summarizer), load_embedder(options.embedder)
         reward = DiversityReward(grader, summarizer, embedder, threshold=options.strategy_threshold)
         # Beside the group's scaling it is computed and logged, and no part of the sum.

@@ -199,6 +199,8 @@ def test_the_loop_closes_and_goes_on_where_it_was(
     assert "AIME" not in card.read_text(encoding="utf-8")
     text = page.read_text(encoding="utf-8")
     assert "| RPD 1P3S | 1 | 6 |" in text
+    assert "50% of the way from the base to RPD 1P3S, against the base: " in text
+    assert "Matching modes" not in text  # there are no modes by order to compare with
     assert "pass@16" in text
     assert str(tmp_path) not in text
     assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
@@ -208,7 +210,7 @@ def test_the_loop_closes_and_goes_on_where_it_was(
     (tmp_path / "run/seed-0/random_1p1s/result.json").unlink()
     page.unlink()
     assert main(line) == 0
-    assert "1 of 4 arms to run" in capsys.readouterr().err
+    assert "1 of 6 arms to run" in capsys.readouterr().err
     assert page.is_file()
     again = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("result.json")}
     kept = [file for file in written if file.parent.name != "random_1p1s"]

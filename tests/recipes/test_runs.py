@@ -243,6 +243,31 @@ def test_interpolated_models_lie_on_the_way_from_the_base_to_the_tuned_one(
         script("merge").main([*line, "--interpolate", "1.5"])
 
 
+def test_a_model_without_an_adapter_is_mixed_with_its_base_just_the_same(tmp_path: Path):
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    base, tuned = (tiny_model(tmp_path / name, "qwen3") for name in ("base", "tuned"))
+    model = AutoModelForCausalLM.from_pretrained(tuned)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 1
+    model.save_pretrained(tuned)
+    line = ["--tuned", str(tuned), "--output", str(tmp_path / "mixed"), "--dtype", "float32"]
+    with pytest.raises(InputError, match="--tuned needs --base"):
+        script("merge").main([*line, "--base", str(base)])
+    script("merge").main([*line, "--base", str(base), "--interpolate", "0.5"])
+    start, middle = (
+        AutoModelForCausalLM.from_pretrained(folder).state_dict()
+        for folder in (base, tmp_path / "mixed-0.5")
+    )
+    for name, weight in start.items():
+        assert torch.allclose(middle[name], weight + 0.5, atol=1e-6), name
+    card = (tmp_path / "mixed-0.5/README.md").read_text(encoding="utf-8")
+    assert "0.5 of the way from the base to the tuned weights" in card
+
+
+
 def adapter_delta(output: Path, layer: str) -> Any:
     """What an adapter of rank 16 and alpha 32 adds to a layer."""
     weights = adapter(output)
