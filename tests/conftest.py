@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,6 +46,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell starts what it puts in the background with Ctrl-C ignored, and children inherit that:
+    # tests that interrupt a command would wait for nothing.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if WORLD in os.environ:
         return
     # Folders of failed tests are kept where pytest always keeps them.

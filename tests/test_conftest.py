@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,26 @@ def test_a_seed_shuffles_files_and_keeps_the_order_within_each(run, pytester):
     assert order("--shuffle-files", "7") == shuffled != plain
     assert sorted(shuffled[::2]) == plain[::2]
     assert [one.replace("_2", "_1") for one in shuffled[::2]] == shuffled[1::2]
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+def test_ctrl_c_reaches_what_a_test_starts_even_where_the_run_itself_ignores_it(run, workers):
+    # As a shell starts what it puts in the background.
+    former = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        result = run(
+            *workers,
+            test_interrupts="""
+                import signal, subprocess, sys
+
+                def test_passes():
+                    line = "import time; print('ready', flush=True); time.sleep(60)"
+                    child = subprocess.Popen([sys.executable, "-c", line], stdout=-1, stderr=-3)
+                    child.stdout.readline()
+                    child.send_signal(signal.SIGINT)
+                    assert child.wait(30) == -signal.SIGINT
+            """,
+        )
+    finally:
+        signal.signal(signal.SIGINT, former)
+    assert result.ret == 0

@@ -267,7 +267,6 @@ def test_a_model_without_an_adapter_is_mixed_with_its_base_just_the_same(tmp_pat
     assert "0.5 of the way from the base to the tuned weights" in card
 
 
-
 def adapter_delta(output: Path, layer: str) -> Any:
     """What an adapter of rank 16 and alpha 32 adds to a layer."""
     weights = adapter(output)
