@@ -38,8 +38,8 @@ def test_rewards_and_a_table_of_completions_with_their_rpd_are_tracked(tmp_path:
     names = {name for row in logged for name in row}
     assert {"train/loss", "train/rewards/accuracy/mean", "train/rewards/diversity/mean"} <= names
     tables = [row["completions"] for row in logged if "completions" in row]
-    assert len(tables) == 2
-    rows = tables[0]["_value"]
+    rows = [row for table in tables for row in table["_value"]]
+    assert {row["step"] for row in rows} == {1, 2}
     assert {"prompt", "completion", "accuracy", "diversity", "advantage"} <= set(rows[0])
     # It is watched, and no part of the sum that is rewarded.
     settings = json.loads((tmp_path / "out/recipe.json").read_text(encoding="utf-8"))["settings"]
