@@ -1,4 +1,4 @@
-"""Adapters are trained in float32, whatever the precision of the weights they are added to.
+"""Adapters are trained in float32 by exact gradients, whatever the weights they are added to.
 
 bfloat16 has 8 bits of precision: an update of 5e-5 to a weight of 0.01 is rounded away, so that an
 adapter in bfloat16 learns next to nothing at the learning rates of the paper. TRL 1.16 makes
@@ -27,6 +27,21 @@ def keep_adapters_exact(model: Any) -> None:
     for weight in model.parameters():
         if weight.requires_grad:
             weight.data = weight.data.float()
+
+
+def keep_gradients_exact(model: Any) -> None:
+    """Let evaluations on a CPU leave 4-bit weights in the form that gradients pass through.
+
+    Where the processor knows AVX512-BF16, bitsandbytes 0.50 packs a layer's weights anew when it
+    is first used without training, and never back. What it then computes has no derivative: after
+    the first evaluation, training would go on with the gradients of the residual stream alone.
+
+    Args:
+        model (`torch.nn.Module`): A trainer's model, before training starts.
+    """
+    for module in model.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
 
 
 @contextmanager

@@ -18,7 +18,11 @@ from typing import Any, Literal
 
 from rpd_datasets.publish.model_card import CardFacts, model_card
 from rpd_datasets.training.memory import GB, estimate_memory
-from rpd_datasets.training.precision import check_precision, keep_adapters_exact
+from rpd_datasets.training.precision import (
+    check_precision,
+    keep_adapters_exact,
+    keep_gradients_exact,
+)
 from rpd_datasets.training.push import ModelPush, take_push
 from rpd_datasets.training.recipe import parse_recipe
 from rpd_datasets.training.record import check_resumable, record_settings
@@ -188,6 +192,8 @@ class Session:
             peft_config=get_peft_config(model),
             **inputs,
         )
+        if model.load_in_4bit:
+            keep_gradients_exact(trainer.model)
         # DeepSpeed keeps a float32 copy of what it trains, and wants one type for all weights.
         if model.load_in_4bit and not trainer.is_deepspeed_enabled:
             keep_adapters_exact(trainer.model)

@@ -69,6 +69,8 @@ def test_eval_strategy_without_held_out_problems_is_refused_in_one_line(here: Pa
 
 
 @pytest.mark.slow
+# Training after an evaluation must not go on without the gradients of its 4-bit weights.
+@pytest.mark.filterwarnings("error:bitsandbytes..gemv_4bit. an autograd kernel was not registered")
 def test_held_out_problems_have_a_loss_of_their_own(here: Path, capsys: pytest.CaptureFixture[str]):
     train(here, "--validation", "0.2", "--num_train_epochs", "2", output="held")
     captured = capsys.readouterr()
