@@ -38,10 +38,10 @@ system:
 	fi
 
 # make test SEED=7 runs the files in another order: none may lean on another.
-SHUFFLE := $(if $(SEED),--shuffle-files $(SEED) --no-loadscope-reorder)
+SHUFFLE := $(if $(SEED),--shuffle-files $(SEED))
 test: $(VENV)/installed system  ## Run all tests
 	HF_HUB_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=1 \
-	    $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(SHUFFLE) $(TESTS)
+	    $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(SHUFFLE) $(TESTS)
 
 lint: $(VENV)/installed  ## Check style and types
 	$(BIN)/ruff check .

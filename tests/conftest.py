@@ -37,6 +37,28 @@ CACHES = {
 }
 left_behind = pytest.StashKey[list[str]]()
 
+# These begin first: a long file that begins last leaves all workers but one without work.
+LONGEST = (
+    "rpd_datasets/curation/engines/test_ray_cluster.py",
+    "rpd_datasets/test_presets.py",
+    "recipes/test_runs.py",
+    "rpd_datasets/cli/test_cli.py",
+    "servers/test_tiny_qwen.py",
+    "recipes/test_passk.py",
+    "test_docs.py",
+    "rpd_datasets/judging/test_benchmark.py",
+    "rpd_datasets/publish/test_push.py",
+    "rpd_datasets/curation/test_serving.py",
+    "rpd_datasets/curation/test_mapping.py",
+    "rpd_datasets/curation/test_shards.py",
+    "recipes/test_smollm2.py",
+    "servers/test_smollm2.py",
+    "recipes/test_publishing.py",
+    "rpd_datasets/report/test_report.py",
+    "benchmarks/test_corpus.py",
+    "benchmarks/test_loop.py",
+)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -68,10 +90,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     seed = config.getoption("--shuffle-files")
-    if seed is None:
-        return
     files = list(dict.fromkeys(item.path for item in items))
-    random.Random(seed).shuffle(files)
+    if seed is not None:
+        random.Random(seed).shuffle(files)
+    else:
+        tests = Path(__file__).parent
+        first = {tests / name: number for number, name in enumerate(LONGEST)}
+        files.sort(key=lambda file: first.get(file, len(LONGEST)))
     place = {file: number for number, file in enumerate(files)}
     items.sort(key=lambda item: place[item.path])
 

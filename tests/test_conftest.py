@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from pathlib import Path
 
 import pytest
 
-CONFTEST = Path(__file__).with_name("conftest.py").read_text(encoding="utf-8")
+TESTS = Path(__file__).parent
+CONFTEST = (TESTS / "conftest.py").read_text(encoding="utf-8")
 pytest_plugins = ["pytester"]
 
 
@@ -99,3 +101,16 @@ def test_ctrl_c_reaches_what_a_test_starts_even_where_the_run_itself_ignores_it(
     finally:
         signal.signal(signal.SIGINT, former)
     assert result.ret == 0
+
+
+def test_the_longest_files_begin_first_and_are_there(run, pytester):
+    files = dict.fromkeys(["test_a", "test_b"], "def test(): pass\n")
+    pytester.makeconftest(CONFTEST.replace("LONGEST = (", 'LONGEST = ("test_b.py",', 1))
+    pytester.makepyfile(**files)
+    lines = pytester.runpytest_subprocess("-v", "-p", "no:cacheprovider").outlines
+    assert [line.split("::")[0] for line in lines if "PASSED" in line] == ["test_b.py", "test_a.py"]
+    listed = re.search(r"^LONGEST = \((.*?)\)", CONFTEST, re.MULTILINE | re.DOTALL)
+    assert listed is not None
+    names = re.findall(r'"(.+?)"', listed[1])
+    assert names
+    assert [name for name in names if not (TESTS / name).is_file()] == []
