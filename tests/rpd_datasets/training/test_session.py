@@ -212,7 +212,7 @@ def test_a_diversity_reward_on_groups_that_are_split_over_processes_is_refused()
         num_generations=8,
     )
     check_reinforcement(ReinforcementArguments(), training, model)
-    with pytest.raises(InputError, match="compares what one process sees"):
+    with pytest.raises(InputError, match="measured among what one process sees"):
         check_reinforcement(ReinforcementArguments(diversity_weight=0.1), training, model)
     training.generation_batch_size = 16
     check_reinforcement(ReinforcementArguments(diversity_weight=0.1), training, model)
