@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import random
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +26,20 @@ from rpd_datasets.judging.grouping import (
     Labeller,
     StrategyGrouper,
     agreement_of_passes,
-    label_problem,
+    label_once,
     renumbered,
+    second_order,
 )
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.judging.labels import Labels
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.inference.concurrency import run
+from rpd_metric.steps.protocol import Summarizer
 
 HOW = (
     "Give solutions of the same method the same number, in order, e.g. 1 1 2 1. "
-    "s skips the problem, q ends; what is labelled is kept."
+    "t 3 shows all of solution 3, s skips the problem, q ends; what is labelled is kept."
 )
 
 
@@ -45,10 +50,9 @@ def add_label(commands: Any) -> None:
         "label",
         _label,
         "sort solutions into strategies, by hand or by a chat model",
-        "Show each problem's solutions by their steps and ask which have the same method, twice: "
-        "the second time in another order, so that the passes disagree where it is not clear. The "
-        "file that is written is what compare-metrics reads; problems that it holds are not asked "
-        "about again.",
+        "Show each problem's solutions by their steps and ask which have the same method; then all "
+        "problems again in another order, so that the passes disagree where it is not clear. The "
+        "file that is written is what compare-metrics reads; what it holds is not asked again.",
         "rpd label solutions.jsonl --limit 20 --output labelled.jsonl",
         "what is labelled is kept; run the same command again to go on",
     )
@@ -69,29 +73,22 @@ def add_label(commands: Any) -> None:
 def _label(args: argparse.Namespace) -> None:
     summarizer = configured_summarizer(curation_config(args, ["models"]))
     labeller: Labeller = StrategyGrouper(load_flow(args.judge, args.store)) if args.judge else _ask
-    done, labels = _labelled(args.output)
+    rows = _read(args.output)
     rejects: list[Rejected] = []
-    skipped: dict[str, int] = {}
-    with tempfile.TemporaryDirectory() as scratch:
-        for problem in open_input(args, Path(scratch), rejects.append):
-            if problem.key in done or len(problem.solutions) < 2:
-                continue
-            summaries = run(summarizer.summarize(problem.problem, problem.solutions))
-            steps = [list(summary.steps) or ["(no steps)"] for summary in summaries]
-            try:
-                found, reason = run(label_problem(labeller, problem.problem, steps, args.seed))
-            except EOFError:
-                break
-            if found is None:
-                skipped[reason or ""] = skipped.get(reason or "", 0) + 1
-                continue
-            _add(args.output, problem, steps, found)
-            labels.append(found)
-    agreement = agreement_of_passes(labels)
+    skipped: Counter[str] = Counter()
+    with contextlib.suppress(EOFError):  # the person at the terminal has had enough
+        with tempfile.TemporaryDirectory() as scratch:
+            problems = open_input(args, Path(scratch), rejects.append)
+            _first_pass(labeller, summarizer, problems, rows, args.output, skipped)
+        _second_pass(labeller, summarizer, rows, args, skipped)
+    labels = [found for row in rows if (found := Labels.of(row))]
+    twice = [found for found in labels if len(found.passes) > 1]
+    agreement = agreement_of_passes(twice)
     result = {
         "output": str(args.output),
         "num_problems": len(labels),
-        "skipped": skipped,
+        "num_labelled_twice": len(twice),
+        "skipped": dict(skipped),
         "left_out": len(rejects),
         "pairs": agreement.judged,
         "agreement": agreement.accuracy,
@@ -100,7 +97,10 @@ def _label(args: argparse.Namespace) -> None:
     if args.json:
         print_json(result)
         return
-    print(f"{len(labels)} problems labelled, in {args.output}; skipped {sum(skipped.values())}.")
+    print(
+        f"{len(labels)} problems labelled, {len(twice)} of them twice, in {args.output}; "
+        f"skipped {skipped.total()}."
+    )
     if agreement.accuracy is not None:
         kappa = "" if agreement.kappa is None else f", kappa {agreement.kappa:.2f}"
         print(
@@ -109,28 +109,80 @@ def _label(args: argparse.Namespace) -> None:
         )
 
 
-def _labelled(output: Path) -> tuple[set[str], list[Labels]]:
-    """The keys of the problems that a file already holds, and their labels."""
+def _first_pass(
+    labeller: Labeller,
+    summarizer: Summarizer,
+    problems: Iterable[Problem],
+    rows: list[dict[str, Any]],
+    output: Path,
+    skipped: Counter[str],
+) -> None:
+    """Ask about every problem that the file does not hold, and add it there."""
+    done = {Problem(row["problem"], tuple(row["solutions"])).key for row in rows}
+    for problem in problems:
+        count = len(problem.solutions)
+        if problem.key in done or count < 2:
+            continue
+        steps = _steps(summarizer, problem.problem, problem.solutions)
+        judgement = run(
+            label_once(labeller, problem.problem, steps, problem.solutions, range(count))
+        )
+        if judgement.value is None:
+            skipped[judgement.reason or "no_verdict"] += 1
+            continue
+        row = {
+            "problem": problem.problem,
+            "solutions": list(problem.solutions),
+            # compare-metrics takes given steps for a chat model's; it makes extractive ones itself.
+            **({} if summarizer.name == "extractive" else {"steps": steps}),
+            "strategy_a": list(judgement.value),
+        }
+        rows.append(row)
+        with output.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def _second_pass(
+    labeller: Labeller,
+    summarizer: Summarizer,
+    rows: list[dict[str, Any]],
+    args: argparse.Namespace,
+    skipped: Counter[str],
+) -> None:
+    """Ask again about what was labelled once, the problems and their solutions in another order."""
+    for place in random.Random(args.seed).sample(range(len(rows)), len(rows)):
+        row = rows[place]
+        if row.get("strategy_b") is not None:
+            continue
+        problem, solutions = row["problem"], row["solutions"]
+        steps = row.get("steps") or _steps(summarizer, problem, solutions)
+        order = second_order(problem, len(solutions), args.seed)
+        judgement = run(label_once(labeller, problem, steps, solutions, order))
+        if judgement.value is None:
+            skipped[judgement.reason or "no_verdict"] += 1
+            continue
+        row["strategy_b"] = list(judgement.value)
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        beside = args.output.with_name(f"{args.output.name}.partial")
+        beside.write_text(lines, encoding="utf-8")
+        beside.replace(args.output)
+
+
+def _steps(summarizer: Summarizer, problem: str, solutions: Sequence[str]) -> list[list[str]]:
+    summaries = run(summarizer.summarize(problem, solutions))
+    return [list(summary.steps) or ["(no steps)"] for summary in summaries]
+
+
+def _read(output: Path) -> list[dict[str, Any]]:
+    """The rows that the file already holds."""
     if not output.exists():
-        return set(), []
-    rows = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
-    keys = {Problem(row["problem"], tuple(row["solutions"])).key for row in rows}
-    return keys, [labels for row in rows if (labels := Labels.of(row))]
+        return []
+    return [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
 
 
-def _add(output: Path, problem: Problem, steps: list[list[str]], labels: Labels) -> None:
-    row = {
-        "problem": problem.problem,
-        "solutions": list(problem.solutions),
-        "steps": steps,
-        "strategy_a": list(labels.passes[0]),
-        "strategy_b": list(labels.passes[1]),
-    }
-    with output.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-
-async def _ask(problem: str, steps: Sequence[Sequence[str]]) -> Judgement[tuple[int, ...]]:
+async def _ask(
+    problem: str, steps: Sequence[Sequence[str]], solutions: Sequence[str]
+) -> Judgement[tuple[int, ...]]:
     """Ask the person at the terminal; see `Labeller`."""
     show = [f"\n{'=' * 80}\n{problem}"]
     for number, solution in enumerate(steps, start=1):
@@ -143,6 +195,13 @@ async def _ask(problem: str, steps: Sequence[Sequence[str]]) -> Judgement[tuple[
             raise EOFError
         if answer == ["s"]:
             return Judgement(None, "skipped")
-        if len(answer) == len(steps):
+        if len(answer) == 2 and answer[0] == "t" and answer[1] in _numbers(solutions):
+            print(f"\n--- solution {answer[1]}\n{solutions[int(answer[1]) - 1]}", file=sys.stderr)
+        elif len(answer) == len(steps) and "t" not in answer:
             return Judgement(renumbered(answer))
-        print(f"That is {len(answer)} of {len(steps)}. {HOW}", file=sys.stderr)
+        else:
+            print(f"That is {len(answer)} of {len(steps)}. {HOW}", file=sys.stderr)
+
+
+def _numbers(solutions: Sequence[str]) -> list[str]:
+    return [str(number) for number in range(1, len(solutions) + 1)]

@@ -1,8 +1,9 @@
 """Labelling: solutions of a problem sorted into groups of one strategy, in two passes.
 
-The second pass sees the solutions in another order, so that the passes disagree where the labeller
-is not sure. Who labels is a callable: a person at a terminal (`cli/label.py`) or a chat model
-([`StrategyGrouper`]). What comes out is read by `labels.py` and measured with by `benchmark.py`.
+The second pass comes after the first one of all problems and sees them, and the solutions of each,
+in another order: the passes disagree where the labeller is not sure. Who labels is a callable: a
+person at a terminal (`cli/label.py`) or a chat model ([`StrategyGrouper`]). What comes out is read
+by `labels.py` and measured with by `benchmark.py`.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from rpd_datasets.judging.labels import Agreement, Labels, judge_agreement
 from rpd_datasets.judging.replies import last_envelope
 from rpd_metric.errors import ReplyError
 
-# The problem and the steps of its solutions in; a group number for each, or why there is none.
-Labeller = Callable[[str, Sequence[Sequence[str]]], Awaitable[Judgement[tuple[int, ...]]]]
-
-NUM_PASSES = 2
+# The problem, the steps of its solutions and the solutions themselves in; a group number for each
+# solution, or why there is none.
+Labeller = Callable[
+    [str, Sequence[Sequence[str]], Sequence[str]], Awaitable[Judgement[tuple[int, ...]]]
+]
 
 
 def parse_groups(text: str, count: int, finish_reason: str | None = None) -> tuple[int, ...]:
@@ -75,9 +77,9 @@ class StrategyGrouper(PromptedModel):
     required = ("problem", "solutions", "count")
 
     async def __call__(
-        self, problem: str, steps: Sequence[Sequence[str]]
+        self, problem: str, steps: Sequence[Sequence[str]], _solutions: Sequence[str] = ()
     ) -> Judgement[tuple[int, ...]]:
-        """Sort one problem's solutions; see `Labeller`."""
+        """Sort one problem's solutions by their steps; see `Labeller`."""
         return await self._ask(
             lambda text, finish_reason: parse_groups(text, len(steps), finish_reason),
             problem=fenced("problem", problem),
@@ -86,31 +88,43 @@ class StrategyGrouper(PromptedModel):
         )
 
 
-async def label_problem(
-    labeller: Labeller, problem: str, steps: Sequence[Sequence[str]], seed: int = 0
-) -> tuple[Labels | None, str | None]:
-    """Label one problem twice, the second time in another order.
+async def label_once(
+    labeller: Labeller,
+    problem: str,
+    steps: Sequence[Sequence[str]],
+    solutions: Sequence[str],
+    order: Sequence[int],
+) -> Judgement[tuple[int, ...]]:
+    """Label one problem, its solutions shown in a given order.
 
     Args:
         labeller (`Labeller`): Who labels.
         problem (`str`): The problem.
         steps (`Sequence`): Per solution, its steps.
-        seed (`int`): Of the second order.
+        solutions (`Sequence[str]`): The solutions themselves.
+        order (`Sequence[int]`): Indices of the solutions, as they are shown.
 
     Returns:
-        `tuple`: The labels of both passes in the order of the solutions, or `None` and the reason
-            why there are none.
+        [`Judgement`]: Group numbers in the order of the solutions, or the reason why there are
+            none.
     """
-    count = len(steps)
-    shuffled = random.Random(f"{seed}:{problem}").sample(range(count), count)
-    passes = []
-    for order in (list(range(count)), shuffled):
-        judgement = await labeller(problem, [steps[index] for index in order])
-        if judgement.value is None:
-            return None, judgement.reason or "no_verdict"
-        given = dict(zip(order, judgement.value, strict=True))
-        passes.append(renumbered([given[index] for index in range(count)]))
-    return Labels(tuple(passes)), None
+    judgement = await labeller(
+        problem, [steps[index] for index in order], [solutions[index] for index in order]
+    )
+    if judgement.value is None:
+        return judgement
+    given = dict(zip(order, judgement.value, strict=True))
+    return Judgement(renumbered([given[index] for index in range(len(steps))]))
+
+
+def second_order(problem: str, count: int, seed: int) -> list[int]:
+    """In which order the second pass shows a problem's solutions: never that of the first.
+
+    >>> second_order("P", 2, seed=0), second_order("P", 2, seed=1)
+    ([1, 0], [1, 0])
+    """
+    order = random.Random(f"{seed}:{problem}").sample(range(count), count)
+    return order[::-1] if order == list(range(count)) else order
 
 
 def agreement_of_passes(labels: Sequence[Labels]) -> Agreement:

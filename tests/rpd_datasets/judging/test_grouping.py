@@ -5,14 +5,17 @@ from __future__ import annotations
 import io
 import json
 
+import numpy as np
 import pytest
 
 from rpd_datasets.cli import main
+from rpd_datasets.judging.benchmark import compare_metrics
 from rpd_datasets.judging.grouping import (
     StrategyGrouper,
     agreement_of_passes,
-    label_problem,
+    label_once,
     parse_groups,
+    second_order,
 )
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.judging.labels import Labels
@@ -35,26 +38,35 @@ def test_a_reply_that_does_not_give_each_solution_a_group_is_refused(reply, reas
     assert found.value.reason == reason
 
 
-def test_the_second_pass_sees_another_order_and_comes_back_in_the_first():
+def test_what_is_shown_in_another_order_comes_back_in_the_solutions_own():
     seen = []
 
-    async def by_first_word(_problem, steps):
-        seen.append([solution[0] for solution in steps])
-        return Judgement(tuple(ord(solution[0][0]) for solution in steps))
+    async def by_first_word(_problem, steps, solutions):
+        seen.append(solutions)
+        assert [solution[0] for solution in steps] == solutions
+        return Judgement(tuple(ord(solution[0]) for solution in solutions))
 
-    steps = [["a1"], ["a2"], ["b1"], ["c1"], ["b2"], ["a3"]]
-    labels, reason = run(label_problem(by_first_word, "P", steps))
-    assert reason is None
-    assert seen[0] != seen[1]
-    assert sorted(seen[0]) == sorted(seen[1])
-    assert labels.passes == ((0, 0, 1, 2, 1, 0),) * 2
+    solutions = ["a1", "a2", "b1", "c1", "b2", "a3"]
+    order = second_order("P", 6, seed=0)
+    found = run(label_once(by_first_word, "P", [[s] for s in solutions], solutions, order))
+    assert seen[0] != solutions
+    assert sorted(seen[0]) == sorted(solutions)
+    assert found.value == (0, 0, 1, 2, 1, 0)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_the_second_order_is_never_the_first(count):
+    orders = [second_order("P", count, seed) for seed in range(50)]
+    assert list(range(count)) not in orders
+    assert all(sorted(order) == list(range(count)) for order in orders)
 
 
 def test_a_problem_without_a_verdict_has_a_reason_and_no_labels():
-    async def silent(_problem, _steps):
+    async def silent(_problem, _steps, _solutions):
         return Judgement(None, "truncated")
 
-    assert run(label_problem(silent, "P", [["a"], ["b"]])) == (None, "truncated")
+    found = run(label_once(silent, "P", [["a"], ["b"]], ["a", "b"], [0, 1]))
+    assert found == Judgement(None, "truncated")
 
 
 def test_a_chat_model_is_shown_all_solutions_and_its_groups_are_read():
@@ -94,20 +106,45 @@ def label(tmp_path, monkeypatch, typed, *options):
     return [json.loads(line) for line in lines]
 
 
-def test_a_person_labels_twice_stops_and_goes_on_where_she_stopped(tmp_path, monkeypatch, capsys):
-    first = label(tmp_path, monkeypatch, "1 2\n1 2 1\n1, 1, 1\nq\n")
+def test_a_person_labels_all_once_then_all_again_and_goes_on_where_she_stopped(
+    tmp_path, monkeypatch, capsys
+):
+    first = label(tmp_path, monkeypatch, "1 2\n1 2 1\ns\nq\n")
     assert [row["strategy_a"] for row in first] == [[0, 1, 0]]
-    assert first[0]["strategy_b"] == [0, 0, 0]
+    assert "strategy_b" not in first[0]
     assert "That is 2 of 3" in capsys.readouterr().err
-    second = label(tmp_path, monkeypatch, "s\n1 1 1\n1 1 1\n", "--json")
-    assert [row["problem"] for row in second] == ["Problem 0?", "Problem 2?"]
+    # The two that are left, then one of the three again.
+    second = label(tmp_path, monkeypatch, "1 1 1\n1 1 2\n1 1 1\nq\n", "--json")
+    assert [row["problem"] for row in second] == [f"Problem {n}?" for n in range(3)]
+    assert sum("strategy_b" in row for row in second) == 1
+    capsys.readouterr()
+    third = label(tmp_path, monkeypatch, "1 1 1\n1 1 1\n", "--json")
+    assert all(row["strategy_b"] == [0, 0, 0] for row in third)
     result = json.loads(capsys.readouterr().out)
-    assert (result["num_problems"], result["pairs"]) == (2, 6)
-    assert result["skipped"] == {"skipped": 1}
-    assert result["agreement"] == pytest.approx(4 / 6)
+    assert (result["num_labelled_twice"], result["pairs"]) == (3, 9)
+    assert result["agreement"] == pytest.approx(5 / 9)
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_person_may_read_a_whole_solution_before_she_decides(tmp_path, monkeypatch, capsys):
+    label(tmp_path, monkeypatch, "t 2\nt 9\n1 2 1\nq\n")
+    shown = capsys.readouterr().err
+    assert "--- solution 2\nWe count up." in shown
+    assert shown.count("That is") == 1
+
+
+class Lengths:
+    """An encoder of the lengths of texts."""
+
+    name = "lengths"
+
+    def encode(self, texts):
+        return np.array([[1.0, len(text)] for text in texts], dtype=np.float32)
 
 
 def test_what_is_written_is_what_compare_metrics_reads(tmp_path, monkeypatch):
-    rows = label(tmp_path, monkeypatch, "1 2 1\n1 1 1\n" * 3)
-    assert all(Labels.of(row) is not None for row in rows)
-    assert {len(row["steps"]) for row in rows} == {3}
+    rows = label(tmp_path, monkeypatch, "1 2 1\n" * 3 + "q\n")
+    found = compare_metrics(rows, Lengths(), "extractive", ["rpd"], num_bootstrap=10)
+    assert (found.different, found.same) == (6, 3)
+    # The steps that were shown were extractive ones: nothing may take them for a chat model's.
+    assert {result.steps for result in found.results} == {"extractive"}
