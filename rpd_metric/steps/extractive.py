@@ -18,10 +18,11 @@ import re
 from collections.abc import Sequence
 
 from rpd_metric.steps.passages import Passage, passages
+from rpd_metric.steps.program import without_docstrings
 from rpd_metric.steps.protocol import MAX_STEPS, MIN_STEPS, Summary
 from rpd_metric.steps.vocabulary import find_methods
 
-VERSION = "3"
+VERSION = "4"
 
 # Up to so many passages are told in three phases, up to so many in four, more in five.
 _SHORT, _MIDDLING = 6, 12
@@ -144,9 +145,17 @@ def telling_passages(problem: str | None, solution: str) -> list[Passage]:
         else:
             found.append(passage)
         heading = None
-    found = [passage for passage in found if not _ANSWER.match(passage.text)] or found
+    found = [p for p in found if p.kind == "code" or not _ANSWER.match(p.text)] or found
     known = set(_WORD.findall((problem or "").lower()))
-    return [passage for passage in found if not _repeats(passage.text, known)] or found
+    found = [_without_the_problem(passage, known) for passage in found]
+    return [p for p in found if p.kind == "code" or not _repeats(p.text, known)] or found
+
+
+def _without_the_problem(passage: Passage, known: set[str]) -> Passage:
+    """A block of code without docstrings that repeat the problem; anything else as it is."""
+    if passage.kind != "code":
+        return passage
+    return Passage(without_docstrings(passage.text, lambda text: _repeats(text, known)), "code")
 
 
 def _repeats(text: str, known: set[str]) -> bool:
@@ -177,6 +186,8 @@ def _worth(passage: Passage, known: set[str]) -> float:
         for mention in find_methods(text)
     ]
     worth = sum(sorted(weights, reverse=True)[:_MOST_METHODS])
+    if passage.kind == "code":
+        return worth  # whole, however long, and whatever it is made of
     worth += 0.8 * min(len(_ACT.findall(text)), _MOST_ACTS)
     if sum(not word.startswith("\\") for word in _LATEX_OR_WORD.findall(text)) < 4:
         worth -= 3  # a formula alone says what came out, not how

@@ -1,7 +1,8 @@
 """A solution as passages: whole sentences and display lines, never cut inside a formula.
 
 A display line stands with the sentence that announces it, and a sentence with the display lines in
-its middle; a heading stands before what it heads; drawings go, blocks of code stay whole. Of a
+its middle; a heading stands before what it heads; drawings go, blocks of code stay whole and are
+found without a fence, too (`program.py`). Of a
 reasoning trace only what follows the thoughts is read, where that is more than an announcement of
 the answer: it is the path that was kept, without the false starts. Everything is linear in the
 length of the text.
@@ -12,6 +13,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Literal
+
+from rpd_metric.steps.program import blocks, fenced
 
 Kind = Literal["sentence", "display", "heading", "code"]
 
@@ -124,7 +127,7 @@ def passages(solution: str) -> list[Passage]:
 
     ```
     """
-    masked, held = _masked(_sampled(answer_part(solution)))
+    masked, held = _masked(fenced(_sampled(answer_part(solution))))
     found: list[Passage] = []
     for block in re.split(r"\n\s*\n", masked):
         for line in block.split("\n"):
@@ -200,7 +203,7 @@ def _of_line(line: str, held: list[str]) -> list[Passage]:
     if not line:
         return []
     if line[0] == "\ue002":
-        return [Passage(_unmasked(line, held), "code")]
+        return [Passage(block, "code") for block in blocks(_unmasked(line, held))]
     kind: Kind = "display"
     texts = [line]
     if line[0] != "\ue001":

@@ -41,7 +41,7 @@ def steps(solution: str, problem: str | None = None) -> tuple[str, ...]:
 def test_it_follows_the_protocol_of_summarizers() -> None:
     follows: Summarizer = summarizer
     assert follows.name == "extractive"
-    assert follows.fingerprint == "extractive/3"
+    assert follows.fingerprint == "extractive/4"
 
 
 async def test_solutions_are_extracted_in_order() -> None:

@@ -1,0 +1,79 @@
+"""Programs in a solution: found without a fence, cut where their author cut them."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpd_metric.steps.extractive import ExtractiveSummarizer
+from rpd_metric.steps.passages import passages
+from rpd_metric.steps.program import blocks, fenced
+
+PROGRAM = "def double(x):\n    # twice\n    return 2 * x"
+
+
+def steps(solution: str, problem: str | None = None) -> tuple[str, ...]:
+    return ExtractiveSummarizer().steps(problem, solution).steps
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        PROGRAM,
+        "    total = 0\n    for x in xs:\n        total += x\n    return total",
+        "import math\nprint(math.pi)",
+        "class A:\n    x = 1",
+        "    return sorted(set(xs))",
+    ],
+)
+def test_a_program_without_a_fence_keeps_its_lines(program: str) -> None:
+    found = passages(f"We write it down.\n{program}\nThat is all.")
+    assert [p.text for p in found] == ["We write it down.", f"```\n{program}\n```", "That is all."]
+    assert found[1].kind == "code"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We add:\nx = 2 + 3\ny = x + 1\nso y = 6.",
+        "if n is even:\nthen n = 2k.\nfor all k in S:\nit holds.",
+        "Return to the first case.\n    x = 3\n    y = 4",
+        "[asy]\nimport graph;\nreal f(real x) {\n  if (x < 1) {\n    return(x);\n  }\n}\n[/asy]",
+        "```python\ndef f(x):\n    return x\n```",
+        "from 1 to 10:\n    1, 2, 3",
+    ],
+)
+def test_mathematics_prose_drawings_and_fences_are_left_alone(text: str) -> None:
+    assert fenced(text) == text
+
+
+def test_a_long_block_is_cut_at_free_lines_and_comments_and_loses_nothing() -> None:
+    body = "\n\n".join(
+        f"    # part {n}\n" + "\n".join(f"    x{n}{i} = {i}" for i in range(5)) for n in range(3)
+    )
+    code = f"```python\ndef f():\n{body}\n```"
+    found = blocks(code)
+    assert len(found) == 3
+    assert all(part.startswith("```python\n") and part.endswith("\n```") for part in found)
+    lines = [line for part in found for line in part.split("\n")[1:-1] if line.strip()]
+    assert lines == [line for line in code.split("\n")[1:-1] if line.strip()]
+
+
+def test_nothing_is_cut_inside_a_docstring_and_short_blocks_stay_whole() -> None:
+    doc = '    """What it is.\n\n    # no comment\n\n    More.\n    """'
+    long = f"```\ndef f():\n{doc}\n" + "\n".join(f"    y{i} = {i}" for i in range(20)) + "\n```"
+    assert blocks(long) == [long]
+    short = "```\n" + "\n\n".join(f"# {n}\nx = {n}" for n in range(4)) + "\n```"
+    assert blocks(short) == [short]
+
+
+def test_a_docstring_that_repeats_the_problem_is_no_part_of_a_step() -> None:
+    problem = "Return the sum of all even numbers in the list, or zero if there are none."
+    body = "    return sum(x for x in xs if x % 2 == 0)\n```"
+    code = f'```python\ndef f(xs):\n    """{problem}"""\n{body}'
+    assert steps(code, problem) == (f"```python\ndef f(xs):\n{body}",)
+    assert problem in steps(code, "Another problem.")[0]
+
+
+def test_a_program_that_names_its_answer_is_a_step() -> None:
+    code = "```\nanswer = 0\nfor x in xs:\n    answer += x\nprint(answer)\n```"
+    assert code in steps(f"We loop over the list and add.\n\n{code}\n\nThe answer is 7.")
