@@ -154,14 +154,15 @@ def _chunks(_problem: str, solutions: Sequence[str], _steps: Steps) -> list[list
 
 
 def _pieces(_problem: str, solutions: Sequence[str], _steps: Steps) -> list[list[str]]:
-    return [_spread(in_pieces(answer_part(text), PIECE_WORDS)) for text in solutions]
+    return [piece_texts(text) for text in solutions]
 
 
-def _spread(pieces: list[str]) -> list[str]:
-    """At most so many pieces, evenly spaced from the first to the last."""
-    if len(pieces) <= MOST_PIECES:
+def piece_texts(solution: str, most: int = MOST_PIECES) -> list[str]:
+    """The pieces of a solution that are read: at most `most`, evenly spaced from first to last."""
+    pieces = in_pieces(answer_part(solution), PIECE_WORDS)
+    if len(pieces) <= most:
         return pieces
-    return [pieces[round(place)] for place in np.linspace(0, len(pieces) - 1, MOST_PIECES)]
+    return [pieces[round(place)] for place in np.linspace(0, len(pieces) - 1, most)]
 
 
 def _methods(_problem: str, solutions: Sequence[str], _steps: Steps) -> list[list[str]]:

@@ -1,0 +1,152 @@
+"""The benchmarks behind docs/distances.md: on problems made here, with an encoder of words."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import random
+
+import numpy as np
+import pytest
+
+from rpd_metric.distance.registry import load_distance
+
+METHODS = {"factor": "factor the polynomial", "angle": "chase the angle", "count": "count cases"}
+
+
+class Words:
+    """An encoder whose dimensions are the words of METHODS; it counts what it is asked."""
+
+    name = "words"
+
+    def __init__(self):
+        self.asked = []
+
+    def encode(self, texts):
+        self.asked += texts
+        words = sorted({word for text in METHODS.values() for word in text.split()})
+        return np.array(
+            [[1.0, *(text.split().count(word) for word in words)] for text in texts],
+            dtype=np.float32,
+        )
+
+
+def row(number, groups):
+    names = list(METHODS)
+    draw = random.Random(number)
+    solutions = []
+    for group in groups:
+        words = METHODS[names[group]].split() * 8 + ["therefore"] * draw.randint(0, 60)
+        solutions.append(" ".join(draw.sample(words, len(words))))
+    steps = [[METHODS[names[group]], "conclude"] for group in groups]
+    return {
+        "problem": f"Problem {number}?",
+        "solutions": solutions,
+        "steps": steps,
+        "strategy_a": groups,
+        "correct": [True] * 3 + [False] * (len(groups) - 3),
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    groups = ([0, 0, 0, 1], [0, 0, 0, 0], [0, 1, 2, 2], [1, 1, 1, 0], [2, 2, 2, 2])
+    files = ("strategy_bench/dev.jsonl", "strategy_bench/train.jsonl", "long_cot/labelled.jsonl")
+    for start, name in enumerate((*files, "multi_solution/candidates.jsonl")):
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        rows = [row(10 * start + number, found) for number, found in enumerate(groups)]
+        path.write_text("".join(json.dumps(one) + "\n" for one in rows))
+    return folder
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    """Imports a benchmark, as scripts of one folder import each other."""
+    root = importlib.import_module("pathlib").Path(__file__).resolve().parents[2]
+    monkeypatch.syspath_prepend(str(root / "benchmarks"))
+    return importlib.import_module
+
+
+@pytest.fixture
+def sets(bench, folder, tmp_path):
+    kept = bench("labelled_sets").KeptVectors(Words(), tmp_path / "vectors.sqlite")
+    read = bench("labelled_sets").read_sets(folder, kept)
+    return bench("text_distances").Sets(read, 50, 0), kept
+
+
+def test_a_text_is_encoded_once_ever(bench, tmp_path):
+    kept = bench("labelled_sets").KeptVectors
+    first, second = Words(), Words()
+    path = tmp_path / "deep" / "vectors.sqlite"
+    before = kept(first, path).encode(["the angle", "count", "the angle"])
+    after = kept(second, path).encode(["count", "the angle", "new"])
+    assert sorted(first.asked) == ["count", "the angle"]
+    assert second.asked == ["new"]
+    np.testing.assert_array_equal(before[[1, 0]], after[:2])
+
+
+def test_the_ablation_starts_from_the_shipped_distances(bench, sets):
+    tried, kept = sets
+    text = bench("text_distances").Text
+    for case in tried.cases["dev"]:
+        shipped = load_distance("pieces")(case.evidence[""])
+        np.testing.assert_allclose(text()(case.evidence[""]), shipped)
+        same = bench("labelled_sets").with_pieces(case, 8, kept)
+        np.testing.assert_allclose(text()(same), shipped)
+
+
+def test_cross_validation_finds_the_choice_that_sees_and_never_uses_the_held_out(bench, sets):
+    tried, _ = sets
+    module = bench("text_distances")
+    blind = {name: [0 * y for y in labels] for name, labels in tried.labels.items()}
+    seeing = {name: [y + 0.5 for y in labels] for name, labels in tried.labels.items()}
+    grid = {(0.1, 3): blind, (0.25, 8): seeing}
+    held_out, chosen = module.cross_validated(tried, grid, module.SHORT, 0)
+    assert chosen == [(0.25, 8)] * module.FOLDS
+    found = tried.aurocs(held_out)
+    assert module.averaged(found, "pooled")[0] == pytest.approx(1)
+    # With the truth turned round in one fold only, that fold's own score does not save it.
+    assert all(len(held_out[name][0]) == len(tried.labels[name][0]) for name in held_out)
+
+
+def test_groups_give_one_solution_of_each_strategy(bench):
+    picks = bench("picks")
+    matrix = np.full((6, 6), 0.9)
+    for group in ([0, 1, 2], [3, 4], [5]):
+        matrix[np.ix_(group, group)] = 0.2
+    matrix[1, [0, 2]] = matrix[[0, 2], 1] = 0.1
+    np.fill_diagonal(matrix, 0)
+    for pick in picks.SELECTIONS.values():
+        assert {{0: 0, 1: 0, 2: 0, 3: 1, 4: 1, 5: 2}[index] for index in pick(matrix, None)} == {
+            0,
+            1,
+            2,
+        }
+    assert 1 in picks.medoids_of_three(matrix, None)
+    near = matrix / 10  # one strategy: its medoid, the rest by max-min
+    assert len(set(picks.medoids_of_strategies(near, None))) == 3
+
+
+def test_picks_and_uniform_print_their_tables(bench, sets, folder, capsys):
+    tried, kept = sets
+    picks, uniform = bench("picks"), bench("uniform")
+    problems = {"dev": picks.Problems(tried.cases["dev"], 50, 0)}
+    picks.print_picks(problems)
+    picks.print_ranking(problems)
+    rows = picks.mixed_rows(folder, 3, 0)
+    read = [bench("labelled_sets").evidence_of(one, kept) for one in rows]
+    picks.print_wrong(rows, read, np.ones((3, len(rows))))
+    printed = capsys.readouterr().out
+    assert "| `combined`, LLM steps | dev | 0.600" in printed  # 3 of 5 have several strategies
+    assert "| three by chance | dev | " in printed
+    assert "wrong on average 0.250" in printed
+    matrices = {
+        "pieces": {
+            name: [load_distance("pieces")(case.evidence[""]) for case in cases]
+            for name, cases in tried.cases.items()
+        }
+    }
+    uniform.print_held_out(tried.cases, matrices)
+    assert "| `pieces` | dev | 5 | 0.400 | 0.400" in capsys.readouterr().out
