@@ -246,6 +246,7 @@ def test_the_public_names_are_these():
         "load_curated",
         "rpd_curate",
         "select_problems",
+        "select_samples",
         "select_solutions",
         "to_sft",
     ]
