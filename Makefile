@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 DEMO := demo-output
 WORKERS ?= 2
 
-.PHONY: help demo test lint fresh dist bench bench-corpus pictures loop loop-map loop-real loop-gpu kill-loop real-servers system clean
+.PHONY: help demo test lint fresh dist bench bench-corpus distances pictures loop loop-map loop-real loop-gpu kill-loop real-servers system clean
 
 help:  ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -64,6 +64,11 @@ bench: $(VENV)/installed  ## Print the benchmark tables that the README quotes
 
 bench-corpus: $(VENV)/installed  ## Curate synthetic corpora of up to 53,125 problems (half an hour)
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus.py --naive-up-to 10000
+
+# The first run encodes 29,000 texts in build/vectors.sqlite; cut off, it goes on where it was.
+distances: $(VENV)/installed  ## Print the tables of docs/distances.md, from ../shared/data (half an hour)
+	for script in text_distances picks uniform distances distance_cost; do \
+	    HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 pictures: $(VENV)/installed system  ## Make the pictures of the docs from the demo and its report
 	$(BIN)/python -m benchmarks.pictures

@@ -52,8 +52,9 @@ Picks = Callable[[Array, Calibration | None], list[int]]
 PICKED = 3
 TOP = 30
 MIXED = "multi_solution/candidates.jsonl"
+LISTS = ("solutions", "correct")
 # Problems with right and wrong solutions that are drawn.
-NUM_MIXED = 80
+NUM_MIXED = 40
 METHODS = (
     ("", "pieces"),
     ("extractive", "rpd"),
@@ -239,13 +240,22 @@ def print_ranking(sets: Mapping[str, Problems]) -> None:
 
 
 def mixed_rows(folder: Path, count: int, seed: int) -> list[dict[str, Any]]:
-    """A draw of the problems with wrong solutions and at least as many right ones as are picked."""
+    """A draw of the problems with wrong solutions and at least as many right ones as are picked.
+
+    Solutions are shuffled: ties go to the lowest index, and the file's first ones are right more
+    often than its last.
+    """
     rows = [
         row
         for row in read_rows(folder / MIXED)
         if sum(row["correct"]) >= PICKED and not all(row["correct"])
     ]
-    return random.Random(seed).sample(rows, min(count, len(rows)))
+    draw = random.Random(seed)
+    found = []
+    for row in draw.sample(rows, min(count, len(rows))):
+        order = draw.sample(range(len(row["correct"])), len(row["correct"]))
+        found.append({**row, **{name: [row[name][place] for place in order] for name in LISTS}})
+    return found
 
 
 def print_wrong(

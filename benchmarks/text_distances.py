@@ -47,7 +47,7 @@ Array = Any
 Scores = dict[str, list[Array]]
 
 SHORT = ("dev", "train")
-SHARES = (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+SHARES = (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.5)
 COUNTS = (3, 4, 6, 8, 12, 24)
 FOLDS = 5
 ALARMED = ("`pieces`", "`rpd`, LLM steps", "`strategy`, LLM steps", "`combined`, LLM steps")
@@ -73,10 +73,15 @@ class Text:
 
     def __call__(self, evidence: Evidence) -> Array:
         """The distances of one problem."""
-        found = self.methods * named(evidence) + (1 - self.methods) * self._near(evidence)
+        return self.mixed(self.near(evidence), named(evidence))
+
+    def mixed(self, near: Array, methods: Array) -> Array:
+        """The same of its two parts."""
+        found = self.methods * methods + (1 - self.methods) * near
         return (found + average_linkage(found)) / 2 if self.linked else found
 
-    def _near(self, evidence: Evidence) -> Array:
+    def near(self, evidence: Evidence) -> Array:
+        """How far apart the pieces are."""
         given = evidence.vectors["pieces"]
         vectors = without_statement(evidence, given) if self.statement else given
         if self.nearest:
@@ -199,6 +204,29 @@ def difference(one: dict[str, Any], other: dict[str, Any]) -> dict[str, object]:
         measure: format(estimate(averaged(one, measure) - averaged(other, measure)), "+.3f")
         for measure in ("pooled", "within")
     }
+
+
+def tried(sets: Sets, encoder: KeptVectors) -> dict[tuple[float, int], Scores]:
+    """The distances for every share of methods and every number of pieces."""
+    cases = list(itertools.chain(*sets.cases.values()))
+    encoder.encode(
+        [
+            piece
+            for case, most in itertools.product(cases, COUNTS)
+            for text in case.row["solutions"]
+            for piece in piece_texts(text, most)
+        ]
+    )
+    methods = {id(case): named(case.evidence[""]) for case in cases}
+    grid = {}
+    for most in COUNTS:
+        near = {id(case): Text().near(with_pieces(case, most, encoder)) for case in cases}
+        for share in SHARES:
+            mixed = Text(methods=share).mixed
+            grid[share, most] = sets.measure(
+                lambda case, mixed=mixed, near=near: mixed(near[id(case)], methods[id(case)])
+            )
+    return grid
 
 
 def print_grid(sets: Sets, grid: Mapping[tuple[float, int], Scores]) -> None:
@@ -338,23 +366,7 @@ def main() -> None:
     ]
     print(markdown(rows), "\n")
     print_alarms(sets, scores)
-    encoder.encode(
-        [
-            piece
-            for case, most in itertools.product(itertools.chain(*sets.cases.values()), COUNTS)
-            for text in case.row["solutions"]
-            for piece in piece_texts(text, most)
-        ]
-    )
-    grid = {}
-    for most in COUNTS:
-        read = {
-            id(case): with_pieces(case, most, encoder)
-            for case in itertools.chain(*sets.cases.values())
-        }
-        for share in SHARES:
-            one = Text(methods=share)
-            grid[share, most] = sets.measure(lambda case, one=one, read=read: one(read[id(case)]))
+    grid = tried(sets, encoder)
     print_grid(sets, grid)
     print_cross_validation(sets, grid, args.seed)
 

@@ -41,7 +41,6 @@ BASE = {
     "problem",
     "rejects",
     "select",
-    "budget",
     "filters",
     "tokens",
     "sft",

@@ -274,31 +274,3 @@ def test_nothing_left_by_an_earlier_run_is_nothing_to_take_up(tmp_path):
     journal = Journal(tmp_path / "journal.sqlite")
     harvest_earlier(tmp_path / "shards", journal)
     assert len(journal) == 0
-
-
-def test_threads_and_processes_give_equal_bytes(tmp_path):
-    """One thread, two threads, two threads of torch, and two processes."""
-    rows = tmp_path / "rows.jsonl"
-    write_problems(rows, 12)
-    base = [sys.executable, "-m", "rpd_datasets.cli", "curate", str(rows), "--num-problems", "6"]
-    base += ["--num-solutions", "2", "--no-require-complete", "--shard-size", "2"]
-    ways = {
-        "one": ([], "1"),
-        "two-threads": (["--threads", "2"], "1"),
-        "torch-threads": ([], "2"),
-        "processes": (["--num-proc", "2"], "2"),
-    }
-    found = {}
-    for name, (options, threads) in ways.items():
-        subprocess.run(
-            [*base, "--output", str(tmp_path / name), *options],
-            env={**os.environ, "OMP_NUM_THREADS": threads},
-            check=True,
-            capture_output=True,
-        )
-        found[name] = contents(tmp_path / name)
-    assert all(content == found["one"] for content in found.values())
-    scores = (tmp_path / "one" / "scores.jsonl").read_text().splitlines()
-    numbers = [json.loads(line)["problem_score"] for line in scores]
-    assert numbers == [round(number, 5) for number in numbers]
-    assert len(set(numbers)) > 1
