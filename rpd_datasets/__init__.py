@@ -11,6 +11,7 @@ Importing this package is fast and imports neither torch nor datasets.
 """
 
 import rpd_metric  # noqa: F401  registers the metric
+from rpd_datasets.budget import select_samples
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.mapping import rpd_curate
 from rpd_datasets.filters.pipeline import FilterConfig
@@ -30,6 +31,7 @@ __all__ = [
     "load_curated",
     "rpd_curate",
     "select_problems",
+    "select_samples",
     "select_solutions",
     "to_sft",
 ]

@@ -101,6 +101,13 @@ class CurationConfig:
     dtype: Literal["float32", "bfloat16", "float16"] = option(
         "float32", "weights of an embedder of this machine", group="models"
     )
+    threads: int = option(
+        1,
+        "cores that an embedder of this machine's CPU uses in each process; more processes "
+        "(num_proc) use cores better. The result is the same",
+        group="models",
+        metavar="N",
+    )
     truncate_dim: int | None = option(
         None, "use the first N dimensions of embeddings", group="models", metavar="N"
     )
@@ -127,6 +134,14 @@ class CurationConfig:
     )
     num_solutions: int = option(
         PAPER_NUM_SOLUTIONS, "solutions for each problem", group="choice", metavar="N"
+    )
+    num_samples: int | None = option(
+        None,
+        "a budget in the place of num_problems and num_solutions: one solution for every problem, "
+        "then, one by one over all problems, the solution that adds most distance to those chosen "
+        "for its problem. More problems than samples: a draw of one solution each",
+        group="choice",
+        metavar="N",
     )
     selection: Selection = option(
         "maxmin",
@@ -163,6 +178,8 @@ class CurationConfig:
     )
 
     def __post_init__(self) -> None:
+        if self.num_samples is not None:
+            self._spend()
         # Here, so that cards and manifests name what was used.
         for name in ("problems", "solutions"):
             if getattr(self, name) == AUTO:
@@ -172,6 +189,8 @@ class CurationConfig:
                 f"num_problems is {self.num_problems} and num_solutions {self.num_solutions}; "
                 "both must be 1 or more"
             )
+        if self.threads < 1:
+            raise InputError(f"threads is {self.threads}; it must be 1 or more")
         if self.ties not in ("mean", "first"):
             raise InputError(f'ties is {self.ties!r}; use "mean" or "first"')
         for name, value, known in (
@@ -191,6 +210,30 @@ class CurationConfig:
             raise InputError(
                 '"llm" asks a chat model, and none is named: name one with judge (--judge), e.g. '
                 "tgi:http://host:port, or make one the summarizer"
+            )
+
+    def _spend(self) -> None:
+        """Settle the options that a budget decides, so that manifests and cards name them."""
+        if self.num_samples is not None and self.num_samples < 1:
+            raise InputError(f"num_samples is {self.num_samples}; it must be 1 or more")
+        # At most so many problems, and at least one solution of each.
+        decided = {"num_problems": self.num_samples, "num_solutions": 1, "problems": "random"}
+        free = {
+            "num_problems": PAPER_NUM_PROBLEMS,
+            "num_solutions": PAPER_NUM_SOLUTIONS,
+            "problems": AUTO,
+        }
+        for name, value in decided.items():
+            if getattr(self, name) not in (free[name], value):
+                raise InputError(
+                    f"num_samples is spent over all problems, so {name} cannot be "
+                    f"{getattr(self, name)!r} beside it; leave one of the two out"
+                )
+            object.__setattr__(self, name, value)
+        if self.solutions not in (AUTO, *METRICS) or self.selection != "maxmin":
+            raise InputError(
+                "num_samples chooses greedily by a distance: solutions must name one and selection "
+                f"be 'maxmin', not {self.solutions!r} and {self.selection!r}"
             )
 
     @classmethod

@@ -41,6 +41,7 @@ BASE = {
     "problem",
     "rejects",
     "select",
+    "budget",
     "filters",
     "tokens",
     "sft",

@@ -34,6 +34,7 @@ class Arm:
         title (`str`): For tables.
         problems (`str`), solutions (`str`): Who chooses them, as in `CurationConfig`.
         per_problem (`int`): Solutions of each problem.
+        budget (`bool`): The samples are spent over all problems at once (`num_samples`) instead.
         share (`float`): Samples, as a share of the plan's number of samples.
         repeat (`int`): How often each sample stands in the set.
         selection (`str`), ties (`str`): As in `CurationConfig`.
@@ -56,6 +57,7 @@ class Arm:
     problems: str = "random"
     solutions: str = "random"
     per_problem: int = 1
+    budget: bool = False
     share: float = 1.0
     repeat: int = 1
     selection: Selection = "maxmin"

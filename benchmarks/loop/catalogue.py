@@ -18,6 +18,7 @@ CORE = (
     Arm("repeated", "one solution three times", repeat=3),
     Arm("unfiltered_1p16s", "unfiltered 1P16S", solutions="all", per_problem=16),
 )
+BUDGET = (Arm("rpd_budget", "a budget, spent by RPD", solutions="rpd", budget=True),)
 REINFORCED = tuple(
     Arm(
         f"grpo_{start}{suffix}",
@@ -112,10 +113,11 @@ CHOICES = (
         steps="extractive",
     ),
 )
-# Breadth, depth and chosen depth, in the order of `CORE`.
-TRADED = ("random_1p1s", "random_1p3s", "rpd_1p3s")
+# Breadth, depth, chosen depth, and breadth first with chosen depth after it.
+TRADED = ("random_1p1s", "random_1p3s", "rpd_1p3s", "rpd_budget")
 GROUPS = {
     "core": CORE,
+    "budget": BUDGET,
     "grpo": REINFORCED,
     "numbers": NUMBERS,
     "choices": CHOICES,
@@ -156,12 +158,12 @@ def map_arms(cell: Cell) -> tuple[Arm, ...]:
             name=f"map_{cell.name}_{arm.name}",
             share=cell.share,
             # With no more problems than fill a third of the set, breadth is to repeat them.
-            repeat=3 if cell.name == "scarce" and arm.per_problem == 1 else 1,
+            repeat=3 if cell.name == "scarce" and arm.name == "random_1p1s" else 1,
             epochs=cell.epochs,
             pool=cell.pool,
             base=cell.base,
         )
-        for arm in CORE
+        for arm in (*CORE, *BUDGET)
         if arm.name in TRADED
     )
 
@@ -176,6 +178,8 @@ COMPARISONS = (
     ("random_1p3s", "repeated", "three solutions against one three times, same problems"),
     ("rpd_1p3s", "repeated", "three different solutions against one three times"),
     ("rpd_1p3s", "random_1p1s", "depth against breadth at equal samples"),
+    ("rpd_budget", "random_1p1s", "a budget spent by RPD against breadth"),
+    ("rpd_budget", "rpd_1p3s", "a budget spent by RPD against chosen depth"),
     ("random_1p3s", "random_1p1s", "depth at random against breadth at equal samples"),
     ("random_1p1s", "unfiltered_1p16s", "breadth against all candidates of few problems"),
     ("rpd_1p3s", BASE_ARM, "after fine-tuning against before"),

@@ -19,6 +19,7 @@ from benchmarks.loop.arms import Arm, ArmResult, Plan, finished, folder_of
 from benchmarks.loop.base import RECORD
 from benchmarks.loop.catalogue import (
     BEYOND_COMPARISONS,
+    BUDGET,
     CELLS,
     CHOICE_COMPARISONS,
     COMPARISONS,
@@ -140,7 +141,7 @@ def page_text(found: Found, output: Path, plan: Plan, *, command: str, figure_na
         "",
         "## Training sets of equal size",
         "",
-        arms_table(found, CORE),
+        arms_table(found, (*CORE, *BUDGET)),
         "",
         "*Strategies in the set* counts per problem. *Right outputs* are those of test problems "
         "with two or more: mean pairwise RPD, Div-Self-BLEU, and how many strategies they show; "
@@ -325,31 +326,39 @@ def map_section(found: Found) -> list[str]:
     cells += [(cell.title, [arm.name for arm in map_arms(cell)]) for cell in CELLS]
     for title, names in cells:
         if all(name in found for name in names):
-            breadth, depth, chosen = (found[name] for name in names)
+            breadth, depth, chosen, budget = (found[name] for name in names)
             rows.append(
                 [
                     title,
                     str(len(breadth)),
-                    *(f"{100 * figure(arm, 16).value:.1f}" for arm in (breadth, depth, chosen)),
+                    *(f"{100 * figure(found[name], 16).value:.1f}" for name in names),
                     _gap(difference(depth, breadth, 16), 1, 100),
                     _gap(difference(chosen, breadth, 16), 1, 100),
                     _gap(difference(chosen, depth, 16), 1, 100),
                     _gap(difference(chosen, breadth, 1), 1, 100),
+                    _gap(difference(budget, breadth, 16), 1, 100),
+                    _gap(difference(budget, chosen, 16), 1, 100),
+                    _gap(difference(budget, breadth, 1), 1, 100),
                 ]
             )
-    head = ["setting", "seeds", "random 1P1S", "random 1P3S", "RPD 1P3S"]
+    head = ["setting", "seeds", "random 1P1S", "random 1P3S", "RPD 1P3S", "budget by RPD"]
     head += [
         "random 1P3S − 1P1S",
         "RPD 1P3S − 1P1S",
         "RPD − random 1P3S",
         "pass@1: RPD 1P3S − 1P1S",
+        "budget − 1P1S",
+        "budget − RPD 1P3S",
+        "pass@1: budget − 1P1S",
     ]
-    wins = [row[0] for row in rows if row[6].startswith("**+")]
-    losses = [row[0] for row in rows if row[6].startswith("**−")]
+    wins = [row[0] for row in rows if row[7].startswith("**+")]
+    losses = [row[0] for row in rows if row[7].startswith("**−")]
+    behind = [row[0] for row in rows if any(row[place].startswith("**−") for place in (10, 11))]
     said = (
         f"Chosen depth (RPD 1P3S) solved more than breadth (random 1P1S) at pass@16 in "
         f"{len(wins)} of {len(rows)} settings{_list(wins)}, less in {len(losses)}{_list(losses)}; "
-        "in the others the intervals hold zero."
+        "in the others the intervals hold zero. A budget spent by RPD solved less at pass@16 than "
+        f"one of the two in {len(behind)}{_list(behind)}."
     )
     return [
         "pass@16 with each setting changed alone; differences in points, bold where the interval "

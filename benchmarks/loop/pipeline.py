@@ -125,13 +125,17 @@ def curate(arm: Arm, seed: int, plan: Plan, output: Path, kept: Path) -> dict[st
     pool = output.parent / "pool.jsonl"
     rows = pool_rows(arm.pool or plan.pool, CANDIDATES, seed)
     _write_rows(pool, rows)
+    size: dict[str, int] = {"num_problems": plan.num_problems(arm)}
+    if arm.budget:
+        size = {"num_samples": plan.num_problems(arm)}  # with one solution of each problem
+    else:
+        size["num_solutions"] = arm.per_problem
     config = CurationConfig(
         summarizer="extractive",
         ties=arm.ties,
         problems=arm.problems,
-        num_problems=plan.num_problems(arm),
         solutions=arm.solutions,
-        num_solutions=arm.per_problem,
+        **size,
         selection=arm.selection,
         seed=seed,
         # Candidates of one problem may be equal, as samples are; all arms draw from all of them.

@@ -116,8 +116,9 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
 
 def filter_config(args: argparse.Namespace, num_solutions: int) -> FilterConfig:
     """The filters that the options make."""
-    # Eq. 3 needs two solutions, whatever is chosen from them.
-    least = args.min_solutions or max(2, num_solutions)
+    # Eq. 3 needs two solutions, whatever is chosen from them; a budget ranks no problems.
+    spent = getattr(args, "num_samples", None) is not None
+    least = args.min_solutions or (1 if spent else max(2, num_solutions))
     return options_from(FilterConfig, args, min_solutions=least)
 
 

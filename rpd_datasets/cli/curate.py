@@ -185,6 +185,7 @@ def _curate_with_progress(
             models=models,
             engine=engine,
             shard_size=args.shard_size,
+            on_total=line.expect,
             on_problem=lambda _: scored_one(),
             on_chosen=remember,
         )

@@ -160,6 +160,7 @@ class Progress:
     def _begin(self, stage: str, total: int | None) -> None:
         self._stage, self._total, self._done = stage, total, 0
         self._began = self._said = time.monotonic()
+        self._said_done = 0
 
     def stage(self, stage: str, total: int | None = None) -> None:
         """End a stage and begin another."""
@@ -167,22 +168,34 @@ class Progress:
         self._begin(stage, total)
         self._live.reset(self._task, description=stage, total=total, note="")
 
+    def expect(self, total: int) -> None:
+        """How many there are of this stage is known now."""
+        self._total = total
+        self._live.update(self._task, total=total)
+
     def advance(self, note: str = "") -> None:
         """One more is done."""
         self._done += 1
         self._live.update(self._task, advance=1, note=note)
-        now = time.monotonic()
-        if self._live.disable and now - self._said >= SECONDS_BETWEEN_LINES:
-            self._said = now
-            self.write(f"{self._counted()}{'; ' if note else ''}{note}")
+        self._say(note)
 
     def refresh(self, note: str) -> None:
         """Nothing is done yet, but something goes on: say what."""
         self._live.update(self._task, note=note)
+        self._say(note)
+
+    def _say(self, note: str) -> None:
+        """In a pipe, a line now and then: how many of how many, and the time left."""
         now = time.monotonic()
-        if self._live.disable and now - self._said >= SECONDS_BETWEEN_LINES:
-            self._said = now
-            self.write(f"{self._counted()}; {note}")
+        if not self._live.disable or now - self._said < SECONDS_BETWEEN_LINES:
+            return
+        line = self._counted()
+        # By what was done since the last line: what a journal held went by at once.
+        if self._total is not None and self._done > self._said_done:
+            pace = (now - self._said) / (self._done - self._said_done)
+            line += f", {_clock(pace * max(0, self._total - self._done))} left"
+        self._said, self._said_done = now, self._done
+        self.write(f"{line}{'; ' if note else ''}{note}")
 
     def write(self, line: str) -> None:
         """A message above the line."""
@@ -205,6 +218,16 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
         self.end()
+
+
+def _clock(seconds: float) -> str:
+    """Hours, minutes and seconds.
+
+    >>> _clock(3723.4)
+    '1:02:03'
+    """
+    hours, rest = divmod(round(seconds), 3600)
+    return f"{hours}:{rest // 60:02}:{rest % 60:02}"
 
 
 @contextmanager

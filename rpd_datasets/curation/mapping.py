@@ -45,6 +45,8 @@ def curation_fingerprint(config: CurationConfig, models: Models) -> str:
         config.selection,
         config.seed,
     ]
+    if config.num_samples is not None:
+        parts.append("in the order of a budget")
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
@@ -181,7 +183,8 @@ Returns:
     - `steps` (`list[list[str]]`): per solution;
     - `rpd_matrix` (`list[list[float]]`): RPD of each pair, null for solutions left out;
     - `rpd_score` (`float`): Eq. 3 on it, null under two usable solutions;
-    - `selected` (`list[int]`): indices into `solutions`, in order of choice;
+    - `selected` (`list[int]`): indices into `solutions`, in order of choice; with `num_samples` all
+      usable ones, in the order in which [`select_samples`] takes them;
     - `drop_reasons` (`list[str]`): why a solution was left out, `""` where it was not.
     - `rpd_fingerprint` (`str`): of the configuration and the models.
 

@@ -158,6 +158,7 @@ def load_models(
             batch_size=config.batch_size,
             dtype=config.dtype,
             truncate_dim=config.truncate_dim,
+            threads=config.threads,
         )
 
     elsewhere = not here and embedder_spec(config.embedder).runs_here

@@ -2,9 +2,8 @@
 
 `measure_choice` looks at one chosen problem, `outcome` sums a run up in plain numbers, and
 `outcome_lines` says them. No path and no date is among them, so that equal runs say equal things.
-The effective number of strategies takes distances as they are. What the median distance means is
-said where labelled pairs tell it for this distance and encoder
-(`rpd_metric/distance/calibration.py`).
+What the median distance means, and how many strategies there are, is said where labelled pairs tell
+it for this distance and encoder (`strategies.py`).
 """
 
 from __future__ import annotations
@@ -19,12 +18,11 @@ from rpd_datasets.config import METRICS, CurationConfig
 from rpd_datasets.curation.health import health_line, health_warning
 from rpd_datasets.curation.run_summary import Choice, RunSummary, counts
 from rpd_datasets.curation.score import Scored
+from rpd_datasets.curation.strategies import count_strategies, curve_of
 from rpd_datasets.problem import Problem
 from rpd_metric.arrays import nan_for_none
-from rpd_metric.distance.calibration import load_calibration
+from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.core import mean_pairwise
-from rpd_metric.distance.registry import DISTANCES
-from rpd_metric.steps.registry import asks_chat_model
 
 # A choice that is so much more often wrong than the candidates deserves a second look.
 MORE_OFTEN_WRONG = 0.02
@@ -32,7 +30,11 @@ FAILED_SHARE = 0.1
 
 
 def measure_choice(
-    problem: Problem, scored: Scored, selected: Sequence[int], config: CurationConfig
+    problem: Problem,
+    scored: Scored,
+    selected: Sequence[int],
+    config: CurationConfig,
+    curve: Calibration | None = None,
 ) -> Choice:
     """Look at one chosen problem: by RPD, or without steps by the distance that chose."""
     known = scored.matrix if config.reads_steps or scored.distances is None else scored.distances
@@ -49,6 +51,7 @@ def measure_choice(
         steps_per_solution=_median([len(scored.steps[index]) for index in selected])
         if config.reads_steps
         else None,
+        strategies=count_strategies(scored, curve, selected),
     )
 
 
@@ -101,7 +104,7 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
     chosen = _median([one.chosen for one in both])
     return {
         "distance": _distance(config),
-        "reading": _reading(chosen, config),
+        "reading": _reading(chosen, config, summary.embedder),
         "median_distance": {
             "chosen": chosen,
             "random": _median([one.random for one in both]),
@@ -109,10 +112,7 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
             if config.reads_steps
             else None,
         },
-        "effective_number": {
-            "chosen": _median([effective_number(one.chosen or 0, one.num_chosen) for one in both]),
-            "random": _median([effective_number(one.random or 0, one.num_chosen) for one in both]),
-        },
+        "strategies": _strategies(summary),
         "right": {
             "column": config.filters.correct_column,
             "chosen": sum(one.right for one in summary.choices),
@@ -130,6 +130,11 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
         "wanted": {
             "problems": sum(one.problems_wanted for one in summary.inputs),
             "chosen": len(summary.chosen),
+            **(
+                {"samples": config.num_samples, "samples_chosen": summary.num_selected}
+                if config.num_samples is not None
+                else {}
+            ),
         },
     }
 
@@ -140,14 +145,27 @@ def _distance(config: CurationConfig) -> str | None:
     return config.solutions if config.solutions in METRICS else None
 
 
-def _reading(distance: float | None, config: CurationConfig) -> str | None:
+def _reading(distance: float | None, config: CurationConfig, embedder: str) -> str | None:
     """A distance in words, where labelled pairs tell what it means."""
-    name = _distance(config)
-    if distance is None or name is None or config.truncate_dim is not None:
+    curve = curve_of(_distance(config), config, embedder)
+    return curve.in_words(distance) if curve and distance is not None else None
+
+
+def _strategies(summary: RunSummary) -> dict[str, Any] | None:
+    """How many strategies problems show, and by which pairs that was counted."""
+    curve = summary.calibration
+    counted = [one.strategies for one in summary.scores if one.strategies is not None]
+    if curve is None or curve.threshold is None or not counted:
         return None
-    steps = "chat" if asks_chat_model(config.summarizer) else "extractive"
-    curve = load_calibration(name, config.embedder, steps if DISTANCES[name].reads_steps else "")
-    return curve.in_words(distance) if curve else None
+    return {
+        "distance": curve.distance,
+        "embedder": curve.embedder,
+        "threshold": round(curve.threshold, 4),
+        "labelled_pairs": curve.pairs,
+        "candidates": _median(counted),
+        "several": round(sum(number > 1 for number in counted) / len(counted), 4),
+        "chosen": _median([one.strategies for one in summary.choices if one.num_chosen > 1]),
+    }
 
 
 def outcome_lines(found: Mapping[str, Any], summarizer: str) -> list[tuple[str, str]]:
@@ -170,7 +188,7 @@ def outcome_lines(found: Mapping[str, Any], summarizer: str) -> list[tuple[str, 
 
 
 def _difference(found: Mapping[str, Any]) -> str:
-    medians, numbers = found["median_distance"], found["effective_number"]
+    medians = found["median_distance"]
     if medians["chosen"] is None:
         return "not measured: nothing that was asked for compares solutions"
     name = "RPD" if found["distance"] == "rpd" else f"distance by {found['distance']}"
@@ -178,8 +196,24 @@ def _difference(found: Mapping[str, Any]) -> str:
     beyond = "" if everywhere is None else f", {everywhere:.3f} over all problems"
     return (
         f"median {name} {medians['chosen']:.3f} among the chosen, {medians['random']:.3f} among as "
-        f"many at random{beyond}; effective number of strategies {numbers['chosen']:.2f}, at "
-        f"random {numbers['random']:.2f}" + (f". By labelled pairs {reading}" if reading else "")
+        f"many at random{beyond}; effective number of strategies "
+        f"{_number(found.get('strategies'))}"
+        + (f". By labelled pairs {reading}" if reading else "")
+    )
+
+
+def _number(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return (
+            "not known: no labelled pairs of this distance and encoder (see "
+            "rpd compare-metrics --calibrate)"
+        )
+    among = "" if found["chosen"] is None else f", {found['chosen']:.2f} among the chosen"
+    return (
+        f"{found['candidates']:.2f} among a problem's candidates (median){among}; "
+        f"{found['several']:.1%} of the problems show several (`{found['distance']}` beyond "
+        f"{found['threshold']:.3f}, a threshold from {found['labelled_pairs']:,} labelled pairs "
+        f"that holds for the encoder {found['embedder']} only)"
     )
 
 
@@ -236,6 +270,11 @@ def _next(found: Mapping[str, Any]) -> str:
         return (
             f"only {found['wanted']['chosen']:,} of the {found['wanted']['problems']:,} problems "
             "asked for could be chosen: rejects.jsonl says why"
+        )
+    if found["wanted"].get("samples_chosen", 0) < found["wanted"].get("samples", 0):
+        return (
+            f"only {found['wanted']['samples_chosen']:,} of the {found['wanted']['samples']:,} "
+            "samples of the budget could be spent: there are no more usable solutions"
         )
     if medians["chosen"] is not None and medians["chosen"] <= medians["random"]:
         return "the choice differs no more than a random one: look at some with rpd report"

@@ -25,10 +25,19 @@ SELECTION_RULES = {
     "exact": "the subset with the largest smallest distance among all subsets",
     "random": "at random, without regard to distance",
 }
+BUDGET_RULE = (
+    "first the one nearest to the problem's others; what the budget then has left went, one by one "
+    "over all problems, to the solution furthest from those chosen for its own problem"
+)
 
 
 def problem_rule(config: CurationConfig) -> str:
     """How problems were chosen, in words."""
+    if config.num_samples is not None:
+        return (
+            f"one solution for every problem, as far as a budget of {config.num_samples:,} samples "
+            "goes; of more problems than that, a draw"
+        )
     if config.problems == "random":
         return "drawn at random"
     if config.problems == "llm":
@@ -41,6 +50,8 @@ def problem_rule(config: CurationConfig) -> str:
 
 def solution_rule(config: CurationConfig) -> str:
     """How the solutions of a chosen problem were chosen, in words."""
+    if config.num_samples is not None:
+        return f"{BUDGET_RULE}; the distance is {METRIC_NAMES[config.solutions]}"
     if config.solutions == "random" or config.selection == "random":
         return SELECTION_RULES["random"]
     if config.solutions == "llm":

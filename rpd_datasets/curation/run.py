@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
 
+from rpd_datasets.budget import Budget
 from rpd_datasets.config import METRICS
 from rpd_datasets.curation.health import SummaryHealth, health_line, health_warning
 from rpd_datasets.curation.journal import Journal
@@ -38,6 +39,7 @@ from rpd_datasets.curation.score import (
     choose,
     score_problem,
     scoring_fingerprint,
+    solution_order,
 )
 from rpd_datasets.curation.shards import (
     SHARD_SIZE,
@@ -47,6 +49,7 @@ from rpd_datasets.curation.shards import (
     journal_key,
     score_in_shards,
 )
+from rpd_datasets.curation.strategies import count_strategies, counting_distance, curve_of
 from rpd_datasets.curation.tables import Chosen, write_scores, write_tables
 from rpd_datasets.curation.working_folder import Spill, move_into_place, partial_folder
 from rpd_datasets.inputs.source import Source
@@ -56,15 +59,12 @@ from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import draw_lot, rank
-from rpd_metric.arrays import nan_for_none
-from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.errors import InputError
 from rpd_metric.inference.concurrency import run_bounded
 from rpd_metric.steps.registry import asks_chat_model
 
 MAX_IN_FLIGHT = 32
 REJECTS = ("rejects-read.jsonl", "rejects-scored.jsonl")
-STATEMENT_CHARS = 220
 
 OpenSource = Callable[[Path, Callable[[Rejected], None]], Source]
 Score = Callable[[Problem, CurationConfig, Models, ThreadPoolExecutor | None], Awaitable[Scored]]
@@ -89,6 +89,12 @@ class RunOptions:
         None, "licence of the input's texts, for the card, e.g. apache-2.0", metavar="ID"
     )
     language: str | None = option(None, "their language, for the card, e.g. en", metavar="CODE")
+    calibration: str | None = option(
+        None,
+        "what labelled pairs say of another encoder, as rpd compare-metrics --calibrate writes it: "
+        "strategies are then counted by it",
+        metavar="FILE",
+    )
     preset: str | None = option(
         None, "the name of a training set of the paper, for the card", group=None
     )
@@ -102,6 +108,11 @@ class RunOptions:
     score: Score = option(
         score_problem,
         "scores a problem; rows that were scored before bring another one",
+        group=None,
+    )
+    on_total: Callable[[int], None] = option(
+        lambda _: None,
+        "called when it is known how many problems there are, which grouping tells",
         group=None,
     )
     on_problem: Callable[[Scored], None] = option(
@@ -144,6 +155,11 @@ def curate_folder(
         [`InputError`]: The input cannot be read, or nothing in it can be chosen.
     """
     options = options or RunOptions()
+    if mixed_in and config.num_samples is not None:
+        raise InputError(
+            "a budget (num_samples) is spent over one input: put several into one folder, or mix "
+            "with num_problems and num_solutions"
+        )
     with partial_folder(output, options.overwrite) as partial, ExitStack() as stack:
         journal = stack.enter_context(closing(Journal(partial / "journal.sqlite")))
         result = partial / "result"
@@ -153,7 +169,13 @@ def curate_folder(
         result.mkdir()
         # Who else writes steps does not misread them: only a chat model's can be unfit.
         asks = config.reads_steps and asks_chat_model(config.summarizer)
-        summary = RunSummary(health=SummaryHealth() if asks else None)
+        summary = RunSummary(
+            health=SummaryHealth() if asks else None,
+            calibration=curve_of(
+                counting_distance(config), config, models.embedder.name, options.calibration
+            ),
+            embedder=models.embedder.name,
+        )
         # Reading runs ahead of scoring by as much as is in flight. Each of the two writes in an
         # order of its own, or equal runs would not give equal files.
         read_rejects, reject = (
@@ -232,6 +254,10 @@ class _Run:
         self.keys: list[str] = []  # in the journal
         self.lots: list[str] = []  # the order in which problems are drawn
         self.picks: dict[int, list[int]] = {}  # by index into the scores
+        self.budget = (
+            None if config.num_samples is None else Budget(config.num_samples, config.seed)
+        )
+        self.shares: dict[int, int] = {}  # of the budget, by index into the scores
 
     def take_in(self, source: Source, part: MixedIn, partial: Path) -> None:
         """Score an input, and choose from it."""
@@ -260,7 +286,8 @@ class _Run:
                 fingerprint=source.fingerprint(),
                 rows_read=rows_read,
                 problems_read=len(self.summary.scores) - before,
-                problems_wanted=part.num_problems,
+                # A budget does not say how many; it has a solution for each that it reaches.
+                problems_wanted=part.num_problems if self.budget is None else len(order),
                 problems_chosen=len(chosen),
                 columns=asdict(source.columns),
             )
@@ -269,6 +296,7 @@ class _Run:
     async def score_all(self, source: Source, *, final: bool = False) -> None:
         """Score every problem of an input, in its order; `final` if the journal has them all."""
 
+        before = len(self.keys)
         # One thread encodes: several would each keep buffers of their own, and take turns anyway.
         with ThreadPoolExecutor(max_workers=1) as encoding:
 
@@ -287,9 +315,12 @@ class _Run:
             results = run_bounded(source, work, max_in_flight=self.options.max_in_flight)
             async with aclosing(results):
                 async for problem, scored in results:
+                    if source.num_problems is not None and len(self.keys) == before:
+                        self.options.on_total(source.num_problems)
                     self.keys.append(self.key(problem))
                     self.lots.append(draw_lot(problem.problem, self.config.seed))
-                    self.summary.scores.append(_summed_up(problem, scored))
+                    strategies = count_strategies(scored, self.summary.calibration)
+                    self.summary.scores.append(ProblemScore.of(problem, scored, strategies))
                     right, marked = count_marks(marks_of(problem, self.config) or [])
                     self.summary.candidates_right += right
                     self.summary.candidates_marked += marked
@@ -297,15 +328,22 @@ class _Run:
                         self.summary.health.add(scored)
                     for rejected in scored.rejects:
                         self.reject(rejected)
+                    if self.budget is not None:
+                        _, gains = solution_order(problem, scored, self.config)
+                        self.budget.offer(len(self.keys) - 1, problem.problem, gains)
                     if not final:
                         self.options.on_problem(scored)
 
     def order(self, indices: Sequence[int], name: str) -> list[int]:
         """The problems of one input that can be chosen, those to be chosen first in front."""
         config, scores = self.config, self.summary.scores
+        if self.budget is not None:
+            self.shares = self.budget.shares()
         # With "all" the number of solutions is an upper limit; the filters set the lower one.
         needed = config.filters.min_solutions if config.solutions == "all" else config.num_solutions
         eligible = [index for index in indices if scores[index].num_usable >= needed]
+        if self.budget is not None:
+            eligible = [index for index in eligible if index in self.shares]
         if config.problems in METRICS:
             eligible = [i for i in eligible if scores[i].problem_score is not None]
         elif config.problems == "llm":
@@ -365,7 +403,8 @@ class _Run:
     async def _choose(self, batch: Sequence[int]) -> list[Judgement[tuple[int, ...]]]:
         async def work(index: int) -> Judgement[tuple[int, ...]]:
             problem, scored = self.spill.get(index), self._scored(index)
-            return await choose(problem, scored, self.config, self.models)
+            share = self.shares.get(index)
+            return await choose(problem, scored, self.config, self.models, share)
 
         async with aclosing(run_bounded(batch, work, max_in_flight=MAX_IN_FLIGHT)) as results:
             return [verdict async for verdict in results]
@@ -390,23 +429,11 @@ class _Run:
             if self.summary.example is None:
                 steps = {index: scored.steps[index] for index in selected}
                 self.summary.example = Example(problem.problem, steps)
-            self.summary.choices.append(measure_choice(problem, scored, selected, self.config))
+            choice = measure_choice(
+                problem, scored, selected, self.config, self.summary.calibration
+            )
+            self.summary.choices.append(choice)
             self.options.on_chosen(problem, scored, selected)
-
-
-def _summed_up(problem: Problem, scored: Scored) -> ProblemScore:
-    return ProblemScore(
-        key=problem.key,
-        where=problem.where,
-        rpd_score=scored.score,
-        mean_rpd=mean_pairwise(nan_for_none(scored.matrix)),
-        num_solutions=len(problem.solutions),
-        num_usable=len(scored.usable),
-        mean_tokens=sum(scored.num_tokens) / len(scored.num_tokens),
-        problem_score=scored.problem_score,
-        diverse=scored.diverse,
-        statement=" ".join(problem.problem.split())[:STATEMENT_CHARS],
-    )
 
 
 def _most_common(summary: RunSummary) -> str:

@@ -11,6 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rpd_datasets.curation.health import SummaryHealth
+from rpd_datasets.curation.score import Scored
+from rpd_datasets.problem import Problem
+from rpd_metric.arrays import nan_for_none
+from rpd_metric.distance.calibration import Calibration
+from rpd_metric.distance.core import mean_pairwise
+
+STATEMENT_CHARS = 220
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,25 @@ class ProblemScore:
     mean_tokens: float
     problem_score: float | None = None
     diverse: bool | None = None
+    strategies: float | None = None  # the effective number among its usable solutions
     statement: str = ""  # the beginning of the problem's text, to know it by
+
+    @classmethod
+    def of(cls, problem: Problem, scored: Scored, strategies: float | None) -> ProblemScore:
+        """Sum up a problem that was scored."""
+        return cls(
+            key=problem.key,
+            where=problem.where,
+            rpd_score=scored.score,
+            mean_rpd=mean_pairwise(nan_for_none(scored.matrix)),
+            num_solutions=len(problem.solutions),
+            num_usable=len(scored.usable),
+            mean_tokens=sum(scored.num_tokens) / len(scored.num_tokens),
+            problem_score=scored.problem_score,
+            diverse=scored.diverse,
+            strategies=strategies,
+            statement=" ".join(problem.problem.split())[:STATEMENT_CHARS],
+        )
 
 
 @dataclass(frozen=True)
@@ -63,6 +88,7 @@ class Choice:
             be drawn as any other, so it is the mean over all pairs.
         right, marked (`int`): Chosen solutions marked right, and those with any mark.
         steps_per_solution (`float`, *optional*): The median over the chosen ones.
+        strategies (`float`, *optional*): The effective number of strategies among the chosen.
     """
 
     num_chosen: int
@@ -71,6 +97,7 @@ class Choice:
     right: int = 0
     marked: int = 0
     steps_per_solution: float | None = None
+    strategies: float | None = None
 
 
 @dataclass(frozen=True)
@@ -106,6 +133,9 @@ class RunSummary:
         health ([`SummaryHealth`], *optional*): How the summaries went, where a chat model wrote
             them.
         example (`Example`, *optional*): The best problem.
+        calibration ([`~rpd_metric.distance.calibration.Calibration`], *optional*): What labelled
+            pairs say of the distance and the encoder, where there were any.
+        embedder (`str`): Whose vectors were compared.
     """
 
     inputs: list[InputInfo] = field(default_factory=list)
@@ -121,6 +151,8 @@ class RunSummary:
     candidates_marked: int = 0
     health: SummaryHealth | None = None
     example: Example | None = None
+    calibration: Calibration | None = None
+    embedder: str = ""
 
 
 def counts(summary: RunSummary) -> dict[str, int]:

@@ -18,18 +18,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rpd_datasets.budget import spending_order
 from rpd_datasets.config import METRICS, CurationConfig
 from rpd_datasets.curation.models import Models, configured_summarizer, default_store, load_models
-from rpd_datasets.filters.decisions import choose_around, read_decisions
+from rpd_datasets.filters.decisions import choose_around, kept_by_hand, read_decisions
 from rpd_datasets.filters.pipeline import Filtered, filter_problem
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import select_solutions
 from rpd_datasets.sft import sft_messages, to_sft
-from rpd_metric.arrays import MatrixRows, none_for_nan
+from rpd_metric.arrays import MatrixRows, nan_for_none, none_for_nan
 from rpd_metric.distance.core import problem_score
 from rpd_metric.metrics.scoring import distance_matrices
+
+# Of distances and scores, where they are written and where they are compared. Machines whose
+# products are rounded otherwise differ by some 1e-7: what is nearer than 1e-5 counts as equal.
+DIGITS = 5
 
 __all__ = [
     "CurationConfig",
@@ -164,11 +169,11 @@ async def score_problem(
     return Scored(
         steps=steps,
         matrix=unknown if rpd is None else none_for_nan(rpd),
-        score=None if rpd is None else problem_score(rpd),
+        score=_score(rpd),
         drop_reasons=reasons,
         num_tokens=list(filtered.num_tokens),
         rejects=rejects,
-        problem_score=None if ranking is None else problem_score(ranking),
+        problem_score=_score(ranking),
         distances=None if choosing is None or config.solutions == "rpd" else none_for_nan(choosing),
         diverse=diverse,
         asked_again=asked_again,
@@ -238,8 +243,13 @@ def _matrices(
     matrices = {}
     for name in config.metrics:
         matrices[name] = np.full((len(steps), len(steps)), np.nan)
-        matrices[name][np.ix_(usable, usable)] = found[config.metric(name)]
+        matrices[name][np.ix_(usable, usable)] = found[config.metric(name)].round(DIGITS)
     return matrices
+
+
+def _score(matrix: npt.NDArray[np.float64] | None) -> float | None:
+    score = None if matrix is None else problem_score(matrix)
+    return None if score is None else round(score, DIGITS)
 
 
 def scoring_fingerprint(config: CurationConfig, models: Models) -> str:
@@ -271,8 +281,33 @@ def _decided(config: CurationConfig) -> dict[str, Any]:
     return {"decisions": sorted(map(list, read_decisions(config.filters.decisions).items()))}
 
 
+def solution_order(
+    problem: Problem, scored: Scored, config: CurationConfig
+) -> tuple[list[int], list[float]]:
+    """In which order a budget takes a problem's solutions, and what each adds.
+
+    Args:
+        problem ([`~rpd_datasets.Problem`]): The problem.
+        scored ([`Scored`]): What is known about it.
+        config ([`CurationConfig`]): The options, with `num_samples`.
+
+    Returns:
+        `tuple[list[int], list[float]]`: See [`~rpd_datasets.budget.spending_order`]; what a person
+            kept comes first.
+    """
+    kept: list[int] = []
+    if config.filters.decisions is not None:
+        kept = kept_by_hand(problem, config.filters.decisions, scored.usable)
+    matrix = scored.matrix if scored.distances is None else scored.distances
+    return spending_order(nan_for_none(matrix), kept)
+
+
 async def choose(
-    problem: Problem, scored: Scored, config: CurationConfig, models: Models
+    problem: Problem,
+    scored: Scored,
+    config: CurationConfig,
+    models: Models,
+    num_solutions: int | None = None,
 ) -> Judgement[tuple[int, ...]]:
     """Choose among a problem's solutions.
 
@@ -281,11 +316,15 @@ async def choose(
         scored ([`Scored`]): What is known about it.
         config ([`CurationConfig`]): The options.
         models ([`Models`]): What the options name, loaded.
+        num_solutions (`int`, *optional*): The problem's share of a budget; all if unset. Without
+            a budget the options say how many.
 
     Returns:
         [`Judgement`]: Indices into its solutions, in order of choice; with a
             reason where a judge chooses and gave no usable answer.
     """
+    if config.num_samples is not None:
+        return Judgement(tuple(solution_order(problem, scored, config)[0][:num_solutions]))
     usable = scored.usable
     if config.solutions == "all":
         return Judgement(tuple(usable[: config.num_solutions]))

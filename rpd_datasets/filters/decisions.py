@@ -72,6 +72,18 @@ def rejected_by_hand(candidates: Candidates, decisions: str) -> Drops:
     }
 
 
+def kept_by_hand(problem: Problem, decisions: str, usable: Sequence[int]) -> list[int]:
+    """The usable solutions that a person kept.
+
+    Args:
+        problem ([`Problem`]): The problem.
+        decisions (`str`): The file of marks.
+        usable (`Sequence[int]`): Solutions that can be chosen.
+    """
+    found = read_decisions(decisions)
+    return [index for index in usable if found.get((problem.key, index)) == KEEP]
+
+
 def choose_around(
     problem: Problem,
     decisions: str,
@@ -93,8 +105,8 @@ def choose_around(
         by one the solution furthest from those (Algorithm 2 goes on from there); equally far ones
         in the order of `picks`.
     """
-    found = read_decisions(decisions)
-    kept = [at for at, index in enumerate(usable) if found.get((problem.key, index)) == KEEP]
+    by_hand = kept_by_hand(problem, decisions, usable)
+    kept = [at for at, index in enumerate(usable) if index in by_hand]
     if not kept:
         return list(picks)
     chosen = kept[: len(picks)]

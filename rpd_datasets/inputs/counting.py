@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.spec import InputSpec
+from rpd_datasets.inputs.well_known import resolve_columns
 
 # Lines are counted at some hundreds of MB a second: beyond this the wait would be noticed.
 CHEAP_BYTES = 1_000_000_000
@@ -30,7 +33,7 @@ def count_problems(source: object, spec: InputSpec) -> int | None:
         path = Path(__file__).parents[1] / "sample"
     try:
         files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
-        counts = [_rows_of(file, spec.columns.solutions) for file in files]
+        counts = [_rows_of(file, spec.columns) for file in files]
     except OSError:
         counts = []  # reading itself says what is wrong with the file
     known = [count for count in counts if count is not None]
@@ -39,31 +42,38 @@ def count_problems(source: object, spec: InputSpec) -> int | None:
     return sum(known) if spec.limit is None else min(sum(known), spec.limit)
 
 
-def _rows_of(path: Path, column: str) -> int | None:
+def _rows_of(path: Path, columns: Columns) -> int | None:
     if path.suffix == ".jsonl" and path.stat().st_size <= CHEAP_BYTES:
-        return _lines(path, column)
-    return _parquet_rows(path, column) if path.suffix == ".parquet" and path.is_file() else None
+        return _lines(path, columns)
+    return _parquet_rows(path, columns) if path.suffix == ".parquet" and path.is_file() else None
 
 
-def _lines(path: Path, column: str) -> int | None:
+def _lines(path: Path, columns: Columns) -> int | None:
     with path.open("rb") as file:
         first = file.readline()
         try:
             row = json.loads(first)
         except ValueError:
             return None
-        if not isinstance(row, dict) or not isinstance(row.get(column), list):
+        if not isinstance(row, dict) or not _holds_problem(row, columns):
             return None
         return 1 + sum(bool(line.strip()) for line in file)
 
 
-def _parquet_rows(path: Path, column: str) -> int | None:
+def _holds_problem(row: dict[str, Any], columns: Columns) -> bool:
+    """Whether a row is a problem with all its solutions."""
+    return isinstance(row.get(resolve_columns([row], columns).solutions), list)
+
+
+def _parquet_rows(path: Path, columns: Columns) -> int | None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(path) as file:
-            here = column in file.schema_arrow.names
-            return file.metadata.num_rows if here else None
+            first = next(file.iter_batches(batch_size=1), None)
+            rows = [] if first is None else first.to_pylist()
+            known = bool(rows) and _holds_problem(rows[0], columns)
+            return file.metadata.num_rows if known else None
     except pa.ArrowInvalid:
         return None

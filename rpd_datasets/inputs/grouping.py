@@ -184,6 +184,13 @@ def read_rejects(path: Path) -> Iterator[Rejected]:
             yield Rejected(**json.loads(record))
 
 
+def count_groups(path: Path) -> int:
+    """How many problems a scratch file holds."""
+    with closing(_reading(path)) as database:
+        count: int = database.execute("SELECT COUNT(*) FROM problem").fetchone()[0]
+    return count
+
+
 def read_groups(path: Path) -> Iterator[Group]:
     """The problems of a scratch file, in the order in which they first appear in the input."""
     with closing(_reading(path)) as database:

@@ -26,6 +26,7 @@ from rpd_datasets.inputs.grouping import (
     VERSION,
     FlatRow,
     build_groups,
+    count_groups,
     problem_digest,
     read_groups,
     read_rejects,
@@ -65,6 +66,8 @@ class Source:
         columns ([`Columns`]): What the columns are called.
         rows_read (`int`): Input rows the latest pass rests on, bad ones included.
         rows_skipped (`int`): Rows of these that `only` left aside.
+        num_problems (`int`, *optional*): How many problems there are at most, once rows with one
+            solution each are grouped; unknown before, and for other layouts.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class Source:
         self.columns = spec.columns
         self.rows_read = 0
         self.rows_skipped = 0
+        self.num_problems: int | None = None
         self._rows = rows
         self._spec = spec
         self._only = {name: str(value) for name, value in spec.only.items()}
@@ -152,6 +156,8 @@ class Source:
             build_groups(path, self._flat_rows(read), totals=self._totals)
             totals = self._totals()
         self.rows_read, self.rows_skipped = totals["rows_read"], totals["rows_skipped"]
+        known = count_groups(path)
+        self.num_problems = min(known, self._spec.limit or known)
         yield from read_rejects(path)
         for group in read_groups(path):
             extra = kept_names(group.extra)

@@ -36,7 +36,7 @@ VERSIONED = (
 # Options that name a server, a device or a folder, and how the input is called: what matters of
 # them stands elsewhere in the manifest, by name.
 PRIVATE_OPTIONS = (
-    *("summarizer", "embedder", "judge", "tokenizer", "device", "batch_size", "store"),
+    *("summarizer", "embedder", "judge", "tokenizer", "device", "batch_size", "threads", "store"),
     "requests",  # how patiently a server is asked
 )
 SIZE_CATEGORIES = (
@@ -197,8 +197,7 @@ def dataset_card(
     if "rpd" in (config.problems, config.solutions):
         tags += ["reasoning-path-divergence", "diversity"]
     data = DatasetCardData(
-        pretty_name=f"{num_problems} problems with up to {config.num_solutions} solutions each "
-        f"(problems: {config.problems}, solutions: {config.solutions})",
+        pretty_name=_title(summary, config),
         size_categories=[_size_category(num_problems)],
         task_categories=["text-generation"],
         license=license,
@@ -252,6 +251,19 @@ def dataset_card(
         short=num_problems < num_wanted,
     )
     return str(card)
+
+
+def _title(summary: RunSummary, config: CurationConfig) -> str:
+    number = f"{len(summary.chosen)} problems"
+    if config.num_samples is not None:
+        return (
+            f"{number}, {summary.num_selected} solutions (a budget of {config.num_samples}, "
+            f"spent by {config.solutions})"
+        )
+    return (
+        f"{number} with up to {config.num_solutions} solutions each "
+        f"(problems: {config.problems}, solutions: {config.solutions})"
+    )
 
 
 def _example(summary: RunSummary) -> dict[str, Any] | None:

@@ -39,6 +39,8 @@ from rpd_datasets.publish.hub import Pushed, push_folder
 if TYPE_CHECKING:
     from huggingface_hub import DatasetCard, HfApi
 
+    from rpd_datasets.report import WrittenReport
+
 Result = TypeVar("Result")
 
 
@@ -79,6 +81,24 @@ class Curated:
         text = (self.folder / "manifest.json").read_text(encoding="utf-8")
         content: dict[str, Any] = json.loads(text)
         return content
+
+    def report(self, page: str | Path | None = None, max_problems: int = 300) -> WrittenReport:
+        """Write the report of the folder; in a notebook it shows itself.
+
+        It has the stored distances; `rpd report` also encodes steps and texts anew to draw them.
+
+        Args:
+            page (`str` or `Path`, *optional*): The HTML file; `report.html` in the folder if unset.
+            max_problems (`int`): Chosen problems to show, spread over the ranks: a notebook keeps
+                the page in its file.
+
+        Returns:
+            [`~rpd_datasets.report.WrittenReport`]
+        """
+        from rpd_datasets.report import read_curated, write_report
+
+        file = self.folder / "report.html" if page is None else Path(page)
+        return write_report(read_curated(self.folder, max_problems), file, None, figures=False)
 
     def _load(self, name: str) -> Any:
         from datasets import load_dataset

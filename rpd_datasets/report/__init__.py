@@ -15,6 +15,7 @@ Texts of a sample of the chosen problems are shown, all scores are counted.
 
 from __future__ import annotations
 
+import html
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,6 +45,11 @@ class WrittenReport:
     figures: list[Path]
     folder: CuratedFolder
     measures: Measures
+
+    def _repr_html_(self) -> str:
+        """The page itself, inside a notebook."""
+        text = html.escape(self.page.read_text(encoding="utf-8"))
+        return f'<iframe srcdoc="{text}" style="width: 100%; height: 45em; border: 0"></iframe>'
 
 
 def write_report(

@@ -109,15 +109,15 @@ def _entry(row: ChosenProblem) -> dict[str, Any]:
 
 
 def _numbers(score: Score) -> dict[str, Any]:
-    number = None
-    if score.mean_rpd is not None and score.num_usable > 1:
-        number = round(effective_number(score.mean_rpd, score.num_usable), 2)
+    number = score.strategies
+    if number is None and score.mean_rpd is not None and score.num_usable > 1:
+        number = effective_number(score.mean_rpd, score.num_usable)
     return {
         "rank": score.rank,
         "key": score.key,
         "where": score.where,
         "score": None if score.score is None else round(score.score, 4),
-        "strategies": number,
+        "strategies": None if number is None else round(number, 2),
         "usable": score.num_usable,
         "solutions": score.num_solutions,
         "tokens": round(score.mean_tokens),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
@@ -20,7 +21,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from rpd_datasets.curation.outcome import outcome_lines
-from rpd_datasets.curation.rules import SELECTION_RULES
+from rpd_datasets.curation.rules import BUDGET_RULE, SELECTION_RULES
 from rpd_datasets.report import charts
 from rpd_datasets.report.archive import LIMITS, archive
 from rpd_datasets.report.funnel import funnel
@@ -82,7 +83,7 @@ def render(folder: CuratedFolder, measures: Measures) -> str:
         "options": manifest["options"],
         "problems_by": manifest["options"].get("problems", "rpd"),
         "solutions_by": chosen_by,
-        "rule": SELECTION_RULES[manifest["options"]["selection"]],
+        "rule": _rule(manifest["options"]),
         "by_distance": chosen_by not in ("random", "llm", "all"),
         "embedder": measures.embedder,
         "same_embedder": measures.embedder == manifest["embedder"]["name"],
@@ -96,6 +97,12 @@ def render(folder: CuratedFolder, measures: Measures) -> str:
         "num_measured": sum(case.plane is not None for case in measures.cases),
     }
     return environment.from_string(_data("page.html")).render(context)
+
+
+def _rule(options: Mapping[str, Any]) -> str:
+    if options.get("num_samples") is not None:
+        return f"a budget of {options['num_samples']:,} samples: {BUDGET_RULE}"
+    return f"{options['selection']}: {SELECTION_RULES[options['selection']]}"
 
 
 def _data(name: str) -> str:

@@ -49,6 +49,7 @@ class Score:
         mean_rpd (`float`, *optional*): Over all pairs of its solutions.
         num_solutions, num_usable (`int`): All, and those that were not left out.
         mean_tokens (`float`): Length of a solution.
+        strategies (`float`, *optional*): The effective number among the usable solutions.
         statement (`str`): The beginning of the problem's text; `""` in folders of earlier versions.
     """
 
@@ -61,6 +62,7 @@ class Score:
     num_usable: int
     mean_tokens: float
     statement: str = ""
+    strategies: float | None = None
 
 
 @dataclass(frozen=True)
@@ -225,6 +227,7 @@ def _scores(path: Path) -> list[Score]:
                     num_usable=row["num_usable"],
                     mean_tokens=row["mean_tokens"],
                     statement=row.get("statement", ""),
+                    strategies=row.get("strategies"),
                 )
             )
         except (ValueError, KeyError, TypeError, AttributeError):

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +67,14 @@ class Calibration:
         odds = self.intercept + self.slope * distance
         return 1 / (1 + math.exp(-max(min(odds, 700.0), -700.0)))
 
+    @property
+    def threshold(self) -> float | None:
+        """The distance from which a pair is rather of another strategy than of the same.
+
+        `None` for a curve that does not rise: its distance tells nothing.
+        """
+        return -self.intercept / self.slope if self.slope > 0 else None
+
     def in_words(self, distance: float) -> str:
         """The same as a phrase, e.g. `"0.41: probably the same method"`."""
         chance = self.chance(distance)
@@ -92,8 +102,20 @@ class Calibration:
         return len(keep) ** 2 / sum(same)
 
 
-def load_calibration(distance: str, embedder: str, steps: str = "") -> Calibration | None:
-    """The packaged curve of a distance, or `None` where none was fitted.
+def load_calibration(
+    distance: str, embedder: str, steps: str = "", *, path: str | None = None
+) -> Calibration | None:
+    """The curve of a distance, or `None` where none was fitted.
+
+    Args:
+        distance (`str`): Its name.
+        embedder (`str`): Whose vectors it compares.
+        steps (`str`): See [`Calibration`].
+        path (`str`, *optional*): A file of curves, as `rpd compare-metrics --calibrate` writes it;
+            the packaged ones if unset.
+
+    Raises:
+        [`InputError`]: The file is not there, or not such a file.
 
     Example:
 
@@ -104,13 +126,29 @@ def load_calibration(distance: str, embedder: str, steps: str = "") -> Calibrati
 
     ```
     """
-    return _packaged().get((distance, embedder, steps))
+    known = _packaged() if path is None else _read(path)
+    return known.get((distance, embedder, steps))
 
 
 @cache
 def _packaged() -> dict[tuple[str, str, str], Calibration]:
     text = files("rpd_metric.distance").joinpath("calibration.json").read_text(encoding="utf-8")
-    found = [Calibration(**entry) for entry in json.loads(text)]
+    return _curves(json.loads(text))
+
+
+def _read(path: str) -> dict[tuple[str, str, str], Calibration]:
+    try:
+        return _curves(json.loads(Path(path).read_text(encoding="utf-8")))
+    except OSError as error:
+        raise InputError(f"cannot read the curves {path}: {error.strerror or error}") from error
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"{path} holds no curves; rpd compare-metrics FILE --calibrate OUT writes some"
+        ) from error
+
+
+def _curves(entries: list[dict[str, Any]]) -> dict[tuple[str, str, str], Calibration]:
+    found = [Calibration(**entry) for entry in entries]
     return {(one.distance, one.embedder, one.steps): one for one in found}
 
 

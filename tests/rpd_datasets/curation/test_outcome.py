@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -16,7 +18,10 @@ from rpd_datasets.curation.outcome import (
 )
 from rpd_datasets.curation.run_summary import Choice, InputInfo, ProblemScore, RunSummary
 from rpd_datasets.curation.score import Scored
+from rpd_datasets.curation.strategies import count_strategies, curve_of
 from rpd_datasets.problem import Problem
+from rpd_metric.distance.calibration import Calibration
+from rpd_metric.errors import InputError
 
 MATRIX = [
     [0.0, 0.2, 0.6, None],
@@ -41,7 +46,7 @@ def a_run(**changes) -> RunSummary:
         "candidates_right": 9,
         "candidates_marked": 12,
     }
-    return RunSummary(**{**values, **changes})
+    return RunSummary(**{"embedder": "minilm", **values, **changes})
 
 
 def said(run: RunSummary, config: CurationConfig | None = None) -> dict[str, str]:
@@ -101,3 +106,64 @@ def test_what_cannot_be_known_is_said_to_be_unknown():
     assert lines["Difference"].startswith("not measured")
     assert lines["Steps"] == "none were needed"
     assert lines["Left out"] == "nothing"
+
+
+def test_strategies_are_counted_where_labelled_pairs_of_the_encoder_are_known():
+    curve = Calibration("pieces", "minilm", "", intercept=-6.0, slope=12.0, pairs=4500)
+    scores = [
+        ProblemScore(f"k{n}", f"r:{n}", 0.5, 0.3, 4, 3, 10.0, strategies=number)
+        for n, number in enumerate((1.0, 1.0, 1.9, None))
+    ]
+    choices = [Choice(2, 0.6, 0.4, strategies=1.9), Choice(1, None, 0.4, strategies=1.0)]
+    run = a_run(scores=scores, choices=choices, calibration=curve)
+    assert outcome(run, CurationConfig())["strategies"] == {
+        "distance": "pieces",
+        "embedder": "minilm",
+        "threshold": 0.5,
+        "labelled_pairs": 4500,
+        "candidates": 1.0,
+        "several": 0.3333,
+        "chosen": 1.9,
+    }
+    line = said(run)["Difference"]
+    assert "1.00 among a problem's candidates (median), 1.90 among the chosen" in line
+    assert "33.3% of the problems show several (`pieces` beyond 0.500" in line
+    assert "4,500 labelled pairs that holds for the encoder minilm only" in line
+
+
+def test_with_another_encoder_no_strategies_are_counted():
+    config = CurationConfig(embedder="st:another")
+    assert curve_of("pieces", CurationConfig(), "minilm") is not None
+    assert curve_of("pieces", config, "st:another") is None
+    assert curve_of("pieces", replace(config, truncate_dim=64), "minilm") is None
+    run = a_run(embedder="st:another")
+    assert outcome(run, config)["strategies"] is None
+    line = said(run, config)["Difference"]
+    assert "effective number of strategies not known" in line
+    assert "compare-metrics --calibrate" in line
+
+
+def test_a_file_of_curves_of_ones_own_takes_the_place_of_the_packaged_ones(tmp_path):
+    own = [asdict(Calibration("pieces", "st:another", "", -6.0, 10.0, 99))]
+    (tmp_path / "own.json").write_text(json.dumps(own))
+    config = CurationConfig(embedder="st:another")
+    curve = curve_of("pieces", config, "st:another", str(tmp_path / "own.json"))
+    assert curve is not None
+    assert (curve.threshold, curve.pairs) == (0.6, 99)
+    (tmp_path / "bad.json").write_text('[{"a": 1}]')
+    for name in ("bad.json", "none.json"):
+        with pytest.raises(InputError, match="curves"):
+            curve_of("pieces", config, "st:another", str(tmp_path / name))
+
+
+def test_a_problem_counts_the_groups_beyond_the_threshold():
+    curve = Calibration("pieces", "minilm", "", -6.0, 12.0, 10)
+    steps = [["x"]] * 4
+    scored = Scored(steps, MATRIX, 0.5, ["", "", "", "no_steps"], [1] * 4, [])
+    # 0 and 1 are one strategy, 2 another: levels 0.2 and 0.5.
+    assert count_strategies(scored, replace(curve, intercept=-5.9)) == pytest.approx(1.8899)
+    assert count_strategies(scored, replace(curve, intercept=-7.0)) == 1
+    assert count_strategies(scored, replace(curve, slope=-1.0)) is None
+    assert count_strategies(scored, None) is None
+    assert count_strategies(scored, curve, among=[0]) == 1
+    assert count_strategies(scored, curve, among=[3]) is None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import datasets
 import pytest
 
-from rpd_datasets import CurationConfig, FilterConfig
+from rpd_datasets import CurationConfig, FilterConfig, curate_dataset, rpd_curate, select_samples
 from rpd_datasets.curation.run import RunOptions, curate_folder
 from rpd_datasets.curation.score import Models
 from rpd_datasets.inputs.source import open_source
@@ -247,3 +248,48 @@ def test_the_card_says_who_made_it_and_holds_no_path_of_this_machine(rows, tmp_p
         assert "minilm" in text
         assert str(tmp_path) not in text
     assert "offline estimate" in (tmp_path / "out" / "README.md").read_text()
+
+
+@pytest.mark.parametrize("num_samples", [3, 12, 20, 99])
+def test_a_budget_is_spent_over_all_problems_and_card_and_manifest_say_so(
+    rows, tmp_path, num_samples
+):
+    spent = {"num_samples": num_samples, "num_problems": num_samples, "num_solutions": 1}
+    report = curate(rows, tmp_path / "out", **spent)
+    curated = datasets.load_dataset(str(tmp_path / "out"), split="train")
+    # A budget of 12 reaches the 12 problems; a solution that is none of its own adds to none.
+    assert len(curated) == min(num_samples, 12)
+    usable = sum(score.num_usable for score in report.scores)
+    assert report.num_selected == min(num_samples, usable)
+    expected = select_samples(read_rows(rows), num_samples)
+    assert {row["problem"]: row["selected"] for row in curated} == {
+        row["problem"]: row["selected"] for row in expected
+    }
+    found = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert found["options"]["num_samples"] == num_samples
+    assert found["outcome"]["wanted"] == {
+        "problems": len(curated),
+        "chosen": len(curated),
+        "samples": num_samples,
+        "samples_chosen": report.num_selected,
+    }
+    card = " ".join((tmp_path / "out" / "README.md").read_text().split())
+    assert f"| Budget | {num_samples} samples |" in card
+    assert "one by one over all problems" in card
+    short = "samples of the budget could be spent"
+    assert (short in card) == (num_samples > usable)
+
+
+def read_rows(rows):
+    """The same problems with the distances that `rpd_curate` finds."""
+    config = CurationConfig(num_samples=1, filters=FILTERS)
+    ds = datasets.Dataset.from_json(str(rows)).map(
+        rpd_curate, fn_kwargs={"config": replace(config, summarizer="extractive")}
+    )
+    return ds.to_list()
+
+
+def test_a_budget_is_spent_over_one_input(rows, tmp_path):
+    config = CurationConfig(num_samples=5, filters=FILTERS)
+    with pytest.raises(InputError, match="over one input"):
+        curate_dataset(str(rows), tmp_path / "out", config, mixed=[(str(rows), 5)])

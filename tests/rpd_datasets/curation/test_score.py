@@ -78,7 +78,7 @@ def test_map_adds_the_columns_and_carries_all_others_along():
     assert sorted(row["selected"]) == [0, 1, 2]
     matrix = np.array(row["rpd_matrix"], dtype=float)
     assert np.isnan(matrix[3]).all()
-    assert row["rpd_score"] == problem_score(matrix)
+    assert row["rpd_score"] == round(problem_score(matrix), 5)
 
 
 def test_map_takes_its_options_through_fn_kwargs():
@@ -246,6 +246,7 @@ def test_the_public_names_are_these():
         "load_curated",
         "rpd_curate",
         "select_problems",
+        "select_samples",
         "select_solutions",
         "to_sft",
     ]

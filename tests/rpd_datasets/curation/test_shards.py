@@ -18,6 +18,7 @@ import pytest
 from parts.kill_loop import contents, write_problems
 from parts.openai_embeddings import OpenAIEmbeddings
 from rpd_datasets import CurationConfig, FilterConfig
+from rpd_datasets.curation.engines.processes import local_processes
 from rpd_datasets.curation.journal import Journal
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.shards import (
@@ -274,3 +275,28 @@ def test_nothing_left_by_an_earlier_run_is_nothing_to_take_up(tmp_path):
     journal = Journal(tmp_path / "journal.sqlite")
     harvest_earlier(tmp_path / "shards", journal)
     assert len(journal) == 0
+
+
+def test_threads_and_processes_give_equal_bytes(tmp_path):
+    import torch
+
+    rows = write_problems(tmp_path / "rows.jsonl", 12)
+    config = replace(CONFIG, filters=FilterConfig(min_solutions=2, require_complete=False))
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        curate_dataset(str(rows), tmp_path / "one", config)
+        torch.set_num_threads(2)
+        curate_dataset(str(rows), tmp_path / "torch", config)
+        curate_dataset(str(rows), tmp_path / "threads", replace(config, threads=2))
+    finally:
+        torch.set_num_threads(before)
+    engine = local_processes(config, 2)
+    curate_dataset(str(rows), tmp_path / "processes", config, engine=engine, shard_size=2)
+    expected = contents(tmp_path / "one")
+    for name in ("torch", "threads", "processes"):
+        assert contents(tmp_path / name) == expected, name
+    scores = (tmp_path / "one" / "scores.jsonl").read_text().splitlines()
+    numbers = [json.loads(line)["problem_score"] for line in scores]
+    assert numbers == [round(number, 5) for number in numbers]
+    assert len(set(numbers)) > 1

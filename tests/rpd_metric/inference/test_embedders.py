@@ -30,9 +30,11 @@ def test_no_texts_give_an_empty_array_of_the_right_width(minilm):
 
 def test_each_distinct_text_reaches_the_model_once(minilm, monkeypatch):
     seen = []
-    encode = minilm._model.encode
+    preprocess = minilm._model.preprocess
     monkeypatch.setattr(
-        minilm._model, "encode", lambda texts, **kw: seen.extend(texts) or encode(texts, **kw)
+        minilm._model,
+        "preprocess",
+        lambda texts, **kw: seen.extend(texts) or preprocess(texts, **kw),
     )
     vectors = minilm.encode(TEXTS)
     assert seen == TEXTS[:2]
@@ -94,7 +96,44 @@ def test_a_missing_package_names_the_pip_command(monkeypatch):
         minilm_path()
 
 
-def test_on_a_cpu_a_larger_batch_size_changes_nothing(minilm):
-    texts = [" ".join(["Factor the polynomial"] * n) for n in range(1, 41)]
-    smaller = load_embedder("minilm", batch_size=8)
-    np.testing.assert_array_equal(minilm.encode(texts), smaller.encode(texts))
+LONGER = [" ".join(["Factor the polynomial over the integers"] * n) for n in range(1, 41, 4)]
+
+
+def test_on_a_cpu_a_vector_depends_on_its_text_alone(minilm):
+    together = minilm.encode(LONGER)
+    alone = np.concatenate([minilm.encode([text]) for text in LONGER])
+    np.testing.assert_array_equal(together, alone)
+    np.testing.assert_array_equal(load_embedder("minilm", batch_size=8).encode(LONGER), alone)
+
+
+@pytest.mark.parametrize("torch_threads", [1, 2])
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_no_number_of_threads_changes_a_bit(minilm, threads, torch_threads):
+    import torch
+
+    expected = minilm.encode(LONGER)
+    before = torch.get_num_threads()
+    torch.set_num_threads(torch_threads)
+    try:
+        np.testing.assert_array_equal(
+            load_embedder("minilm", threads=threads).encode(LONGER), expected
+        )
+        # Who trains afterwards has the threads that were there before.
+        assert torch.get_num_threads() == torch_threads
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_packed_layers_give_what_the_model_gives(minilm):
+    from sentence_transformers import SentenceTransformer
+
+    plain = SentenceTransformer(str(minilm_path()), device="cpu")
+    np.testing.assert_allclose(minilm.encode(LONGER), plain.encode(LONGER), atol=1e-6)
+    layers = [type(layer).__name__ for layer in minilm._model.modules()]
+    assert layers.count("PackedLinear") == 36 + layers.count("BertPooler")
+    assert "Linear" not in layers
+
+
+def test_threads_below_one_are_refused():
+    with pytest.raises(InputError, match="threads is 0"):
+        load_embedder("minilm", threads=0)

@@ -1,0 +1,89 @@
+"""docs/tour.ipynb runs from its first cell to its last, and its report is alive."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parts.browser import chromium
+
+ROOT = Path(__file__).resolve().parents[1]
+TOUR = ROOT / "docs" / "tour.ipynb"
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory) -> Any:
+    import nbformat
+    from nbclient import NotebookClient
+
+    folder = tmp_path_factory.mktemp("tour")
+    notebook = nbformat.read(TOUR, as_version=4)
+    with pytest.MonkeyPatch.context() as patch:
+        # The kernel makes folders of its own there, else in HOME.
+        for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+            patch.setenv(name, str(folder / name.lower()))
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+        client = NotebookClient(
+            notebook,
+            timeout=300,
+            kernel_name="python3",
+            resources={"metadata": {"path": str(folder)}},
+        )
+        client.execute()
+    return notebook, folder
+
+
+def text_of(cell: Any) -> str:
+    return "".join(
+        output.get("text") or output.get("data", {}).get("text/plain", "")
+        for output in cell.outputs
+        if output.get("name") != "stderr"  # progress bars
+    )
+
+
+def test_the_tour_goes_from_a_parquet_file_to_rows_for_trl(executed):
+    notebook, folder = executed
+    cells = {cell.source: cell for cell in notebook.cells if cell.cell_type == "code"}
+    said = {source: text_of(cell) for source, cell in cells.items()}
+
+    def after(part: str) -> str:
+        (found,) = [text for source, text in said.items() if part in source]
+        return found
+
+    assert "generations" in after('load_dataset("parquet"')
+    assert "rpd_matrix" in after("ds.map(rpd_curate")
+    assert after("select_problems(scored").count("[") == 11
+    assert "27 problems; solutions of each: Counter({" in after("select_samples(scored")
+    assert "40 rows ['prompt', 'completion']" in after("to_sft(spent")
+    assert (folder / "curated" / "README.md").is_file()
+
+
+def test_the_report_inside_the_notebook_is_alive(executed, tmp_path):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    notebook, _ = executed
+    (report,) = [
+        output["data"]["text/html"]
+        for output in notebook.cells[-1].outputs
+        if "text/html" in output.get("data", {})
+    ]
+    assert report.startswith("<iframe srcdoc=")
+    page = tmp_path / "cell.html"
+    page.write_text(f"<!doctype html><title>a cell</title>{report}", encoding="utf-8")
+    with chromium(tmp_path / "profile") as browser:
+        browser.get(page.as_uri())
+        browser.switch_to.frame(0)
+        reached = "return document.documentElement.dataset.ready"
+        WebDriverWait(browser, 60, 0.05).until(lambda one: one.execute_script(reached) == "texts")
+        shown = browser.execute_script("return document.body.innerText")
+    assert "10 of 27 problems chosen" in " ".join(shown.split())
+
+
+def test_the_notebook_is_kept_without_outputs():
+    import nbformat
+
+    for cell in nbformat.read(TOUR, as_version=4).cells:
+        assert not cell.get("outputs"), "clear the outputs of docs/tour.ipynb"
