@@ -189,36 +189,11 @@ def dataset_card(
     Returns:
         `str`: YAML metadata and Markdown.
     """
-    from huggingface_hub import DatasetCard, DatasetCardData
+    from huggingface_hub import DatasetCard
 
-    num_problems = len(summary.chosen)
-    num_wanted = sum(one.problems_wanted for one in summary.inputs)
-    tags = ["reasoning", "chain-of-thought", PAPER_TAG]
-    if "rpd" in (config.problems, config.solutions):
-        tags += ["reasoning-path-divergence", "diversity"]
-    data = DatasetCardData(
-        pretty_name=_title(summary, config),
-        size_categories=[_size_category(num_problems)],
-        task_categories=["text-generation"],
-        license=license,
-        language=language,
-        tags=tags,
-        configs=[
-            {
-                "config_name": "default",
-                "default": True,
-                "data_files": [{"split": "train", "path": "data/train-*.parquet"}],
-            },
-            {
-                "config_name": SFT_CONFIG,
-                "data_files": [{"split": "train", "path": f"{SFT_CONFIG}/train-*.parquet"}],
-            },
-        ],
-        dataset_info=[_dataset_info(name, table) for name, table in summary.tables.items()],
-    )
     template = resources.files("rpd_datasets.publish") / "card_template.md"
     card = DatasetCard.from_template(
-        data,
+        _card_data(summary, config, license, language),
         template_str=template.read_text(encoding="utf-8"),
         inputs=[(public_name(one.name), one) for one in summary.inputs],
         config=config,
@@ -247,8 +222,7 @@ def dataset_card(
         versions=versions(),
         license=license,
         figures=figures,
-        num_wanted=num_wanted,
-        short=num_problems < num_wanted,
+        num_wanted=sum(one.problems_wanted for one in summary.inputs),
     )
     return str(card)
 
@@ -263,6 +237,38 @@ def _title(summary: RunSummary, config: CurationConfig) -> str:
     return (
         f"{number} with up to {config.num_solutions} solutions each "
         f"(problems: {config.problems}, solutions: {config.solutions})"
+    )
+
+
+def _card_data(
+    summary: RunSummary, config: CurationConfig, license: str | None, language: str | None
+) -> Any:
+    """The card's metadata (`DatasetCardData`): what the Hub and `datasets` read."""
+    from huggingface_hub import DatasetCardData
+
+    num_problems = len(summary.chosen)
+    tags = ["reasoning", "chain-of-thought", PAPER_TAG]
+    if "rpd" in (config.problems, config.solutions):
+        tags += ["reasoning-path-divergence", "diversity"]
+    return DatasetCardData(
+        pretty_name=_title(summary, config),
+        size_categories=[_size_category(num_problems)],
+        task_categories=["text-generation"],
+        license=license,
+        language=language,
+        tags=tags,
+        configs=[
+            {
+                "config_name": "default",
+                "default": True,
+                "data_files": [{"split": "train", "path": "data/train-*.parquet"}],
+            },
+            {
+                "config_name": SFT_CONFIG,
+                "data_files": [{"split": "train", "path": f"{SFT_CONFIG}/train-*.parquet"}],
+            },
+        ],
+        dataset_info=[_dataset_info(name, table) for name, table in summary.tables.items()],
     )
 
 

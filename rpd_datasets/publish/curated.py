@@ -136,15 +136,16 @@ class Curated:
             OutputError: If the Hub cannot be reached or refuses; see
                 [`~rpd_datasets.publish.hub.push_folder`].
         """
+        from huggingface_hub import HfApi
+
         return push_folder(
             self.folder,
             repo_id,
             private=private,
             revision=revision,
             commit_message=commit_message,
-            token=token,
             exclude=exclude,
-            api=api,
+            api=api or HfApi(token=token),
         )
 
     @classmethod

@@ -76,7 +76,6 @@ def push_folder(
     private: bool = True,
     revision: str | None = None,
     commit_message: str | None = None,
-    token: str | None = None,
     exclude: Sequence[str] = (),
     allowed_secrets: Sequence[str] = (),
     api: HfApi | None = None,
@@ -90,11 +89,11 @@ def push_folder(
             existing public one is refused unless this is `False`.
         revision (`str`, *optional*): The branch, made where it is missing; the main one if unset.
         commit_message (`str`, *optional*): The first line of the commit.
-        token (`str`, *optional*): Instead of `HF_TOKEN` or the stored login.
         exclude (`Sequence[str]`): Files to leave out, as `"rejects.jsonl"` or `"*.png"`.
         allowed_secrets (`Sequence[str]`): Kinds of tokens that are let through, as the error that
             refuses them names them: `"Hugging Face Token"`.
-        api ([`~huggingface_hub.HfApi`], *optional*): A client of your own.
+        api ([`~huggingface_hub.HfApi`], *optional*): A client of your own, with its token; else
+            `HF_TOKEN` or the stored login.
 
     Returns:
         [`Pushed`]: What happened.
@@ -131,7 +130,6 @@ def push_folder(
         private=private,
         revision=revision,
         commit_message=commit_message or _message(folder, found),
-        token=token,
         replaced=REPLACED[found.repo_type],
         api=api,
     )
@@ -160,7 +158,6 @@ def publish(
     commit_message: str,
     private: bool = True,
     revision: str | None = None,
-    token: str | None = None,
     replaced: Sequence[str] = (),
     api: HfApi | None = None,
 ) -> Pushed:
@@ -174,10 +171,9 @@ def publish(
         commit_message (`str`): Its first line.
         private (`bool`, defaults to `True`): See [`push_folder`].
         revision (`str`, *optional*): See [`push_folder`].
-        token (`str`, *optional*): See [`push_folder`].
         replaced (`Sequence[str]`): Patterns of files there that are deleted in the same commit
             unless they are among `files`.
-        api ([`~huggingface_hub.HfApi`], *optional*): A client of your own.
+        api ([`~huggingface_hub.HfApi`], *optional*): See [`push_folder`].
 
     Returns:
         [`Pushed`]: What happened.
@@ -187,36 +183,17 @@ def publish(
         OutputError: As [`push_folder`].
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
-    from huggingface_hub.errors import RevisionNotFoundError
 
-    api = api or HfApi(token=token)
+    api = api or HfApi()
     branch = revision or "main"
-    repo_id, info = check_access(repo_id, repo_type=repo_type, private=private, api=api)
+    repo_id, found = check_access(repo_id, repo_type=repo_type, private=private, api=api)
     again = (
         f"{repo_id} holds either all of this push or nothing of it; push again to finish, what "
         "has arrived is not sent twice"
     )
-    notes: list[str] = []
-    if info is not None and info.private and not private:
-        notes.append(
-            f"{repo_id} was private before and still is: --public is for new repositories; change "
-            "it in its settings"
-        )
     with _one_line_errors(repo_id, again):
-        if info is None:
-            sdk = "gradio" if repo_type == "space" else None
-            api.create_repo(
-                repo_id, repo_type=repo_type, private=private, exist_ok=True, space_sdk=sdk
-            )
-            info = api.repo_info(repo_id, repo_type=repo_type)
-        if branch != "main":
-            try:
-                info = api.repo_info(repo_id, repo_type=repo_type, revision=branch)
-            except RevisionNotFoundError:
-                api.create_branch(repo_id, repo_type=repo_type, branch=branch, exist_ok=True)
-                info = api.repo_info(repo_id, repo_type=repo_type, revision=branch)
-        head = info.sha
-        there = api.list_repo_files(repo_id, repo_type=repo_type, revision=head)
+        info = _made_ready(found, api, repo_id, repo_type, private=private, branch=branch)
+        there = api.list_repo_files(repo_id, repo_type=repo_type, revision=info.sha)
         contents = files(repo_id)
         deleted = [
             name
@@ -233,25 +210,54 @@ def publish(
             repo_type=repo_type,
             revision=branch,
             # Somebody else's commit in the meantime is then refused, not overwritten.
-            parent_commit=head,
+            parent_commit=info.sha,
         ).oid
-    overwritten = [name for name in contents if name in there and name != ".gitattributes"]
-    if commit != head and "README.md" in overwritten:
+    notes = []
+    if found is not None and found.private and not private:
         notes.append(
-            f"It replaced an earlier {repo_type}: {len(overwritten)} of its files were written "
-            f"over, {len(deleted)} deleted; that one stays readable with revision={head[:8]!r}"
+            f"{repo_id} was private before and still is: --public is for new repositories; change "
+            "it in its settings"
         )
+    overwritten = [name for name in contents if name in there and name != ".gitattributes"]
+    if commit != info.sha and "README.md" in overwritten:
+        notes.append(_replaced_note(info, repo_type, len(overwritten), len(deleted)))
     prefix = "" if repo_type == "model" else f"{repo_type}s/"
     return Pushed(
         repo_id=repo_id,
         url=f"{api.endpoint}/{prefix}{repo_id}",
         revision=branch,
         commit=commit,
-        changed=commit != head,
+        changed=commit != info.sha,
         private=bool(info.private),
         files=len(contents),
         deleted=tuple(deleted),
         notes=tuple(notes),
+    )
+
+
+def _made_ready(
+    found: Any, api: HfApi, repo_id: str, repo_type: RepoType, *, private: bool, branch: str
+) -> Any:
+    """What the Hub says of the branch to write; repository and branch are made where missing."""
+    from huggingface_hub.errors import RevisionNotFoundError
+
+    if found is None:
+        sdk = "gradio" if repo_type == "space" else None
+        api.create_repo(repo_id, repo_type=repo_type, private=private, exist_ok=True, space_sdk=sdk)
+        found = api.repo_info(repo_id, repo_type=repo_type)
+    if branch == "main":
+        return found
+    try:
+        return api.repo_info(repo_id, repo_type=repo_type, revision=branch)
+    except RevisionNotFoundError:
+        api.create_branch(repo_id, repo_type=repo_type, branch=branch, exist_ok=True)
+        return api.repo_info(repo_id, repo_type=repo_type, revision=branch)
+
+
+def _replaced_note(info: Any, repo_type: RepoType, overwritten: int, deleted: int) -> str:
+    return (
+        f"It replaced an earlier {repo_type}: {overwritten} of its files were written over, "
+        f"{deleted} deleted; that one stays readable with revision={info.sha[:8]!r}"
     )
 
 

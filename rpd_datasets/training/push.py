@@ -44,11 +44,17 @@ class ModelPush:
             InputError: As [`~rpd_datasets.publish.hub.push_folder`]; the model stays where it is.
             OutputError: The same.
         """
+        from huggingface_hub import HfApi
+
         public = "" if self.private else " --public"
         branch = f" --revision {self.revision}" if self.revision else ""
         say(f"publishing it; should that break: rpd push {folder} {self.repo_id}{public}{branch}")
         pushed = push_folder(
-            folder, self.repo_id, private=self.private, revision=self.revision, token=self.token
+            folder,
+            self.repo_id,
+            private=self.private,
+            revision=self.revision,
+            api=HfApi(token=self.token),
         )
         say(f"{'published' if pushed.changed else 'already there'}: {pushed.url}")
         say(f"commit {pushed.commit}")

@@ -98,7 +98,6 @@ def push_space(
     private: bool = True,
     revision: str | None = None,
     commit_message: str | None = None,
-    token: str | None = None,
     api: HfApi | None = None,
 ) -> Pushed:
     """Publish a Space with the metric and its page, in one commit.
@@ -109,8 +108,8 @@ def push_space(
         private (`bool`, defaults to `True`): See [`~rpd_datasets.publish.hub.push_folder`].
         revision (`str`, *optional*): See [`~rpd_datasets.publish.hub.push_folder`].
         commit_message (`str`, *optional*): The first line of the commit.
-        token (`str`, *optional*): Instead of `HF_TOKEN` or the stored login.
-        api ([`~huggingface_hub.HfApi`], *optional*): A client of your own.
+        api ([`~huggingface_hub.HfApi`], *optional*): See
+            [`~rpd_datasets.publish.hub.push_folder`].
 
     Returns:
         [`~rpd_datasets.publish.hub.Pushed`]: What happened.
@@ -125,6 +124,5 @@ def push_space(
         private=private,
         revision=revision,
         commit_message=commit_message or "Reasoning Path Divergence",
-        token=token,
         api=api,
     )
