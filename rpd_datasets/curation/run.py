@@ -86,9 +86,14 @@ class RunOptions:
 
     overwrite: bool = option(False, "replace an existing output folder, at the very end")
     license: str | None = option(
-        None, "licence of the input's texts, for the card, e.g. apache-2.0", metavar="ID"
+        None,
+        "licence of the input's texts, for the card, e.g. apache-2.0 (default: as the input's own "
+        "card on the Hub says)",
+        metavar="ID",
     )
-    language: str | None = option(None, "their language, for the card, e.g. en", metavar="CODE")
+    language: str | None = option(
+        None, "their language, for the card, e.g. en (default: likewise)", metavar="CODE"
+    )
     calibration: str | None = option(
         None,
         "what labelled pairs say of another encoder, as rpd compare-metrics --calibrate writes it: "
@@ -290,6 +295,7 @@ class _Run:
                 problems_wanted=part.num_problems if self.budget is None else len(order),
                 problems_chosen=len(chosen),
                 columns=asdict(source.columns),
+                terms=source.terms,
             )
         )
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from rpd_datasets.curation.health import SummaryHealth
 from rpd_datasets.curation.score import Scored
+from rpd_datasets.inputs.files import Terms
 from rpd_datasets.problem import Problem
 from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.calibration import Calibration
@@ -66,6 +67,7 @@ class InputInfo:
     problems_wanted: int
     problems_chosen: int
     columns: Mapping[str, str] = field(default_factory=dict)
+    terms: Terms = field(default_factory=Terms)
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,19 @@ class Row:
     values: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Terms:
+    """What the card of an input says of its texts, by the Hub's names.
+
+    Args:
+        license (`tuple[str, ...]`): Their licences; empty where nobody says.
+        language (`tuple[str, ...]`): Their languages.
+    """
+
+    license: tuple[str, ...] = ()
+    language: tuple[str, ...] = ()
+
+
 class RowSource(Protocol):
     """Rows that can be read again and again in the same order.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.inputs.files import Place, Row, one_line
+from rpd_datasets.inputs.files import Place, Row, Terms, one_line
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 
@@ -28,6 +28,9 @@ class HubRows:
         revision (`str`, *optional*): A branch, tag or commit; the main branch if unset.
         streaming (`bool`): Read over the network row by row; otherwise download first, or use
             what the cache holds when the Hub cannot be reached.
+
+    Attributes:
+        terms ([`Terms`]): Licence and language, as the dataset's card names them.
 
     Raises:
         InputError: If the Hub cannot be reached or knows no such dataset, configuration or split.
@@ -52,9 +55,11 @@ class HubRows:
 
         self.name = repo
         self.part = f"{config or ''}/{split}"
+        self.terms = Terms()  # what the cache holds comes without its card
         commit: str | None = None
         try:
-            commit = HfApi().dataset_info(repo, revision=revision, timeout=20).sha
+            info = HfApi().dataset_info(repo, revision=revision, timeout=20)
+            commit, self.terms = info.sha, _terms(info.card_data)
         except RepositoryNotFoundError as error:
             raise InputError(
                 f"{repo!r} is neither a file or folder here nor a dataset on the Hub that you may "
@@ -97,6 +102,16 @@ class HubRows:
     def fingerprint(self) -> str:
         """The commit that is read."""
         return self._fingerprint
+
+
+def _terms(card: Any) -> Terms:
+    """Licence and language out of a card's metadata, where each may be a name or a list of them."""
+
+    def names(value: Any) -> tuple[str, ...]:
+        listed = value if isinstance(value, list) else [value]
+        return tuple(name for name in listed if isinstance(name, str) and name != "unknown")
+
+    return Terms(names(card.license), names(card.language)) if card else Terms()
 
 
 def _cached_commit(rows: Any) -> str:

@@ -21,7 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.inputs.files import LocalRows, Row, RowSource, file_kind
+from rpd_datasets.inputs.files import LocalRows, Row, RowSource, Terms, file_kind
 from rpd_datasets.inputs.grouping import (
     VERSION,
     FlatRow,
@@ -64,6 +64,7 @@ class Source:
         name (`str`): What the input was called.
         layout (`str`): `"grouped"`, `"flat"` or `"openthoughts"`.
         columns ([`Columns`]): What the columns are called.
+        terms ([`~rpd_datasets.inputs.files.Terms`]): Licence and language, where they are known.
         rows_read (`int`): Input rows the latest pass rests on, bad ones included.
         rows_skipped (`int`): Rows of these that `only` left aside.
         num_problems (`int`, *optional*): How many problems there are at most, once rows with one
@@ -83,6 +84,7 @@ class Source:
         self.name = rows.name
         self.layout = layout
         self.columns = spec.columns
+        self.terms: Terms = getattr(rows, "terms", Terms())
         self.rows_read = 0
         self.rows_skipped = 0
         self.num_problems: int | None = None

@@ -22,6 +22,7 @@ from rpd_datasets.curation.rules import METRIC_NAMES, problem_rule, solution_rul
 from rpd_datasets.curation.run_summary import RunSummary, TableInfo, counts
 from rpd_datasets.curation.score import CurationConfig, Models, choice_columns
 from rpd_datasets.curation.tables import SFT_CONFIG
+from rpd_datasets.inputs.files import Terms
 
 # Packages whose version can change a result.
 VERSIONED = (
@@ -85,6 +86,7 @@ def manifest(
             "problems_chosen": one.problems_chosen,
             # As they were found, where the input is a well-known dataset.
             **({"columns": dict(one.columns)} if one.columns else {}),
+            **{name: list(found) for name, found in asdict(one.terms).items() if found},
         }
         for one in summary.inputs
     ]
@@ -182,8 +184,9 @@ def dataset_card(
         summary ([`~rpd_datasets.curation.run.RunSummary`]): What the run did.
         config ([`CurationConfig`]): Its options.
         models ([`Models`]): What made the steps and the embeddings.
-        license (`str`, *optional*): The licence of the texts, as the Hub names it.
-        language (`str`, *optional*): Their language, e.g. `"en"`.
+        license (`str`, *optional*): The licence of the texts, as the Hub names it; what the
+            inputs' own cards say if unset.
+        language (`str`, *optional*): Their language, e.g. `"en"`; likewise.
         figures (`Sequence[str]`): Paths of figures beside the card.
 
     Returns:
@@ -191,9 +194,10 @@ def dataset_card(
     """
     from huggingface_hub import DatasetCard
 
+    terms = _terms(summary, license, language)
     template = resources.files("rpd_datasets.publish") / "card_template.md"
     card = DatasetCard.from_template(
-        _card_data(summary, config, license, language),
+        _card_data(summary, config, terms),
         template_str=template.read_text(encoding="utf-8"),
         inputs=[(public_name(one.name), one) for one in summary.inputs],
         config=config,
@@ -220,7 +224,8 @@ def dataset_card(
             "Tokens of a chosen solution": quantiles(summary.selected_tokens, 0),
         },
         versions=versions(),
-        license=license,
+        terms=terms,
+        terms_given=bool(license),
         figures=figures,
         num_wanted=sum(one.problems_wanted for one in summary.inputs),
     )
@@ -240,9 +245,26 @@ def _title(summary: RunSummary, config: CurationConfig) -> str:
     )
 
 
-def _card_data(
-    summary: RunSummary, config: CurationConfig, license: str | None, language: str | None
-) -> Any:
+def _terms(summary: RunSummary, license: str | None, language: str | None) -> Terms:
+    """Licences and languages of the texts: as they were given, else as the inputs' cards say.
+
+    One input without a licence leaves the licence of the whole unknown.
+    """
+    known = [one.terms for one in summary.inputs]
+    licences = [name for one in known for name in one.license]
+    if license:
+        licences = [license]
+    elif not all(one.license for one in known):
+        licences = []
+    languages = [language] if language else [name for one in known for name in one.language]
+    return Terms(tuple(dict.fromkeys(licences)), tuple(dict.fromkeys(languages)))
+
+
+def _one_or_more(names: tuple[str, ...]) -> str | list[str] | None:
+    return names[0] if len(names) == 1 else list(names) or None
+
+
+def _card_data(summary: RunSummary, config: CurationConfig, terms: Terms) -> Any:
     """The card's metadata (`DatasetCardData`): what the Hub and `datasets` read."""
     from huggingface_hub import DatasetCardData
 
@@ -254,8 +276,8 @@ def _card_data(
         pretty_name=_title(summary, config),
         size_categories=[_size_category(num_problems)],
         task_categories=["text-generation"],
-        license=license,
-        language=language,
+        license=_one_or_more(terms.license),
+        language=_one_or_more(terms.language),
         tags=tags,
         configs=[
             {

@@ -190,7 +190,7 @@ def public_record(path: Path) -> bytes:
     record["settings"] = {name: value for name, value in settings.items() if name not in PRIVATE}
     if "data" in settings:
         record["settings"]["data"] = [public(spec) for spec in settings["data"]]
-    return (json.dumps(record, indent=2, sort_keys=True) + "\n").encode()
+    return (json.dumps(record, indent=2) + "\n").encode()
 
 
 def _read_json(path: Path) -> dict[str, Any]:

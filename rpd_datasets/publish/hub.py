@@ -30,13 +30,12 @@ from rpd_datasets.publish.checks import (
     public_record,
     publishable,
 )
+from rpd_datasets.publish.model_card import PLACE
 from rpd_metric.errors import InputError, OutputError, RPDError
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
-# The card's place-holder for where the dataset lies.
-PLACE = "PATH_OR_ID"
 MESSAGES: Mapping[RepoType, str] = {
     "dataset": "Curated with Reasoning Path Divergence",
     "model": "Trained on a set curated with Reasoning Path Divergence",
@@ -255,9 +254,11 @@ def _made_ready(
 
 
 def _replaced_note(info: Any, repo_type: RepoType, overwritten: int, deleted: int) -> str:
+    name = getattr(info.card_data, "pretty_name", None)
+    called = f", {name!r}" if name else ""
     return (
-        f"It replaced an earlier {repo_type}: {overwritten} of its files were written over, "
-        f"{deleted} deleted; that one stays readable with revision={info.sha[:8]!r}"
+        f"It replaced an earlier {repo_type}{called}: {overwritten} of its files were written "
+        f"over, {deleted} deleted; that one stays readable with revision={info.sha[:8]!r}"
     )
 
 

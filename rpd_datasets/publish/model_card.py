@@ -7,6 +7,7 @@ by their last name only.
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -49,6 +50,27 @@ PRIVATE = {
 }
 
 
+_USE = """```python
+from {package} import {loader}
+from transformers import AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("{place}")
+model = {loader}.from_pretrained("{place}", dtype="auto")
+messages = [{{"role": "user", "content": "What is the sum of the first 100 positive integers?"}}]
+inputs = tokenizer.apply_chat_template(
+    messages, add_generation_prompt=True, return_tensors="pt", return_dict=True
+)
+output = model.generate(**inputs.to(model.device), max_new_tokens=4096)
+print(tokenizer.decode(output[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True))
+```"""
+# Where the model lies: a push puts its id in place.
+PLACE = "PATH_OR_ID"
+USE = {
+    "peft": _USE.format(package="peft", loader="AutoPeftModelForCausalLM", place=PLACE),
+    "transformers": _USE.format(package="transformers", loader="AutoModelForCausalLM", place=PLACE),
+}
+
+
 @dataclass(frozen=True)
 class CardFacts:
     """What a card says.
@@ -65,6 +87,8 @@ class CardFacts:
         losses (`Sequence`): Step and value of what was logged.
         measure (`str`): What `losses` holds, e.g. `"loss"`.
         results (`str`, *optional*): A Markdown table of evaluation results.
+        license (`str`, *optional*): Of the base model, as the Hub names it.
+        prompt (`str`, *optional*): What the model sees of a problem, `{problem}` in its place.
     """
 
     name: str
@@ -77,6 +101,8 @@ class CardFacts:
     losses: Sequence[tuple[int, float]] = ()
     measure: str = "loss"
     results: str | None = None
+    license: str | None = None
+    prompt: str | None = None
     tags: Sequence[str] = field(default_factory=tuple)
 
 
@@ -98,12 +124,17 @@ def model_card(facts: CardFacts) -> str:
     }
     if not is_local(facts.base_model):
         header["base_model"] = facts.base_model
+    if facts.license:
+        header["license"] = facts.license
     if ids := [spec for spec in facts.data if not is_local(spec)]:
         header["datasets"] = [spec.partition("@")[0] for spec in ids]
     parts = [
         f"---\n{yaml.safe_dump(header, sort_keys=True)}---",
         f"# {facts.name}",
         f"Made from `{public(facts.base_model)}` by {facts.method}.",
+        "## Use",
+        USE[facts.library],
+        _prompt_format(facts.prompt),
         "## Data",
         "\n".join(f"- {_source(spec)}" for spec in facts.data),
         _table(
@@ -129,10 +160,22 @@ def model_card(facts: CardFacts) -> str:
     parts += [
         "## Results",
         facts.results or NOT_EVALUATED,
+        "## Licence",
+        f"That of the base model: {facts.license}. The texts it was trained on have their own."
+        if facts.license
+        else "Not known here: that of the base model holds, and that of the texts above.",
         "## Versions",
         ", ".join(f"{name} {version}" for name, version in versions().items()) + ".",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _prompt_format(prompt: str | None) -> str:
+    """The words around a problem, in a block that none of them can end."""
+    if prompt is None:
+        return ""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", prompt)), default=0))
+    return f"It was trained on prompts of this form:\n\n{fence}text\n{prompt}\n{fence}"
 
 
 def public(spec: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from rpd_datasets.publish.checks import RECORD
 from rpd_datasets.publish.model_card import CardFacts, model_card
+from rpd_datasets.training.record import base_license, read_record
 from rpd_metric.errors import InputError, MissingExtraError, ModelError, OutputError, first_line
 
 
@@ -123,15 +124,6 @@ def mix_models(
     return list(targets)
 
 
-def read_record(adapter: Path) -> dict[str, Any]:
-    """What `recipes/sft.py` wrote down of a run; empty for adapters of other tools."""
-    path = adapter / RECORD
-    if not path.is_file():
-        return {}
-    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return record
-
-
 def base_of(adapter: Path) -> str:
     """The base model that an adapter names."""
     config = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))
@@ -165,6 +157,8 @@ def card_text(
             data=settings.get("data", ()),
             counts=record.get("counts", {}),
             settings=settings,
+            license=record.get("base_license") or base_license(base),
+            prompt=record.get("prompt_format"),
             tags=(record.get("method", "sft"),),
             results=results,
         )

@@ -93,10 +93,38 @@ def record_settings(output: Path, settings: dict[str, Any], facts: dict[str, Any
     """Write down what a run is, for a resumed run, for merging and for its card."""
     try:
         output.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"settings": settings, **facts}, indent=2, sort_keys=True) + "\n"
+        # In their order: the card of a merged model lists them as the run counted them.
+        text = json.dumps({"settings": settings, **facts}, indent=2) + "\n"
         # Another process of the same run may be reading it.
         rough = output / f"{RECORD}.partial"
         rough.write_text(text, encoding="utf-8")
         os.replace(rough, output / RECORD)
     except OSError as error:
         raise OutputError(f"cannot write {output}: {error.strerror}") from error
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """What a recipe wrote down of a run; empty for models of other tools."""
+    path = folder / RECORD
+    if not path.is_file():
+        return {}
+    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return record
+
+
+def base_license(model: str) -> str | None:
+    """The licence that a model's card names, as the Hub calls it; `None` where nobody says.
+
+    Args:
+        model (`str`): A folder, or an id on the Hub.
+    """
+    from huggingface_hub import ModelCard
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
+
+    path = Path(model) / "README.md"
+    try:
+        found = ModelCard.load(path if Path(model).is_dir() else model).data.license
+    except (OSError, ValueError, httpx.HTTPError):
+        # No card, no metadata in it, or no Hub to ask: the card then says that it does not know.
+        return None
+    return found if isinstance(found, str) else None

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from rpd_datasets.prompts import prompt_template, with_mode
 from rpd_datasets.publish.model_card import CardFacts, model_card
 from rpd_datasets.training.memory import GB, estimate_memory
 from rpd_datasets.training.precision import (
@@ -25,7 +26,12 @@ from rpd_datasets.training.precision import (
 )
 from rpd_datasets.training.push import ModelPush, take_push
 from rpd_datasets.training.recipe import parse_recipe
-from rpd_datasets.training.record import check_resumable, record_settings
+from rpd_datasets.training.record import (
+    base_license,
+    check_resumable,
+    read_record,
+    record_settings,
+)
 from rpd_datasets.training.tokenizer import hub_answers, load_tokenizer
 from rpd_datasets.training.trainers import described
 from rpd_metric.errors import InputError
@@ -149,7 +155,13 @@ class Session:
             return self._smoke(kind, method, counts, inputs)
         checkpoint = check_resumable(self.output, self.settings)
         if self.training.process_index == 0:
-            facts = {"method": method.name, "four_bit": self.model.load_in_4bit, "counts": counts}
+            facts = {
+                "method": method.name,
+                "four_bit": self.model.load_in_4bit,
+                "counts": counts,
+                "prompt_format": self._prompt_format(inputs["processing_class"]),
+                "base_license": base_license(self.model.model_name_or_path),
+            }
             record_settings(self.output, self.settings, facts)
         if checkpoint is not None:
             self.log(f"going on from {checkpoint}")
@@ -157,6 +169,16 @@ class Session:
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         self._finish(trainer)
         return trainer
+
+    def _prompt_format(self, tokenizer: Any) -> str:
+        """A prompt of this run as the model sees it, `{problem}` in the problem's place."""
+        template = prompt_template(self.options.prompt)
+        if getattr(self.options, "modes", 0):
+            template = with_mode(template, 1)
+        message = {"role": "user", "content": template}
+        return str(
+            tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
+        )
 
     def _smoke(
         self, kind: type, method: TrainingMethod, counts: Mapping[str, int], inputs: dict[str, Any]
@@ -205,6 +227,7 @@ class Session:
         counts: Mapping[str, int],
         history: Sequence[Mapping[str, Any]],
     ) -> None:
+        record = read_record(self.output)
         card = CardFacts(
             name=(self.training.hub_model_id or self.output.resolve().name).split("/")[-1],
             base_model=self.model.model_name_or_path,
@@ -213,6 +236,8 @@ class Session:
             data=method.data,
             counts=counts,
             settings=self.settings,
+            license=record.get("base_license"),
+            prompt=record.get("prompt_format"),
             losses=[(row["step"], row[method.watched]) for row in history if method.watched in row],
             measure=method.measure,
             tags=(method.name,),

@@ -214,8 +214,10 @@ class LocalHub(LocalServer):
     async def _info(self, request: web.Request) -> web.Response:
         repo = self._repo(request)
         oid, files = repo.at(request.match_info.get("revision", "main"))
+        header = re.match(rb"---\n(.*?)\n---\n", files.get("README.md", b""), re.DOTALL)
         return web.json_response(
             {
+                "cardData": yaml.safe_load(header[1]) if header else None,
                 "id": request.match_info["id"],
                 "sha": oid,
                 "private": repo.private,

@@ -80,6 +80,8 @@ def test_a_recipe_trains_on_a_pushed_set_and_pushes_a_model_that_others_load(
     card = ModelCard(files["README.md"].decode())
     assert card.data.datasets == ["ada/set"]
     assert card.data.base_model == "ada/tiny"
+    assert card.data.license == "apache-2.0"
+    assert 'from_pretrained("ada/tuned"' in card.text
     assert f"- `ada/set`, commit `{commit}`" in card.text
     record = json.loads(files["recipe.json"])
     assert record["settings"]["data"] == [f"ada/set@{commit}"]

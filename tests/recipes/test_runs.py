@@ -131,7 +131,11 @@ def test_a_run_saves_adapter_tokenizer_generation_config_and_card(tuned: Path):
         "recipe.json",
         "README.md",
     }
-    assert "4-bit QLoRA (rank 16, alpha 32)" in (tuned / "README.md").read_text(encoding="utf-8")
+    card = (tuned / "README.md").read_text(encoding="utf-8")
+    assert "4-bit QLoRA (rank 16, alpha 32)" in card
+    assert "<|im_start|>user\n{problem}<|im_end|>\n<|im_start|>assistant" in card
+    snippet = card.partition("```python\n")[2].partition("```")[0]
+    exec(snippet.replace("PATH_OR_ID", str(tuned)).replace("4096", "2"), {})
 
 
 def test_a_killed_run_goes_on_from_its_last_whole_checkpoint_to_the_same_weights(

@@ -516,7 +516,8 @@ def test_a_push_over_another_set_says_what_it_replaces(hub: LocalHub, folder: Pa
     assert first.notes == ()
     other_card(folder)
     (note,) = push(hub, folder).notes
-    assert "replaced an earlier dataset" in note
+    earlier = "3 problems with up to 2 solutions each (problems: pieces, solutions: pieces)"
+    assert f"replaced an earlier dataset, {earlier!r}: 8 of its files were written over" in note
     assert f"revision={first.commit[:8]!r}" in note
 
 

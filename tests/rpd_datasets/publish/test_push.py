@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from huggingface_hub import DatasetCard
 
 from parts.local_hub import LocalHub, Repo
 from rpd_datasets.cli import main
@@ -64,7 +65,8 @@ def hub() -> Iterator[LocalHub]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("push") / "set"
     asked = ["curate", "sample", "--num-problems", "3", "--num-solutions", "2", "--limit", "6"]
-    assert main([*asked, "--output", str(folder)]) == 0
+    terms = ["--license", "cc-by-4.0", "--language", "en"]
+    assert main([*asked, *terms, "--output", str(folder)]) == 0
     return folder
 
 
@@ -118,6 +120,10 @@ def test_a_pushed_set_is_curated_again_by_streaming_and_its_commit_is_recorded(
     assert (source["name"], source["revision"]) == ("ada/rows", "v1")
     assert source["fingerprint"] == commit
     assert f"| Input fingerprint | `{commit}` |" in card
+    assert (source["license"], source["language"]) == (["cc-by-4.0"], ["en"])
+    data = DatasetCard(card).data
+    assert (data.license, data.language) == ("cc-by-4.0", "en")
+    assert "| Licence of the texts | cc-by-4.0, as the input's card says |" in card
     cached = (tmp_path / "home").rglob("*.parquet")
     assert not list(cached), "it was downloaded, not streamed"
 
