@@ -18,6 +18,7 @@ from rpd_datasets.cli.arguments import (
     open_input,
 )
 from rpd_datasets.cli.output import Progress, cell, print_json, print_scored, scoring
+from rpd_datasets.curation.reading import find_curve, reading
 from rpd_datasets.curation.score import Scored, load_models, score_problem
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.counting import count_problems
@@ -25,8 +26,10 @@ from rpd_datasets.inputs.source import Source
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.arrays import nan_for_none
+from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.inference.concurrency import run_bounded
+from rpd_metric.steps.registry import asks_chat_model
 
 MAX_PROMPTED = 3
 
@@ -88,11 +91,19 @@ def _score(args: argparse.Namespace) -> None:
         "embedder": models.embedder.name,
         "ties": config.ties,
     }
+    curve = find_curve(
+        "rpd",
+        config.embedder,
+        chat_steps=asks_chat_model(config.summarizer),
+        truncate_dim=config.truncate_dim,
+    )
+    if summary["rpd"] is not None:
+        summary["reading"] = reading(summary["rpd"], curve)
     if args.json:
         left_out = [rejected.as_row() for rejected in rejects]
         print_json({**summary, "problems": problems, "left_out": left_out})
         return
-    print_scored([_scored_row(row) for row in problems[: args.num_rows]])
+    print_scored([_scored_row(row, curve) for row in problems[: args.num_rows]])
     if len(problems) > args.num_rows:
         print(f"... and {len(problems) - args.num_rows:,} more problems")
     for rejected in rejects[:MAX_PROMPTED]:
@@ -104,8 +115,15 @@ def _score(args: argparse.Namespace) -> None:
         f"\nRPD {mean}, the mean over {len(measured)} problems "
         f"(steps: {summary['summarizer']}, embeddings: {summary['embedder']})"
     )
+    if "reading" in summary:
+        print(summary["reading"][:1].upper() + summary["reading"][1:])
 
 
-def _scored_row(row: dict[str, Any]) -> tuple[str, float | None, list[str]]:
-    compared = f"{row['usable']} of {row['solutions']} solutions compared"
-    return row["problem"], row["rpd"], [f"{compared}, problem score {cell(row['problem_score'])}"]
+def _scored_row(
+    row: dict[str, Any], curve: Calibration | None
+) -> tuple[str, float | None, list[str]]:
+    said = f"{row['usable']} of {row['solutions']} solutions compared"
+    said += f", problem score {cell(row['problem_score'])}"
+    if curve is not None and row["rpd"] is not None:
+        said += f"; a pair at that distance: {curve.phrase(row['rpd'])}"
+    return row["problem"], row["rpd"], [said]

@@ -21,7 +21,8 @@ def add_space(commands: Any) -> None:
         "Write the files of a Space into a folder, or publish them with --push: the metric for "
         'evaluate.load("USER/NAME"), its card, and a page on which one pastes solutions and sees '
         "their distances and matching steps. Try the page here first: "
-        "pip install 'rpd-metric[offline,space]', then python DIR/app.py.",
+        "pip install 'rpd-metric[offline,space]', then python DIR/app.py. evaluate.load(DIR) works "
+        "as long as DIR keeps its name.",
         "rpd space my-space; rpd space me/rpd --push --public",
         "run the same command again to finish",
     )
@@ -33,7 +34,7 @@ def add_space(commands: Any) -> None:
         "--package",
         metavar="REQUIREMENT",
         help="what pip installs in the Space, e.g. 'rpd-metric[offline] @ git+https://...' "
-        "(default: this version from PyPI)",
+        "(default: what this package needs, with the package itself as a wheel in the Space)",
     )
     parser.add_argument(
         "--overwrite", action="store_true", help="replace other files of the same names in DIR"

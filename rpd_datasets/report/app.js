@@ -261,8 +261,13 @@
     const made = make("div", "");
     for (const pair of record.pairs) {
       const title = make("span", "", nameOf(record, pair.first), " and ", nameOf(record, pair.second), ": ");
-      if (pair.rpd !== null) title.append(make("b", "", `RPD ${d3(pair.rpd)}`));
-      if (pair.raw !== null) title.append(`${pair.rpd === null ? "" : ", "}raw text ${d3(pair.raw)}`);
+      const shownBy = pair.distance === null ? ["RPD", pair.rpd] : [byId("panes").dataset.chosenBy, pair.distance];
+      const parts = [];
+      if (pair.distance !== null && pair.rpd !== null) parts.push(`RPD ${d3(pair.rpd)}`);
+      if (pair.raw !== null) parts.push(`raw text ${d3(pair.raw)}`);
+      if (shownBy[1] !== null) title.append(make("b", "", `${shownBy[0]} ${d3(shownBy[1])}`));
+      if (pair.says) title.append(` (${pair.says})`);
+      if (parts.length) title.append(`${shownBy[1] === null ? "" : "; "}${parts.join(", ")}`);
       const details = lazily("", () => {
         const table = make("table", "matches");
         for (const [asker, step, match, distance] of pair.matches) {

@@ -18,9 +18,14 @@ from typing import Any
 import numpy as np
 
 from rpd_datasets.curation.outcome import effective_number
+from rpd_datasets.curation.reading import find_curve
 from rpd_datasets.report.measures import Array, Case, Pair
 from rpd_datasets.report.reading import ChosenProblem, CuratedFolder, LeftOut, Score
+from rpd_metric.distance.calibration import Calibration
+from rpd_metric.steps.registry import WITHOUT_CHAT
 
+# For RPD, and for the distance that chose solutions.
+Curves = tuple[Calibration | None, Calibration | None]
 PER_PIECE = 48
 BUDGET = 8_500_000
 # How long a chosen solution, another one and one of its steps may be: from everything to little.
@@ -71,8 +76,9 @@ def archive(folder: CuratedFolder, cases: Sequence[Case], budget: int = BUDGET) 
     listed = [_entry(case.row) for case in cases] + _others(folder)
     index = pack(listed)
     groups = [cases[at : at + PER_PIECE] for at in range(0, len(cases), PER_PIECE)]
-    limits = _limits(groups, budget - len(index))
-    pieces = [pack([_record(case, limits) for case in group]) for group in groups]
+    curves = curves_of(folder.manifest)
+    limits = _limits(groups, budget - len(index), curves)
+    pieces = [pack([_record(case, limits, curves) for case in group]) for group in groups]
     return Archive(index, pieces, limits, len(listed))
 
 
@@ -83,14 +89,29 @@ def pack(value: Any) -> str:
     return base64.b64encode(zlib.compress(data, 6)).decode()
 
 
-def _limits(groups: Sequence[Sequence[Case]], budget: int) -> tuple[int, int, int]:
+def curves_of(manifest: Mapping[str, Any]) -> Curves:
+    """What tells what RPD and the distance that chose mean, where anything does."""
+    options = manifest["options"]
+    by_rpd, by_choice = (
+        find_curve(
+            name,
+            manifest["embedder"]["name"],
+            chat_steps=manifest["summarizer"]["name"] not in WITHOUT_CHAT,
+            truncate_dim=options.get("truncate_dim"),
+        )
+        for name in ("rpd", options.get("solutions", "rpd"))
+    )
+    return by_rpd, by_choice
+
+
+def _limits(groups: Sequence[Sequence[Case]], budget: int, curves: Curves) -> tuple[int, int, int]:
     """The widest limits that fit, estimated on pieces spread over all."""
     if not groups:
         return LIMITS[0]
     sample = [groups[at] for at in range(0, len(groups), max(1, len(groups) // SAMPLED))]
     share = len(groups) / len(sample)
     for limits in LIMITS:
-        size = sum(len(pack([_record(case, limits) for case in group])) for group in sample)
+        size = sum(len(pack([_record(case, limits, curves) for case in group])) for group in sample)
         if size * share <= budget * 0.97:
             return limits
     return LIMITS[-1]
@@ -157,7 +178,7 @@ def _others(folder: CuratedFolder) -> list[dict[str, Any]]:
     return found
 
 
-def _record(case: Case, limits: tuple[int, int, int]) -> dict[str, Any]:
+def _record(case: Case, limits: tuple[int, int, int], curves: Curves) -> dict[str, Any]:
     row = case.row
     chosen = set(row.selected)
     beside = {
@@ -181,7 +202,7 @@ def _record(case: Case, limits: tuple[int, int, int]) -> dict[str, Any]:
         ],
         "rpd": _thousandths(row.rpd),
         "distances": None if row.distances is None else _thousandths(row.distances),
-        "pairs": [_pair(pair) for pair in case.pairs],
+        "pairs": [_pair(pair, row.distances, curves) for pair in case.pairs],
         "plane": case.plane
         and {
             "steps": {
@@ -198,8 +219,16 @@ def _record(case: Case, limits: tuple[int, int, int]) -> dict[str, Any]:
     }
 
 
-def _pair(pair: Pair) -> dict[str, Any]:
+def _pair(pair: Pair, distances: Array | None, curves: Curves) -> dict[str, Any]:
+    """A pair with its distances, and what the one that chose means in words."""
+    chosen_by = None if distances is None else float(distances[pair.first, pair.second])
+    curve, distance = (curves[0], pair.rpd) if chosen_by is None else (curves[1], chosen_by)
+    says = None
+    if curve is not None and distance is not None and not np.isnan(distance):
+        says = curve.phrase(distance)
     return {
+        "distance": None if chosen_by is None or np.isnan(chosen_by) else round(chosen_by, 4),
+        "says": says,
         "first": pair.first,
         "second": pair.second,
         "rpd": None if pair.rpd is None else round(pair.rpd, 4),

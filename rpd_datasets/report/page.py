@@ -20,10 +20,12 @@ import numpy as np
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from rpd_datasets.config import METRICS
 from rpd_datasets.curation.outcome import outcome_lines
+from rpd_datasets.curation.reading import UNKNOWN, scale
 from rpd_datasets.curation.rules import BUDGET_RULE, SELECTION_RULES
 from rpd_datasets.report import charts
-from rpd_datasets.report.archive import LIMITS, archive
+from rpd_datasets.report.archive import LIMITS, archive, curves_of
 from rpd_datasets.report.funnel import funnel
 from rpd_datasets.report.measures import Measures
 from rpd_datasets.report.reading import CuratedFolder
@@ -87,6 +89,7 @@ def render(folder: CuratedFolder, measures: Measures) -> str:
         "by_distance": chosen_by not in ("random", "llm", "all"),
         "embedder": measures.embedder,
         "same_embedder": measures.embedder == manifest["embedder"]["name"],
+        "readings": _readings(manifest, with_rpd=len(measures.rpd) > 0),
         "funnel": {unit: funnel(folder, unit) for unit in ("problem", "solution")},
         "num_scores": len(folder.scores),
         "num_chosen": sum(score.rank is not None for score in folder.scores),
@@ -103,6 +106,16 @@ def _rule(options: Mapping[str, Any]) -> str:
     if options.get("num_samples") is not None:
         return f"a budget of {options['num_samples']:,} samples: {BUDGET_RULE}"
     return f"{options['selection']}: {SELECTION_RULES[options['selection']]}"
+
+
+def _readings(manifest: Mapping[str, Any], *, with_rpd: bool) -> list[tuple[str, str]]:
+    """By the name of each distance that is shown, the scale to read it by, or how to make one."""
+    chosen_by = manifest["options"].get("solutions", "rpd")
+    by_rpd, by_choice = curves_of(manifest)
+    curves = {"RPD": by_rpd} if with_rpd else {}
+    if chosen_by != "rpd" and chosen_by in METRICS:
+        curves[chosen_by] = by_choice
+    return [(name, scale(curve) if curve else UNKNOWN) for name, curve in curves.items()]
 
 
 def _data(name: str) -> str:

@@ -75,11 +75,14 @@ class Calibration:
         """
         return -self.intercept / self.slope if self.slope > 0 else None
 
-    def in_words(self, distance: float) -> str:
-        """The same as a phrase, e.g. `"0.41: probably the same method"`."""
+    def phrase(self, distance: float) -> str:
+        """The chance in words, e.g. `"probably the same method"`."""
         chance = self.chance(distance)
-        phrase = next(words for most, words in _PHRASES if chance <= most)
-        return f"{distance:.2f}: {phrase}"
+        return next(words for most, words in _PHRASES if chance <= most)
+
+    def in_words(self, distance: float) -> str:
+        """The distance and its phrase, e.g. `"0.41: probably the same method"`."""
+        return f"{distance:.2f}: {self.phrase(distance)}"
 
     def effective_strategies(self, matrix: npt.ArrayLike) -> float | None:
         """How many equally common strategies a problem's solutions are worth.

