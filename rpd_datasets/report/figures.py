@@ -1,14 +1,17 @@
 """Figures of a curated folder as PNG bytes, for papers and READMEs; drawn by matplotlib.
 
 The report's page draws its own (`report/charts.py`), which follow light and dark; these stand on
-white. No text from models is drawn, only numbers and this project's own names. Equal inputs give
-equal bytes with the same matplotlib.
+white, in the same colours. No text from models is drawn, only numbers and this project's own
+names. Equal inputs give equal bytes with the same matplotlib.
 """
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
+from functools import cache
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -21,10 +24,14 @@ from rpd_metric.errors import MissingExtraError
 
 NUM_CASES = 3
 DPI = 160
-# Okabe and Ito's colours, told apart by all common kinds of colour blindness.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D")
-PALE, DARK, GREY = "#9cc3e3", "#0072B2", "#8d9ba6"
+
+
+@cache
+def palette() -> dict[str, str]:
+    """The colours of the report's page in the light, by their names in its style sheet."""
+    style = (resources.files("rpd_datasets.report") / "style.css").read_text(encoding="utf-8")
+    return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", style.partition("}")[0]))
 
 
 def draw_figures(folder: CuratedFolder, measures: Measures) -> dict[str, bytes]:
@@ -47,12 +54,8 @@ def draw_figures(folder: CuratedFolder, measures: Measures) -> dict[str, bytes]:
     figures = {
         "distances.png": _distances(measures),
         "left_out.png": _left_out(folder),
-        "problem_scores.png": _one_histogram(
-            bins_of(scored, chosen), "problem score", "problems", ("all scored", "chosen")
-        ),
-        "token_lengths.png": _one_histogram(
-            bins_of(folder.selected_tokens), "tokens of a chosen solution", "solutions", None
-        ),
+        "problem_scores.png": _problem_scores(scored, chosen),
+        "token_lengths.png": _token_lengths(folder.selected_tokens),
     }
     with_rpd = [case for case in measures.cases if not np.isnan(case.row.rpd).all()]
     for case in with_rpd[:NUM_CASES]:
@@ -76,15 +79,9 @@ def draw_card_figures(
     Raises:
         [`MissingExtraError`]: matplotlib is not installed.
     """
-    figures = {
-        "token_lengths.png": _one_histogram(
-            bins_of(tokens), "tokens of a chosen solution", "solutions", None
-        )
-    }
+    figures = {"token_lengths.png": _token_lengths(tokens)}
     if scores:
-        figures["problem_scores.png"] = _one_histogram(
-            bins_of(scores, chosen), "problem score", "problems", ("all scored", "chosen")
-        )
+        figures["problem_scores.png"] = _problem_scores(scores, chosen)
     return figures
 
 
@@ -108,24 +105,41 @@ def _png(figure: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _bars(axes: Any, bins: Bins, labels: tuple[str, str] | None) -> None:
+def _bars(axes: Any, bins: Bins, labels: tuple[str, str] | None, kind: str = "accent") -> None:
+    """Bars in one of the page's colours; with labels pale, and the marked part in full colour."""
     left, width = bins.edges[:-1], np.diff(bins.edges)
     first, second = labels or (None, None)
-    axes.bar(left, bins.counts, width, align="edge", color=PALE, edgecolor="white", label=first)
+    colours = palette()
+    colour = colours[f"{kind}-pale" if labels else kind]
+    axes.bar(left, bins.counts, width, align="edge", color=colour, edgecolor="white", label=first)
     if labels:
         axes.bar(
-            left, bins.marked, width, align="edge", color=DARK, edgecolor="white", label=second
+            left,
+            bins.marked,
+            width,
+            align="edge",
+            color=colours[kind],
+            edgecolor="white",
+            label=second,
         )
         axes.legend(frameon=False)
     axes.yaxis.get_major_locator().set_params(integer=True)
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _one_histogram(bins: Bins, x_label: str, y_label: str, labels: tuple[str, str] | None) -> bytes:
+def _problem_scores(scores: Sequence[float], chosen: Sequence[float]) -> bytes:
     figure = _figure(5, 3)
     axes = figure.subplots()
-    _bars(axes, bins, labels)
-    axes.set(xlabel=x_label, ylabel=y_label)
+    _bars(axes, bins_of(scores, chosen), ("all scored", "chosen"))
+    axes.set(xlabel="problem score", ylabel="problems")
+    return _png(figure)
+
+
+def _token_lengths(tokens: Sequence[int]) -> bytes:
+    figure = _figure(5, 3)
+    axes = figure.subplots()
+    _bars(axes, bins_of(tokens), None, "tokens")
+    axes.set(xlabel="tokens of a chosen solution", ylabel="solutions")
     return _png(figure)
 
 
@@ -145,7 +159,8 @@ def _distances(measures: Measures) -> bytes:
     figure = _figure(4.5 * len(kinds), 3)
     panels = figure.subplots(1, len(kinds), squeeze=False, sharex=True)[0]
     for axes, (name, values, chosen) in zip(panels, kinds, strict=True):
-        _bars(axes, bins_of(values, chosen, upper), ("all pairs", "chosen pairs"))
+        kind = "accent" if name == "RPD" else "raw"
+        _bars(axes, bins_of(values, chosen, upper), ("all pairs", "chosen pairs"), kind)
         axes.set(xlabel=f"{name} of {len(values)} pairs", ylabel="pairs")
     return _png(figure)
 
@@ -158,7 +173,7 @@ def _left_out(folder: CuratedFolder) -> bytes:
         bars = axes.barh(
             places,
             [level.count for level in levels],
-            color=[GREY if level.gone else DARK for level in levels],
+            color=[palette()["gone" if level.gone else "accent"] for level in levels],
         )
         axes.bar_label(bars, [f"{level.count:,}" for level in levels], padding=3)
         # Reasons come from a file: a dollar sign in one is no formula.
@@ -170,6 +185,14 @@ def _left_out(folder: CuratedFolder) -> bytes:
     return _png(figure)
 
 
+def _shades() -> Any:
+    """The page's shades of a distance, pale to dark."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colours = palette()
+    return LinearSegmentedColormap.from_list("distance", [colours[f"q{n}"] for n in range(11)])
+
+
 def _case(case: Case) -> bytes:
     row = case.row
     usable = [index for index in row.usable if not np.isnan(row.rpd[index, index])]
@@ -177,16 +200,18 @@ def _case(case: Case) -> bytes:
     panels = figure.subplots(1, 2 if case.plane else 1, squeeze=False)[0]
     heat = panels[0]
     matrix = row.rpd[np.ix_(usable, usable)]
-    image = heat.imshow(matrix, cmap="cividis", vmin=0)
+    colours = palette()
+    image = heat.imshow(matrix, cmap=_shades(), vmin=0)
     places = range(len(usable))
     labels = [f"[{index}]" if index in row.selected else str(index) for index in usable]
     heat.set_xticks(places, labels)
     heat.set_yticks(places, labels)
-    middle = float(matrix.max()) / 2
+    # From here on the page's cells have light text, too.
+    dark = 0.65 * float(matrix.max())
     for i in places:
         for j in places:
             if i != j and len(usable) <= 16:
-                colour = "white" if matrix[i, j] < middle else "black"
+                colour = "white" if matrix[i, j] >= dark else "black"
                 both = usable[i] in row.selected and usable[j] in row.selected
                 heat.text(
                     j,
@@ -203,7 +228,7 @@ def _case(case: Case) -> bytes:
     if case.plane:
         axes = panels[1]
         for order, (index, steps) in enumerate(case.plane.steps.items()):
-            colour, marker = COLOURS[order % len(COLOURS)], MARKERS[order % len(MARKERS)]
+            colour, marker = colours[f"s{order % 6}"], MARKERS[order % len(MARKERS)]
             label = f"solution {index}"
             axes.scatter(*steps.T, s=60, color=colour, marker=marker, label=label)
             axes.scatter(

@@ -8,7 +8,7 @@ import pytest
 
 from parts.curated_folder import HashEmbedder, a_row, write_folder
 from rpd_datasets.rejects import Rejected
-from rpd_datasets.report.figures import draw_figures
+from rpd_datasets.report.figures import draw_card_figures, draw_figures, palette
 from rpd_datasets.report.measures import measure
 from rpd_datasets.report.reading import read_curated
 from rpd_metric.errors import MissingExtraError
@@ -37,6 +37,33 @@ def test_there_is_a_figure_of_each_kind_and_of_the_first_problems(tmp_path):
         with Image.open(io.BytesIO(content)) as image:
             assert image.width >= 600
             assert len(image.convert("RGB").getcolors(1 << 24)) > 10  # not an empty sheet
+
+
+def test_the_figures_have_the_colours_of_the_page(tmp_path):
+    from PIL import Image
+
+    def colours(content):
+        with Image.open(io.BytesIO(content)) as image:
+            return {
+                f"#{r:02x}{g:02x}{b:02x}"
+                for _, (r, g, b) in image.convert("RGB").getcolors(1 << 24)
+            }
+
+    page = palette()
+    assert page["page"] == "#fbfbfa"  # the light colours, not the dark ones
+    rejects = [Rejected("filter", "duplicate", "rows.jsonl:1", "detail")]
+    folder = write_folder(tmp_path / "c", [a_row(), a_row("b?")], not_chosen=[0.3], rejects=rejects)
+    found = drawn(folder, HashEmbedder())
+    for name, kinds in {
+        "problem_scores.png": ["accent", "accent-pale"],
+        "token_lengths.png": ["tokens"],
+        "distances.png": ["accent", "raw"],
+        "left_out.png": ["accent", "gone"],
+        "case_1.png": ["s0", "s1", "q0", "q10"],
+    }.items():
+        assert {page[kind] for kind in kinds} <= colours(found[name]), name
+    card = draw_card_figures([0.1, 0.2, 0.5], [0.5], [3, 4])
+    assert page["accent"] in colours(card["problem_scores.png"])
 
 
 def test_equal_inputs_give_equal_bytes(tmp_path):
