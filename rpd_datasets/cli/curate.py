@@ -167,8 +167,6 @@ def _curate_with_progress(
         models = load_models(config, here=engine is None)
 
         def remember(problem: Problem, scored: Scored, selected: list[int]) -> None:
-            if not chosen:
-                line.stage("Writing")
             chosen.append(_chosen_row(problem, scored, selected))
 
         if args.engine == "ray":

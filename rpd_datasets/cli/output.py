@@ -25,6 +25,7 @@ BAR_WIDTH = 10
 # In a pipe nobody watches: a line now and then says that the run is alive.
 SECONDS_BETWEEN_LINES = 30
 SECONDS_BETWEEN_REFRESHES = 1.0
+ROWS_BETWEEN_NOTES = 1000
 
 
 class Parser(argparse.ArgumentParser):
@@ -196,6 +197,11 @@ class Progress:
             line += f", {_clock(pace * max(0, self._total - self._done))} left"
         self._said, self._said_done = now, self._done
         self.write(f"{line}{'; ' if note else ''}{note}")
+
+    def read(self, rows: int) -> None:
+        """So many rows are read. Said while nothing is done yet: flat rows are grouped first."""
+        if not self._done and rows % ROWS_BETWEEN_NOTES == 0:
+            self.refresh(f"{rows:,} rows read")
 
     def write(self, line: str) -> None:
         """A message above the line."""

@@ -123,6 +123,14 @@ class RunOptions:
     on_problem: Callable[[Scored], None] = option(
         lambda _: None, "called after each problem, for progress bars", group=None
     )
+    on_stage: Callable[[str], None] = option(
+        lambda _: None,
+        "called with the name of each stage that follows the first scoring",
+        group=None,
+    )
+    on_read: Callable[[int], None] = option(
+        lambda _: None, "called with the number of rows read so far, in each pass", group=None
+    )
     on_chosen: Callable[[Problem, Scored, list[int]], None] = option(
         lambda *_: None,
         "called for each chosen problem, best first, with its solutions' chosen indices",
@@ -190,6 +198,7 @@ def curate_folder(
         work = _Run(config, models, options, journal, spill, summary, reject)
         for one in (MixedIn(open_source, config.num_problems), *mixed_in):
             work.take_in(one.open_source(partial / "scratch", read_rejects), one, partial)
+        options.on_stage("Writing")
         if not summary.chosen:
             raise InputError(
                 "the judge gave no usable choice of solutions for any problem: "
@@ -267,6 +276,8 @@ class _Run:
     def take_in(self, source: Source, part: MixedIn, partial: Path) -> None:
         """Score an input, and choose from it."""
         before = len(self.summary.scores)
+        if before:
+            self.options.on_stage("Scoring problems")
         engine = self.options.engine
         if engine is not None:
             score_in_shards(
@@ -280,6 +291,7 @@ class _Run:
                 on_problem=self.options.on_problem,
             )
         asyncio.run(self.score_all(source, final=engine is not None))
+        self.options.on_stage("Choosing")
         rows_read = source.rows_read  # the next pass ends with the last chosen problem
         order = self.order(range(before, len(self.summary.scores)), source.name)
         chosen = self.choose_all(source, order, part.num_problems)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rpd_datasets.evaluation.benchmarks import find_benchmark
 from rpd_datasets.evaluation.results import Results
+from rpd_datasets.evaluation.tables import table_text
 from rpd_metric.errors import InputError, MissingExtraError, OutputError
 from rpd_metric.statistics.comparison import Difference as Gap
 from rpd_metric.statistics.comparison import (
@@ -160,8 +161,6 @@ def comparison_text(
 
     The figures are unbiased estimates, unlike the paper's.
     """
-    from tabulate import tabulate
-
     ks = list(dict.fromkeys(k for found in results for k in found.ks))
     rows = []
     for group in by_benchmark(results):
@@ -180,13 +179,8 @@ def comparison_text(
             if difference.benchmark == group[0].benchmark:
                 cells = [_signed(difference.by_k.get(k)) for k in ks]
                 rows.append([title, f"{difference.other} − {difference.base}", *cells])
-    table = tabulate(
-        rows,
-        headers=["Benchmark", "Model", *(f"pass@{k} (%)" for k in ks)],
-        tablefmt="github" if markdown else "simple",
-        disable_numparse=True,
-        colalign=["left", "left", *["right"] * len(ks)],
-    )
+    names = ["Benchmark", "Model", *(f"pass@{k} (%)" for k in ks)]
+    table = table_text(names, rows, left=2, markdown=markdown)
     said = [text for found in differences for text in (found.sentence, found.power) if text]
     note = "Intervals are of each k alone; sentences go by p values corrected for several k (Holm)."
     return "\n".join([table, "", *said, note])

@@ -19,6 +19,7 @@ from rpd_datasets.evaluation.benchmarks import find_benchmark
 from rpd_datasets.evaluation.paper import published, published_diversity
 from rpd_datasets.evaluation.results import Results
 from rpd_datasets.evaluation.samples import write_text
+from rpd_datasets.evaluation.tables import table_text
 from rpd_datasets.publish.model_card import NOT_EVALUATED
 from rpd_metric.errors import InputError
 
@@ -272,18 +273,9 @@ def _diversity_rows(results: Results, paper: str | None) -> list[dict[str, str]]
 
 
 def _table(rows: list[dict[str, str]], markdown: bool) -> str:
-    from tabulate import tabulate
-
     names = list(dict.fromkeys(name for row in rows for name in row))
     cells = [[row.get(name, "") for name in names] for row in rows]
-    text: str = tabulate(
-        cells,
-        headers=names,
-        tablefmt="github" if markdown else "simple",
-        disable_numparse=True,
-        colalign=["left"] + ["right"] * (len(names) - 1),
-    )
-    return text
+    return table_text(names, cells, markdown=markdown)
 
 
 def _percent(figure: Mapping[str, Any]) -> str:

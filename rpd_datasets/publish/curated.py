@@ -290,6 +290,7 @@ def _make(
     mixed_spec = mixed_spec or spec
 
     def describe(summary: RunSummary) -> dict[str, str | bytes]:
+        options.on_stage("Drawing figures")
         figures = _figures(summary)
         return {
             **figures,
@@ -313,7 +314,13 @@ def _make(
 
     def opener(source: Any, spec: InputSpec) -> OpenSource:
         return lambda scratch, reject: open_source(
-            source, spec, scratch=scratch, on_reject=reject, name=options.name, without=without
+            source,
+            spec,
+            scratch=scratch,
+            on_reject=reject,
+            on_read=options.on_read,
+            name=options.name,
+            without=without,
         )
 
     summary = _outside_loops(

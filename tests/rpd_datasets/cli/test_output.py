@@ -74,6 +74,19 @@ def test_progress_in_a_pipe_says_what_each_stage_came_to(capsys):
     assert said.err.splitlines() == ["a message", "Scoring problems: 2 in 0 s"]
 
 
+def test_rows_are_counted_until_the_first_problem_is_scored(monkeypatch, capsys):
+    monkeypatch.setattr(output, "SECONDS_BETWEEN_LINES", 0)
+    monkeypatch.setattr(output, "ROWS_BETWEEN_NOTES", 2)
+    with Progress("Scoring problems", 1) as line:
+        for rows in (1, 2):
+            line.read(rows)
+        line.advance()
+        line.read(4)
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "Scoring problems: 0 of 1; 2 rows read"
+    assert not any("4 rows" in one for one in said)
+
+
 def test_problems_are_counted_where_that_is_cheap(tmp_path):
     rows = [{"problem": f"p{n}", "solutions": ["a", "b"]} for n in range(5)]
     jsonl = tmp_path / "rows.jsonl"
