@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.loop.arms import Arm
 from benchmarks.loop.catalogue import CORE, REINFORCED
 from benchmarks.loop.measure import Found, figure
-from rpd_datasets.report.figures import COLOURS
+from rpd_datasets.report.figures import palette
 
 KS = (1, 2, 4, 8, 16)
 
@@ -26,7 +26,9 @@ def draw(found: Found, file: Path) -> None:
     FigureCanvasAgg(picture)
     ks = range(1, 17)
     # Reinforced arms have the colour of the arm they start from.
-    colours = dict(zip((arm.name for arm in CORE), ("#555555", *COLOURS), strict=True))
+    # The base in grey, the others in the report's colours.
+    names = ("soft", *(f"s{place}" for place in range(5)), "raw")
+    colours = dict(zip((arm.name for arm in CORE), map(palette().get, names), strict=True))
     for axes, (title, arms) in zip(
         picture.subplots(1, len(panels), squeeze=False, sharey=True)[0], panels, strict=True
     ):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from filelock import FileLock
 
-from benchmarks.loop.arms import Arm, ArmResult, finished, settings_of
-from benchmarks.loop.catalogue import CORE, FULL, GROUPS, MAP, QUICK, QUICK_ARMS
+from benchmarks.loop.arms import BASE_ARM, Arm, ArmResult, finished, settings_of
+from benchmarks.loop.catalogue import COMPARISONS, CORE, FULL, GROUPS, MAP, QUICK, QUICK_ARMS
 from benchmarks.loop.measure import difference, figure, over_seeds
 from benchmarks.loop.page import verdict
 from benchmarks.loop.run import main
@@ -216,3 +217,39 @@ def test_the_loop_closes_and_goes_on_where_it_was(
     kept = [file for file in written if file.parent.name != "random_1p1s"]
     assert again.keys() == written.keys()
     assert all(again[file] == written[file] for file in kept)
+
+
+ROOT = Path(__file__).resolve().parents[2]
+# Rows of the README's table, by the comparison that docs/loop.md makes under another name.
+SUMMARY = {
+    "RPD against random choice of three solutions, same problems": "Choosing only the solutions",
+    "three different solutions (RPD) against one three times": "Three different solutions against",
+    "problems chosen by RPD, too, against random problems": "Choosing the problems by RPD, too",
+    "RPD, 100 problems x 3, against random, 300 x 1": "Depth against breadth at equal samples",
+    "after fine-tuning (RPD 1P3S) against the base before it": "After fine-tuning against before",
+    "GRPO after RPD 1P3S": "GRPO after RPD 1P3S",
+    "the diversity reward in it": "The diversity reward, after RPD 1P3S",
+}
+
+
+def numbers(text: str) -> list[str]:
+    return re.findall(r"[+-]\d+\.\d", text.replace("\N{MINUS SIGN}", "-"))
+
+
+def test_the_readme_says_what_the_page_says_and_what_falls():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/loop.md").read_text(encoding="utf-8")
+    for row, sentence in SUMMARY.items():
+        (shown,) = re.findall(rf"^\| {re.escape(row)} \|(.*)$", readme, re.MULTILINE)
+        (measured,) = re.findall(rf"^- {re.escape(sentence)}.*$", page, re.MULTILINE)
+        assert numbers(shown) == numbers(measured), row
+    # The arm that the row about fine-tuning is labelled with.
+    compared = next(c for c in COMPARISONS if c[2] == "after fine-tuning against before")
+    assert compared[:2] == ("rpd_1p3s", BASE_ARM)
+    table = dict(re.findall(r"^\| ([^|]+) \| 5 \|(?:[^|]*\|){6} ([\d.]+) \[", page, re.MULTILINE))
+    falls = readme.partition("What falls: ")[2].partition("\n\n")[0]
+    for arm in ("base model", "RPD 1P3S", "unfiltered 1P16S", "random 1P1S"):
+        assert table[arm] in falls, arm
+    first = page.partition("## Training sets of equal size")[2].partition("##")[0]
+    others = [float(one) for one in re.findall(r"\| ([\d.]+) \[[\d., ]+\] \| 0\.", first)]
+    assert others[0] == max(others) == float(table["base model"])
