@@ -185,6 +185,8 @@ def _curate_with_progress(
             shard_size=args.shard_size,
             on_total=line.expect,
             on_problem=lambda _: scored_one(),
+            on_stage=line.stage,
+            on_read=line.read,
             on_chosen=remember,
         )
         curated = curate_dataset(
