@@ -61,6 +61,7 @@ bench: $(VENV)/installed  ## Print the benchmark tables that the README quotes
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/embedding.py
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/engines.py
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus.py --quick
+	PYTHONPATH=.:tests $(BIN)/python benchmarks/report.py
 
 bench-corpus: $(VENV)/installed  ## Curate synthetic corpora of up to 53,125 problems (half an hour)
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus.py --naive-up-to 10000
