@@ -425,7 +425,7 @@ class TestThePage:
         (folder / "manifest.json").write_text(json.dumps(manifest))
         page = the_page(folder, HashEmbedder("minilm"))
         (pair,) = embedded(page)[1][0]["pairs"]
-        assert (pair["distance"], pair["says"]) == (0.375, "probably the same method")
+        assert (pair["distance"], pair["says"]) == (0.375, "almost surely the same method")
         assert "finds out" not in words(page)
         assert "pieces, the chance of another method at a distance of 0.1: 0%" in words(page)
         assert "encoder minilm, 4,500 labelled pairs" in words(page)
