@@ -86,7 +86,9 @@ class LocalHub(LocalServer):
         """How many large files were sent to the end so far."""
         return sum(request.startswith("PUT /lfs/") for request in self.requests)
 
-    def run(self, cwd: Path, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, cwd: Path, *command: str, stderr: int = subprocess.PIPE, **env: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run Python as `ada` would, with this as the Hub and `cwd` as the place to work in.
 
         The hub client reads its settings when it is imported, so each setting needs a process.
@@ -106,7 +108,8 @@ class LocalHub(LocalServer):
         }
         return subprocess.run(
             [sys.executable, *command],
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
             text=True,
             cwd=cwd,
             env=settings,

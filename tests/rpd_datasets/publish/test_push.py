@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from huggingface_hub import DatasetCard
@@ -74,6 +78,29 @@ def rpd(hub: LocalHub, cwd: Path, *arguments: str, **env: str) -> subprocess.Com
     return hub.run(cwd, "-m", "rpd_datasets.cli", *arguments, **env)
 
 
+def on_a_terminal(
+    hub: LocalHub, cwd: Path, screen: IO[bytes], *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    """The same with a terminal for its messages, which are written to `screen`."""
+    outer, inner = pty.openpty()
+
+    def read() -> None:
+        # Linux ends a terminal that nobody writes to any more with an error.
+        with suppress(OSError):
+            while piece := os.read(outer, 4096):
+                screen.write(piece)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        command = ("-m", "rpd_datasets.cli", *arguments)
+        return hub.run(cwd, *command, stderr=inner, TERM="xterm-256color", COLUMNS="80")
+    finally:
+        os.close(inner)
+        reader.join()
+        os.close(outer)
+
+
 def test_what_is_pushed_can_be_loaded_by_datasets_and_evaluate(
     hub: LocalHub, folder: Path, tmp_path: Path
 ) -> None:
@@ -81,8 +108,19 @@ def test_what_is_pushed_can_be_loaded_by_datasets_and_evaluate(
     assert pushed.returncode == 0, pushed.stderr
     result: dict[str, Any] = json.loads(pushed.stdout)
     assert (result["repo_id"], result["private"], result["revision"]) == ("ada/set", True, "main")
-    branch = rpd(hub, tmp_path, "push", str(folder), "set", "--revision", "v2")
-    assert branch.returncode == 0, branch.stderr
+    with (tmp_path / "screen").open("w+b") as screen:
+        branch = on_a_terminal(
+            hub, tmp_path, screen, "push", str(folder), "set", "--revision", "v2"
+        )
+        screen.seek(0)
+        drawn = screen.read().decode()
+    assert branch.returncode == 0, drawn
+    # One line that is drawn again and again, and none of the hub client's bars.
+    assert "Looking through the files and uploading" in drawn
+    assert drawn.count("\n") == 0
+    assert "it/s" not in drawn
+    assert "%|" not in drawn
+    assert "parquet" not in drawn
     assert "load_dataset('ada/set', split='train', revision='v2')" in branch.stdout
     space = rpd(hub, tmp_path, "space", "rpd", "--push", "--public")
     assert space.returncode == 0, space.stderr
