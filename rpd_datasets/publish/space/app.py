@@ -20,6 +20,7 @@ import gradio as gr
 import numpy as np
 import numpy.typing as npt
 
+from rpd_datasets.curation.reading import scale
 from rpd_metric.distance.calibration import load_calibration
 from rpd_metric.distance.core import mean_pairwise, rpd_alignment, rpd_matrix
 from rpd_metric.errors import InputError
@@ -153,14 +154,9 @@ def _reading(names: list[str], matrix: npt.NDArray[np.floating], steps: str) -> 
         for a in range(len(names))
         for b in range(a + 1, len(names))
     )
-    marks = ", ".join(
-        f"{distance:.1f}: {curve.chance(distance):.0%}" for distance in (0.1, 0.3, 0.5, 0.7)
-    )
-    error = "" if curve.error is None else f", off by {curve.error:.0%} on sets it had not seen"
     return (
-        f'<ul class="reading">{pairs}</ul><p>A scale to read it by, the chance of another method '
-        f"at a distance of {marks} (from {curve.pairs:,} labelled pairs of solutions to "
-        f"competition problems{error}).</p>"
+        f'<ul class="reading">{pairs}</ul><p>A scale to read it by: {escape(scale(curve))}. The '
+        "pairs are solutions to competition problems.</p>"
     )
 
 
