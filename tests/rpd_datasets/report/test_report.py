@@ -61,7 +61,14 @@ CONTRAST = """
 
 
 MATCHED = [STEPS[2], STEPS[1], [], STEPS[3]]
-MATCHED_TEXTS = ["Now. Guess a pattern. Prove it by induction. " + PLAN, "b", "c", PLAN + " Two."]
+# Wider than any column; it may break at its relations.
+WIDE = "$$S_n " + " ".join(f"= \\frac{{n({k}n+1)}}{{2}} + {k}n" for k in range(1, 13)) + "$$"
+MATCHED_TEXTS = [
+    "Now. Guess a pattern. Prove it by induction. " + PLAN,
+    "b",
+    "c",
+    f"{PLAN} Two.\n\n{WIDE}",
+]
 
 
 def the_page(folder: Path, embedder=None, max_problems: int = 100) -> str:
@@ -249,6 +256,16 @@ class TestInABrowser:
         }
         pressed = "return document.querySelectorAll('.marks [aria-pressed=true]').length"
         assert window.execute_script(pressed) == 2
+
+    def test_a_wide_formula_breaks_instead_of_scrolling_sideways(self, window):
+        window.execute_script("document.getElementById('list').focus()")
+        press(window, "j", "j", "j", "r")
+        wide, height, room = window.execute_script(
+            "const e = document.querySelector('.column:last-child .block');"
+            "return [e.scrollWidth, e.getBoundingClientRect().height, e.clientWidth]"
+        )
+        assert wide <= room
+        assert height > 80  # a fraction's line is some 40 pixels high
 
     def test_every_control_is_reached_by_tab_shows_the_focus_and_has_a_name(self, window):
         from selenium.webdriver.common.keys import Keys
