@@ -61,12 +61,12 @@ def requirements(extra: str) -> list[str]:
     Raises:
         InputError: As [`build_wheel`].
     """
-    wanted = {}
+    wanted = set()
     for line in _installed().requires or ():
         one = Requirement(line)
         if one.marker is None or one.marker.evaluate({"extra": extra}):
             one.marker = None
-            wanted[str(one)] = None
+            wanted.add(str(one))
     return sorted(wanted)
 
 
