@@ -28,9 +28,9 @@ const textView = (() => {
     const grouped = tex.includes("\\begin") || tex.includes("\\\\") || tex.includes("\\tag");
     const options = { throwOnError: true, trust: false, maxExpand: 500, maxSize: [20, 20] };
     try {
-      // A displayed formula without lines of its own may break at its relations.
-      if (block && !grouped) temml.render(`\\displaystyle ${tex}`, holder, { ...options, wrap: "=" });
-      else temml.render(tex, holder, { ...options, displayMode: block, wrap: "tex" });
+      // A displayed formula without lines of its own may break after its operators, which Temml
+      // allows outside its display mode only; the style sheet then sets it in display style.
+      temml.render(tex, holder, { ...options, displayMode: block && grouped, wrap: "tex" });
     } catch (error) {
       if (!(error instanceof Error)) throw error;
       holder.textContent = source; // what cannot be read stays LaTeX

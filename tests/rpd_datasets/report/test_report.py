@@ -261,7 +261,7 @@ class TestInABrowser:
         window.execute_script("document.getElementById('list').focus()")
         press(window, "j", "j", "j", "r")
         wide, height, room = window.execute_script(
-            "const e = document.querySelector('.column:last-child .block');"
+            "const e = document.querySelector('.column .block');"
             "return [e.scrollWidth, e.getBoundingClientRect().height, e.clientWidth]"
         )
         assert wide <= room
