@@ -63,6 +63,7 @@ LATEX: list[dict[str, str | bool]] = [
 ]
 CSS = """
 .rpd-steps {overflow-wrap: anywhere}
+.rpd-steps li li {font-size: 1em}
 .rpd-steps .katex-display {overflow-x: auto; overflow-y: hidden}
 .rpd table {border-collapse: collapse; margin: .5rem 0 1.5rem; width: auto}
 .rpd td, .rpd th {padding: .4rem .75rem; text-align: left; vertical-align: top;
