@@ -85,19 +85,23 @@ def _push(args: argparse.Namespace) -> None:
 
 @contextmanager
 def quiet_upload() -> Iterator[None]:
-    """One line of progress instead of the hub client's bar for every file."""
+    """One line of progress instead of the hub client's bar for every file and its remarks."""
+    from huggingface_hub.utils import logging
     from huggingface_hub.utils.tqdm import (
         are_progress_bars_disabled,
         disable_progress_bars,
         enable_progress_bars,
     )
 
-    before = are_progress_bars_disabled()
+    before, said = are_progress_bars_disabled(), logging.get_verbosity()
     disable_progress_bars()
+    # That nothing has changed is said by us, too.
+    logging.set_verbosity_error()
     try:
         with Progress("Looking through the files and uploading", None):
             yield
     finally:
+        logging.set_verbosity(said)
         if not before:
             enable_progress_bars()
 
