@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from logging import ERROR
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def quiet_upload() -> Iterator[None]:
     before, said = are_progress_bars_disabled(), logging.get_verbosity()
     disable_progress_bars()
     # That nothing has changed is said by us, too.
-    logging.set_verbosity_error()
+    logging.set_verbosity(ERROR)
     try:
         with Progress("Looking through the files and uploading", None):
             yield

@@ -18,8 +18,9 @@ from rpd_datasets.cli.arguments import (
     open_input,
 )
 from rpd_datasets.cli.output import Progress, cell, print_json, print_scored, scoring
-from rpd_datasets.curation.reading import find_curve, reading
+from rpd_datasets.curation.reading import reading
 from rpd_datasets.curation.score import Scored, load_models, score_problem
+from rpd_datasets.curation.strategies import curve_of
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.counting import count_problems
 from rpd_datasets.inputs.source import Source
@@ -29,7 +30,6 @@ from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.inference.concurrency import run_bounded
-from rpd_metric.steps.registry import asks_chat_model
 
 MAX_PROMPTED = 3
 
@@ -91,12 +91,7 @@ def _score(args: argparse.Namespace) -> None:
         "embedder": models.embedder.name,
         "ties": config.ties,
     }
-    curve = find_curve(
-        "rpd",
-        config.embedder,
-        chat_steps=asks_chat_model(config.summarizer),
-        truncate_dim=config.truncate_dim,
-    )
+    curve = curve_of("rpd", config, models.embedder.name)
     if summary["rpd"] is not None:
         summary["reading"] = reading(summary["rpd"], curve)
     if args.json:
