@@ -120,5 +120,6 @@ def _scored_row(
     said = f"{row['usable']} of {row['solutions']} solutions compared"
     said += f", problem score {cell(row['problem_score'])}"
     if curve is not None and row["rpd"] is not None:
-        said += f"; a pair at that distance: {curve.phrase(row['rpd'])}"
+        # First, so that a narrow window does not cut it.
+        said = f"{curve.phrase(row['rpd'])}; {said}"
     return row["problem"], row["rpd"], [said]

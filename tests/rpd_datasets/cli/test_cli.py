@@ -97,7 +97,7 @@ def test_score_prints_the_same_as_a_table_and_as_json(capsys, tmp_path):
     assert result["reading"].startswith(f"by labelled pairs with minilm, {result['rpd']:.2f}: ")
     phrase = result["reading"].partition(": ")[2]
     assert f"\nBy labelled pairs with minilm, {result['rpd']:.2f}: {phrase}\n" in table
-    assert f"a pair at that distance: {phrase}" in table
+    assert f"\n   {phrase}; 3 of 3 solutions compared" in table
 
 
 def test_score_agrees_with_the_metric(capsys, tmp_path):
