@@ -42,6 +42,7 @@ from rpd_datasets.inputs.spec import InputSpec
 from rpd_metric.inference.chat import ChatRequest, Sampling
 from rpd_metric.inference.concurrency import run_bounded
 from rpd_metric.inference.registry import load_chat
+from rpd_metric.inference.retry import RequestRules
 from rpd_metric.inference.scheduler import Flow
 from rpd_metric.inference.store import ReplyStore
 from rpd_metric.steps.summarizer import ChatSummarizer
@@ -89,7 +90,7 @@ def measured(args: argparse.Namespace, work: Callable[[], object]) -> tuple[floa
 async def by_flow(requests: Iterable[ChatRequest], spec: str, store: Path) -> None:
     """This project's way."""
     with ReplyStore(store) as replies:
-        flow = Flow(load_chat(spec), store=replies, longest_reply=0)
+        flow = Flow(load_chat(spec), store=replies, rules=RequestRules(longest_reply=0))
         async for _ in run_bounded(requests, flow, max_in_flight=1024, ordered=False):
             pass
 

@@ -88,13 +88,15 @@ def engines(count: int) -> list[dict[str, object]]:
 
 def pairs_a_second(replies: Any, count: int) -> float:
     """A look-up and a write for each of so many replies."""
-    from rpd_metric.inference.chat import ChatReply, ChatRequest
+    from rpd_metric.inference.chat import ChatReply
+    from rpd_metric.inference.request_key import RequestKeys
 
     started = time.perf_counter()
     for index in range(count):
         key = f"{os.getpid():032x}{index:032x}"
-        replies.get("model", ChatRequest(()), key=key)
-        replies.put("model", ChatRequest(()), ChatReply("x" * REPLY_LETTERS, "stop"), key=key)
+        keys = RequestKeys(key, key, 100, "model", "")
+        replies.find(keys, other_lengths=False)
+        replies.keep(keys, ChatReply("x" * REPLY_LETTERS, "stop"))
     return count / (time.perf_counter() - started)
 
 

@@ -6,11 +6,11 @@
     ├── MissingExtraError      an optional dependency that is not installed
     ├── ModelError             a model or server failed, or its files are not what they claim
     │   ├── ReplyError         a model's reply that cannot be turned into steps or a verdict
-    │   └── ServerError        one request failed                        (failures.py)
-    ├── Interrupted            the run was asked to stop                 (failures.py)
-    ├── ServerUnavailable      request after request fails               (failures.py)
+    │   └── ServerError        one request failed                        (inference/errors.py)
+    ├── Interrupted            the run was asked to stop                 (inference/errors.py)
+    ├── ServerUnavailable      request after request fails               (inference/errors.py)
     ├── StoreError             the store of model replies cannot be read or written
-    │   └── DamagedStoreError  a part of it is not what was written      (store.py)
+    │   └── DamagedStoreError  a part of it is not what was written      (reply_file.py)
     ├── SandboxError           untrusted programs cannot be contained    (sandbox.py)
     └── OutputError            a result that cannot be written where it was asked for
 

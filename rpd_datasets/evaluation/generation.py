@@ -36,6 +36,7 @@ from rpd_metric.errors import InputError, ModelError, OutputError
 from rpd_metric.inference.chat import ChatOptions, ChatRequest, Sampling
 from rpd_metric.inference.concurrency import run_bounded
 from rpd_metric.inference.registry import load_chat
+from rpd_metric.inference.retry import RequestRules
 from rpd_metric.inference.scheduler import Flow
 from rpd_metric.inference.store import ReplyStore
 
@@ -81,7 +82,9 @@ def open_model(
         ChatOptions(device=device, dtype=dtype, batch_size=batch_size),
     )
     flow = Flow(
-        chat, store=ReplyStore(store), timeout=timeout, longest_reply=0, other_lengths=False
+        chat,
+        store=ReplyStore(store),
+        rules=RequestRules(timeout=timeout, longest_reply=0, other_lengths=False),
     )
     if is_folder:
         flow.model = f"{chat.model}@{_fingerprint(folder)}"

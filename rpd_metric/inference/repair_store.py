@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from rpd_metric.errors import StoreError
-from rpd_metric.inference.store import DamagedStoreError, ReplyStore
+from rpd_metric.inference.reply_file import DamagedStoreError
+from rpd_metric.inference.store import ReplyStore
 
 _COLUMNS = (
     "key, model, template, text, crc, finish_reason, prompt_tokens, completion_tokens, seconds, "
@@ -45,7 +46,7 @@ def salvage(damaged: str | os.PathLike[str], target: str | os.PathLike[str]) -> 
             for row in _readable(old, first, first + _PAGE - 1):
                 text, crc = row[3:5]
                 if isinstance(text, bytes) and zlib.crc32(text) == crc:
-                    new._change(
+                    new.file.change(
                         f"INSERT INTO replies ({_COLUMNS}) VALUES ({', '.join('?' * len(row))})"
                         " ON CONFLICT (key) DO NOTHING",
                         row,
@@ -56,7 +57,7 @@ def salvage(damaged: str | os.PathLike[str], target: str | os.PathLike[str]) -> 
 
 def _last_id(store: ReplyStore) -> int:
     try:
-        return int(store._run("SELECT max(id) FROM replies")[0][0] or 0)
+        return int(store.file.run("SELECT max(id) FROM replies")[0][0] or 0)
     except DamagedStoreError:
         return store.size() // _SMALLEST_ROW
 
@@ -64,7 +65,7 @@ def _last_id(store: ReplyStore) -> int:
 def _readable(store: ReplyStore, first: int, last: int) -> Iterator[tuple[Any, ...]]:
     """The rows of a range of ids, halving the range around what cannot be read."""
     try:
-        yield from store._run(
+        yield from store.file.run(
             f"SELECT {_COLUMNS} FROM replies WHERE id BETWEEN ? AND ?", (first, last)
         )
     except DamagedStoreError:

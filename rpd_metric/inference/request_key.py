@@ -48,6 +48,7 @@ class RequestKeys:
         exact (`str`): See [`request_key`].
         family (`str`): The same, of everything but the limit on the reply's length.
         max_tokens (`int`): That limit.
+        model, template (`str`): What a store counts replies by, see [`ChatRequest`].
 
     Example:
 
@@ -62,6 +63,8 @@ class RequestKeys:
     exact: str
     family: str
     max_tokens: int
+    model: str
+    template: str
 
     @classmethod
     def of(cls, model: str, request: ChatRequest) -> RequestKeys:
@@ -71,6 +74,8 @@ class RequestKeys:
             request_key(model, request),
             _hash(model, request, any_length),
             request.sampling.max_tokens,
+            model,
+            request.template,
         )
 
 

@@ -1,9 +1,16 @@
-"""When a failed attempt is repeated, for chat models and encoders alike."""
+"""When a failed attempt is repeated, and what one request may take.
+
+`Clock` is what such rules are measured with; tests bring one of their own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import asyncio
+import random as random_module
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
 
 from rpd_metric.inference.errors import ServerError
 from rpd_metric.inference.options import TIMEOUT_RETRIES
@@ -48,3 +55,42 @@ class Retries:
             asked = error.retry_after + random() * self.first
             return asked if error.retry_after <= self.patience else None
         return random() * min(self.longest, self.first * 2.0 ** (attempt - 1))
+
+
+@dataclass(frozen=True)
+class RequestRules:
+    """What one request to a chat model may take, and when there are too many failures.
+
+    Args:
+        retries ([`Retries`]): When to repeat an attempt.
+        timeout (`float`, *optional*): Seconds for one attempt, from request to last byte; `None`
+            waits for ever.
+        longest_reply (`int`, *optional*): A reply cut by length is asked for once more with so
+            many tokens: twice the request's if unset, never if 0. If that does not succeed at its
+            first attempt, the cut reply stands. One that ends in a loop is never asked for again.
+        other_lengths (`bool`): Whether a stored reply to the same request with another limit on
+            its length may answer, where it would have been the same or longer.
+        stop_after (`int`, *optional*): Requests in a row that may be given up for reasons that
+            lie with the server before the run ends; `None` never ends it.
+    """
+
+    retries: Retries = field(default_factory=Retries)
+    timeout: float | None = 600.0
+    longest_reply: int | None = None
+    other_lengths: bool = True
+    stop_after: int | None = 25
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Time and chance.
+
+    Args:
+        now (`Callable`): The time in seconds.
+        sleep (`Callable`): An async sleep.
+        draw (`Callable`): Draws from [0, 1).
+    """
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Coroutine[Any, Any, object]] = asyncio.sleep
+    draw: Callable[[], float] = random_module.random

@@ -10,7 +10,8 @@ A `ServerError` is one request's failure. `Interrupted`, `ServerUnavailable` and
 in flight have ended, so whoever cancels the other tasks on the first error cancels nothing that
 was paid for.
 
-What it leaves out: parsing, the wire (`tgi.py`, `openai.py`) and threads. A flow serves one event
+What it leaves out: who starts next (`turns.py`), when a server is given up (`availability.py`),
+parsing, the wire (`tgi.py`, `openai.py`) and threads. A flow serves one event
 loop at a time; it may be used again from another one.
 """
 
@@ -18,21 +19,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random as random_module
-import time
-from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from typing import Any
 
 from rpd_metric.errors import InputError, ModelError, RPDError, StoreError
+from rpd_metric.inference.availability import Availability
 from rpd_metric.inference.budget import Budget
 from rpd_metric.inference.chat import Chat, ChatReply, ChatRequest
 from rpd_metric.inference.errors import (
     TROUBLE,
-    UNFIT_REQUEST,
-    WRONG_SERVER,
     BudgetSpent,
     Interrupted,
     ServerError,
@@ -43,14 +40,12 @@ from rpd_metric.inference.options import RequestOptions
 from rpd_metric.inference.progress import FlowStats
 from rpd_metric.inference.repetition import ends_in_loop
 from rpd_metric.inference.request_key import RequestKeys
-from rpd_metric.inference.retry import Retries
+from rpd_metric.inference.retry import Clock, RequestRules, Retries
 from rpd_metric.inference.store import Replies
+from rpd_metric.inference.turns import Turns
 
 logger = logging.getLogger(__name__)
 
-# A server that has never answered is asked every so often, and given up after so long.
-UNANSWERED_WAIT = 2.0
-UNANSWERED_SECONDS = 15.0
 # What is in flight when a run is asked to stop has so long to end.
 DRAIN_SECONDS = 60.0
 
@@ -63,20 +58,10 @@ class Flow:
             If it has `max_concurrency`, the server's own limit, the flow starts from that.
         store ([`~store.Replies`], *optional*): Where replies are looked up and kept.
         limit ([`AdaptiveLimit`], *optional*): How many requests may be in flight.
-        retries ([`Retries`], *optional*): When to repeat an attempt.
-        timeout (`float`, *optional*): Seconds for one attempt, from request to last byte; `None`
-            waits for ever.
-        longest_reply (`int`, *optional*): A reply cut by length is asked for once more with so
-            many tokens: twice the request's if unset, never if 0. If that does not succeed at its
-            first attempt, the cut reply stands. One that ends in a loop is never asked for again.
+        rules ([`RequestRules`], *optional*): What one request may take.
         budget ([`~budget.Budget`], *optional*): What may be spent.
-        other_lengths (`bool`): Whether a stored reply to the same request with another limit on
-            its length may answer, where it would have been the same or longer.
-        stop_after (`int`, *optional*): Requests in a row that may be given up for reasons that
-            lie with the server before the run ends; `None` never ends it.
         notify (`Callable`): Called with a line about a server that does not answer.
-        clock, sleep, random (`Callable`): Time in seconds, an async sleep, and a draw from
-            [0, 1); given by tests.
+        clock ([`Clock`], *optional*): Time and chance; given by tests.
 
     Example:
 
@@ -100,16 +85,10 @@ class Flow:
         *,
         store: Replies | None = None,
         limit: AdaptiveLimit | None = None,
-        retries: Retries | None = None,
-        timeout: float | None = 600.0,
-        longest_reply: int | None = None,
+        rules: RequestRules | None = None,
         budget: Budget | None = None,
-        other_lengths: bool = True,
-        stop_after: int | None = 25,
         notify: Callable[[str], object] = logger.warning,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Coroutine[Any, Any, object]] = asyncio.sleep,
-        random: Callable[[], float] = random_module.random,
+        clock: Clock | None = None,
     ) -> None:
         self.chat = chat
         self.model = chat.model
@@ -118,22 +97,13 @@ class Flow:
         self.max_concurrency: int | None = getattr(chat, "max_concurrency", None)
         if self.max_concurrency is not None:
             self.limit.server_takes(self.max_concurrency)
-        self.retries = retries or Retries()
-        self.timeout = timeout
-        self.longest_reply = longest_reply
+        self.rules = rules or RequestRules()
         self.budget = budget or Budget()
-        self.other_lengths = other_lengths
-        self.stop_after = stop_after
         self.stats = FlowStats()
-        self._notify = notify
-        self._clock = clock
-        self._sleep = sleep
-        self._random = random
+        self._clock = clock or Clock()
+        self._server = Availability(self.model, self.rules.stop_after, notify, self._clock.now)
         self._began: float | None = None
         self._ending: RPDError | None = None
-        self._lost_in_a_row = 0
-        self._answered = False  # whether the server has said anything at all
-        self._silent_since: float | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @classmethod
@@ -145,9 +115,11 @@ class Flow:
             chat,
             store=store,
             limit=AdaptiveLimit(most=options.max_in_flight),
-            retries=Retries(attempts=1 + options.max_retries),
-            timeout=options.timeout,
-            longest_reply=options.longest_reply,
+            rules=RequestRules(
+                retries=Retries(attempts=1 + options.max_retries),
+                timeout=options.timeout,
+                longest_reply=options.longest_reply,
+            ),
             budget=options.budget(),
         )
 
@@ -166,7 +138,7 @@ class Flow:
             StoreError: When the store cannot be read or written.
             Interrupted: After [`~Flow.drain`].
             BudgetSpent: When what may be spent is.
-            ServerUnavailable: When `stop_after` requests in a row were given up, or the server is
+            ServerUnavailable: When too many requests in a row were given up, or the server is
                 the wrong one or never answered.
         """
         self._attach()
@@ -194,7 +166,7 @@ class Flow:
         except (StoreError, Interrupted, BudgetSpent, ServerUnavailable) as error:
             outcome = error
             self._end(error)
-            await self._idle.wait()
+            await self._turns.idle.wait()
             raise
         finally:
             self.tick()
@@ -244,18 +216,15 @@ class Flow:
             raise InputError("a Flow serves one event loop at a time; make one per thread")
         self._loop = loop
         self._asking: dict[str, asyncio.Future[ChatReply | RPDError | None]] = {}
-        self._queue: deque[asyncio.Future[int | None]] = deque()
-        # Requests waiting out a Retry-After: while there are any, nothing new starts.
-        self._told_to_wait = 0
+        self._turns = Turns(self.limit, self.stats)
         self._deadlines: dict[asyncio.Timeout, float] = {}  # with the time that each began
         self._settled = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
         self._halt: asyncio.Future[None] = loop.create_future()
         if self._ending is not None:
             self._halt.set_result(None)
+            self._turns.close()
         if self._began is None:
-            self._began = self._clock()
+            self._began = self._clock.now()
 
     def _new_future(self) -> asyncio.Future[Any]:
         return asyncio.get_running_loop().create_future()
@@ -278,7 +247,7 @@ class Flow:
 
     def _longer(self, request: ChatRequest, reply: ChatReply) -> ChatRequest | None:
         sampling = request.sampling
-        most = self.longest_reply
+        most = self.rules.longest_reply
         tokens = 2 * sampling.max_tokens if most is None else most
         if reply.finish_reason != "length" or tokens <= sampling.max_tokens:
             return None
@@ -292,9 +261,9 @@ class Flow:
     ) -> ChatReply:
         self._check()
         if self.store is not None:
-            # Not in a thread, unlike `put`: a reader of the file does not wait for its writers,
+            # Not in a thread, unlike `keep`: a reader of the file does not wait for its writers,
             # and a look-up takes a fraction of what a thread costs.
-            reply = self.store.get(self.model, request, keys=keys, other_lengths=self.other_lengths)
+            reply = self.store.find(keys, other_lengths=self.rules.other_lengths)
             if reply is not None:
                 return reply
         timeouts = 0
@@ -312,15 +281,16 @@ class Flow:
                 self._settled.set()
             self.stats.trouble[failure.reason] += 1
             timeouts += failure.kind == "timeout"
-            wait = self.retries.wait(attempt, failure, self._random, timeouts)
+            wait = self.rules.retries.wait(attempt, failure, self._clock.draw, timeouts)
             if attempt == attempts and failure.status != 429:
                 raise failure
-            wait = self._unanswered(failure, wait)
+            wait, ending = self._server.failed(failure, wait)
+            self._stop(ending)
             if wait is None:
                 break
             self.stats.retried += 1
             await self._pause(wait, for_all=failure.retry_after is not None)
-        self._give_up(failure)
+        self._stop(self._server.lost(failure))
         raise failure
 
     async def _afford(self, request: ChatRequest) -> int:
@@ -328,74 +298,31 @@ class Flow:
         while (share := self.budget.take(request)) is None:
             self._check()
             if not self.budget.waiting:
-                self._end(
+                self._stop(
                     BudgetSpent(
                         f"the budget is spent: {self.budget.said()}; replies so far are kept. rpd "
                         "plan says what is missing, and the same command with a larger budget "
                         "goes on"
                     )
                 )
-                self._check()
             # What is in flight may cost less than was set aside for it.
             self._settled.clear()
             await self._settled.wait()
         return share
 
-    def _unanswered(self, failure: ServerError, wait: float | None) -> float | None:
-        """Wait less for a server that has never answered, say so, and give it up soon."""
-        if self._answered or failure.kind != "connection":
-            self._answered = self._answered or failure.status is not None
-            return wait
-        if self._silent_since is None:
-            self._silent_since = self._clock()
-            self._notify(f"{failure} It is tried for {UNANSWERED_SECONDS:g} s.")
-        wait = None if wait is None else min(wait, UNANSWERED_WAIT)
-        if self._clock() - self._silent_since + (wait or 0.0) >= UNANSWERED_SECONDS:
-            self._end(ServerUnavailable(str(failure)))
-            self._check()
-        return wait
-
     async def _turn(self, *, first: bool) -> int:
-        """Wait until a request may start, and start it. Repeated attempts go to the front."""
+        """Wait until a request may start, and start it."""
         self._check()
-        waiter: asyncio.Future[int | None] = self._new_future()
-        if first:
-            self._queue.append(waiter)
-        else:
-            self._queue.appendleft(waiter)
-        self._admit()
-        try:
-            ticket = await waiter
-        except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled() and waiter.result() is not None:
-                self._leave()
-            raise
+        ticket = await self._turns.take(first=first)
         if ticket is None:
             self._check()
             raise AssertionError("a queue is only emptied when the flow ends")
         return ticket
 
-    def _admit(self) -> None:
-        while (
-            self._queue and self._ending is None and not self._told_to_wait and not self.limit.full
-        ):
-            waiter = self._queue.popleft()
-            if not waiter.done():
-                self._idle.clear()
-                waiter.set_result(self.limit.started())
-        self.stats.in_flight = self.limit.in_flight
-
-    def _leave(self) -> None:
-        self.limit.ended()
-        if self.limit.in_flight == 0:
-            self._idle.set()
-        self._admit()
-
     async def _attempt(self, request: ChatRequest, keys: RequestKeys, ticket: int) -> ChatReply:
         try:
             reply = await self._send(request, ticket)
-            self._lost_in_a_row = 0
-            self._answered = True
+            self._server.replied()
             self.stats.prompt_tokens += reply.prompt_tokens or 0
             self.stats.completion_tokens += reply.completion_tokens or 0
             if self.store is None:
@@ -403,18 +330,18 @@ class Flow:
             # In a thread, because another process may be writing. The place is kept until the
             # reply is: a store that stands still must hold up the requests, or replies would be
             # paid for that may have to be thrown away.
-            return await asyncio.to_thread(self.store.put, self.model, request, reply, keys=keys)
+            return await asyncio.to_thread(self.store.keep, keys, reply)
         except StoreError as error:
             # Before leaving, which lets the next one start.
             self._end(error)
             raise
         finally:
-            self._leave()
+            self._turns.leave()
 
     async def _send(self, request: ChatRequest, ticket: int) -> ChatReply:
-        started = self._clock()
+        started = self._clock.now()
         try:
-            async with asyncio.timeout(self.timeout) as deadline:
+            async with asyncio.timeout(self.rules.timeout) as deadline:
                 self._deadlines[deadline] = started
                 reply = await self.chat(request)
         except TimeoutError:
@@ -422,7 +349,7 @@ class Flow:
                 self._check()
             self.limit.troubled(ticket)
             raise ServerError(
-                f"{self.model} did not reply in time ({self.timeout} s)", kind="timeout"
+                f"{self.model} did not reply in time ({self.rules.timeout} s)", kind="timeout"
             ) from None
         except ServerError as error:
             if error.status == 429:
@@ -432,41 +359,29 @@ class Flow:
             raise
         finally:
             self._deadlines.pop(deadline, None)
-        seconds = self._clock() - started
+        seconds = self._clock.now() - started
         self.limit.replied(seconds)
         return reply if reply.seconds is not None else replace(reply, seconds=seconds)
 
     async def _pause(self, seconds: float, *, for_all: bool) -> None:
-        sleeping = asyncio.create_task(self._sleep(seconds))
-        self._told_to_wait += for_all
-        try:
-            await asyncio.wait((sleeping, self._halt), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            sleeping.cancel()
-            self._told_to_wait -= for_all
-            self._admit()
+        sleeping = asyncio.create_task(self._clock.sleep(seconds))
+        with self._turns.paused(for_all):
+            try:
+                await asyncio.wait((sleeping, self._halt), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                sleeping.cancel()
 
-    def _give_up(self, failure: ServerError) -> None:
-        """Note that a request failed for good, and end the run when that is all that happens."""
-        if failure.status in UNFIT_REQUEST or failure.kind == "protocol":
-            return
-        if failure.status in WRONG_SERVER and not self.stats.done:
-            self._end(ServerUnavailable(str(failure)))
-            self._check()
-        self._lost_in_a_row += 1
-        if self.stop_after is not None and self._lost_in_a_row >= self.stop_after:
-            self._end(
-                ServerUnavailable(
-                    f"{self._lost_in_a_row} requests to {self.model} failed in a row, the last "
-                    f"with: {failure}. Fix that and run the same command again: replies so far "
-                    "are kept."
-                )
-            )
+    def _stop(self, error: RPDError | None) -> None:
+        """End the run where there is a reason to, and raise what ended it."""
+        if error is not None:
+            self._end(error)
             self._check()
 
     def _end(self, error: RPDError) -> None:
         if self._ending is None:
             self._ending = error
+            if self._loop is not None:
+                self._turns.close()
             if self._loop is not None and not self._loop.is_closed():
                 # Also wakes a loop that waits for the network when a signal handler called.
                 self._loop.call_soon_threadsafe(self._empty_queue)
@@ -475,10 +390,7 @@ class Flow:
         if not self._halt.done():
             self._halt.set_result(None)
         self._end_within(DRAIN_SECONDS)
-        while self._queue:
-            waiter = self._queue.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
+        self._turns.dismiss()
 
     def _end_within(self, seconds: float) -> None:
         latest = asyncio.get_running_loop().time() + seconds
@@ -499,7 +411,7 @@ class Flow:
 
     def tick(self) -> FlowStats:
         """Bring the clock's figures in `stats` up to date; for a display's timer."""
-        now = self._clock()
+        now = self._clock.now()
         self.stats.seconds = now - (now if self._began is None else self._began)
         if self._loop is not None:
             self.stats.oldest = now - min(list(self._deadlines.values()), default=now)

@@ -1,6 +1,6 @@
 """A store of every reply a model ever gave, so that no reply is paid for twice.
 
-One SQLite file in WAL mode, safe for several threads and processes at once. A reply is kept
+One SQLite file (`reply_file.py`), safe for several threads and processes at once. A reply is kept
 under the hash of everything that decided it (model, prompt template, messages, sampling,
 schema) and as raw text, so that a better parser needs no new call. A reply is on file when
 `put` returns: killing the process afterwards loses nothing. A power cut may take the last
@@ -18,7 +18,6 @@ import json
 import math
 import os
 import sqlite3
-import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,46 +27,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
-from rpd_metric.errors import InputError, OutputError, StoreError
+from rpd_metric.errors import InputError, OutputError
 from rpd_metric.inference.chat import ChatReply, ChatRequest
+from rpd_metric.inference.reply_file import COLUMNS, ReplyFile
 from rpd_metric.inference.request_key import RequestKeys, request_key
 
-_COLUMNS = (
-    "model",
-    "template",
-    "text",
-    "finish_reason",
-    "prompt_tokens",
-    "completion_tokens",
-    "seconds",
-    "created",
-)
-
-# `text` is a BLOB because a reply may hold NUL or half a surrogate pair, which SQLite's TEXT
-# does not carry. `crc` catches damage that SQLite cannot see: flipped bits inside a value.
-_TABLE = """
-CREATE TABLE IF NOT EXISTS replies (
-    id INTEGER PRIMARY KEY,
-    key BLOB NOT NULL UNIQUE,
-    model TEXT NOT NULL,
-    template TEXT NOT NULL,
-    text BLOB NOT NULL,
-    crc INTEGER NOT NULL,
-    finish_reason TEXT,
-    prompt_tokens INTEGER,
-    completion_tokens INTEGER,
-    seconds REAL,
-    created REAL NOT NULL,
-    family BLOB,
-    max_tokens INTEGER
-)
-"""
-# What earlier versions did not write: the key without max_tokens, and max_tokens.
-_ADDED = {"family": "BLOB", "max_tokens": "INTEGER"}
-_FAMILY_INDEX = "CREATE INDEX IF NOT EXISTS replies_by_family ON replies (family)"
-_INDEX = "CREATE INDEX IF NOT EXISTS replies_by_origin ON replies (model, template, created)"
-
-_READ = f"SELECT {', '.join(_COLUMNS)}, crc, key FROM replies"
+_READ = f"SELECT {', '.join(COLUMNS)}, crc, key FROM replies"
 # A reply that ended by itself within the limit would have been the same; one that was cut at a
 # larger limit would have been cut at this one, too.
 _OF_ANOTHER_LENGTH = f"""
@@ -77,22 +42,6 @@ _OF_ANOTHER_LENGTH = f"""
 ) ORDER BY finish_reason = 'length', max_tokens, id LIMIT 1
 """
 _PAGE = 500
-
-# What SQLite says, and what a person can do about it.
-_FIXES = {
-    "locked": "another process holds it (waited {wait:g} s); stop that process or let it finish",
-    "disk is full": "the disk is full; free some space or move the file to a larger disk",
-    "not a database": "it is not a store of replies; give another path or move that file away",
-    "malformed": "it is damaged; save what can be read with "
-    "`python -m rpd_metric.inference.repair_store {path} NEW_FILE` and use NEW_FILE",
-    "readonly": "it is read-only; check the permissions of the file and of its folder",
-    "unable to open": "it cannot be opened; check that its folder exists and may be written to",
-    "disk I/O error": "the disk refused; check its free space, quota and health",
-}
-
-
-class DamagedStoreError(StoreError):
-    """A part of the file does not hold what was written there."""
 
 
 @dataclass(frozen=True)
@@ -121,20 +70,11 @@ class StoreInfo:
 class Replies(Protocol):
     """Where replies are looked up and kept: a [`ReplyStore`], or the way to one elsewhere."""
 
-    def get(
-        self,
-        model: str,
-        request: ChatRequest,
-        *,
-        keys: RequestKeys | None = None,
-        other_lengths: bool = True,
-    ) -> ChatReply | None:
-        """The stored reply to a request, or `None`."""
+    def find(self, keys: RequestKeys, *, other_lengths: bool = True) -> ChatReply | None:
+        """The stored reply to the request with these keys, or `None`."""
         ...
 
-    def put(
-        self, model: str, request: ChatRequest, reply: ChatReply, *, keys: RequestKeys | None = None
-    ) -> ChatReply:
+    def keep(self, keys: RequestKeys, reply: ChatReply) -> ChatReply:
         """Keep a reply, and return the one that is now on file for the request."""
         ...
 
@@ -176,35 +116,22 @@ class ReplyStore:
         busy_timeout: float = 30.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.path = Path(path).absolute()
-        self._busy_timeout = busy_timeout
+        self.file = ReplyFile(path, create=create, busy_timeout=busy_timeout)
         self._clock = clock
-        self._lock = threading.Lock()
-        self._inherited: list[sqlite3.Connection] = []
-        if create:
-            try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise self._failure(f"its folder cannot be made ({error.strerror})") from error
-        elif not self.path.exists():
-            raise self._failure("there is no such file; check the path, or start a run first")
-        self._pid = os.getpid()
-        self._connection: sqlite3.Connection | None = self._open()
+
+    @property
+    def path(self) -> Path:
+        """The file, absolute."""
+        return self.file.path
 
     def get(
-        self,
-        model: str,
-        request: ChatRequest,
-        *,
-        keys: RequestKeys | None = None,
-        other_lengths: bool = True,
+        self, model: str, request: ChatRequest, *, other_lengths: bool = True
     ) -> ChatReply | None:
         """Look up the stored reply to a request.
 
         Args:
             model (`str`): The model's name.
             request ([`ChatRequest`]): The request.
-            keys ([`RequestKeys`], *optional*): Its keys, where the caller has them already.
             other_lengths (`bool`): Whether the reply to the same request with another `max_tokens`
                 will do: one that ended by itself within this limit, or one that was cut at a
                 larger one.
@@ -215,24 +142,15 @@ class ReplyStore:
         Raises:
             StoreError: When the store cannot be read or the reply in it is damaged.
         """
-        keys = keys or RequestKeys.of(model, request)
-        rows = self._run(f"{_READ} WHERE key = ?", (bytes.fromhex(keys.exact),))
-        if not rows and other_lengths:
-            limit = keys.max_tokens
-            family = bytes.fromhex(keys.family)
-            rows = self._run(_OF_ANOTHER_LENGTH, (family, limit, limit, limit))
-        return self._reply(rows[0]) if rows else None
+        return self.find(RequestKeys.of(model, request), other_lengths=other_lengths)
 
-    def put(
-        self, model: str, request: ChatRequest, reply: ChatReply, *, keys: RequestKeys | None = None
-    ) -> ChatReply:
+    def put(self, model: str, request: ChatRequest, reply: ChatReply) -> ChatReply:
         """Keep a reply, and return the reply that is now on file for the request.
 
         Args:
             model (`str`): The model's name.
             request ([`ChatRequest`]): The request.
             reply ([`ChatReply`]): Its raw reply.
-            keys ([`RequestKeys`], *optional*): Its keys, where the caller has them already.
 
         Returns:
             [`ChatReply`]: `reply` itself, or the earlier one when another process was first.
@@ -240,10 +158,22 @@ class ReplyStore:
         Raises:
             StoreError: When the reply cannot be written; what was on file stays.
         """
-        keys = keys or RequestKeys.of(model, request)
+        return self.keep(RequestKeys.of(model, request), reply)
+
+    def find(self, keys: RequestKeys, *, other_lengths: bool = True) -> ChatReply | None:
+        """Like `get`, for who has the keys of a request already."""
+        rows = self.file.run(f"{_READ} WHERE key = ?", (bytes.fromhex(keys.exact),))
+        if not rows and other_lengths:
+            limit = keys.max_tokens
+            family = bytes.fromhex(keys.family)
+            rows = self.file.run(_OF_ANOTHER_LENGTH, (family, limit, limit, limit))
+        return self._reply(rows[0]) if rows else None
+
+    def keep(self, keys: RequestKeys, reply: ChatReply) -> ChatReply:
+        """Like `put`, for who has the keys of a request already."""
         text = reply.text.encode("utf-8", "surrogatepass")
         row = (
-            *(bytes.fromhex(keys.exact), model, request.template, text, zlib.crc32(text)),
+            *(bytes.fromhex(keys.exact), keys.model, keys.template, text, zlib.crc32(text)),
             *(reply.finish_reason, reply.prompt_tokens, reply.completion_tokens),
             *(reply.seconds, self._clock()),
             *(bytes.fromhex(keys.family), keys.max_tokens),
@@ -253,17 +183,19 @@ class ReplyStore:
             " seconds, created, family, max_tokens"
         )
         try:
-            written = self._change(
+            written = self.file.change(
                 f"INSERT INTO replies ({names}) VALUES ({', '.join('?' * len(row))})"
                 " ON CONFLICT (key) DO NOTHING",
                 row,
             )
         except UnicodeEncodeError as error:
-            raise self._failure("a model or template name holds half a surrogate pair") from error
+            raise self.file.failure(
+                "a model or template name holds half a surrogate pair"
+            ) from error
         if written:
             return reply
         # Another process may have pruned the earlier reply since; then this one stands.
-        return self.get(model, request, keys=keys, other_lengths=False) or reply
+        return self.find(keys, other_lengths=False) or reply
 
     def missing(self, model: str, requests: Iterable[ChatRequest]) -> Iterator[ChatRequest]:
         """Go through the requests that the store has no reply to, each once and in order.
@@ -288,7 +220,7 @@ class ReplyStore:
                     wanted[key] = request
             seen.update(wanted)
             marks = ", ".join("?" * len(wanted))
-            rows = self._run(f"SELECT key FROM replies WHERE key IN ({marks})", tuple(wanted))
+            rows = self.file.run(f"SELECT key FROM replies WHERE key IN ({marks})", tuple(wanted))
             found = {row[0] for row in rows}
             yield from (
                 request
@@ -308,7 +240,7 @@ class ReplyStore:
         Returns:
             `float`, *optional*: `None` where no reply says how long it took.
         """
-        rows = self._run(
+        rows = self.file.run(
             "SELECT created - seconds, created FROM replies"
             " WHERE model = ? AND seconds IS NOT NULL ORDER BY created DESC LIMIT 1000",
             (model,),
@@ -321,7 +253,7 @@ class ReplyStore:
 
     def count(self) -> int:
         """Count the stored replies."""
-        return int(self._run("SELECT count(*) FROM replies")[0][0])
+        return int(self.file.run("SELECT count(*) FROM replies")[0][0])
 
     def size(self) -> int:
         """The size on disk, write-ahead log included."""
@@ -330,7 +262,7 @@ class ReplyStore:
 
     def info(self) -> StoreInfo:
         """Sum up what the store holds."""
-        groups = self._run(
+        groups = self.file.run(
             "SELECT model, template, count(*), min(created), max(created) FROM replies"
             " GROUP BY model, template"
         )
@@ -389,15 +321,15 @@ class ReplyStore:
         where = " AND ".join(conditions)
         deleted = 0
         # In pages, so that other processes wait for moments only.
-        while gone := self._change(
+        while gone := self.file.change(
             f"DELETE FROM replies WHERE id IN (SELECT id FROM replies WHERE {where} LIMIT {_PAGE})",
             values,
         ):
             deleted += gone
-        for _ in range(self._run("PRAGMA freelist_count")[0][0]):
+        for _ in range(self.file.run("PRAGMA freelist_count")[0][0]):
             # From Python it frees one page per call, however many are asked for.
-            self._run("PRAGMA incremental_vacuum")
-        self._run("PRAGMA wal_checkpoint(TRUNCATE)")
+            self.file.run("PRAGMA incremental_vacuum")
+        self.file.run("PRAGMA wal_checkpoint(TRUNCATE)")
         return deleted
 
     def export(self, path: str | os.PathLike[str]) -> int:
@@ -447,14 +379,11 @@ class ReplyStore:
             target.unlink(missing_ok=True)
         except OSError as error:
             raise OutputError(f"cannot replace {target}: {error.strerror}") from error
-        self._run("VACUUM INTO ?", (str(target),))
+        self.file.run("VACUUM INTO ?", (str(target),))
 
     def close(self) -> None:
         """Close the file; closing twice does no harm."""
-        with self._lock:
-            if self._connection is not None and self._pid == os.getpid():
-                self._connection.close()
-            self._connection = None
+        self.file.close()
 
     def __enter__(self) -> ReplyStore:
         return self
@@ -465,19 +394,19 @@ class ReplyStore:
     def _rows(self) -> Iterator[dict[str, Any]]:
         # By id rather than in one long read, which would keep the log from being folded in.
         last = 0
-        while rows := self._run(
+        while rows := self.file.run(
             f"{_READ.replace('SELECT', 'SELECT id,', 1)} WHERE id > ? ORDER BY id LIMIT {_PAGE}",
             (last,),
         ):
             last = rows[-1][0]
             for _, *row in rows:
-                values = dict(zip(_COLUMNS, row, strict=False))
+                values = dict(zip(COLUMNS, row, strict=False))
                 yield {"key": row[-1].hex(), **values, "text": self._reply(row).text}
 
     def _reply(self, row: Sequence[Any]) -> ChatReply:
         _, _, text, finish_reason, prompt_tokens, completion_tokens, seconds, _, crc, key = row
         if zlib.crc32(text) != crc:
-            raise self._explained(sqlite3.DatabaseError(f"malformed: reply {key.hex()}"))
+            raise self.file.explained(sqlite3.DatabaseError(f"malformed: reply {key.hex()}"))
         return ChatReply(
             text=text.decode("utf-8", "surrogatepass"),
             finish_reason=finish_reason,
@@ -486,92 +415,6 @@ class ReplyStore:
             seconds=seconds,
             cached=True,
         )
-
-    def _open(self) -> sqlite3.Connection:
-        give_up = time.monotonic() + self._busy_timeout
-        while True:
-            try:
-                # One connection, used by one thread at a time (`_lock`).
-                connection = sqlite3.connect(
-                    self.path,
-                    timeout=self._busy_timeout,
-                    isolation_level=None,
-                    check_same_thread=False,
-                )
-                try:
-                    self._prepare(connection)
-                except BaseException:
-                    connection.close()
-                    raise
-                return connection
-            except sqlite3.Error as error:
-                # Switching a new file to WAL fails at once, without the busy timeout, while
-                # another process is doing the same.
-                if "locked" not in str(error) or time.monotonic() > give_up:
-                    raise self._explained(error) from error
-                time.sleep(0.02)
-
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-        if not tables:
-            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        elif "replies" not in tables:
-            raise self._failure(
-                "it is a database of another program; give another path or move that file away"
-            )
-        mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
-        if mode != "wal":
-            raise self._failure("its disk does not support WAL; put the store on a local disk")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        if "replies_by_origin" not in tables:
-            connection.execute(_TABLE)
-            connection.execute(_INDEX)
-        found = {row[1] for row in connection.execute("PRAGMA table_info(replies)")}
-        if "crc" in found and "replies_by_family" not in tables:
-            for name in _ADDED.keys() - found:
-                connection.execute(f"ALTER TABLE replies ADD COLUMN {name} {_ADDED[name]}")
-            connection.execute(_FAMILY_INDEX)
-        if not found.issuperset({"key", "crc", *_COLUMNS}):
-            raise self._failure(
-                "another version of this package made it; give another path or install that version"
-            )
-
-    def _run(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
-        """Run a statement and return its rows."""
-        return self._execute(statement, values)[0]
-
-    def _change(self, statement: str, values: Sequence[Any]) -> int:
-        """Run a statement, which commits by itself, and return how many rows it changed."""
-        return self._execute(statement, values)[1]
-
-    def _execute(self, statement: str, values: Sequence[Any]) -> tuple[list[Any], int]:
-        if self._pid != os.getpid():
-            # After a fork. The parent's connection must be neither used nor closed here, and a
-            # thread of the parent may have held the lock.
-            self._lock = threading.Lock()
-            if self._connection is not None:
-                self._inherited.append(self._connection)
-                self._connection = self._open()
-            self._pid = os.getpid()
-        with self._lock:
-            if self._connection is None:
-                raise self._failure("it has been closed; open it again")
-            try:
-                cursor = self._connection.execute(statement, values)
-                return cursor.fetchall(), cursor.rowcount
-            except sqlite3.Error as error:
-                raise self._explained(error) from error
-
-    def _explained(self, error: sqlite3.Error) -> StoreError:
-        text = str(error)
-        for sign, fix in _FIXES.items():
-            if sign in text:
-                kind = DamagedStoreError if sign == "malformed" else StoreError
-                return self._failure(fix.format(path=self.path, wait=self._busy_timeout), kind)
-        return self._failure(f"SQLite says: {text}; check the file, then run again")
-
-    def _failure(self, what: str, kind: type[StoreError] = StoreError) -> StoreError:
-        return kind(f"the store {self.path} cannot be used: {what}. Stored replies are kept.")
 
 
 def _moment(seconds: float | None) -> datetime | None:

@@ -32,7 +32,7 @@ from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import default_store
 from rpd_datasets.curation.shards import WAITING, Engine, ShardWorker
 from rpd_metric.errors import InputError, MissingExtraError, RPDError, StoreError, first_line
-from rpd_metric.inference.chat import ChatReply, ChatRequest
+from rpd_metric.inference.chat import ChatReply
 from rpd_metric.inference.registry import chat_spec, embedder_spec
 from rpd_metric.inference.request_key import RequestKeys
 from rpd_metric.inference.store import ReplyStore
@@ -240,24 +240,17 @@ class StoreActor:
         self._path = path
         self._store: ReplyStore | None = None
 
-    def get(
-        self, model: str, keys: RequestKeys, other_lengths: bool
-    ) -> ChatReply | StoreError | None:
+    def find(self, keys: RequestKeys, *, other_lengths: bool) -> ChatReply | StoreError | None:
         """See [`Replies`]; an error is returned, since it must be pickled."""
         try:
-            # The keys stand for the messages, which are long and stay where they are.
-            return self._opened().get(
-                model, ChatRequest(()), keys=keys, other_lengths=other_lengths
-            )
+            return self._opened().find(keys, other_lengths=other_lengths)
         except StoreError as error:
             return error
 
-    def put(
-        self, model: str, template: str, reply: ChatReply, keys: RequestKeys
-    ) -> ChatReply | StoreError:
+    def keep(self, keys: RequestKeys, reply: ChatReply) -> ChatReply | StoreError:
         """See [`Replies`]; an error is returned, since it must be pickled."""
         try:
-            return self._opened().put(model, ChatRequest((), template=template), reply, keys=keys)
+            return self._opened().keep(keys, reply)
         except StoreError as error:
             return error
 
@@ -277,30 +270,14 @@ class RemoteReplies:
     def __init__(self, actor: Any) -> None:
         self._actor = actor
 
-    def get(
-        self,
-        model: str,
-        request: ChatRequest,
-        *,
-        keys: RequestKeys | None = None,
-        other_lengths: bool = True,
-    ) -> ChatReply | None:
+    def find(self, keys: RequestKeys, *, other_lengths: bool = True) -> ChatReply | None:
         """See [`~rpd_metric.inference.store.Replies`]."""
-        keys = keys or RequestKeys.of(model, request)
-        reply = self._wait(self._actor.get.remote(model, keys, other_lengths))
+        reply = self._wait(self._actor.find.remote(keys, other_lengths=other_lengths))
         return None if reply is None else _kept(reply)
 
-    def put(
-        self,
-        model: str,
-        request: ChatRequest,
-        reply: ChatReply,
-        *,
-        keys: RequestKeys | None = None,
-    ) -> ChatReply:
+    def keep(self, keys: RequestKeys, reply: ChatReply) -> ChatReply:
         """See [`~rpd_metric.inference.store.Replies`]."""
-        keys = keys or RequestKeys.of(model, request)
-        return _kept(self._wait(self._actor.put.remote(model, request.template, reply, keys)))
+        return _kept(self._wait(self._actor.keep.remote(keys, reply)))
 
     def _wait(self, reference: Any) -> Any:
         import ray

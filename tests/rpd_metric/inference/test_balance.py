@@ -14,7 +14,7 @@ from rpd_metric.inference.balance import Balance
 from rpd_metric.inference.chat import ChatRequest
 from rpd_metric.inference.errors import ServerError
 from rpd_metric.inference.registry import chat_spec, load_chat, load_embedder
-from rpd_metric.inference.retry import Retries
+from rpd_metric.inference.retry import RequestRules, Retries
 from rpd_metric.inference.scheduler import Flow
 from rpd_metric.inference.store import ReplyStore
 
@@ -52,7 +52,10 @@ def test_a_server_with_more_places_gets_more():
 
 def test_when_one_server_dies_the_other_finishes_and_every_request_is_answered():
     with slow(max_concurrent_requests=4) as a, slow(max_concurrent_requests=4) as b:
-        flow = Flow(load_chat(f"tgi:{a.url},{b.url}"), retries=Retries(first=0.01, longest=0.05))
+        flow = Flow(
+            load_chat(f"tgi:{a.url},{b.url}"),
+            rules=RequestRules(retries=Retries(first=0.01, longest=0.05)),
+        )
 
         async def run() -> None:
             asking = asyncio.create_task(ask_all(flow, 60))

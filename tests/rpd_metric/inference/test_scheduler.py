@@ -26,7 +26,7 @@ from rpd_metric.inference.limit import AdaptiveLimit
 from rpd_metric.inference.options import RequestOptions
 from rpd_metric.inference.progress import FlowStats
 from rpd_metric.inference.registry import load_chat
-from rpd_metric.inference.retry import Retries
+from rpd_metric.inference.retry import Clock, RequestRules, Retries
 from rpd_metric.inference.scheduler import Flow
 from rpd_metric.inference.store import ReplyStore
 
@@ -68,7 +68,7 @@ class Scripted:
             self.in_flight -= 1
 
 
-class Clock:
+class SteppedClock:
     """Time that passes only when somebody sleeps."""
 
     def __init__(self) -> None:
@@ -84,9 +84,9 @@ class Clock:
         await asyncio.sleep(0)
 
 
-def timed(chat, random=lambda: 0.5, **options) -> tuple[Flow, Clock]:
-    clock = Clock()
-    return Flow(chat, clock=clock, sleep=clock.sleep, random=random, **options), clock
+def timed(chat, random=lambda: 0.5, **options) -> tuple[Flow, SteppedClock]:
+    clock = SteppedClock()
+    return Flow(chat, clock=Clock(clock, clock.sleep, random), **options), clock
 
 
 async def settle() -> None:
@@ -204,7 +204,7 @@ async def test_a_refusal_of_the_request_is_never_retried(status):
 async def test_the_waits_double_up_to_the_longest_and_carry_full_jitter():
     failures = [ServerError("reset", kind="connection") for _ in range(6)]
     chat = Scripted(ChatReply("before"), *failures)
-    flow, clock = timed(chat, retries=Retries(first=1.0, longest=10.0))
+    flow, clock = timed(chat, rules=RequestRules(retries=Retries(first=1.0, longest=10.0)))
     await flow(ask("before"))
     await flow(ask())
     assert clock.slept == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
@@ -228,7 +228,7 @@ def test_a_wait_is_never_shorter_than_asked_for_nor_longer_than_allowed(attempt,
 
 async def test_attempts_are_limited():
     chat = Scripted(*[ServerError("busy", status=503) for _ in range(100)])
-    flow, _ = timed(chat, retries=Retries(attempts=4))
+    flow, _ = timed(chat, rules=RequestRules(retries=Retries(attempts=4)))
     with pytest.raises(ServerError, match="busy"):
         await flow(ask())
     assert len(chat.requests) == 4
@@ -246,7 +246,7 @@ async def test_a_longer_wait_than_there_is_patience_for_fails_the_request():
 async def test_while_retry_after_runs_nothing_new_is_sent():
     chat = Scripted(ServerError("later", status=429, retry_after=30))
     over = asyncio.Event()
-    flow = Flow(chat, sleep=lambda _: over.wait())
+    flow = Flow(chat, clock=Clock(sleep=lambda _: over.wait()))
     first = asyncio.create_task(flow(ask(1)))
     await settle()
     rest = [asyncio.create_task(flow(ask(number))) for number in range(2, 6)]
@@ -259,7 +259,7 @@ async def test_while_retry_after_runs_nothing_new_is_sent():
 
 async def test_a_cancelled_wait_for_retry_after_holds_up_nobody():
     chat = Scripted(ServerError("later", status=429, retry_after=30))
-    flow = Flow(chat, sleep=lambda _: asyncio.Event().wait())
+    flow = Flow(chat, clock=Clock(sleep=lambda _: asyncio.Event().wait()))
     first = asyncio.create_task(flow(ask(1)))
     await settle()
     second = asyncio.create_task(flow(ask(2)))
@@ -301,13 +301,15 @@ async def test_a_cut_reply_is_asked_for_once_more_with_twice_the_tokens():
 
 async def test_the_longest_reply_says_how_many_tokens_it_is():
     chat = Scripted(*[ChatReply("half", "length")] * 9)
-    assert (await Flow(chat, longest_reply=250)(ask(max_tokens=100))).finish_reason == "length"
+    assert (
+        await Flow(chat, rules=RequestRules(longest_reply=250))(ask(max_tokens=100))
+    ).finish_reason == "length"
     assert [request.sampling.max_tokens for request in chat.requests] == [100, 250]
 
 
 async def test_cut_replies_can_be_taken_as_they_are():
     chat = Scripted(ChatReply("half", "length"))
-    assert (await Flow(chat, longest_reply=0)(ask())).text == "half"
+    assert (await Flow(chat, rules=RequestRules(longest_reply=0))(ask())).text == "half"
 
 
 async def test_a_longer_reply_that_times_out_leaves_the_cut_one_and_is_not_repeated():
@@ -349,7 +351,7 @@ async def test_one_hopeless_solution_costs_no_more_than_is_stated():
     options = RequestOptions(timeout=60)
     chat = Endless()
     flow = Flow.with_options(chat, options)
-    flow._sleep = Clock().sleep
+    flow._clock = Clock(sleep=SteppedClock().sleep)
     await flow(ask(max_tokens=100))
     spent = sum(request.sampling.max_tokens for request in chat.requests)
     assert spent == options.worst_case(100).tokens == 400
@@ -419,8 +421,7 @@ def test_cancelling_at_any_moment_loses_no_slot_and_leaves_no_task(seed, start):
         flow = Flow(
             chat,
             limit=AdaptiveLimit(start=start, most=20),
-            retries=Retries(first=0.0, longest=0.0),
-            stop_after=None,
+            rules=RequestRules(retries=Retries(first=0.0, longest=0.0), stop_after=None),
         )
         calls = [asyncio.create_task(flow(ask(seed.randrange(15)))) for _ in range(40)]
         for _ in range(60):
@@ -441,7 +442,7 @@ def test_cancelling_at_any_moment_loses_no_slot_and_leaves_no_task(seed, start):
 
 async def test_a_storm_of_429_ends_with_every_reply(server, client):
     server.median = 0.02
-    flow = Flow(client, limit=AdaptiveLimit(start=64), retries=QUICK)
+    flow = Flow(client, limit=AdaptiveLimit(start=64), rules=RequestRules(retries=QUICK))
     replies = await asyncio.gather(*(flow(ask(number)) for number in range(200)))
     assert len(replies) == 200
     assert flow.stats.failed == 0
@@ -462,7 +463,7 @@ async def test_a_storm_of_429_ends_with_every_reply(server, client):
 )
 async def test_faults_that_pass_are_mended(server, client, store, fault):
     server.faults.extend([fault] * 12)
-    flow = Flow(client, store=store, retries=QUICK)
+    flow = Flow(client, store=store, rules=RequestRules(retries=QUICK))
     await asyncio.gather(*(flow(ask(number)) for number in range(30)))
     assert (flow.stats.done, flow.stats.failed, store.count()) == (30, 0, 30)
     assert flow.stats.retried == 12
@@ -470,7 +471,9 @@ async def test_faults_that_pass_are_mended(server, client, store, fault):
 
 async def test_a_hang_times_out_is_retried_and_lowers_the_limit(server, client):
     server.faults.append(Fault(hang=True))
-    flow = Flow(client, limit=AdaptiveLimit(start=1), timeout=0.3, retries=QUICK)
+    flow = Flow(
+        client, limit=AdaptiveLimit(start=1), rules=RequestRules(timeout=0.3, retries=QUICK)
+    )
     limits = []
     flow.limit.troubled = lambda ticket: limits.append(ticket)
     assert (await flow(ask())).text
@@ -480,20 +483,20 @@ async def test_a_hang_times_out_is_retried_and_lowers_the_limit(server, client):
 
 async def test_a_slow_body_is_waited_for_within_the_timeout(server, client):
     server.faults.append(Fault(body_takes=0.3))
-    flow = Flow(client, timeout=30.0)
+    flow = Flow(client, rules=RequestRules(timeout=30.0))
     assert (await flow(ask())).text
     assert flow.stats.retried == 0
 
 
 async def test_a_slow_body_beyond_the_timeout_is_a_timeout(server, client):
     server.faults.append(Fault(body_takes=30.0))
-    flow = Flow(client, timeout=0.3, retries=QUICK)
+    flow = Flow(client, rules=RequestRules(timeout=0.3, retries=QUICK))
     assert (await flow(ask())).text
     assert flow.stats.trouble["timeout"] >= 1
 
 
 async def test_a_422_is_sent_once_and_fails_alone(server, client):
-    flow = Flow(client, retries=QUICK)
+    flow = Flow(client, rules=RequestRules(retries=QUICK))
     await flow(ask("warm"))
     server.faults.append(Fault(status=422))
     outcomes = await asyncio.gather(
@@ -507,13 +510,13 @@ async def test_a_422_is_sent_once_and_fails_alone(server, client):
 
 async def test_retry_after_of_the_server_is_honoured(server, client):
     server.faults.append(Fault(status=503, retry_after="7"))
-    flow, clock = timed(client, timeout=None)
+    flow, clock = timed(client, rules=RequestRules(timeout=None))
     await flow(ask())
     assert clock.slept == [7.5]
 
 
 async def test_the_flow_survives_a_restart_of_the_server(server, client):
-    flow = Flow(client, retries=Retries(first=0.2, longest=0.5))
+    flow = Flow(client, rules=RequestRules(retries=Retries(first=0.2, longest=0.5)))
     server.median = 0.05
     calls = [asyncio.create_task(flow(ask(number))) for number in range(60)]
     await asyncio.sleep(0.1)
@@ -569,7 +572,7 @@ async def test_a_caller_that_cancels_the_rest_on_the_first_error_loses_nothing(s
 
 async def test_drain_does_not_wait_for_retries():
     chat = Scripted(ServerError("busy", status=503))
-    flow = Flow(chat, sleep=lambda _: asyncio.Event().wait())
+    flow = Flow(chat, clock=Clock(sleep=lambda _: asyncio.Event().wait()))
     call = asyncio.create_task(flow(ask()))
     await settle()
     flow.drain()
@@ -579,7 +582,7 @@ async def test_drain_does_not_wait_for_retries():
 
 async def test_request_after_request_failing_ends_the_run():
     chat = Scripted(ChatReply("before"), *[ServerError("no such key", status=401)] * 100)
-    flow = Flow(chat, stop_after=5)
+    flow = Flow(chat, rules=RequestRules(stop_after=5))
     await flow(ask("before"))
     for _ in range(4):
         with pytest.raises(ServerError):
@@ -627,7 +630,7 @@ async def test_failures_with_replies_between_them_or_about_the_request_do_not_en
         script += [ServerError("down", status=401)] * 4 + [ChatReply("r")]
     script += [ServerError("down", status=401)] * 4
     chat = Scripted(*script, *[ServerError("too long", status=422) for _ in range(50)])
-    flow = Flow(chat, stop_after=5)
+    flow = Flow(chat, rules=RequestRules(stop_after=5))
     for _ in range(100):
         with contextlib.suppress(ServerError):
             await flow(ask())
@@ -638,11 +641,11 @@ async def test_a_store_that_fails_ends_the_run_before_more_is_paid_for(store):
     chat = Scripted()
     flow = Flow(chat, store=store, limit=AdaptiveLimit(start=2, most=2))
     await flow(ask("before"))
-    store._execute("PRAGMA query_only = 1", ())
+    store.file.execute("PRAGMA query_only = 1", ())
     outcomes = await asyncio.gather(*(flow(ask(n)) for n in range(50)), return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} == {StoreError}
     assert len(chat.requests) <= 1 + 2
-    store._execute("PRAGMA query_only = 0", ())
+    store.file.execute("PRAGMA query_only = 0", ())
     assert store.count() == 1
 
 

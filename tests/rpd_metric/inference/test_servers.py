@@ -29,7 +29,7 @@ from rpd_metric.inference.errors import ServerError
 from rpd_metric.inference.http import PerLoop, retry_after
 from rpd_metric.inference.openai import OpenAIChat
 from rpd_metric.inference.registry import load_chat
-from rpd_metric.inference.retry import Retries
+from rpd_metric.inference.retry import RequestRules, Retries
 from rpd_metric.inference.scheduler import Flow
 from rpd_metric.inference.spec import parse_address
 from rpd_metric.inference.tgi import TGIChat
@@ -332,7 +332,8 @@ async def test_a_body_that_trickles_in_is_a_reply(form: str) -> None:
 async def test_the_scheduler_alone_says_how_long_a_reply_may_take(form: str, fault: Fault) -> None:
     with playing(form, faults=[fault]) as server:
         flow = Flow(
-            load_chat(spec(form, server)), timeout=0.5, retries=Retries(first=0.01, timeouts=20)
+            load_chat(spec(form, server)),
+            rules=RequestRules(timeout=0.5, retries=Retries(first=0.01, timeouts=20)),
         )
         reply = await flow(request())
     assert reply.text == SUMMARY

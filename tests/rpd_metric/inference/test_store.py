@@ -375,12 +375,12 @@ def fill(store: ReplyStore) -> tuple[int, str]:
 def test_a_full_disk_ends_in_one_line_and_keeps_what_was_written(path):
     with ReplyStore(path) as store:
         # SQLite reports this limit in the way it reports a full disk.
-        store._execute("PRAGMA max_page_count = 200", ())
+        store.file.execute("PRAGMA max_page_count = 200", ())
         written, said = fill(store)
         assert "the disk is full; free some space" in said
         assert 0 < written == store.count()
         assert store.get("m", ask("0")) is not None
-        store._execute("PRAGMA max_page_count = 100000", ())
+        store.file.execute("PRAGMA max_page_count = 100000", ())
         store.put("m", ask("when there is space again"), ChatReply("r"))
 
 
@@ -614,9 +614,9 @@ def test_a_reply_answers_another_limit_where_it_would_have_been_the_same_or_cut(
 def test_a_store_of_an_earlier_version_is_read_and_written(path):
     with ReplyStore(path) as store:
         store.put("m", ask("old"), ChatReply("old", "stop"))
-        store._change("DROP INDEX replies_by_family", ())
+        store.file.change("DROP INDEX replies_by_family", ())
         for column in ("family", "max_tokens"):
-            store._change(f"ALTER TABLE replies DROP COLUMN {column}", ())
+            store.file.change(f"ALTER TABLE replies DROP COLUMN {column}", ())
     with ReplyStore(path) as store:
         assert store.get("m", ask("old")).text == "old"
         store.put("m", ask("new"), ChatReply("new", "stop"))
