@@ -2,7 +2,8 @@
 
     vllm serve MODEL --port 8000 --max-num-seqs 256
     python benchmarks/busy_slots.py --url http://localhost:8000 --model MODEL --slots 256 \
-        [--requests 5000] [--tokens 300] [--vllm-bench vllm]
+        [--requests 24 5000] [--tokens 300] [--vllm-bench vllm]
+    python benchmarks/busy_slots.py --fake 16 [--owner vllm] --requests 24 400
 
 The same kind of prompts (summaries of the packaged sample, numbered so that no two are equal) in
 the same run, one way after the other:
@@ -13,7 +14,8 @@ the same run, one way after the other:
 
 Requests per second are the client's; the share of busy slots is `vllm:num_requests_running` on the
 server's /metrics, asked four times a second, over `--slots`, from the first request to the last
-reply. Meant for a machine with a GPU; a CPU build of vLLM shows that it works.
+reply. Meant for a machine with a GPU; a CPU build of vLLM shows that it works. `--fake` takes a
+local stand-in with so many slots and a queue before them instead; it says who it is with `--owner`.
 """
 
 from __future__ import annotations
@@ -23,11 +25,13 @@ import asyncio
 import re
 import statistics
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import cycle, islice
 from pathlib import Path
@@ -47,17 +51,18 @@ from rpd_metric.inference.scheduler import Flow
 from rpd_metric.inference.store import ReplyStore
 from rpd_metric.steps.summarizer import ChatSummarizer
 
+ROOT = Path(__file__).resolve().parents[1]
 RUNNING = re.compile(rb"^vllm:num_requests_running\S* ([\d.]+)", re.MULTILINE)
 
 
-def prompts(chat: Any, args: argparse.Namespace, first: int) -> list[ChatRequest]:
-    """The requests of a curation, no two alike, numbered from `first`."""
+def prompts(chat: Any, args: argparse.Namespace, count: int, first: int) -> list[ChatRequest]:
+    """So many requests of a curation, no two alike, numbered from `first`."""
     summarizer = ChatSummarizer(chat, sampling=Sampling(max_tokens=args.tokens))
     with tempfile.TemporaryDirectory() as scratch:
         source = open_source("sample", InputSpec(), scratch=Path(scratch), on_reject=print)
         texts = [(one.problem, text) for one in source for text in one.solutions]
     found = []
-    for number, (problem, text) in enumerate(islice(cycle(texts), args.requests), first):
+    for number, (problem, text) in enumerate(islice(cycle(texts), count), first):
         request = summarizer.request(f"{number}. {problem}", text)
         assert request is not None, "no solution of the sample is empty"
         found.append(replace(request, schema=None))
@@ -112,37 +117,48 @@ async def by_semaphore(requests: Iterable[ChatRequest], args: argparse.Namespace
                 max_tokens=request.sampling.max_tokens,
             )
 
-    await asyncio.gather(*(one(request) for request in requests))
+    async with http:
+        await asyncio.gather(*(one(request) for request in requests))
 
 
-def by_bench(args: argparse.Namespace, prompt_tokens: int) -> None:
+async def warm_up(requests: Sequence[ChatRequest], args: argparse.Namespace) -> None:
+    """The first request pays for what both ways use."""
+    await by_semaphore(requests, args)
+
+
+def by_bench(args: argparse.Namespace, count: int, prompt_tokens: int) -> None:
     """vLLM's own client."""
     command = [args.vllm_bench, "bench", "serve", "--base-url", args.url, "--model", args.model]
     command += ["--endpoint", "/v1/completions", "--dataset-name", "random"]
-    command += ["--num-prompts", str(args.requests), "--max-concurrency", "256"]
+    command += ["--num-prompts", str(count), "--max-concurrency", "256"]
     command += ["--random-input-len", str(prompt_tokens), "--random-output-len", str(args.tokens)]
     subprocess.run(
         [*command, *(("--tokenizer", args.tokenizer) if args.tokenizer else ())], check=True
     )
 
 
-def main() -> None:
-    """Measure each way and print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--url", required=True, help="of the server, without /v1")
-    parser.add_argument("--model", required=True, help="as the server calls it")
-    parser.add_argument("--slots", type=int, required=True, help="its --max-num-seqs")
-    parser.add_argument("--requests", type=int, default=5000)
-    parser.add_argument("--tokens", type=int, default=300, help="of each reply, at most")
-    parser.add_argument("--vllm-bench", metavar="COMMAND", help="vllm, or the path of it")
-    parser.add_argument("--tokenizer", help="for vllm bench, where the model's name is no folder")
-    args = parser.parse_args()
+@contextmanager
+def fake(args: argparse.Namespace) -> Iterator[None]:
+    """A local server with so many slots and a queue, as the server to measure."""
+    command = [sys.executable, "-m", "parts.slow_server", "--slots", str(args.fake)]
+    command += ["--median", str(args.median), "--owner", args.owner]
+    server = subprocess.Popen(
+        command, cwd=ROOT / "tests", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert server.stdout is not None
+    args.url, args.model, args.slots = server.stdout.readline().strip(), "slow-model", args.fake
+    try:
+        yield
+    finally:
+        server.communicate(input="\n")
+
+
+def rows_of(args: argparse.Namespace, count: int, first: int) -> list[dict[str, object]]:
+    """Each way with so many requests, numbered from `first` for each way anew."""
     spec = f"openai:{args.url}/v1#{args.model}"
     chat = load_chat(spec)
-    requests = prompts(chat, args, 0)
-    # Other numbers: the server keeps what it has read, which must not help the second way.
-    others = prompts(chat, args, args.requests)
-    rows = []
+    requests, others = (prompts(chat, args, count, first + n * count) for n in range(2))
+    rows: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as scratch:
         store = Path(scratch) / "replies.sqlite"
         ways: dict[str, Callable[[], object]] = {
@@ -151,17 +167,50 @@ def main() -> None:
         }
         if args.vllm_bench:
             characters = sum(len(one["content"]) for r in requests for one in r.messages)
-            ways["vllm bench serve"] = lambda: by_bench(args, characters // len(requests) // 4)
+            ways["vllm bench serve"] = lambda: by_bench(args, count, characters // count // 4)
         for name, work in ways.items():
             seconds, busy = measured(args, work)
             rows.append(
                 {
+                    "requests": count,
                     "way": name,
-                    "seconds": round(seconds, 1),
-                    "requests/s": round(args.requests / seconds, 2),
+                    "seconds": round(seconds, 2),
+                    "requests/s": round(count / seconds, 2),
                     "slots busy": f"{busy:.1%}",
                 }
             )
+    rows[0]["flow / semaphore"] = round(
+        float(str(rows[1]["seconds"])) / float(str(rows[0]["seconds"])), 2
+    )
+    return rows
+
+
+def main() -> None:
+    """Measure each way and print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--url", help="of the server, without /v1")
+    parser.add_argument("--model", help="as the server calls it")
+    parser.add_argument("--slots", type=int, help="its --max-num-seqs")
+    parser.add_argument("--fake", type=int, metavar="SLOTS", help="a local stand-in instead")
+    parser.add_argument(
+        "--owner", default="", help="what the stand-in calls itself: vllm, or nothing"
+    )
+    parser.add_argument("--median", type=float, default=1.0, help="seconds of its replies")
+    parser.add_argument("--requests", type=int, nargs="+", default=[5000])
+    parser.add_argument("--tokens", type=int, default=300, help="of each reply, at most")
+    parser.add_argument("--vllm-bench", metavar="COMMAND", help="vllm, or the path of it")
+    parser.add_argument("--tokenizer", help="for vllm bench, where the model's name is no folder")
+    args = parser.parse_args()
+    if not args.fake and not (args.url and args.model and args.slots):
+        parser.error("name the server with --url, --model and --slots, or take --fake SLOTS")
+    rows, first = [], 0
+    with fake(args) if args.fake else nullcontext():
+        asyncio.run(
+            warm_up(prompts(load_chat(f"openai:{args.url}/v1#{args.model}"), args, 1, 10**9), args)
+        )
+        for count in args.requests:
+            rows += rows_of(args, count, first)
+            first += 2 * count
     print(tabulate(rows, headers="keys"))
 
 

@@ -14,6 +14,7 @@ or many processes with few requests each would all begin with the first one.
 
 from __future__ import annotations
 
+import asyncio
 import random as random_module
 import threading
 import time
@@ -149,6 +150,13 @@ class ChatServers:
         """Send one request to one of them; see [`~chat.Chat`]. Raises [`ServerError`]."""
         with self._balance.turn() as chat:
             return await chat(request)
+
+    async def at_once(self) -> int | None:
+        """Requests to begin with, where every server works on many at once; `None`: not known."""
+        asked = [getattr(chat, "at_once", None) for chat in self._chats]
+        found = await asyncio.gather(*(ask() for ask in asked if ask is not None))
+        known = [count for count in found if count is not None]
+        return sum(known) if len(known) == len(self._chats) else None
 
     async def aclose(self) -> None:
         """Close the running loop's connections."""

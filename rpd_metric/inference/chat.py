@@ -74,7 +74,8 @@ class Chat(Protocol):
 
     Every call is one attempt; it raises `ServerError` and leaves retries, time limits, concurrency
     and storage to `scheduler.py`. Servers also have `max_concurrency`, the requests that they take
-    at once (`None` where they do not say), and `aclose()`.
+    at once (`None` where they do not say), and `aclose()`; an async `at_once()`, where there is
+    one, asks how many requests a server that works on many at a time is given at the beginning.
     """
 
     model: str

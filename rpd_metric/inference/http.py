@@ -27,6 +27,11 @@ CONNECT_SECONDS = 3.0
 # How long a reply may take is the scheduler's to say; a client gives up on connecting only.
 PATIENT = httpx2.Timeout(None, connect=CONNECT_SECONDS)
 
+# Servers that put many requests into one batch, by their name in /v1/models. A few rounds of so
+# many requests are no long wait for them, and keep those with fewer slots busy, too.
+BATCHING = frozenset({"vllm", "sglang"})
+BATCHED = 64
+
 # Sent where no key is set: both client libraries would otherwise look for one elsewhere,
 # huggingface_hub in the file that `hf auth login` wrote.
 NO_KEY = "no-key"
@@ -107,6 +112,20 @@ def context_length(address: Address, model: str) -> int | None:
             length = row.get("max_model_len")
             return length if isinstance(length, int) and length > 0 else None
     return None
+
+
+def batches_at_once(address: Address) -> int | None:
+    """Requests to begin with at a server that is known to work on many at once, else `None`.
+
+    vLLM and SGLang say who they are in /v1/models; how many slots they have they do not.
+    """
+    try:
+        listed = get_json(address, "/v1/models", timeout=CONNECT_SECONDS)
+    except ServerError:
+        return None  # the first request says it better
+    rows = listed.get("data") if isinstance(listed, dict) else None
+    owners = {row.get("owned_by") for row in rows or () if isinstance(row, dict)}
+    return BATCHED if owners & BATCHING else None
 
 
 def http_error(address: Address, status: int, headers: Mapping[str, str], body: str) -> ServerError:

@@ -11,11 +11,17 @@ import math
 
 from rpd_metric.errors import InputError
 
-# What is measured is a round of so many replies, or twice what is in flight. Twice the requests
-# must be so much faster, or the limit is held for so many rounds.
+# Where nothing is known of a server. It is a bet: one that works on one request at a time lets the
+# last of these wait for all others, and must do so well within the time limit of a request.
+START = 16
+# What is measured is a round of so many replies, or what is in flight. Twice the requests must be
+# so much faster, or the limit is held for so many rounds.
 ROUND = 16
 FASTER = 1.25
 HELD_ROUNDS = 8
+# Replies of the first rounds that take so many times the fastest one have mostly waited.
+WAITED = 6.0
+LEAST = 4
 
 
 class AdaptiveLimit:
@@ -29,13 +35,15 @@ class AdaptiveLimit:
     stands clearly above the mark, the mark is out of date and forgotten. Requests that left
     before the last cut say nothing new, so a burst of refusals counts once.
 
-    A server that never refuses is told by its latency. Where its own limit is not known, the limit
-    is measured at every doubling: if twice as many requests in flight finish hardly faster, half
-    of them only wait. It then falls back to what it was, and stays there for a while.
+    A server that never refuses shows in how long it takes for a token what it can do. Where its
+    own limit is not known, the limit doubles after each round of replies, and it is measured what
+    that brings: if twice as many requests in flight finish hardly faster, half of them only wait.
+    The limit then falls back to what it was, and stays there for a while. If already the first
+    round shows that its replies came one after the other, it falls at once.
 
     Args:
         start (`int`, *optional*): Where to begin. Left out, it is the server's own limit if that
-            is known, and 8 otherwise.
+            is known, and 16 otherwise.
         most (`int`, *optional*): Never more than this. Left out, it is the server's own limit if
             that is known, and 256 otherwise.
 
@@ -68,18 +76,31 @@ class AdaptiveLimit:
         self._mark: float = math.inf
         self._gentle = False
         self._most_now = most or max(256, start or 0)
-        self._limit = float(start or min(8, self._most_now))
+        self._limit = float(start or min(START, self._most_now))
         # Up to the ceiling the limit grows freely; there it is measured what growing has brought.
-        self._ceiling = self.allowed
-        self._latencies: list[float] = []
-        self._best: tuple[int, float] | None = None  # requests in flight, and replies per second
+        self._ceiling: float = self.allowed
+        self._taken: list[float] = []  # seconds for a token, or for a reply
+        self._fastest = math.inf  # of them all
+        self._first = True  # whether it is still to be seen if replies wait for each other
+        self._passed = 0  # replies to requests that left at another limit: they say nothing
+        self._best: tuple[int, float] | None = None  # requests in flight, and what they bring
         self._held = 0  # rounds for which the ceiling stays where it is
 
     def server_takes(self, count: int) -> None:
         """Begin from what the server itself says it takes, as far as the caller left that open."""
         self._most_now = self._most or max(count, self._start or 0)
         self._limit = float(self._start or min(count, self._most_now))
-        self._ceiling = self._most_now
+        self._ceiling = math.inf
+
+    def server_batches(self, count: int) -> None:
+        """Begin with so many, unless the caller said otherwise: the server works on many at once.
+
+        How many these are is still found out. Once the first replies have shown that, or the
+        server has refused, they know better.
+        """
+        if self._start is None and self._first and not self._round:
+            self._limit = float(min(count, self._most_now))
+            self._ceiling = self.allowed
 
     @property
     def allowed(self) -> int:
@@ -100,16 +121,17 @@ class AdaptiveLimit:
         """Note that a request is no longer in flight, whatever came of it."""
         self.in_flight -= 1
 
-    def replied(self, seconds: float | None = None) -> None:
+    def replied(self, seconds: float | None = None, tokens: int | None = None) -> None:
         """Note a reply, before `ended`.
 
         Args:
             seconds (`float`, *optional*): How long it took.
+            tokens (`int`, *optional*): How long it is: a short reply is no fast server.
         """
         # Growth without need would leave the limit meaningless when the need comes.
         if self.in_flight >= self.allowed:
             if seconds is not None and self.allowed >= self._ceiling:
-                self._measure(seconds)
+                self._measure(seconds / tokens if tokens else seconds)
             if self._limit > 1.1 * self._mark + 1:
                 self._mark, self._gentle = math.inf, False
             quick = not self._gentle and self._limit + 1 < self._mark
@@ -125,22 +147,38 @@ class AdaptiveLimit:
         """Note, before `ended`, that the server could not cope (503, a timeout)."""
         self._cut(ticket, 0.5, gentle=True)
 
-    def _measure(self, seconds: float) -> None:
-        """At the ceiling: has twice as much in flight brought more replies per second?"""
-        self._latencies.append(seconds)
-        width = self.allowed
-        if len(self._latencies) < max(ROUND, 2 * width):
+    def _measure(self, taken: float) -> None:
+        """At the ceiling: has twice as much in flight brought more?"""
+        self._fastest = min(self._fastest, taken)
+        if self._passed:
+            self._passed -= 1
             return
-        total = sum(self._latencies)
-        rate = width * len(self._latencies) / total if total else math.inf  # Little's law
-        self._latencies = []
+        self._taken.append(taken)
+        width = self.allowed
+        if len(self._taken) < max(ROUND, width):
+            return
+        mean = sum(self._taken) / len(self._taken)
+        rate = width / mean if mean else math.inf  # Little's law
+        self._taken = []
+        if self._first and mean > WAITED * self._fastest and width > LEAST:
+            # So many seem to be worked on at once; four times as many leave no place empty.
+            self._turn_to(max(LEAST, min(width - 1, int(4 * width * self._fastest / mean))))
+            return
+        self._first = False
         if self._held:
             self._held -= 1
         elif self._best is not None and rate < FASTER * self._best[1]:
-            self._ceiling, self._held = self._best[0], HELD_ROUNDS
-            self._limit, self._best = float(self._ceiling), None
+            self._held = HELD_ROUNDS
+            self._turn_to(self._best[0])
+            self._best = None
         else:
             self._best, self._ceiling = (width, rate), 2 * width
+            if not self._gentle and 2 * width < self._mark:
+                self._turn_to(min(2 * width, self._most_now))
+
+    def _turn_to(self, width: int) -> None:
+        self._passed = self.in_flight
+        self._limit = self._ceiling = float(width)
 
     def _cut(self, ticket: int, factor: float, *, gentle: bool) -> None:
         if ticket == self._round:

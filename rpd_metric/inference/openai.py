@@ -35,6 +35,7 @@ from rpd_metric.inference.http import (
     NO_KEY,
     PATIENT,
     PerLoop,
+    batches_at_once,
     context_length,
     http_error,
     only_model,
@@ -134,6 +135,10 @@ class OpenAIChat(_Client):
             [`ServerError`]: It cannot be asked.
         """
         return context_length(self.address, self.model)
+
+    async def at_once(self) -> int | None:
+        """Requests to begin with, where the server works on many at once; `None`: not known."""
+        return await asyncio.to_thread(batches_at_once, self.address)
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
         """Send one request; see [`~chat.Chat`]. Raises [`ServerError`]."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -104,6 +104,7 @@ class Flow:
         self._server = Availability(self.model, self.rules.stop_after, notify, self._clock.now)
         self._began: float | None = None
         self._ending: RPDError | None = None
+        self._meeting: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @classmethod
@@ -225,6 +226,10 @@ class Flow:
             self._turns.close()
         if self._began is None:
             self._began = self._clock.now()
+            ask = getattr(self.chat, "at_once", None)
+            if ask is not None and self.max_concurrency is None:
+                # Beside the first requests: they need not wait for it.
+                self._meeting = loop.create_task(self._meet(ask))
 
     def _new_future(self) -> asyncio.Future[Any]:
         return asyncio.get_running_loop().create_future()
@@ -259,7 +264,8 @@ class Flow:
     async def _fetch(
         self, request: ChatRequest, keys: RequestKeys, attempts: int | None = None
     ) -> ChatReply:
-        self._check()
+        if not isinstance(self._ending, BudgetSpent):  # what is stored costs nothing
+            self._check()
         if self.store is not None:
             # Not in a thread, unlike `keep`: a reader of the file does not wait for its writers,
             # and a look-up takes a fraction of what a thread costs.
@@ -292,6 +298,13 @@ class Flow:
             await self._pause(wait, for_all=failure.retry_after is not None)
         self._stop(self._server.lost(failure))
         raise failure
+
+    async def _meet(self, ask: Callable[[], Awaitable[int | None]]) -> None:
+        """Learn from a server that works on many requests at a time, and let more start."""
+        count = await ask()
+        if count is not None:
+            self.limit.server_batches(count)
+            self._turns.admit()
 
     async def _afford(self, request: ChatRequest) -> int:
         """Set the most that an attempt can cost aside, or end the run."""
@@ -360,7 +373,7 @@ class Flow:
         finally:
             self._deadlines.pop(deadline, None)
         seconds = self._clock.now() - started
-        self.limit.replied(seconds)
+        self.limit.replied(seconds, reply.completion_tokens)
         return reply if reply.seconds is not None else replace(reply, seconds=seconds)
 
     async def _pause(self, seconds: float, *, for_all: bool) -> None:

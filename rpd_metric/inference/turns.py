@@ -47,7 +47,7 @@ class Turns:
             self._queue.append(waiter)
         else:
             self._queue.appendleft(waiter)
-        self._admit()
+        self.admit()
         try:
             return await waiter
         except asyncio.CancelledError:
@@ -60,7 +60,7 @@ class Turns:
         self.limit.ended()
         if self.limit.in_flight == 0:
             self.idle.set()
-        self._admit()
+        self.admit()
 
     @contextmanager
     def paused(self, pause: bool) -> Iterator[None]:
@@ -70,7 +70,7 @@ class Turns:
             yield
         finally:
             self._pauses -= pause
-            self._admit()
+            self.admit()
 
     def close(self) -> None:
         """Let nobody start from now on; may be called from a signal handler or another thread."""
@@ -83,7 +83,8 @@ class Turns:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _admit(self) -> None:
+    def admit(self) -> None:
+        """Let those in the queue start that there are places for."""
         while self._queue and not self._closed and not self._pauses and not self.limit.full:
             waiter = self._queue.popleft()
             if not waiter.done():

@@ -50,13 +50,23 @@ class SlowServer(LocalServer):
         median: Median seconds per reply; the spread is log-normal.
         sigma: Standard deviation of the logarithm of the seconds.
         seed: For the latencies.
+        owner: What /v1/models calls the server. One with a name, as "vllm", or "" keeps a queue
+            instead of refusing, and says on /metrics how many requests it works on.
     """
 
     def __init__(
-        self, *, slots: int = 64, median: float = 0.0, sigma: float = 0.0, seed: int = 0
+        self,
+        *,
+        slots: int = 64,
+        median: float = 0.0,
+        sigma: float = 0.0,
+        seed: int = 0,
+        owner: str | None = None,
     ) -> None:
         super().__init__()
         self.slots = slots
+        self.owner = owner
+        self._places = asyncio.Semaphore(slots)
         self.faults: deque[Fault] = deque()
         self.bodies: list[dict] = []
         self.keep_bodies = True
@@ -79,6 +89,7 @@ class SlowServer(LocalServer):
         app.router.add_get("/v1/models", self._models)
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_get("/measures", self._measures)
+        app.router.add_get("/metrics", self._metrics)
         return app
 
     async def _info(self, _: web.Request) -> web.Response:
@@ -91,7 +102,11 @@ class SlowServer(LocalServer):
         )
 
     async def _models(self, _: web.Request) -> web.Response:
-        return web.json_response({"object": "list", "data": [{"id": MODEL, "object": "model"}]})
+        row = {"id": MODEL, "object": "model", "owned_by": self.owner or "somebody"}
+        return web.json_response({"object": "list", "data": [row]})
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(text=f"vllm:num_requests_running {self.busy}\n")
 
     async def _measures(self, request: web.Request) -> web.Response:
         row = self.measures()
@@ -113,9 +128,15 @@ class SlowServer(LocalServer):
         body = await request.json()
         if self.keep_bodies:
             self.bodies.append(body)
+        if self.owner is not None:
+            async with self._places:
+                return await self._serve(request)
         if self.busy >= self.slots:
             self.outcomes["429"] += 1
             return _error(429, "all slots are taken")
+        return await self._serve(request)
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
         fault = self.faults.popleft() if self.faults else Fault()
         began = time.monotonic()
         self._first = self._first or began
@@ -188,6 +209,7 @@ def main() -> None:
     parser.add_argument("--median", type=float, default=0.4)
     parser.add_argument("--sigma", type=float, default=0.5)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--owner", help="keep a queue, and be called so")
     options = parser.parse_args()
     server = SlowServer(**vars(options))
     server.keep_bodies = False

@@ -152,3 +152,46 @@ def test_a_server_that_never_refuses_has_its_slots_filled_and_hardly_more(slots)
     limit = AdaptiveLimit()
     assert slots <= served(limit, slots, replies=5000) <= 2 * slots
     assert slots <= limit.allowed
+
+
+def test_the_first_round_goes_out_at_once_and_growth_does_not_wait_for_single_replies():
+    """24 requests for a server with 16 slots: no slower than all of them at once."""
+    limit = AdaptiveLimit()
+    assert limit.allowed == 16
+    for _ in range(16):
+        limit.started()
+    for _ in range(16):
+        limit.replied(1.0)
+        limit.started()
+        limit.ended()
+    assert limit.allowed == 32
+
+
+def test_a_serial_server_is_found_out_by_the_first_round():
+    limit = AdaptiveLimit()
+    served(limit, slots=1, replies=16)
+    assert limit.allowed < 8
+
+
+def test_short_replies_are_no_sign_of_waiting():
+    limit = AdaptiveLimit()
+    for _ in range(16):
+        limit.started()
+    for number in range(16):
+        tokens = 10 if number < 4 else 300
+        limit.replied(tokens / 30, tokens)
+        limit.started()
+        limit.ended()
+    assert limit.allowed == 32
+
+
+def test_a_server_that_works_on_many_at_once_is_begun_with_more_unless_told_otherwise():
+    limit, few, told = AdaptiveLimit(), AdaptiveLimit(most=10), AdaptiveLimit(start=4)
+    for one in (limit, few, told):
+        one.server_batches(64)
+    assert (limit.allowed, few.allowed, told.allowed) == (64, 10, 4)
+    assert served(AdaptiveLimit(), 16, 500) <= 32  # and it is still measured
+    served(limit, slots=1, replies=200)
+    assert limit.allowed <= 8
+    limit.server_batches(64)  # too late: it has been seen what the server can do
+    assert limit.allowed <= 8

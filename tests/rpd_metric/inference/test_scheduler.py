@@ -673,6 +673,31 @@ async def test_two_event_loops_at_once_are_refused():
         await asyncio.to_thread(lambda: asyncio.run(flow(ask("from a thread"))))
 
 
+# How many are in flight at the beginning
+
+
+async def test_a_server_that_batches_is_given_all_of_a_small_run_at_once():
+    most = {}
+    for owner in ("", "vllm"):
+        with SlowServer(slots=64, median=1.0, owner=owner) as server:
+            chat = load_chat(f"openai:{server.url}/v1#{MODEL}")
+            await asyncio.gather(*map(Flow(chat), (ask(number) for number in range(40))))
+            await chat.aclose()
+        most[owner] = server.most_busy
+    assert 16 <= most[""] < most["vllm"] == 40
+
+
+async def test_a_serial_server_that_keeps_a_queue_times_nobody_out():
+    with SlowServer(slots=1, median=0.02, owner="") as server:
+        chat = load_chat(f"openai:{server.url}/v1#{MODEL}")
+        # Sixteen requests wait for each other within this, the 256 of a blind client would not.
+        flow = Flow(chat, rules=RequestRules(timeout=2.0))
+        await asyncio.gather(*(flow(ask(number)) for number in range(120)))
+        await chat.aclose()
+    assert (flow.stats.done, flow.stats.trouble["timeout"]) == (120, 0)
+    assert flow.limit.allowed <= 16
+
+
 # What is reported
 
 
