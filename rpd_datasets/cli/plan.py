@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from rpd_datasets.cli.arguments import (
-    DEFAULTS,
     add_command,
     add_filters,
     add_input,
@@ -20,21 +21,19 @@ from rpd_datasets.cli.arguments import (
     open_input,
 )
 from rpd_datasets.cli.output import print_json, print_table, progress
-from rpd_datasets.curation.score import configured_summarizer, default_store
-from rpd_datasets.filters.pipeline import filter_problem
+from rpd_datasets.config import CurationConfig
+from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
+from rpd_datasets.curation.models import Models, chat_models, default_store
+from rpd_datasets.options import add_options
+from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
-from rpd_datasets.tokens import TokenCounter, token_counter
-from rpd_metric.inference.chat import ChatRequest
 from rpd_metric.inference.errors import ServerError
 from rpd_metric.inference.store import ReplyStore
-from rpd_metric.steps.summarizer import ChatSummarizer
 
 # App. "Computational efficiency" of the paper: Qwen3-14B and Qwen3-Embedding-8B on two H20.
 PAPER_SECONDS_PER_SUMMARY = 1.64
 PAPER_SECONDS_PER_EMBEDDING = 0.04
 PAPER_GPUS = 2
-# Three to five steps with their analysis; the paper does not say how long its summaries are.
-ASSUMED_REPLY_TOKENS = 400
 
 
 def add_plan(commands: Any) -> None:
@@ -50,13 +49,7 @@ def add_plan(commands: Any) -> None:
         "rpd plan solutions.jsonl --summarizer tgi:http://localhost:8080#Qwen/Qwen3-14B",
     )
     add_input(parser)
-    parser.add_argument(
-        "--num-solutions",
-        type=int,
-        default=DEFAULTS.num_solutions,
-        metavar="N",
-        help="solutions to choose for each problem; sets the default of --min-solutions",
-    )
+    add_options(parser.add_argument_group("what is chosen"), CurationConfig, "choice")
     group = parser.add_argument_group("rates")
     group.add_argument(
         "--seconds-per-summary",
@@ -92,87 +85,140 @@ def add_plan(commands: Any) -> None:
 
 def _plan(args: argparse.Namespace) -> None:
     filters = filter_config(args, args.num_solutions)
-    config = curation_config(args, ("models", "tokens"), filters)
-    count_tokens = token_counter(config.tokenizer)
-    summarizer = configured_summarizer(config, keep_replies=False)  # a plan must not make a store
-    llm = summarizer if isinstance(summarizer, ChatSummarizer) else None
-    totals = _Totals(count_tokens, llm, _context_length(llm))
-    rejects: list[Rejected] = []
-    with (
-        tempfile.TemporaryDirectory() as scratch,
-        progress("Reading problems", args.limit) as read_one,
-    ):
-
-        def requests() -> Iterator[ChatRequest]:
-            for problem in open_input(args, Path(scratch), rejects.append):
-                kept = filter_problem(problem, config.filters, count_tokens).kept
-                totals.problems += bool(kept)
-                for index in kept:
-                    yield from totals.requests_for(problem.problem, problem.solutions[index])
-                read_one()
-
-        path = Path(config.store) if config.store else default_store()
-        rate: float | None = None
-        if llm is not None and path.exists():
-            with ReplyStore(path, create=False) as store:
-                rate = store.seconds_per_reply(llm.chat.model)
-                for request in store.missing(llm.chat.model, requests()):
-                    totals.missing_one(request)
-        else:
-            for request in requests():
-                totals.missing_one(request)
-    # A rate that was asked for wins over one that was seen; that over the paper's.
-    seconds = args.seconds_per_summary or rate or PAPER_SECONDS_PER_SUMMARY
-    seen = rate is not None and not args.seconds_per_summary
-    most = config.requests.worst_case(config.sampling.max_tokens, 1 + llm.repair) if llm else None
-    row: dict[str, Any] = {
-        "problems": totals.problems,
-        "solutions": totals.solutions,
-        "rows_left_out": len(rejects),
-        "requests": totals.requests,
-        "requests_missing": totals.missing,
-        "prompt_tokens": totals.prompt_tokens,
-        "prompt_tokens_with_final_part_only": totals.prompt_tokens - totals.thought_tokens,
-        "reply_tokens_assumed": totals.missing * args.reply_tokens,
-        "reply_tokens_at_most": totals.missing * most.tokens if most else 0,
-        "context_length": totals.context,
-        "too_long_for_the_model": totals.too_long,
-        "seconds_per_summary": seconds,
-        "hours": (totals.missing * seconds + totals.solutions * args.seconds_per_embedding) / 3600,
-        "tokens_counted_by": count_tokens.name,
-        "summarizer": summarizer.name,
-    }
-    row["gpu_hours"] = row["hours"] * args.gpus
+    config = curation_config(args, ("models", "choice", "tokens"), filters)
+    # A plan must not make a store, and loads no encoder.
+    models = chat_models(config)
+    path = Path(config.store) if config.store else default_store()
+    with ExitStack() as stack:
+        store = None
+        if models.flows and path.exists():
+            store = stack.enter_context(ReplyStore(path, create=False))
+        count = DryRun(
+            config,
+            models,
+            store,
+            context=_context_length(models),
+            reply_tokens=args.reply_tokens,
+        )
+        rejects: list[Rejected] = []
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        read_one = stack.enter_context(progress("Reading problems", args.limit))
+        asyncio.run(_count(count, open_input(args, scratch, rejects.append), read_one))
+        row = _row(args, count, {name: _rate(store, name) for name in _names(models)})
+    row["rows_left_out"] = len(rejects)
     if args.json:
         print_json(row)
-        return
-    labels = {
-        "problems": "problems that pass the filters",
-        "solutions": "solutions to summarise",
-        "requests": "requests to the chat model",
-        "requests_missing": "  not in the store yet",
-        "prompt_tokens": "prompt tokens to send",
-        "prompt_tokens_with_final_part_only": "  with --solution-part final",
-        "reply_tokens_assumed": "reply tokens (assumed)",
-        "reply_tokens_at_most": "  at most, with every retry, repair and longer reply",
-        "too_long_for_the_model": "  requests too long for the model's context",
-        "hours": "hours",
-        "gpu_hours": "GPU-hours",
+    else:
+        _print(row, args, count)
+
+
+async def _count(count: DryRun, problems: Iterable[Problem], each: Callable[[], None]) -> None:
+    for problem in problems:
+        await count.count(problem)
+        each()
+    count.finish()
+
+
+def _names(models: Models) -> list[str]:
+    return [flow.model for flow in models.flows]
+
+
+def _rate(store: ReplyStore | None, model: str) -> float | None:
+    return store.seconds_per_reply(model) if store else None
+
+
+def _row(
+    args: argparse.Namespace, count: DryRun, seen: Mapping[str, float | None]
+) -> dict[str, Any]:
+    """What a run would cost, as plain values."""
+    config, asked = count.config, count.asked
+    summaries = asked["summaries"]
+    judging = [one for kind, one in asked.items() if kind != "summaries"]
+    judge_missing = sum(one.missing for one in judging)
+    # A rate that was asked for wins over one that was seen; that over the paper's.
+    rate = seen.get(getattr(getattr(count.models.summarizer, "chat", None), "model", ""))
+    seconds = args.seconds_per_summary or rate or PAPER_SECONDS_PER_SUMMARY
+    judge = count.models.judges.chat.model if count.models.judges else ""
+    judge_seconds = args.seconds_per_summary or seen.get(judge) or seconds
+    most = sum(one.most_tokens(config.requests) for one in asked.values())
+    assumed = count.missing * args.reply_tokens
+    hours = (
+        summaries.missing * seconds
+        + judge_missing * judge_seconds
+        + count.solutions * args.seconds_per_embedding
+    ) / 3600
+    row: dict[str, Any] = {
+        "problems": count.problems,
+        "solutions": count.solutions,
+        "requests": sum(one.stored + one.missing for one in asked.values()),
+        "requests_missing": count.missing,
+        "judge_requests": sum(one.stored + one.missing for one in judging),
+        "judge_requests_missing": judge_missing,
+        "prompt_tokens": count.prompt_tokens,
+        "prompt_tokens_with_final_part_only": count.prompt_tokens - count.thought_tokens,
+        "reply_tokens_assumed": assumed,
+        "reply_tokens_at_most": most,
+        "context_length": count.context,
+        "too_long_for_the_model": count.too_long,
+        "seconds_per_summary": seconds,
+        "seconds_seen_in_the_store": rate is not None and not args.seconds_per_summary,
+        "hours": hours,
+        "gpu_hours": hours * args.gpus,
+        "tokens_counted_by": count.models.count_tokens.name,
+        "summarizer": count.models.summarizer.name,
+        "judge": judge or None,
     }
-    print_table([{"": label, "count": row[name]} for name, label in labels.items()])
-    estimated = " (an offline estimate)" if count_tokens.estimated else ""
+    if config.requests.priced:
+        row["cost"] = config.requests.cost(count.prompt_tokens, assumed)
+        row["cost_at_most"] = config.requests.cost(
+            sum(one.most_prompt_tokens(config.requests) for one in asked.values()), most
+        )
+    return row
+
+
+LABELS = {
+    "problems": "problems that pass the filters",
+    "solutions": "solutions to summarise",
+    "requests": "requests to chat models",
+    "requests_missing": "  not in the store yet",
+    "judge_requests": "  of all, to the judge",
+    "judge_requests_missing": "  of the missing, to the judge",
+    "prompt_tokens": "prompt tokens to send",
+    "prompt_tokens_with_final_part_only": "  with --solution-part final",
+    "reply_tokens_assumed": "reply tokens (assumed)",
+    "reply_tokens_at_most": "  at most, with every retry, repair and longer reply",
+    "too_long_for_the_model": "  requests too long for the model's context",
+    "hours": "hours",
+    "gpu_hours": "GPU-hours",
+    "cost": "cost at these prices",
+    "cost_at_most": "  at most",
+}
+
+
+def _print(row: Mapping[str, Any], args: argparse.Namespace, count: DryRun) -> None:
+    shown = [name for name in LABELS if name in row]
+    if row["judge"] is None:
+        shown = [name for name in shown if not name.startswith("judge_")]
+    print_table([{"": LABELS[name], "count": row[name]} for name in shown])
+    estimated = " (an offline estimate)" if count.models.count_tokens.estimated else ""
+    where = " (as seen in the store)" if row["seconds_seen_in_the_store"] else ""
     print(
-        f"\nTokens counted by {count_tokens.name}{estimated}; hours at "
-        f"{seconds:.3g} s per summary{' (as seen in the store)' if seen else ''} and "
+        f"\nTokens counted by {row['tokens_counted_by']}{estimated}; hours at "
+        f"{row['seconds_per_summary']:.3g} s per summary{where} and "
         f"{args.seconds_per_embedding:g} s per solution embedded, on {args.gpus} GPUs."
     )
-    if llm is None:
+    if row["judge"] is not None:
+        print(
+            "Requests to the judge are counted exactly where the steps that it reads are in the "
+            "store, else as many as there can be."
+        )
+    if not count.models.flows:
         print("The summarizer is extractive: no request is sent, and no GPU is needed for it.")
 
 
-def _context_length(llm: ChatSummarizer | None) -> int | None:
-    """What the server says of its context; a plan can be made without it."""
-    client = getattr(llm.chat, "chat", None) if llm else None
+def _context_length(models: Models) -> int | None:
+    """What the summarizer's server says of its context; a plan can be made without it."""
+    client = getattr(getattr(models.summarizer, "chat", None), "chat", None)
     ask = getattr(client, "context_length", None)
     try:
         length: int | None = ask() if ask else None
@@ -180,40 +226,3 @@ def _context_length(llm: ChatSummarizer | None) -> int | None:
         print(f"the length of the model's context is not known: {error}", file=sys.stderr)
         return None
     return length
-
-
-class _Totals:
-    """Counts over all problems, filled while the requests stream by."""
-
-    def __init__(
-        self, count_tokens: TokenCounter, llm: ChatSummarizer | None, context: int | None
-    ) -> None:
-        self.context = context
-        self.too_long = 0
-        self._count_tokens = count_tokens
-        self._llm = llm
-        self.problems = self.solutions = self.requests = 0
-        self.missing = self.prompt_tokens = self.thought_tokens = 0
-
-    def requests_for(self, problem: str, solution: str) -> Iterator[ChatRequest]:
-        """The request that a solution would cost, if it would cost one."""
-        self.solutions += 1
-        request = self._llm.request(problem, solution) if self._llm else None
-        if request is not None:
-            self.requests += 1
-            yield request
-
-    def missing_one(self, request: ChatRequest) -> None:
-        """Count a request that the store has no reply to."""
-        self.missing += 1
-        prompt_tokens = sum(self._count_tokens(one["content"]) for one in request.messages)
-        self.prompt_tokens += prompt_tokens
-        if self.context is not None:
-            self.too_long += prompt_tokens + request.sampling.max_tokens > self.context
-        for message in request.messages:
-            content = message["content"]
-            # What a solution thinks before its answer need not be sent.
-            thought, separator, _ = content.rpartition("</think>")
-            if separator:
-                before = thought.find("<think>")
-                self.thought_tokens += self._count_tokens(thought[max(before, 0) :])

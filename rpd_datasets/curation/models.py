@@ -121,6 +121,40 @@ def configured_summarizer(config: CurationConfig, *, keep_replies: bool = True) 
     )
 
 
+def _askers(
+    config: CurationConfig, *, keep_replies: bool
+) -> tuple[Summarizer, CurationJudges | None]:
+    """Who asks chat models; all of them on one budget."""
+    summarizer = configured_summarizer(config, keep_replies=keep_replies)
+    if not config.asks_judge:
+        return summarizer, None
+    same = config.judge is None or config.judge == config.summarizer
+    # The same model through one flow: two would each think they have its server to themselves.
+    flow = getattr(summarizer, "chat", None)
+    spec = config.judge or config.summarizer
+    if same and isinstance(flow, Flow):
+        return summarizer, CurationJudges(flow)
+    judging = load_flow(spec, config.store, keep_replies=keep_replies, requests=config.requests)
+    if isinstance(flow, Flow):
+        judging.budget = flow.budget
+    return summarizer, CurationJudges(judging)
+
+
+def chat_models(config: CurationConfig) -> Models:
+    """The chat models that a configuration names, without a store; an encoder is named only."""
+
+    def none() -> Embedder:
+        raise InputError("these models are for counting requests; load_models loads an encoder")
+
+    summarizer, judges = _askers(config, keep_replies=False)
+    return Models(
+        summarizer=summarizer,
+        embedder=LazyEmbedder(config.embedder, none),
+        count_tokens=token_counter(config.tokenizer),
+        judges=judges,
+    )
+
+
 def load_models(
     config: CurationConfig, *, here: bool = True, replies: Replies | None = None
 ) -> Models:
@@ -136,20 +170,7 @@ def load_models(
     Raises:
         [`SpecError`], [`MissingExtraError`], [`ModelError`]: As the loaders do.
     """
-    summarizer = configured_summarizer(config, keep_replies=replies is None)
-    judges = None
-    if config.asks_judge:
-        same = config.judge is None or config.judge == config.summarizer
-        # The same model through one flow: two would each think they have its server to themselves.
-        flow = getattr(summarizer, "chat", None) if same else None
-        spec = config.judge or config.summarizer
-        judges = CurationJudges(
-            flow
-            if isinstance(flow, Flow)
-            else load_flow(
-                spec, config.store, keep_replies=replies is None, requests=config.requests
-            )
-        )
+    summarizer, judges = _askers(config, keep_replies=replies is None)
 
     def embedder() -> Embedder:
         return load_embedder(

@@ -126,12 +126,12 @@ async def score_problem(
     Returns:
         [`Scored`]: Lists as long as the problem's solutions.
     """
-    filtered = await _filtered(problem, config, models)
+    found = await filtered(problem, config, models)
     count = len(problem.solutions)
-    reasons = list(filtered.reasons)
-    rejects = list(filtered.rejects(problem))
+    reasons = list(found.reasons)
+    rejects = list(found.rejects(problem))
     steps: list[list[str]] = [[] for _ in range(count)]
-    kept = list(filtered.kept)
+    kept = list(found.kept)
     asked_again = repaired = 0
     if kept and config.reads_steps:
         summaries = await models.summarizer.summarize(
@@ -171,7 +171,7 @@ async def score_problem(
         matrix=unknown if rpd is None else none_for_nan(rpd),
         score=_score(rpd),
         drop_reasons=reasons,
-        num_tokens=list(filtered.num_tokens),
+        num_tokens=list(found.num_tokens),
         rejects=rejects,
         problem_score=_score(ranking),
         distances=None if choosing is None or config.solutions == "rpd" else none_for_nan(choosing),
@@ -181,8 +181,17 @@ async def score_problem(
     )
 
 
-async def _filtered(problem: Problem, config: CurationConfig, models: Models) -> Filtered:
-    """The filters, with a judge in the place of the rules for completeness if that is wanted."""
+async def filtered(
+    problem: Problem, config: CurationConfig, models: Models, *, unread: bool = False
+) -> Filtered:
+    """The filters, with a judge in the place of the rules for completeness if that is wanted.
+
+    Args:
+        problem ([`~rpd_datasets.Problem`]): The problem.
+        config ([`CurationConfig`]): The options.
+        models ([`Models`]): What the options name, loaded.
+        unread (`bool`): Whether a solution stays about which the judge gave no verdict.
+    """
     if config.completeness == "rules" or not config.filters.require_complete:
         return filter_problem(problem, config.filters, models.count_tokens)
     tails: dict[str, None] = {}
@@ -199,21 +208,21 @@ async def _filtered(problem: Problem, config: CurationConfig, models: Models) ->
     verdicts = dict(
         zip(tails, await asyncio.gather(*(judge.judge(tail) for tail in tails)), strict=True)
     )
-    unread: dict[str, Judgement[bool]] = {}
+    silent: dict[str, Judgement[bool]] = {}
 
     def look_up(solution: str, tail: str) -> tuple[bool, str | None]:
         verdict = verdicts[tail]
         if verdict.value is None:
-            unread[solution] = verdict
-            return False, verdict.reason
+            silent[solution] = verdict
+            return unread, verdict.reason
         return verdict.value, None if verdict.value else "incomplete"
 
-    filtered = filter_problem(problem, config.filters, models.count_tokens, look_up)
-    details = list(filtered.details)
+    found = filter_problem(problem, config.filters, models.count_tokens, look_up)
+    details = list(found.details)
     for index, solution in enumerate(problem.solutions):
-        if solution in unread and details[index]:
-            details[index] = f"no verdict on its completeness: {unread[solution].detail}"
-    return replace(filtered, details=tuple(details))
+        if solution in silent and details[index]:
+            details[index] = f"no verdict on its completeness: {silent[solution].detail}"
+    return replace(found, details=tuple(details))
 
 
 async def _classified(

@@ -7,6 +7,7 @@ estimated until the server has counted its tokens.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rpd_metric.inference.chat import ChatReply, ChatRequest
@@ -24,6 +25,9 @@ class Budget:
         output_tokens (`int`, *optional*): New tokens.
         cost (`float`, *optional*): In the currency of the prices.
         price_in, price_out (`float`): For a million prompt tokens, and new tokens.
+
+    Several flows may share one; `on_settled` are called whenever something that was set aside is
+    free again.
     """
 
     requests: int | None = None
@@ -34,6 +38,7 @@ class Budget:
     sent: int = 0
     written: int = 0
     spent: float = 0.0
+    on_settled: dict[int, Callable[[], object]] = field(default_factory=dict, repr=False)
     _aside: dict[int, tuple[int, float]] = field(default_factory=dict)
     _next: int = 0
 
@@ -55,7 +60,7 @@ class Budget:
         """
         tokens = request.sampling.max_tokens
         characters = sum(len(message["content"]) for message in request.messages)
-        price = self._price(int(characters / CHARACTERS_PER_TOKEN) + 1, tokens)
+        price = self.price(int(characters / CHARACTERS_PER_TOKEN) + 1, tokens)
         aside = [sum(column) for column in zip(*self._aside.values(), strict=True)] or [0, 0.0]
         if self.requests is not None and self.sent + 1 > self.requests:
             return None
@@ -74,14 +79,17 @@ class Budget:
         if reply is not None and reply.completion_tokens is not None:
             tokens = reply.completion_tokens
             if reply.prompt_tokens is not None:
-                price = self._price(reply.prompt_tokens, tokens)
+                price = self.price(reply.prompt_tokens, tokens)
         self.written += tokens
         self.spent += price
+        for call in self.on_settled.values():
+            call()
 
     def said(self) -> str:
         """What was spent, in a few words."""
         money = f" and {self.spent:.2f} of {self.cost:g}" if self.cost is not None else ""
         return f"{self.sent:,} requests, {self.written:,} new tokens{money}"
 
-    def _price(self, prompt: int, new: int) -> float:
+    def price(self, prompt: float, new: float) -> float:
+        """What so many prompt and new tokens cost."""
         return (prompt * self.price_in + new * self.price_out) / 1e6

@@ -69,7 +69,7 @@ class RequestOptions:
     )
 
     def __post_init__(self) -> None:
-        if self.max_cost is not None and self.price_in <= 0 and self.price_out <= 0:
+        if self.max_cost is not None and not self.priced:
             raise InputError("max_cost needs prices: --price-in and --price-out, for 1M tokens")
         if self.timeout <= 0:
             raise InputError(f"timeout is {self.timeout:g} s; it must be above 0")
@@ -85,6 +85,19 @@ class RequestOptions:
         return Budget(
             self.max_requests, self.max_output_tokens, self.max_cost, self.price_in, self.price_out
         )
+
+    @property
+    def priced(self) -> bool:
+        """Whether there are prices."""
+        return self.price_in > 0 or self.price_out > 0
+
+    def cost(self, prompt_tokens: float, new_tokens: float) -> float:
+        """What tokens cost at these prices.
+
+        >>> RequestOptions(price_in=0.1, price_out=0.4).cost(1_000_000, 500_000)
+        0.3
+        """
+        return self.budget().price(prompt_tokens, new_tokens)
 
     def longer(self, max_tokens: int) -> int:
         """The tokens with which a cut reply is asked for once more; not above `max_tokens`: never.
@@ -105,13 +118,14 @@ class RequestOptions:
             requests (`int`): How many; a summary that is repaired takes two.
 
         >>> RequestOptions(timeout=60.0).worst_case(300, requests=2)
-        WorstCase(tokens=2400, seconds=360.0)
+        WorstCase(tokens=2400, attempts=6, seconds=360.0)
         """
         attempts = 1 + min(self.max_retries, TIMEOUT_RETRIES)
         longer = self.longer(max_tokens)
         extended = longer > max_tokens
         return WorstCase(
             requests * (attempts * max_tokens + extended * longer),
+            requests * (attempts + extended),
             requests * (attempts + extended) * self.timeout,
         )
 
@@ -122,8 +136,10 @@ class WorstCase:
 
     Args:
         tokens (`int`): New tokens.
+        attempts (`int`): Requests that are sent, each with its prompt.
         seconds (`float`): On the way to the server and back; waits for other requests not counted.
     """
 
     tokens: int
+    attempts: int
     seconds: float

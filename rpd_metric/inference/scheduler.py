@@ -220,6 +220,7 @@ class Flow:
         self._turns = Turns(self.limit, self.stats)
         self._deadlines: dict[asyncio.Timeout, float] = {}  # with the time that each began
         self._settled = asyncio.Event()
+        self.budget.on_settled[id(self)] = self._settled.set
         self._halt: asyncio.Future[None] = loop.create_future()
         if self._ending is not None:
             self._halt.set_result(None)
@@ -284,7 +285,6 @@ class Flow:
                 failure = error
             finally:
                 self.budget.settle(share, reply)
-                self._settled.set()
             self.stats.trouble[failure.reason] += 1
             timeouts += failure.kind == "timeout"
             wait = self.rules.retries.wait(attempt, failure, self._clock.draw, timeouts)
@@ -313,9 +313,8 @@ class Flow:
             if not self.budget.waiting:
                 self._stop(
                     BudgetSpent(
-                        f"the budget is spent: {self.budget.said()}; replies so far are kept. rpd "
-                        "plan says what is missing, and the same command with a larger budget "
-                        "goes on"
+                        f"the budget is spent: {self.budget.said()}; replies so far are kept, and "
+                        "the same command with a larger budget goes on"
                     )
                 )
             # What is in flight may cost less than was set aside for it.
