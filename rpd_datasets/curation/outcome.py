@@ -9,6 +9,7 @@ it for this distance and encoder (`strategies.py`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from statistics import median
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from rpd_datasets.config import METRICS, CurationConfig
 from rpd_datasets.curation.health import health_line, health_warning
-from rpd_datasets.curation.run_summary import Choice, RunSummary, counts
+from rpd_datasets.curation.run_summary import Choice, RunSummary, Shortfall, counts
 from rpd_datasets.curation.score import Scored
 from rpd_datasets.curation.strategies import count_strategies, curve_of
 from rpd_datasets.problem import Problem
@@ -127,6 +128,7 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
             "per_solution": _median([one.steps_per_solution for one in summary.choices]),
             **({"summaries": summary.health.as_dict()} if summary.health else {}),
         },
+        **({"missing": asdict(summary.shortfall)} if summary.shortfall else {}),
         "wanted": {
             "problems": sum(one.problems_wanted for one in summary.inputs),
             "chosen": len(summary.chosen),
@@ -255,6 +257,11 @@ def _steps(steps: Mapping[str, Any], summarizer: str) -> str:
 
 
 def _next(found: Mapping[str, Any]) -> str:
+    if missing := found.get("missing"):
+        return (
+            f"this set is PARTIAL: its budget was spent, {Shortfall(**missing)}. The same command "
+            "with a larger budget and --overwrite completes it"
+        )
     summaries = found["steps"].get("summaries")
     if summaries and (warning := health_warning(summaries)):
         return warning

@@ -51,6 +51,7 @@ from rpd_datasets.curation.shards import (
 )
 from rpd_datasets.curation.strategies import count_strategies, counting_distance, curve_of
 from rpd_datasets.curation.tables import Chosen, write_scores, write_tables
+from rpd_datasets.curation.undone import SPENT, Undone, budget_spent
 from rpd_datasets.curation.working_folder import Spill, move_into_place, partial_folder
 from rpd_datasets.inputs.source import Source
 from rpd_datasets.inputs.spec import IN_MEMORY
@@ -61,6 +62,7 @@ from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import draw_lot, rank
 from rpd_metric.errors import InputError
 from rpd_metric.inference.concurrency import run_bounded
+from rpd_metric.inference.errors import BudgetSpent
 from rpd_metric.steps.registry import asks_chat_model
 
 MAX_IN_FLIGHT = 32
@@ -85,6 +87,11 @@ class RunOptions:
     chosen."""
 
     overwrite: bool = option(False, "replace an existing output folder, at the very end")
+    partial: bool = option(
+        False,
+        "where the budget is spent before the end, write a set of the problems that are complete, "
+        "and say so in its card and manifest",
+    )
     license: str | None = option(
         None,
         "licence of the input's texts, for the card, e.g. apache-2.0 (default: as the input's own "
@@ -198,6 +205,9 @@ def curate_folder(
         work = _Run(config, models, options, journal, spill, summary, reject)
         for one in (MixedIn(open_source, config.num_problems), *mixed_in):
             work.take_in(one.open_source(partial / "scratch", read_rejects), one, partial)
+        summary.shortfall = work.undone.shortfall()
+        if summary.shortfall and not (options.partial and summary.chosen):
+            raise budget_spent(summary.shortfall, options.partial)
         options.on_stage("Writing")
         if not summary.chosen:
             raise InputError(
@@ -272,6 +282,7 @@ class _Run:
             None if config.num_samples is None else Budget(config.num_samples, config.seed)
         )
         self.shares: dict[int, int] = {}  # of the budget, by index into the scores
+        self.undone = Undone(config, models)  # what is left once the budget is spent
 
     def take_in(self, source: Source, part: MixedIn, partial: Path) -> None:
         """Score an input, and choose from it."""
@@ -293,6 +304,8 @@ class _Run:
         asyncio.run(self.score_all(source, final=engine is not None))
         self.options.on_stage("Choosing")
         rows_read = source.rows_read  # the next pass ends with the last chosen problem
+        if self.undone and not self.options.partial:
+            return  # nothing will be written: only what is missing is still to be counted
         order = self.order(range(before, len(self.summary.scores)), source.name)
         chosen = self.choose_all(source, order, part.num_problems)
         self.summary.chosen += chosen
@@ -318,7 +331,7 @@ class _Run:
         # One thread encodes: several would each keep buffers of their own, and take turns anyway.
         with ThreadPoolExecutor(max_workers=1) as encoding:
 
-            async def work(problem: Problem) -> tuple[Problem, Scored]:
+            async def work(problem: Problem) -> tuple[Problem, Scored | None]:
                 key = self.key(problem)
                 record = self.journal.get(key)
                 # What a server failed to do in an earlier run it may do now.
@@ -326,7 +339,11 @@ class _Run:
                     return problem, Scored.from_record(record).standing_at(problem.where)
                 if final:
                     raise InputError(f"{source.name} changed while it was read; run it again")
-                scored = await self.options.score(problem, self.config, self.models, encoding)
+                try:
+                    scored = await self.options.score(problem, self.config, self.models, encoding)
+                except BudgetSpent:
+                    await self.undone.add(problem)
+                    return problem, None
                 self.journal.put(key, scored.as_record())
                 return problem, scored
 
@@ -335,6 +352,9 @@ class _Run:
                 async for problem, scored in results:
                     if source.num_problems is not None and len(self.keys) == before:
                         self.options.on_total(source.num_problems)
+                    if scored is None:
+                        self.reject(problem.rejected("budget", *SPENT))
+                        continue
                     self.keys.append(self.key(problem))
                     self.lots.append(draw_lot(problem.problem, self.config.seed))
                     strategies = count_strategies(scored, self.summary.calibration)
@@ -366,6 +386,8 @@ class _Run:
             eligible = [i for i in eligible if scores[i].problem_score is not None]
         elif config.problems == "llm":
             eligible = [index for index in eligible if scores[index].diverse]
+        if not eligible and self.undone:
+            return []
         if not eligible:
             called = "is called diverse and " if config.problems == "llm" else ""
             raise InputError(
@@ -397,7 +419,10 @@ class _Run:
             wanted = min(len(waiting), num_problems - len(chosen))
             batch = [waiting.popleft() for _ in range(wanted)]
             self._spill(source, batch)
-            for index, verdict in zip(batch, asyncio.run(self._choose(batch)), strict=True):
+            verdicts = asyncio.run(self._choose(batch))
+            if any(verdict.reason == SPENT[0] for verdict in verdicts):
+                waiting.clear()  # a lower one must not take the place of what was not asked for
+            for index, verdict in zip(batch, verdicts, strict=True):
                 if verdict.value is not None:
                     self.picks[index] = list(verdict.value)
                     chosen.append(index)
@@ -422,7 +447,11 @@ class _Run:
         async def work(index: int) -> Judgement[tuple[int, ...]]:
             problem, scored = self.spill.get(index), self._scored(index)
             share = self.shares.get(index)
-            return await choose(problem, scored, self.config, self.models, share)
+            try:
+                return await choose(problem, scored, self.config, self.models, share)
+            except BudgetSpent:
+                await self.undone.add(problem)
+                return Judgement(None, *SPENT)
 
         async with aclosing(run_bounded(batch, work, max_in_flight=MAX_IN_FLIGHT)) as results:
             return [verdict async for verdict in results]

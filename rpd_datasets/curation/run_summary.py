@@ -115,6 +115,35 @@ class Example:
     steps: dict[int, list[str]]
 
 
+@dataclass(frozen=True)
+class Shortfall:
+    """What a run left undone when its budget was spent, and what it would cost to finish it.
+
+    Args:
+        spent (`str`): What was spent, in a few words.
+        problems, solutions (`int`): That wait for replies.
+        requests (`int`): That are missing; a judge's are counted as far as they can be foreseen.
+        prompt_tokens, new_tokens (`int`): Of these, new ones as long as those so far.
+        cost (`float`, *optional*): At the prices of the run, where there are any.
+    """
+
+    spent: str
+    problems: int
+    solutions: int
+    requests: int
+    prompt_tokens: int
+    new_tokens: int
+    cost: float | None = None
+
+    def __str__(self) -> str:
+        cost = "" if self.cost is None else f", {self.cost:,.2f} at the same prices"
+        return (
+            f"{self.problems:,} problems with {self.solutions:,} solutions are missing: about "
+            f"{self.requests:,} requests with {self.prompt_tokens:,} prompt and "
+            f"{self.new_tokens:,} new tokens{cost}"
+        )
+
+
 @dataclass
 class RunSummary:
     """What a run did; the card and the manifest are made from it.
@@ -138,6 +167,7 @@ class RunSummary:
         calibration ([`~rpd_metric.distance.calibration.Calibration`], *optional*): What labelled
             pairs say of the distance and the encoder, where there were any.
         embedder (`str`): Whose vectors were compared.
+        shortfall ([`Shortfall`], *optional*): What is missing in a partial set.
     """
 
     inputs: list[InputInfo] = field(default_factory=list)
@@ -155,6 +185,7 @@ class RunSummary:
     example: Example | None = None
     calibration: Calibration | None = None
     embedder: str = ""
+    shortfall: Shortfall | None = None
 
 
 def counts(summary: RunSummary) -> dict[str, int]:

@@ -118,6 +118,7 @@ def manifest(
             for (stage, reason, unit), count in sorted(summary.drops.items())
         ],
         "columns_stored_as_json": summary.json_columns,
+        **({"partial": True} if summary.shortfall else {}),
         "versions": versions(),
     }
     return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
@@ -228,6 +229,7 @@ def dataset_card(
         terms_given=bool(license),
         figures=figures,
         num_wanted=sum(one.problems_wanted for one in summary.inputs),
+        shortfall=summary.shortfall,
     )
     return str(card)
 

@@ -59,6 +59,11 @@ class EngineOptions:
             [`InputError`]: Options contradict each other.
             [`MissingExtraError`]: Ray is not installed.
         """
+        if (self.engine == "ray" or self.num_proc > 1) and config.requests.budget().limited:
+            raise InputError(
+                "a budget is counted by one process, which keeps a server busy: leave out "
+                "--num-proc and --engine, or the budget"
+            )
         if self.engine == "ray":
             from rpd_datasets.curation.engines.ray_cluster import RayOptions, on_ray
 

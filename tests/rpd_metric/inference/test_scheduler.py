@@ -602,7 +602,7 @@ async def test_a_wrong_address_model_or_key_ends_a_run_that_had_no_reply_yet(sta
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} == {ServerUnavailable}
     assert str(outcomes[0]) == "The model `typo` does not exist."
-    assert len(chat.requests) <= 16
+    assert len(chat.requests) <= 20  # what was in flight at the first refusal, and hardly more
 
 
 async def test_a_server_that_never_answers_is_named_at_once_and_given_up_after_15_seconds():

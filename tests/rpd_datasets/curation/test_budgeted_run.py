@@ -1,0 +1,143 @@
+"""A run whose budget is spent: it says what is missing, writes what is complete, and goes on."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from parts.fake_judge import judge_reply
+from parts.fake_tgi import FakeTGI
+from parts.kill_loop import contents, summary, write_problems
+from rpd_datasets import CurationConfig
+from rpd_datasets.cli import main
+from rpd_datasets.curation.engines import EngineOptions
+from rpd_metric.errors import InputError
+from rpd_metric.inference.options import RequestOptions
+
+ROOT = Path(__file__).parents[3]
+PRICES = ("--price-in", "1", "--price-out", "2")
+
+
+@pytest.fixture
+def rows(tmp_path):
+    return write_problems(tmp_path / "rows.jsonl", 8)
+
+
+def arguments(rows, server, folder, output, *options) -> list[str]:
+    return [
+        *("curate", str(rows), "--summarizer", f"tgi:{server.url}"),
+        *("--store", str(folder / "replies.sqlite"), "--max-in-flight", "4"),
+        *("--num-problems", "4", "--num-solutions", "2", "--json"),
+        *("--output", str(folder / output), *options),
+    ]
+
+
+def test_at_the_limit_a_run_says_what_is_missing_and_what_it_would_cost(rows, tmp_path, capsys):
+    with FakeTGI(reply=summary) as server:
+        spends = arguments(rows, server, tmp_path, "out", "--max-requests", "14", *PRICES)
+        assert main(spends) == 1
+        said = capsys.readouterr().err.splitlines()[-1]
+        assert len(server.requests) == 14
+        assert not (tmp_path / "out").exists()
+        assert "the budget is spent: 14 requests" in said
+        assert "18 requests" in said
+        assert "at the same prices" in said
+        assert "--partial writes what is complete" in said
+        # What is said to be missing is what the plan says, and what the next run asks for.
+        plan = ["plan", str(rows), "--summarizer", f"tgi:{server.url}", "--json", *PRICES]
+        assert main([*plan, "--store", str(tmp_path / "replies.sqlite")]) == 0
+        planned = json.loads(capsys.readouterr().out)
+        assert planned["requests_missing"] == 18
+        assert f"{planned['prompt_tokens']:,} prompt" in said
+        assert main(arguments(rows, server, tmp_path, "out")) == 0
+        assert len(server.requests) == 32
+        assert main(arguments(rows, server, tmp_path, "undisturbed")) == 0
+        assert len(server.requests) == 32
+    assert contents(tmp_path / "out") == contents(tmp_path / "undisturbed")
+
+
+def test_partial_writes_what_is_complete_and_a_later_run_completes_it(rows, tmp_path, capsys):
+    with FakeTGI(reply=summary) as server:
+        partial = ("--partial", "--max-requests", "14")
+        assert main(arguments(rows, server, tmp_path, "out", *partial)) == 0
+        assert len(server.requests) == 14
+        captured = capsys.readouterr()
+        folder = tmp_path / "out"
+        manifest = json.loads((folder / "manifest.json").read_text())
+        missing = manifest["outcome"]["missing"]
+        assert manifest["partial"] is True
+        assert missing["requests"] == 18
+        complete = [json.loads(line) for line in (folder / "scores.jsonl").open()]
+        assert len(complete) + missing["problems"] == 8
+        assert 1 <= len(json.loads(captured.out)["chosen"]) == min(4, len(complete))
+        assert "**Partial set.**" in (folder / "README.md").read_text()
+        rejects = [json.loads(line) for line in (folder / "rejects.jsonl").open()]
+        assert [one["reason"] for one in rejects] == ["budget_spent"] * missing["problems"]
+        assert main(arguments(rows, server, tmp_path, "out", "--overwrite")) == 0
+        assert len(server.requests) == 32
+        assert main(arguments(rows, server, tmp_path, "undisturbed")) == 0
+    assert "partial" not in json.loads((folder / "manifest.json").read_text())
+    assert contents(folder) == contents(tmp_path / "undisturbed")
+
+
+def test_a_partial_set_of_nothing_is_none(rows, tmp_path, capsys):
+    with FakeTGI(reply=summary) as server:
+        spends = arguments(rows, server, tmp_path, "out", "--max-requests", "1", "--partial")
+        assert main(spends) == 1
+    assert "no problem is complete" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_with_a_budget_may_be_killed_and_is_completed_by_one_without(rows, tmp_path):
+    with FakeTGI(reply=summary, seconds=0.05) as server:
+        command = [sys.executable, "-m", "rpd_datasets.cli"]
+        spends = arguments(rows, server, tmp_path, "out", "--max-requests", "20", "--partial")
+        process = subprocess.Popen(
+            [*command, *spends], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        while len(server.requests) < 8 and process.poll() is None:
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert main(arguments(rows, server, tmp_path, "out")) == 0
+        # Only what was in flight when it was killed is asked for again.
+        assert len(server.requests) <= 32 + 4
+        assert main(arguments(rows, server, tmp_path, "undisturbed")) == 0
+    assert contents(tmp_path / "out") == contents(tmp_path / "undisturbed")
+
+
+def test_a_judge_spends_from_the_same_budget_and_what_it_lacks_is_counted(rows, tmp_path, capsys):
+    judged = ("--solutions", "llm", "--problems", "rpd")
+    with FakeTGI(reply=judge_reply) as server:
+        plan = ["plan", str(rows), "--summarizer", f"tgi:{server.url}", "--json", *judged]
+        plan += ["--num-problems", "4", "--num-solutions", "2"]
+        plan += ["--store", str(tmp_path / "replies.sqlite")]
+        assert main(plan) == 0
+        before = json.loads(capsys.readouterr().out)
+        assert (before["requests_missing"], before["judge_requests_missing"]) == (36, 4)
+        assert before["reply_tokens_at_most"] > 4 * 1024
+        short = arguments(rows, server, tmp_path, "out", *judged, "--max-requests", "34")
+        assert main([*short, "--partial"]) == 0
+        assert len(server.requests) == 34
+        capsys.readouterr()
+        assert main(plan) == 0
+        then = json.loads(capsys.readouterr().out)
+        assert (then["requests_missing"], then["judge_requests_missing"]) == (2, 2)
+        assert main(arguments(rows, server, tmp_path, "out", *judged, "--overwrite")) == 0
+        assert len(server.requests) == 36
+        capsys.readouterr()
+        assert main(plan) == 0
+        assert json.loads(capsys.readouterr().out)["requests_missing"] == 0
+
+
+def test_a_budget_belongs_to_one_process():
+    config = CurationConfig(requests=RequestOptions(max_requests=5))
+    for options in (EngineOptions(num_proc=2), EngineOptions(engine="ray")):
+        with pytest.raises(InputError, match="counted by one process"):
+            options.load(config)
