@@ -224,6 +224,20 @@ def embeddings(url: str) -> str:
     )
 
 
+def busy_slots(url: str, args: argparse.Namespace) -> str:
+    """Requests per second beside a plain semaphore, on a few and on more requests."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "benchmarks/busy_slots.py", "--url", url, "--model", NAME),
+            *("--slots", str(SLOTS), "--requests", "24", "96", "--tokens", str(args.tokens // 3)),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout if done.returncode == 0 else f"busy_slots: FAILED\n{done.stderr[-2000:]}"
+
+
 def pass_at_k(trial: Trial) -> list[str]:
     """pass@k of two problems by the same server."""
     tasks, config = trial.folder / "tasks.jsonl", trial.folder / "passk.yaml"
@@ -310,6 +324,7 @@ def main() -> None:
             ]
             trial.run("judge", judge)
             trial.run("pass@k", pass_at_k(trial))
+            trial.notes.append(busy_slots(chat, args))
         with serving(args.vllm, minilm_path(), "minilm", POOLING, folder / "emb.log") as url:
             trial.notes.append(f"embeddings: {embeddings(url)}")
         trial.notes.append(in_process(args.vllm, smollm2(), folder))
