@@ -129,3 +129,24 @@ def test_a_script_alone_says_that_it_needs_the_repository(name: str, tmp_path: P
     )
     assert done.returncode == 1
     assert done.stderr == f"{name}.py: name the repository of the recipes with --repository URL\n"
+
+
+def test_a_script_alone_takes_the_recipes_from_the_repository(tmp_path: Path) -> None:
+    origin = tmp_path / "origin"
+    (origin / "recipes").mkdir(parents=True)
+    (origin / "recipes" / "passk.py").write_text("import sys\nprint(*sys.argv[1:])\n")
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b.c", "-C", str(origin))
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "recipes"]):
+        subprocess.run([*git, *command], check=True)
+    (tmp_path / "alone").mkdir()
+    copy = shutil.copyfile(ROOT / "recipes" / "jobs" / "passk.py", tmp_path / "alone" / "job.py")
+    command = [sys.executable, copy, "x.yaml", "--run", "r", "--spec", "hf:m", "--volume", "kept"]
+    done = subprocess.run(
+        [*command, "--repository", origin.as_uri(), "--json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("run --config x.yaml --model hf:m --name r --store ")
+    assert done.stdout.endswith(" --json\n")
