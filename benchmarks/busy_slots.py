@@ -95,9 +95,11 @@ def measured(args: argparse.Namespace, work: Callable[[], object]) -> tuple[floa
 async def by_flow(requests: Iterable[ChatRequest], spec: str, store: Path) -> None:
     """This project's way."""
     with ReplyStore(store) as replies:
-        flow = Flow(load_chat(spec), store=replies, rules=RequestRules(longest_reply=0))
+        chat: Any = load_chat(spec)
+        flow = Flow(chat, store=replies, rules=RequestRules(longest_reply=0))
         async for _ in run_bounded(requests, flow, max_in_flight=1024, ordered=False):
             pass
+        await chat.aclose()
 
 
 async def by_semaphore(requests: Iterable[ChatRequest], args: argparse.Namespace) -> None:
