@@ -135,6 +135,11 @@ class Trial:
         self.rows: list[dict[str, Any]] = []
         self.notes: list[str] = []
 
+    def note(self, line: str) -> None:
+        """Keep a line for below the table, and say it at once."""
+        self.notes.append(line)
+        print(line, file=sys.stderr, flush=True)
+
     def command(self, name: str, *options: str) -> list[str]:
         """`rpd curate` with a store of its own."""
         return [
@@ -164,8 +169,9 @@ class Trial:
             found = re.search(pattern, done.stderr)
             row[name] = found[1] if found else None
         self.rows.append(row)
+        print(row, file=sys.stderr, flush=True)  # the table comes at the end, minutes later
         if done.returncode:
-            self.notes.append(f"{label}: {done.stderr.strip().splitlines()[-1]}")
+            self.note(f"{label}: {done.stderr.strip().splitlines()[-1]}")
         return done
 
     def curate(self, label: str, name: str, *options: str) -> None:
@@ -174,7 +180,7 @@ class Trial:
         manifest = self.folder / name / "manifest.json"
         if manifest.exists():
             found = json.loads(manifest.read_text())["outcome"]["steps"]["summaries"]
-            self.notes.append(f"{label}: {json.dumps(found)}")
+            self.note(f"{label}: {json.dumps(found)}")
 
     def killed(self, label: str, name: str) -> None:
         """A run killed twice and gone on; compared with an undisturbed one from its replies.
@@ -197,7 +203,7 @@ class Trial:
         again[again.index("--output") + 1] = str(self.folder / f"{name}-again")
         self.run(f"{label}, from its replies", again)
         equal = same(self.folder / name, self.folder / f"{name}-again")
-        self.notes.append(f"{label}: {'byte-equal' if equal else 'DIFFERS'}")
+        self.note(f"{label}: {'byte-equal' if equal else 'DIFFERS'}")
 
 
 def same(one: Path, other: Path) -> bool:
@@ -324,10 +330,10 @@ def main() -> None:
             ]
             trial.run("judge", judge)
             trial.run("pass@k", pass_at_k(trial))
-            trial.notes.append(busy_slots(chat, args))
+            trial.note(busy_slots(chat, args))
         with serving(args.vllm, minilm_path(), "minilm", POOLING, folder / "emb.log") as url:
-            trial.notes.append(f"embeddings: {embeddings(url)}")
-        trial.notes.append(in_process(args.vllm, smollm2(), folder))
+            trial.note(f"embeddings: {embeddings(url)}")
+        trial.note(in_process(args.vllm, smollm2(), folder))
         print(tabulate(trial.rows, headers="keys"))
         print()
         print("\n".join(trial.notes))
