@@ -464,11 +464,20 @@
     const most = { x: Math.max(...points.map((p) => p.score)) || 1, y: Math.max(...points.map((p) => p.strategies), 1.1) };
     const x = (value) => 44 + (744 * value) / most.x, y = (value) => 264 - (248 * (value - 1)) / (most.y - 1);
     const chart = svg("svg", { class: "chart corpus", viewBox: "0 0 800 300", role: "img", "aria-label": `${points.length} problems by score and effective number of strategies` });
-    for (let tick = 0; tick <= 4; tick++) {
-      const value = 1 + ((most.y - 1) * tick) / 4, along = (most.x * tick) / 4;
+    // Round numbers, four or five of them.
+    const ticks = (from, to) => {
+      const least = (to - from) / 5, power = 10 ** Math.floor(Math.log10(least));
+      const step = [1, 2, 2.5, 5, 10].map((one) => one * power).find((one) => one >= least * 0.999);
+      const digits = Math.max(0, -Math.floor(Math.log10(step)) + (step / power === 2.5 ? 1 : 0));
+      const count = Math.floor((to - from) / step + 1e-9) + 1;
+      return Array.from({ length: count }, (_, at) => from + at * step).map((one) => [one, one.toFixed(digits)]);
+    };
+    for (const [value, said] of ticks(1, most.y)) {
       chart.append(svg("line", { class: "grid", x1: 44, x2: 788, y1: y(value), y2: y(value) }));
-      chart.append(svg("text", { class: "tick", "text-anchor": "end", x: 38, y: y(value) + 4 }, value.toFixed(1)));
-      chart.append(svg("text", { class: "tick", "text-anchor": "middle", x: x(along), y: 280 }, along.toFixed(2)));
+      chart.append(svg("text", { class: "tick", "text-anchor": "end", x: 38, y: y(value) + 4 }, said));
+    }
+    for (const [value, said] of ticks(0, most.x)) {
+      chart.append(svg("text", { class: "tick", "text-anchor": "middle", x: x(value), y: 280 }, said));
     }
     for (const one of [...points].reverse()) {
       const dot = svg("circle", { class: one.rank === null ? "rpd" : "rpd marked", cx: x(one.score).toFixed(1), cy: y(one.strategies).toFixed(1), r: 4.5 });

@@ -10,7 +10,7 @@ def test_the_words_of_the_picture_are_those_of_the_demo(tmp_path):
     printed = run_demo(tmp_path / "set")
     recorded = (DOCS / "demo.txt").read_text(encoding="utf-8")
     assert words_of(printed) == recorded, "docs/demo.png is stale: make pictures"
-    for name in ("demo", "report"):
+    for name in ("demo", "report", "report-dark", "report-phone"):
         picture = DOCS / f"{name}.png"
         assert picture.read_bytes().startswith(b"\x89PNG")
         assert picture.stat().st_size < 300_000, f"{picture} is too large for a clone"

@@ -61,6 +61,7 @@ CONTRAST = """
 
 
 MATCHED = [STEPS[2], STEPS[1], [], STEPS[3]]
+LONG = "$" + " + ".join(rf"{k} \cdot {k + 1}" for k in range(1, 13)) + "$"
 # Wider than any column; it may break at its relations.
 WIDE = "$$S_n " + " ".join(f"= \\frac{{n({k}n+1)}}{{2}} + {k}n" for k in range(1, 13)) + "$$"
 MATCHED_TEXTS = [
@@ -100,7 +101,7 @@ def evil_page(tmp_path_factory) -> Path:
         [
             row,
             a_row("Find **exactly** $\\frac{1}{2}+\\frac{1}{3}$."),
-            a_row("How many triangles are there?", steps=MATCHED, solutions=MATCHED_TEXTS),
+            a_row(f"How many triangles are there? {LONG}", steps=MATCHED, solutions=MATCHED_TEXTS),
         ],
         not_chosen=[0.4, 0.2, None],
         rejects=[
@@ -256,6 +257,26 @@ class TestInABrowser:
         }
         pressed = "return document.querySelectorAll('.marks [aria-pressed=true]').length"
         assert window.execute_script(pressed) == 2
+
+    def test_a_long_formula_in_the_list_is_cut_and_not_left_out(self, window):
+        search(window, "triangles")
+        cut, left, right, beyond = window.execute_script(
+            "const e = document.querySelector('.entry .statement');"
+            "const box = e.getBoundingClientRect();"
+            "const formula = e.querySelector('math').getBoundingClientRect();"
+            "return [formula.top < box.bottom, formula.left, box.right, formula.right]"
+        )
+        assert cut
+        assert left < right < beyond
+
+    def test_the_map_has_round_numbers_on_its_axes(self, window):
+        ticks = window.execute_script(
+            "return [...document.querySelectorAll('.corpus .tick')].map(e => Number(e.textContent))"
+        )
+        assert len(ticks) >= 6
+        assert all(tick == round(tick, 2) for tick in ticks)
+        along = sorted(tick for tick in ticks if tick < 1)
+        assert np.ptp(np.diff(along)) < 1e-6
 
     def test_a_wide_formula_breaks_instead_of_scrolling_sideways(self, window):
         window.execute_script("document.getElementById('list').focus()")
