@@ -23,17 +23,18 @@ const textView = (() => {
     return made;
   };
 
-  const formula = ({ source, tex, block }) => {
+  // `stop` is the punctuation behind an inline formula: it must not stand on a line of its own.
+  const formula = ({ source, tex, block }, stop) => {
     const holder = element(block ? "div" : "span", block ? "block" : "formula");
     const grouped = tex.includes("\\begin") || tex.includes("\\\\") || tex.includes("\\tag");
     const options = { throwOnError: true, trust: false, maxExpand: 500, maxSize: [20, 20] };
     try {
       // A displayed formula without lines of its own may break after its operators, which Temml
       // allows outside its display mode only; the style sheet then sets it in display style.
-      temml.render(tex, holder, { ...options, displayMode: block && grouped, wrap: "tex" });
+      temml.render(stop ? `${tex}\\text{${stop}}` : tex, holder, { ...options, displayMode: block && grouped, wrap: "tex" });
     } catch (error) {
       if (!(error instanceof Error)) throw error;
-      holder.textContent = source; // what cannot be read stays LaTeX
+      holder.textContent = source + stop; // what cannot be read stays LaTeX
       holder.classList.add("source");
     }
     return holder;
@@ -63,7 +64,12 @@ const textView = (() => {
     for (const match of text.matchAll(pattern)) {
       target.append(text.slice(at, match.index));
       at = match.index + match[0].length;
-      if (match[1] !== undefined) target.append(formula(formulas[Number(match[1])]));
+      if (match[1] !== undefined) {
+        const one = formulas[Number(match[1])];
+        const stop = (!one.block && /^[.,;:!?]/.exec(text.slice(at))?.[0]) || "";
+        at += stop.length;
+        target.append(formula(one, stop));
+      }
       else if (match[2] !== undefined) target.append(element("code", "", match[2]));
       else {
         const child = element(match[3] === undefined ? "em" : "strong");

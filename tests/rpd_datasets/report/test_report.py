@@ -314,6 +314,9 @@ class TestInABrowser:
         assert fraction.size["height"] > 15  # as source it would be one wide line
         assert fraction.size["width"] < fraction.size["height"]
         assert text_of(window, ".asked strong") == "exactly"
+        # The full stop stays with its formula, however narrow the window.
+        assert text_of(window, ".asked math mtext") == "."
+        assert text_of(window, ".asked .formula + *") == ""
         font = "return getComputedStyle(document.querySelector('math')).fontFamily"
         assert "STIX Two Math" in window.execute_script(font)
 
