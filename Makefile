@@ -68,7 +68,7 @@ bench-corpus: $(VENV)/installed  ## Curate synthetic corpora of up to 53,125 pro
 
 # The first run encodes 29,000 texts in build/vectors.sqlite; cut off, it goes on where it was.
 distances: $(VENV)/installed  ## Print the tables of docs/distances.md, from ../shared/data (half an hour)
-	for script in text_distances picks uniform distances distance_cost; do \
+	for script in text_distances picks uniform code_picks distances distance_cost; do \
 	    HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 pictures: $(VENV)/installed system  ## Make the pictures of the docs from the demo and its report
