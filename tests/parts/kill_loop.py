@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from parts.fake_tgi import FakeTGI
+from parts.openai_embeddings import OpenAIEmbeddings
+from rpd_datasets import cli
 from rpd_metric.inference.store import ReplyStore
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,25 +89,35 @@ def run(folder: Path, *, num_problems: int, kills: int, seed: int = 0) -> Outcom
     """Kill a run `kills` times, finish it, and compare with an undisturbed one."""
     rng = random.Random(seed)
     rows = write_problems(folder / "rows.jsonl", num_problems)
-    with FakeTGI(reply=summary, seconds=0.05, info={"max_concurrent_requests": SLOTS}) as server:
+    chat = FakeTGI(reply=summary, seconds=0.05, info={"max_concurrent_requests": SLOTS})
+    # Embeddings from a server, too, so that not every start has to load a model.
+    with chat as server, OpenAIEmbeddings(max_batch=64) as embeddings:
 
         def command(name: str) -> list[str]:
             return [
-                *(sys.executable, "-m", "rpd_datasets.cli", "curate", str(rows)),
+                *("curate", str(rows)),
                 *("--num-problems", str(num_problems // 4), "--num-solutions", "2"),
                 *("--summarizer", f"tgi:{server.url}", "--store", str(folder / f"{name}.sqlite")),
+                *("--embedder", f"openai:{embeddings.url}/v1#minilm"),
                 *("--output", str(folder / name), "--json"),
             ]
 
+        def run_to_the_end(name: str) -> None:
+            status = cli.main(command(name))
+            assert status == 0, f"rpd curate ended with {status}"
+
         env = os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
-        subprocess.run(command("undisturbed"), env=env, check=True, capture_output=True)
+        run_to_the_end("undisturbed")
         needed = len(server.requests)
         server.requests.clear()
         in_flight: list[int] = []
         while len(in_flight) < kills:
             before = len(server.requests)
             process = subprocess.Popen(
-                command("killed"), env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+                [sys.executable, "-m", "rpd_datasets.cli", *command("killed")],
+                env=env,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
             )
             # Some requests after the start, spread over what is left to be done.
             goal = before + rng.randint(1, max(2, (needed - before) // (kills - len(in_flight))))
@@ -118,7 +130,7 @@ def run(folder: Path, *, num_problems: int, kills: int, seed: int = 0) -> Outcom
             process.wait()
             with ReplyStore(folder / "killed.sqlite") as store:
                 in_flight.append(len(_distinct(server)) - store.count())
-        subprocess.run(command("killed"), env=env, check=True, capture_output=True)
+        run_to_the_end("killed")
         requests, distinct = len(server.requests), len(_distinct(server))
     return Outcome(
         in_flight=in_flight,

@@ -4,7 +4,8 @@ It has about 460,000 parameters, a byte-pair tokenizer of its own (each fixed li
 prompt is one token there: that is what makes training short) and a chat template that knows
 `enable_thinking` as Qwen3's does. It learns one trick: to name the strategy whose words
 fill a solution, as notes and an envelope (`summarize`), as bare JSON (`summarize_json`), and in
-a short form for quick tests (`SHORT_PROMPT`). Unless thinking is switched off it thinks first. The
+a short form for quick tests (`SHORT_PROMPT`); and for two lists of steps whether their strategies
+differ, as [`PairJudge`] asks. Unless thinking is switched off it thinks first. The
 packaged sample's solutions are among its texts, so that it answers them in the right form, too.
 
     folder = tiny_qwen()  # trained once, then kept in the temporary folder
@@ -27,6 +28,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rpd_datasets.judging.judges import PairJudge
+from rpd_metric.inference.chat import ChatReply, ChatRequest
+from rpd_metric.inference.concurrency import run
 from rpd_metric.prompts.templates import fence, load_template
 
 SHORT_PROMPT = "List the steps of this solution as JSON.\n\n{{problem}}\n\n{{solution}}"
@@ -131,19 +135,12 @@ class Lesson:
     reply: str
 
 
-def tiny_qwen(
-    *,
-    lessons: Sequence[Lesson] = (),
-    quick_steps: int = 120,
-    full_steps: int = 120,
-    parent: Path | None = None,
-) -> Path:
+def tiny_qwen(*, quick_steps: int = 120, full_steps: int = 130, parent: Path | None = None) -> Path:
     """Make and train the model, or find the one made before from the same sources.
 
     Args:
-        lessons: What it is to learn besides summaries.
         quick_steps: Training steps on the short prompt.
-        full_steps: Training steps on the packaged prompts and `lessons`.
+        full_steps: Training steps on the packaged prompts.
         parent: Folder to keep it in. If unset, RPD_TESTS_CACHE, which a run of the tests sets and
             removes at its end, or the system's temporary folder.
 
@@ -153,7 +150,7 @@ def tiny_qwen(
     sources = [
         Path(__file__).read_text(encoding="utf-8"),
         *(load_template(name).text for name in ("summarize", "summarize_json")),
-        repr((list(lessons), _sample(), quick_steps, full_steps)),
+        repr((_pair(random.Random(0)), _sample(), quick_steps, full_steps)),
     ]
     code = hashlib.sha256("\0".join(sources).encode()).hexdigest()[:12]
     parent = parent or Path(os.environ.get("RPD_TESTS_CACHE") or tempfile.gettempdir())
@@ -161,7 +158,7 @@ def tiny_qwen(
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         rough = Path(tempfile.mkdtemp(dir=folder.parent))
-        _train(rough, lessons, quick_steps, full_steps)
+        _train(rough, quick_steps, full_steps)
         try:
             os.replace(rough, folder)
         except OSError:  # another process was faster
@@ -220,6 +217,24 @@ def _packaged(rng: random.Random, sample: Sequence[tuple[str, str, str]] = ()) -
     return Lesson(tuple(dict(message) for message in messages), reply(strategy))
 
 
+def _pair(rng: random.Random) -> Lesson:
+    """Two lists of steps: name both strategies and compare the names."""
+    names = rng.choices(list(STRATEGIES), k=2)
+    first, second = (STRATEGIES[name][1] for name in names)
+    asked: list[ChatRequest] = []
+
+    class Recorder:
+        model = "recorder"
+
+        async def __call__(self, request: ChatRequest) -> ChatReply:
+            asked.append(request)
+            return ChatReply("//boxed{1}", "stop")
+
+    run(PairJudge(Recorder(), both_orders=False).rate(_problem(rng), (first, second)))
+    reply = f"A: {names[0]}. B: {names[1]}.\n//boxed{{{1 + (names[0] != names[1])}}}"
+    return Lesson(tuple(dict(message) for message in asked[0].messages), reply)
+
+
 def _sample() -> list[tuple[str, str, str]]:
     """Problem, solution and strategy from the packaged sample, as far as it is there."""
     rows = [
@@ -239,14 +254,14 @@ def _problem(rng: random.Random) -> str:
     return "Find " + " ".join(rng.choices(_FILLER, k=rng.randint(4, 20))) + "."
 
 
-def _train(folder: Path, lessons: Sequence[Lesson], quick_steps: int, full_steps: int) -> None:
+def _train(folder: Path, quick_steps: int, full_steps: int) -> None:
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     rng = random.Random(0)
     sample = _sample()
     torch.manual_seed(0)
-    tokenizer = _tokenizer([*(_packaged(rng, sample) for _ in range(60)), *lessons])
+    tokenizer = _tokenizer([_packaged(rng, sample) for _ in range(60)] + [_pair(rng)])
     config = Qwen3Config(
         vocab_size=len(tokenizer),
         hidden_size=64,
@@ -282,13 +297,15 @@ def _train(folder: Path, lessons: Sequence[Lesson], quick_steps: int, full_steps
                 print(f"step {step}: loss {loss.item():.3f}", file=sys.stderr)
 
     teach(_short, quick_steps, 8, 5e-3)
-    own = list(lessons)
-    teach(
-        lambda rng: rng.choice(own) if own and rng.random() < 0.3 else _packaged(rng, sample),
-        full_steps,
-        6,
-        3e-3,
-    )
+
+    def mixed(rng: random.Random) -> Lesson:
+        drawn = rng.random()
+        # Some short ones, or what was learnt first is forgotten.
+        return (
+            _pair(rng) if drawn < 0.2 else _short(rng) if drawn < 0.35 else _packaged(rng, sample)
+        )
+
+    teach(mixed, full_steps, 6, 3e-3)
     model.generation_config.eos_token_id = config.eos_token_id
     model.generation_config.pad_token_id = config.pad_token_id
     model.generation_config.do_sample = True

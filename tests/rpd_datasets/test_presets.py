@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -140,19 +141,31 @@ def test_a_preset_is_the_same_from_python_and_from_the_command_line(name, rows, 
     assert manifest(tmp_path / "out")["preset"] == name
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_works_on_real_solutions(name, tmp_path, capsys):
+@pytest.fixture(scope="module")
+def real_rows(tmp_path_factory):
+    """As many real problems and solutions as the largest preset needs."""
     if not LONG.exists():
         pytest.skip(f"{LONG} is not there")
+    with LONG.open(encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in itertools.islice(lines, 5)]
+    for row in rows:
+        row["solutions"], row["correct"] = row["solutions"][:5], row["correct"][:5]
+    file = tmp_path_factory.mktemp("real") / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return file
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_works_on_real_solutions(name, real_rows, tmp_path, capsys):
     with FakeTGI(reply=judge_reply) as server:
         result = curate(
             capsys,
-            LONG,
+            real_rows,
             tmp_path / "out",
-            *("--preset", name, "--min-solutions", 4, "--limit", 6, "--num-problems", 4),
+            *("--preset", name, "--min-solutions", 4, "--num-problems", 4),
             *("--summarizer", "extractive", "--embedder", "minilm"),
-            *(["--mix", str(LONG)] if PRESETS[name].mixed else []),
+            *(["--mix", str(real_rows)] if PRESETS[name].mixed else []),
             *(["--judge", f"tgi:{server.url}"] if name == "llm" else []),
             *("--store", str(tmp_path / "replies.sqlite")),
         )

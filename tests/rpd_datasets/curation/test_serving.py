@@ -11,8 +11,6 @@ import pytest
 from parts.fake_tgi import FakeTGI, Fault
 from parts.kill_loop import SLOTS, contents, run, summary, write_problems
 from parts.openai_embeddings import FakeTEI, OpenAIEmbeddings
-from parts.tiny_qwen import tiny_qwen
-from parts.transformers_serve import transformers_serve
 from rpd_datasets import CurationConfig, rpd_curate
 from rpd_datasets.cli import main
 
@@ -253,18 +251,3 @@ def test_killed_three_times_the_result_is_the_same_and_nothing_finished_is_asked
     assert outcome.equal
     assert outcome.repeated <= sum(outcome.in_flight)
     assert max(outcome.in_flight) <= SLOTS
-
-
-@pytest.mark.slow
-def test_a_real_model_behind_a_real_server_summarises_the_sample(tmp_path, capsys):
-    with transformers_serve(tiny_qwen()) as url:
-        model = tiny_qwen().name
-        arguments = ["curate", "sample", "--summarizer", f"openai:{url}#{model}", "--embedder"]
-        arguments += ["minilm", "--num-problems", "5", "--num-solutions", "2", "--json"]
-        arguments += ["--store", str(tmp_path / "r.sqlite"), "--output", str(tmp_path / "out")]
-        assert main(arguments) == 0
-    counts = json.loads(capsys.readouterr().out)["counts"]
-    assert counts["solutions_read"] == 162
-    assert counts["solutions_usable"] > 150
-    curated = datasets.load_dataset(str(tmp_path / "out"), split="train")
-    assert all(3 <= len(steps) <= 5 for row in curated["steps"][:] for steps in row if steps)

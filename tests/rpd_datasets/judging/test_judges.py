@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 from importlib import resources
 from pathlib import Path
@@ -12,8 +11,6 @@ import pytest
 
 from parts.fake_judge import KINDS, judge_reply, kind_of
 from parts.fake_tgi import FakeTGI, Fault
-from parts.tiny_qwen import STRATEGIES, Lesson, tiny_qwen
-from parts.transformers_serve import transformers_serve
 from rpd_datasets.cli import main
 from rpd_datasets.curation.models import load_flow
 from rpd_datasets.judging.benchmark import compare_metrics
@@ -399,48 +396,3 @@ def test_the_labelled_problems_are_judged_from_the_command_line(store, capsys):
     assert agreement["true_different"] + agreement["missed"] == 50
     assert agreement["false_different"] + agreement["true_same"] == 50
     assert result["order_agreement"] == 1
-
-
-# A real model
-
-
-def pair_lesson(rng):
-    """What the tiny model is taught: to name both strategies and compare the names."""
-    names = rng.choices(list(STRATEGIES), k=2)
-    chat = Recorder()
-    steps = (STRATEGIES[names[0]][1], STRATEGIES[names[1]][1])
-    request = chat.request_of(PairJudge(chat, both_orders=False), f"Find {rng.random()}.", steps)
-    rating = 1 + (names[0] != names[1])
-    reply = f"A: {names[0]}. B: {names[1]}.\n//boxed{{{rating}}}"
-    return Lesson(tuple(dict(message) for message in request.messages), reply)
-
-
-class Recorder(Scripted):
-    def request_of(self, judge, problem, steps):
-        self.answers = ["//boxed{1}"]
-        coroutine = judge.rate(problem, steps)
-        with pytest.raises(StopIteration):
-            coroutine.send(None)
-        return self.requests[-1]
-
-
-@pytest.mark.slow
-async def test_a_real_model_behind_a_real_server_gives_verdicts_that_can_be_read(store):
-    rng = random.Random(0)
-    folder = tiny_qwen(lessons=[pair_lesson(rng) for _ in range(150)])
-    strategies = list(STRATEGIES)
-    with transformers_serve(folder) as url:
-        judge = PairJudge(load_flow(f"openai:{url}#{folder.name}", store))
-        found = [
-            await judge.rate(
-                f"Find {n}.", (STRATEGIES[a][1], STRATEGIES[strategies[(n * 3) % 8]][1])
-            )
-            for n, a in enumerate(strategies)
-        ]
-    read = [
-        verdict
-        for rating in found
-        for verdict in (rating.forward, rating.backward)
-        if verdict.value is not None
-    ]
-    assert len(read) >= 14

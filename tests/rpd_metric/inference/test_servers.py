@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import random
 import subprocess
 import sys
 import textwrap
-from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +19,6 @@ from hypothesis import strategies as st
 
 from parts.fake_tgi import CONTRACT, SUMMARY, FakeTGI, Fault
 from parts.http_server import LocalServer
-from parts.tiny_qwen import STRATEGIES, envelope, solution, steps_json, tiny_qwen
-from parts.transformers_serve import transformers_serve
 from rpd_metric.errors import RPDError, SpecError
 from rpd_metric.inference.chat import Chat, ChatReply, ChatRequest, Sampling
 from rpd_metric.inference.errors import ServerError
@@ -33,7 +29,6 @@ from rpd_metric.inference.retry import RequestRules, Retries
 from rpd_metric.inference.scheduler import Flow
 from rpd_metric.inference.spec import parse_address
 from rpd_metric.inference.tgi import TGIChat
-from rpd_metric.steps.summarizer import ChatSummarizer
 
 SECRET = "sk-very-secret-0123456789"
 SCHEMA = {"type": "object", "properties": {"verdict": {"type": "boolean"}}}
@@ -603,74 +598,3 @@ def test_offline_mode_of_the_hub_and_its_stored_login_do_not_reach_a_server(tmp_
         )
         assert done.stdout == "Here I am.\n", done.stderr
         assert SECRET not in str(server.requests[0].headers)
-
-
-# ---------------------------------------------------------------- a real server, a real model
-
-
-@pytest.fixture(scope="module")
-def real_server() -> Iterator[str]:
-    with transformers_serve(tiny_qwen()) as url:
-        yield url
-
-
-Extract = Callable[..., Awaitable[Any]]
-
-
-@pytest.mark.slow
-async def test_a_real_server_summarises_in_the_wanted_form(real_server: str) -> None:
-    rng = random.Random(7)
-    names = list(STRATEGIES)
-    texts = [solution(name, rng, 90) for name in names]
-    chat = load_chat(f"openai:{real_server}#tiny")
-    summarizer = ChatSummarizer(chat, sampling=Sampling(temperature=0.0, max_tokens=400))
-    found = await summarizer.summarize("Find the number of ways.", texts)
-    right = [
-        one.ok and list(one.steps) == STRATEGIES[name][1]
-        for one, name in zip(found, names, strict=True)
-    ]
-    assert sum(one.ok for one in found) >= 6, [one.reason for one in found]
-    assert sum(right) >= 4, [one.steps[:1] for one in found]
-    await chat.aclose()  # type: ignore[attr-defined]
-
-
-@pytest.mark.slow
-async def test_a_real_server_thinks_only_when_it_may(real_server: str) -> None:
-    text = ChatSummarizer(load_chat(f"openai:{real_server}#tiny")).request(
-        "Find x.", solution("induction", random.Random(1))
-    )
-    assert text is not None
-    chat = load_chat(f"openai:{real_server}#tiny")
-    quiet, aloud = await ask(
-        chat,
-        ChatRequest(text.messages, Sampling(temperature=0, max_tokens=300)),
-        ChatRequest(text.messages, Sampling(temperature=0, max_tokens=300, thinking=True)),
-    )
-    assert quiet.text in {envelope(name) for name in STRATEGIES}
-    assert quiet.completion_tokens is not None
-    assert aloud.completion_tokens is not None
-    assert aloud.completion_tokens > quiet.completion_tokens
-
-
-@pytest.mark.slow
-async def test_a_real_server_cuts_at_the_limit_and_ignores_a_schema(real_server: str) -> None:
-    chat = load_chat(f"openai:{real_server}#tiny")
-    summarizer = ChatSummarizer(chat, template="summarize_json", schema=SCHEMA)
-    one = summarizer.request("Find x.", solution("induction", random.Random(2)))
-    assert one is not None
-    cut, whole = await ask(
-        chat,
-        ChatRequest(one.messages, Sampling(temperature=0, max_tokens=5), SCHEMA),
-        ChatRequest(one.messages, Sampling(temperature=0, max_tokens=300), SCHEMA),
-    )
-    assert (cut.finish_reason, cut.completion_tokens) == ("length", 5)
-    assert whole.finish_reason == "stop"
-    assert whole.text in {steps_json(name) for name in STRATEGIES}
-    assert whole.text.startswith(cut.text)
-
-
-@pytest.mark.slow
-async def test_a_real_server_refuses_a_name_that_it_does_not_serve(real_server: str) -> None:
-    error = await failure(load_chat(f"openai:{real_server}#other"))
-    assert (error.status, error.retryable) == (400, False)
-    assert "pinned to 'tiny'" in str(error)
