@@ -122,8 +122,7 @@ async def run_bounded(
 
     ```
     """
-    if max_waiting is None:
-        max_waiting = 8 * max_in_flight
+    max_waiting = 8 * max_in_flight if max_waiting is None else max_waiting
     if max_in_flight < 1 or max_waiting < 0:
         raise InputError("max_in_flight must be at least 1 and max_waiting at least 0")
     room = asyncio.Semaphore(max_in_flight + max_waiting)
