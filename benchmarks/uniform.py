@@ -3,7 +3,7 @@
     python benchmarks/uniform.py [FILE ...] [--data FOLDER] [--vectors FILE]
 
 A problem counts as uniform where its effective number of strategies, by the calibrated chances of
-`pieces` (and of `combined`, where there are steps of a chat model), stays under a limit. Curve and
+`pieces` (and of `strategy` and `combined` on steps of a chat model), stays under a limit. Curve and
 limit are fitted to two of the labelled sets and tried on the third: the limit is where as many
 problems of the two fall below it as their labels call uniform. Then all three fit, and FILEs
 without labels are read (by default the traces of `long_cot/candidates.jsonl`).
@@ -42,7 +42,7 @@ from rpd_metric.statistics.bootstrap import percentile_ends, resample_weights
 
 Array = Any
 
-METHODS = {"pieces": "", "combined": "LLM"}
+METHODS = {"pieces": "", "strategy": "LLM", "combined": "LLM"}
 UNLABELLED = "long_cot/candidates.jsonl"
 
 
