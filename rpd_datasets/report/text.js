@@ -16,6 +16,8 @@ const textView = (() => {
   const OPEN = "\uE000", CLOSE = "\uE001";
   const STAND_IN = new RegExp(`${OPEN}(\\d+)${CLOSE}`, "g");
 
+  const LIMITED = /\\(sum|prod|coprod|bigcup|bigcap|bigoplus|lim|max|min|sup|inf)(?![A-Za-z])(?!\s*\\(no)?limits)/g;
+
   const element = (tag, name, ...children) => {
     const made = document.createElement(tag);
     if (name) made.className = name;
@@ -27,11 +29,13 @@ const textView = (() => {
   const formula = ({ source, tex, block }, stop) => {
     const holder = element(block ? "div" : "span", block ? "block" : "formula");
     const grouped = tex.includes("\\begin") || tex.includes("\\\\") || tex.includes("\\tag");
+    // Outside Temml's display mode limits stand beside their sign unless they are told where to.
+    const placed = block && !grouped ? tex.replace(LIMITED, "$&\\limits") : tex;
     const options = { throwOnError: true, trust: false, maxExpand: 500, maxSize: [20, 20] };
     try {
       // A displayed formula without lines of its own may break after its operators, which Temml
       // allows outside its display mode only; the style sheet then sets it in display style.
-      temml.render(stop ? `${tex}\\text{${stop}}` : tex, holder, { ...options, displayMode: block && grouped, wrap: "tex" });
+      temml.render(stop ? `${tex}\\text{${stop}}` : placed, holder, { ...options, displayMode: block && grouped, wrap: "tex" });
     } catch (error) {
       if (!(error instanceof Error)) throw error;
       holder.textContent = source + stop; // what cannot be read stays LaTeX
@@ -62,10 +66,13 @@ const textView = (() => {
     );
     let at = 0;
     for (const match of text.matchAll(pattern)) {
-      target.append(text.slice(at, match.index));
+      const one = match[1] === undefined ? null : formulas[Number(match[1])];
+      const before = text.slice(at, match.index);
+      // A displayed formula has its own line: line breaks around it would be empty ones.
+      target.append(one?.block ? before.trimEnd() : before);
       at = match.index + match[0].length;
-      if (match[1] !== undefined) {
-        const one = formulas[Number(match[1])];
+      if (one) {
+        if (one.block) at += /^\s*/.exec(text.slice(at))[0].length;
         const stop = (!one.block && /^[.,;:!?]/.exec(text.slice(at))?.[0]) || "";
         at += stop.length;
         target.append(formula(one, stop));

@@ -63,12 +63,12 @@ CONTRAST = """
 MATCHED = [STEPS[2], STEPS[1], [], STEPS[3]]
 LONG = "$" + " + ".join(rf"{k} \cdot {k + 1}" for k in range(1, 13)) + "$"
 # Wider than any column; it may break at its relations.
-WIDE = "$$S_n " + " ".join(f"= \\frac{{n({k}n+1)}}{{2}} + {k}n" for k in range(1, 13)) + "$$"
+WIDE = "$$S_n = \\sum_{i=1}^{n} i " + " ".join(f"= \\frac{{n({k}n+1)}}{{2}} + {k}n" for k in range(1, 13)) + "$$"
 MATCHED_TEXTS = [
     "Now. Guess a pattern. Prove it by induction. " + PLAN,
     "b",
     "c",
-    f"{PLAN} Two.\n\n{WIDE}",
+    f"{PLAN[:-1]}:\n{WIDE}\nTwo.",
 ]
 
 
@@ -287,6 +287,13 @@ class TestInABrowser:
         )
         assert wide <= room
         assert height > 80  # a fraction's line is some 40 pixels high
+        assert window.find_elements("css selector", ".column .block munderover")
+        # The passage around it has no empty lines.
+        widths = window.execute_script(
+            "return [...document.querySelectorAll('.column mark')]"
+            ".flatMap(e => [...e.getClientRects()].map(box => box.width))"
+        )
+        assert min(widths) > 10
 
     def test_every_control_is_reached_by_tab_shows_the_focus_and_has_a_name(self, window):
         from selenium.webdriver.common.keys import Keys
