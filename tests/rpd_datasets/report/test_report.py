@@ -63,7 +63,8 @@ CONTRAST = """
 MATCHED = [STEPS[2], STEPS[1], [], STEPS[3]]
 LONG = "$" + " + ".join(rf"{k} \cdot {k + 1}" for k in range(1, 13)) + "$"
 # Wider than any column; it may break at its relations.
-WIDE = "$$S_n = \\sum_{i=1}^{n} i " + " ".join(f"= \\frac{{n({k}n+1)}}{{2}} + {k}n" for k in range(1, 13)) + "$$"
+TERMS = " ".join(f"= \\frac{{n({k}n+1)}}{{2}} + {k}n" for k in range(1, 13))
+WIDE = rf"$$S_n = \sum_{{i=1}}^{{n}} i {TERMS}$$"
 MATCHED_TEXTS = [
     "Now. Guess a pattern. Prove it by induction. " + PLAN,
     "b",
