@@ -157,15 +157,14 @@ def _strategies(summary: RunSummary) -> dict[str, Any] | None:
     """How many strategies problems show, and by which pairs that was counted."""
     curve = summary.calibration
     counted = [one.strategies for one in summary.scores if one.strategies is not None]
-    if curve is None or curve.threshold is None or not counted:
+    if curve is None or not counted:
         return None
     return {
         "distance": curve.distance,
         "embedder": curve.embedder,
-        "threshold": round(curve.threshold, 4),
         "labelled_pairs": curve.pairs,
         "candidates": _median(counted),
-        "several": round(sum(number > 1 for number in counted) / len(counted), 4),
+        "middle_half": [round(float(at), 4) for at in np.quantile(counted, (0.25, 0.75))],
         "chosen": _median([one.strategies for one in summary.choices if one.num_chosen > 1]),
     }
 
@@ -210,12 +209,12 @@ def _number(found: Mapping[str, Any] | None) -> str:
             "not known: no labelled pairs of this distance and encoder (see "
             "rpd compare-metrics --calibrate)"
         )
+    low, high = found["middle_half"]
     among = "" if found["chosen"] is None else f", {found['chosen']:.2f} among the chosen"
     return (
-        f"{found['candidates']:.2f} among a problem's candidates (median){among}; "
-        f"{found['several']:.1%} of the problems show several (`{found['distance']}` beyond "
-        f"{found['threshold']:.3f}, a threshold from {found['labelled_pairs']:,} labelled pairs "
-        f"that holds for the encoder {found['embedder']} only)"
+        f"{found['candidates']:.2f} among a problem's candidates (median; half of the problems "
+        f"{low:.2f} to {high:.2f}){among}, by chances from {found['labelled_pairs']:,} labelled "
+        f"pairs, valid for `{found['distance']}` with the encoder {found['embedder']} only"
     )
 
 

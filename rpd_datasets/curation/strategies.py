@@ -1,9 +1,10 @@
 """How many strategies a problem's solutions show, where labelled pairs tell it.
 
-Solutions that average linkage joins below a threshold count as one strategy. The threshold is the
-distance from which a labelled pair was rather of another strategy than of the same, and holds for
-the distance and the encoder of those pairs only (`rpd_metric/distance/calibration.py`): with any
-other nothing is counted. How far such counts are from the labels' own is in `docs/distances.md`.
+Every pair counts by its chance of being of another strategy, as labelled pairs at that distance
+were. The chances hold for the distance and the encoder of those pairs only
+(`rpd_metric/distance/calibration.py`): with any other nothing is counted. A threshold at even odds,
+with groups by average linkage, was further from the labels' own numbers on two of three sets;
+`docs/distances.md` has both.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from rpd_datasets.config import METRICS, CurationConfig
 from rpd_datasets.curation.score import Scored
 from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.calibration import Calibration, load_calibration
-from rpd_metric.distance.diversity import effective_strategies
 from rpd_metric.distance.registry import DISTANCES
 from rpd_metric.steps.registry import asks_chat_model
 
@@ -58,11 +58,10 @@ def count_strategies(
     Returns:
         `float`: From 1 to their number; `None` where it is not known.
     """
-    if curve is None or curve.threshold is None:
+    if curve is None:
         return None
     matrix = nan_for_none(scored.matrix if scored.distances is None else scored.distances)
     if among is not None:
         matrix = matrix[np.ix_(among, among)]
-    if not len(matrix) or np.isnan(matrix.diagonal()).all():
-        return None
-    return round(effective_strategies(matrix, curve.threshold), 4)
+    number = curve.effective_strategies(matrix)
+    return None if number is None else round(number, 4)

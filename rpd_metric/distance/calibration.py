@@ -67,14 +67,6 @@ class Calibration:
         odds = self.intercept + self.slope * distance
         return 1 / (1 + math.exp(-max(min(odds, 700.0), -700.0)))
 
-    @property
-    def threshold(self) -> float | None:
-        """The distance from which a pair is rather of another strategy than of the same.
-
-        `None` for a curve that does not rise: its distance tells nothing.
-        """
-        return -self.intercept / self.slope if self.slope > 0 else None
-
     def phrase(self, distance: float) -> str:
         """The chance in words, e.g. `"probably the same method"`."""
         chance = self.chance(distance)
@@ -96,13 +88,15 @@ class Calibration:
             `float`, or `None` without a usable solution.
         """
         distances = np.asarray(matrix, dtype=np.float64)
+        if not distances.size:
+            return None
         keep = np.flatnonzero(~np.isnan(np.diagonal(distances)))
         if not len(keep):
             return None
-        same = [
-            1.0 if i == j else 1 - self.chance(float(distances[i, j])) for i in keep for j in keep
-        ]
-        return len(keep) ** 2 / sum(same)
+        odds = self.intercept + self.slope * distances[np.ix_(keep, keep)]
+        same = 1 - 1 / (1 + np.exp(-np.clip(odds, -700, 700)))
+        np.fill_diagonal(same, 1)
+        return float(len(keep) ** 2 / same.sum())
 
 
 def load_calibration(

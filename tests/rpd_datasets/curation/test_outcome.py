@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from dataclasses import asdict, replace
 
+import numpy as np
 import pytest
 
 from rpd_datasets.config import CurationConfig
@@ -119,16 +120,15 @@ def test_strategies_are_counted_where_labelled_pairs_of_the_encoder_are_known():
     assert outcome(run, CurationConfig())["strategies"] == {
         "distance": "pieces",
         "embedder": "minilm",
-        "threshold": 0.5,
         "labelled_pairs": 4500,
         "candidates": 1.0,
-        "several": 0.3333,
+        "middle_half": [1.0, 1.45],
         "chosen": 1.9,
     }
     line = said(run)["Difference"]
-    assert "1.00 among a problem's candidates (median), 1.90 among the chosen" in line
-    assert "33.3% of the problems show several (`pieces` beyond 0.500" in line
-    assert "4,500 labelled pairs that holds for the encoder minilm only" in line
+    assert "1.00 among a problem's candidates (median; half of the problems 1.00 to 1.45)" in line
+    assert "1.90 among the chosen, by chances from 4,500 labelled pairs" in line
+    assert "valid for `pieces` with the encoder minilm only" in line
 
 
 def test_with_another_encoder_no_strategies_are_counted():
@@ -149,21 +149,24 @@ def test_a_file_of_curves_of_ones_own_takes_the_place_of_the_packaged_ones(tmp_p
     config = CurationConfig(embedder="st:another")
     curve = curve_of("pieces", config, "st:another", str(tmp_path / "own.json"))
     assert curve is not None
-    assert (curve.threshold, curve.pairs) == (0.6, 99)
+    assert (curve.chance(0.6), curve.pairs) == (0.5, 99)
     (tmp_path / "bad.json").write_text('[{"a": 1}]')
     for name in ("bad.json", "none.json"):
         with pytest.raises(InputError, match="curves"):
             curve_of("pieces", config, "st:another", str(tmp_path / name))
 
 
-def test_a_problem_counts_the_groups_beyond_the_threshold():
+def test_a_problem_counts_its_pairs_by_their_chances():
     curve = Calibration("pieces", "minilm", "", -6.0, 12.0, 10)
     steps = [["x"]] * 4
     scored = Scored(steps, MATRIX, 0.5, ["", "", "", "no_steps"], [1] * 4, [])
-    # 0 and 1 are one strategy, 2 another: levels 0.2 and 0.5.
-    assert count_strategies(scored, replace(curve, intercept=-5.9)) == pytest.approx(1.8899)
-    assert count_strategies(scored, replace(curve, intercept=-7.0)) == 1
-    assert count_strategies(scored, replace(curve, slope=-1.0)) is None
+    chances = [1 / (1 + np.exp(6 - 12 * distance)) for distance in (0.2, 0.6, 0.4)]
+    expected = 9 / (3 + 2 * sum(1 - chance for chance in chances))
+    assert count_strategies(scored, curve) == pytest.approx(expected, abs=1e-4)
+    # Another distance that chose is the one that counts.
+    far = [[0.0, 2.0], [2.0, 0.0]]
+    two = Scored(steps[:2], [[None] * 2] * 2, None, ["", ""], [1] * 2, [], distances=far)
+    assert count_strategies(two, curve) == pytest.approx(2, abs=1e-3)
     assert count_strategies(scored, None) is None
     assert count_strategies(scored, curve, among=[0]) == 1
     assert count_strategies(scored, curve, among=[3]) is None
