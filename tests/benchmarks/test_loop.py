@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,19 @@ import pytest
 from filelock import FileLock
 
 from benchmarks.loop.arms import BASE_ARM, Arm, ArmResult, finished, settings_of
-from benchmarks.loop.catalogue import COMPARISONS, CORE, FULL, GROUPS, MAP, QUICK, QUICK_ARMS
+from benchmarks.loop.catalogue import (
+    BUDGET,
+    COMPARISONS,
+    CORE,
+    FULL,
+    GROUPS,
+    MAP,
+    QUICK,
+    QUICK_ARMS,
+)
 from benchmarks.loop.measure import difference, figure, over_seeds
 from benchmarks.loop.page import verdict
+from benchmarks.loop.pipeline import curate
 from benchmarks.loop.run import main
 from benchmarks.loop.steps import Kept, StatedSteps
 from benchmarks.loop.task import (
@@ -253,3 +264,16 @@ def test_the_readme_says_what_the_page_says_and_what_falls():
     first = page.partition("## Training sets of equal size")[2].partition("##")[0]
     others = [float(one) for one in re.findall(r"\| ([\d.]+) \[[\d., ]+\] \| 0\.", first)]
     assert others[0] == max(others) == float(table["base model"])
+
+
+def test_the_budget_arm_takes_every_problem_once_and_then_what_adds_most(tmp_path):
+    (arm,) = BUDGET
+    for name in ("wide", "deep"):
+        (tmp_path / name).mkdir()
+    wide = curate(arm, 0, QUICK, tmp_path / "wide" / "data", tmp_path / "embeddings.sqlite")
+    assert (wide["problems"], wide["samples"]) == (18, 18)
+    scarce = replace(arm, pool=6)
+    deep = curate(scarce, 0, QUICK, tmp_path / "deep" / "data", tmp_path / "embeddings.sqlite")
+    assert (deep["problems"], deep["samples"]) == (6, 18)
+    assert deep["strategies_per_problem"] > wide["strategies_per_problem"] == 1
+    assert {arm.name for arm in MAP} >= {"map_scarce_rpd_budget", "map_wide_rpd_budget"}
