@@ -1,16 +1,28 @@
-"""`rpd report`: a page about a curated folder, to look at."""
+"""`rpd report`: a page about a curated folder, or about the log of an evaluation, to look at.
+
+A log is curated first, in a folder that is gone afterwards: what `rpd curate LOG` would choose
+among its right solutions is what the page shows.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rpd_datasets.cli.arguments import add_command
-from rpd_datasets.cli.output import print_json, progress
+from rpd_datasets.cli.output import Progress, print_json, print_lines, progress
+from rpd_datasets.config import CurationConfig
+from rpd_datasets.curation.models import load_models
+from rpd_datasets.curation.outcome import outcome_lines
+from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.inputs.files import LocalRows
+from rpd_datasets.inputs.rows import Row
 from rpd_metric.errors import MissingExtraError, RPDError, first_line
 from rpd_metric.inference.embedders import Embedder
 from rpd_metric.inference.registry import load_embedder
@@ -21,6 +33,7 @@ if TYPE_CHECKING:
 NO_EMBEDDER = "none"
 MAX_PROBLEMS = 2000
 MEASURED = 100
+MARKS = "correct"
 
 
 def add_report(commands: Any) -> None:
@@ -29,15 +42,26 @@ def add_report(commands: Any) -> None:
         commands,
         "report",
         _report,
-        "look at a curated folder",
+        "look at a curated folder, or at the log of an evaluation",
         "Write one HTML file about a folder that rpd curate made, for a browser without a network: "
         "a list of all problems to search, and for each its solutions side by side, the steps that "
-        "matched, and why others were not chosen. Figures are written beside it as PNGs.",
+        "matched, and why others were not chosen. Figures are written beside it as PNGs. Of the "
+        "log of an evaluation, or any file of solutions, it shows the most different right "
+        "solutions of each problem.",
         "rpd report curated --max-problems 50",
     )
-    parser.add_argument("folder", type=Path, metavar="DIR", help="a folder that rpd curate made")
     parser.add_argument(
-        "--output", "-o", type=Path, metavar="FILE", help="(default: DIR/report.html)"
+        "folder",
+        type=Path,
+        metavar="DIR|LOG",
+        help="a folder that rpd curate made, or a file that rpd curate reads, e.g. LOG.eval",
+    )
+    parser.add_argument(
+        "--output",
+        "-o",
+        type=Path,
+        metavar="FILE",
+        help="(default: DIR/report.html, of a log LOG-report.html)",
     )
     parser.add_argument(
         "--embedder",
@@ -63,23 +87,49 @@ def add_report(commands: Any) -> None:
     parser.add_argument(
         "--no-figures", action="store_true", help="write the page only, without PNGs"
     )
+    log = parser.add_argument_group("of a log or a file of solutions")
+    log.add_argument(
+        "--num-solutions",
+        type=int,
+        default=2,
+        metavar="N",
+        help="solutions to choose of each problem; those with fewer right ones are left out",
+    )
+    log.add_argument(
+        "--correct-column",
+        metavar="NAME",
+        help=f"the marks of correctness, e.g. correct_SCORER (default: {MARKS}, where it is there)",
+    )
 
 
 def _report(args: argparse.Namespace) -> None:
     # Templates and tables are of no use to the other commands.
     from rpd_datasets.report import read_curated, write_report
 
-    folder = read_curated(args.folder, args.max_problems)
-    embedder = _embedder(args, folder.manifest)
-    with progress("Reading problems", len(folder.shown)) as measured_one:
+    is_log = args.folder.is_file()
+    page = args.output
+    if page is None and is_log:
+        page = args.folder.with_name(f"{args.folder.stem}-report.html")
+    with ExitStack() as stack:
+        place = args.folder
+        if is_log:
+            place = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "curated"
+            _curate(args, place)
+        folder = read_curated(place, args.max_problems)
+        embedder = _embedder(args, folder.manifest)
+        measured_one = stack.enter_context(progress("Reading problems", len(folder.shown)))
         report = write_report(
             folder,
-            args.output or args.folder / "report.html",
+            page or place / "report.html",
             embedder,
             figures=not args.no_figures,
             measured=args.measure,
             on_problem=measured_one,
         )
+    _print(args, report)
+
+
+def _print(args: argparse.Namespace, report: WrittenReport) -> None:
     summary = _summary(report)
     if args.json:
         print_json(summary)
@@ -94,9 +144,44 @@ def _report(args: argparse.Namespace) -> None:
     ):
         if value is not None:
             print(f"Median {name} {value:.3f}")
+    if args.folder.is_file():
+        manifest = report.folder.manifest
+        print()
+        print_lines(outcome_lines(manifest["outcome"], manifest["summarizer"]["name"]))
+        print()
     print(f"Written to {report.page}")
     if report.figures:
         print(f"Figures in {report.figures[0].parent}")
+
+
+def _curate(args: argparse.Namespace, place: Path) -> None:
+    """Curate a log for its page: of every problem the most different right solutions."""
+    from rpd_datasets.publish.curated import curate_dataset
+
+    first = next((row for row in LocalRows(args.folder, name="") if isinstance(row, Row)), None)
+    marks = args.correct_column or MARKS
+    marked = args.correct_column is not None or (first is not None and marks in first.values)
+    filters = FilterConfig(
+        min_solutions=max(2, args.num_solutions),
+        only_correct=marked,
+        correct_column=marks,
+        # What was found right is finished, however it ends.
+        require_complete=not marked,
+    )
+    named = args.embedder not in (None, NO_EMBEDDER)
+    config = CurationConfig(
+        num_problems=args.max_problems,
+        num_solutions=args.num_solutions,
+        filters=filters,
+        embedder=args.embedder if named else CurationConfig.embedder,
+        device=args.device,
+    )
+    with Progress("Loading models", None) as line:
+        models = load_models(config)
+        line.stage("Scoring problems", None)
+        curate_dataset(
+            args.folder, place, config, models=models, on_problem=lambda _: line.advance()
+        )
 
 
 def _embedder(args: argparse.Namespace, manifest: dict[str, Any]) -> Embedder | None:

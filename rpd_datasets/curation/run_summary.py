@@ -12,7 +12,7 @@ from typing import Any
 
 from rpd_datasets.curation.health import SummaryHealth
 from rpd_datasets.curation.score import Scored
-from rpd_datasets.inputs.files import Terms
+from rpd_datasets.inputs.rows import Terms
 from rpd_datasets.problem import Problem
 from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.calibration import Calibration

@@ -18,12 +18,14 @@ import json
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from io import TextIOWrapper
+from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, cast
 
+from rpd_datasets.inputs.harness import harness_of, read_harness
 from rpd_datasets.inputs.logs import read_inspect_log
+from rpd_datasets.inputs.rows import Place, Row
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 
@@ -56,57 +58,6 @@ SPLIT_WORDS = {
     "eval": "test",
     "evaluation": "test",
 }
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a row stands: a file's name (or a Hub id) and the line or row number, from 1."""
-
-    file: str
-    row: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.row}"
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row as it was read: column names to plain Python values."""
-
-    place: Place
-    values: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What the card of an input says of its texts, by the Hub's names.
-
-    Args:
-        license (`tuple[str, ...]`): Their licences; empty where nobody says.
-        language (`tuple[str, ...]`): Their languages.
-    """
-
-    license: tuple[str, ...] = ()
-    language: tuple[str, ...] = ()
-
-
-class RowSource(Protocol):
-    """Rows that can be read again and again in the same order.
-
-    `name` is what the user calls the input, `part` the part of it that is read, where one
-    fingerprint covers several.
-    """
-
-    name: str
-    part: str
-
-    def __iter__(self) -> Iterator[Row | Rejected]:
-        """Read the rows; a row that cannot be read is a `Rejected` in its place."""
-        ...
-
-    def fingerprint(self) -> str:
-        """What changes whenever the rows could be others."""
-        ...
 
 
 def file_kind(path: Path) -> str | None:
@@ -152,7 +103,7 @@ class LocalRows:
     def __iter__(self) -> Iterator[Row | Rejected]:
         for path, label in zip(self.files, self._labels, strict=True):
             try:
-                yield from _READERS[file_kind(path) or ""](path, label)
+                yield from _read(path, label)
             except (OSError, EOFError, zlib.error) as error:
                 raise InputError(f"{path} cannot be read: {one_line(error)}") from error
 
@@ -244,6 +195,20 @@ def _of_split(files: list[Path], root: Path, split: str) -> list[Path]:
             "Choose one with the option split."
         )
     return by_split[wanted]
+
+
+def _read(path: Path, label: str) -> Iterator[Row | Rejected]:
+    """The rows of a file; those that an evaluation harness wrote as problems."""
+    kind = file_kind(path) or ""
+    read = _READERS[kind]
+    harness = None
+    if kind in ("jsonl", "parquet"):
+        peeked = (row for row in islice(read(path, label), BATCH_ROWS) if isinstance(row, Row))
+        harness = next((one for row in peeked if (one := harness_of(row.values))), None)
+    if harness is None:
+        yield from read(path, label)
+    else:
+        yield from read_harness(harness, lambda: read(path, label))
 
 
 def _open(path: Path) -> BinaryIO:

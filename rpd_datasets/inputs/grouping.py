@@ -25,7 +25,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.inputs.files import Place, one_line
+from rpd_datasets.inputs.files import one_line
+from rpd_datasets.inputs.rows import Place
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError, OutputError
 

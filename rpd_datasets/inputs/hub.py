@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.inputs.files import Place, Row, Terms, one_line
+from rpd_datasets.inputs.files import one_line
+from rpd_datasets.inputs.rows import Place, Row, Terms
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 

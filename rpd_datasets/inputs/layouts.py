@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rpd_datasets.inputs.files import Row
 from rpd_datasets.inputs.grouping import FlatRow
+from rpd_datasets.inputs.rows import Row
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected

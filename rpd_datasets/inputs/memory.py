@@ -10,8 +10,9 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rpd_datasets.inputs.files import BATCH_ROWS, Place, Row
+from rpd_datasets.inputs.files import BATCH_ROWS
 from rpd_datasets.inputs.grouping import encode_values
+from rpd_datasets.inputs.rows import Place, Row
 from rpd_metric.errors import InputError
 
 

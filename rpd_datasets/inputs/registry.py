@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rpd_datasets.inputs.files import Row
 from rpd_datasets.inputs.grouping import FlatRow
 from rpd_datasets.inputs.layouts import Columns, conversation_row, flat_row, grouped_items
+from rpd_datasets.inputs.rows import Row
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError

@@ -21,7 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.inputs.files import LocalRows, Row, RowSource, Terms, file_kind
+from rpd_datasets.inputs.files import LocalRows, file_kind
 from rpd_datasets.inputs.grouping import (
     VERSION,
     FlatRow,
@@ -42,6 +42,7 @@ from rpd_datasets.inputs.registry import (
     ReadSolution,
     check_columns,
 )
+from rpd_datasets.inputs.rows import Row, RowSource, Terms
 from rpd_datasets.inputs.spec import IN_MEMORY, InputSpec
 from rpd_datasets.inputs.well_known import resolve_columns
 from rpd_datasets.problem import Problem
@@ -64,7 +65,7 @@ class Source:
         name (`str`): What the input was called.
         layout (`str`): `"grouped"`, `"flat"` or `"openthoughts"`.
         columns ([`Columns`]): What the columns are called.
-        terms ([`~rpd_datasets.inputs.files.Terms`]): Licence and language, where they are known.
+        terms ([`~rpd_datasets.inputs.rows.Terms`]): Licence and language, where they are known.
         rows_read (`int`): Input rows the latest pass rests on, bad ones included.
         rows_skipped (`int`): Rows of these that `only` left aside.
         num_problems (`int`, *optional*): How many problems there are at most, once rows with one

@@ -22,7 +22,7 @@ from rpd_datasets.curation.rules import METRIC_NAMES, problem_rule, solution_rul
 from rpd_datasets.curation.run_summary import RunSummary, TableInfo, counts
 from rpd_datasets.curation.score import CurationConfig, Models, choice_columns
 from rpd_datasets.curation.tables import SFT_CONFIG
-from rpd_datasets.inputs.files import Terms
+from rpd_datasets.inputs.rows import Terms
 
 # Packages whose version can change a result.
 VERSIONED = (

@@ -19,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpd_datasets.inputs import files as rows_module
-from rpd_datasets.inputs.files import LocalRows, Row
+from rpd_datasets.inputs.files import LocalRows
+from rpd_datasets.inputs.rows import Row
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 

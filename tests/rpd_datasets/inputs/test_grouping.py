@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpd_datasets.inputs.files import Place
 from rpd_datasets.inputs.grouping import (
     FlatRow,
     Group,
@@ -25,6 +24,7 @@ from rpd_datasets.inputs.grouping import (
     read_rejects,
     read_totals,
 )
+from rpd_datasets.inputs.rows import Place
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError, OutputError
 

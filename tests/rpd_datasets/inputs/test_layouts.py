@@ -6,7 +6,6 @@ from typing import Any, get_args
 
 import pytest
 
-from rpd_datasets.inputs.files import Place, Row
 from rpd_datasets.inputs.grouping import FlatRow
 from rpd_datasets.inputs.layouts import (
     Columns,
@@ -16,6 +15,7 @@ from rpd_datasets.inputs.layouts import (
     kept_names,
 )
 from rpd_datasets.inputs.registry import LAYOUTS, Layout, check_columns
+from rpd_datasets.inputs.rows import Place, Row
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError

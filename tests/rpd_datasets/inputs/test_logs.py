@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from parts.report_page import embedded
+from parts.smollm2 import missing, smollm2
 from rpd_datasets.cli import main
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS, Task
 from rpd_datasets.evaluation.config import parse_config
@@ -17,7 +18,8 @@ from rpd_datasets.evaluation.inspect_log import SCORER, write_inspect_log
 from rpd_datasets.evaluation.marking import Mark
 from rpd_datasets.evaluation.results import measure
 from rpd_datasets.evaluation.samples import Sample
-from rpd_datasets.inputs.files import LocalRows, Row
+from rpd_datasets.inputs.files import LocalRows
+from rpd_datasets.inputs.rows import Row
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 from rpd_metric.statistics.estimators import pass_at_k
@@ -126,6 +128,76 @@ def test_it_goes_through_score_curate_and_report(
     assert any("What is 2 + 3?" in json.dumps(one) for one in listed)
 
 
+def test_a_report_of_a_log_shows_the_right_solutions(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    assert main(["report", str(log), "--no-figures", "-o", str(page)]) == 0
+    said = capsys.readouterr().out
+    assert "2 of 2 chosen problems" in said
+    assert f"Written to {page}" in said
+    listed, problems = embedded(page.read_text(encoding="utf-8"))
+    assert len(listed) == 2
+    (first,) = [one for one in problems if "What is 2 + 3?" in json.dumps(one)]
+    # The wrong one is there with its reason, and is not chosen.
+    assert "marks it as wrong" in json.dumps(first)
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+    # Too few right solutions for the number wanted: said in one line.
+    assert main(["report", str(log), "--num-solutions", "4", "-o", str(page)]) == 1
+    assert "no problem of" in capsys.readouterr().err
+    assert main(["report", str(log), "--correct-column", "correct_x", "-o", str(page)]) == 1
+    assert "correct_includes" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(missing() is not None, reason=f"SmolLM2 {missing()}")
+def test_the_log_of_a_real_model_goes_the_whole_way(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from inspect_ai import Task as InspectTask
+    from inspect_ai import eval as inspect_eval
+    from inspect_ai.dataset import Sample as InspectSample
+    from inspect_ai.model import GenerateConfig, get_model
+    from inspect_ai.scorer import includes
+
+    config = GenerateConfig(temperature=0.7, max_tokens=24, seed=1)
+    model = get_model("hf/local", config, model_path=str(smollm2()), device="cpu", memoize=False)
+    questions = {"Name the capital of France.": "Paris", "Which planet is the largest?": "Jupiter"}
+    (done,) = inspect_eval(
+        InspectTask(
+            dataset=[InspectSample(input=text, target=word) for text, word in questions.items()],
+            scorer=includes(),
+            epochs=EPOCHS,
+        ),
+        model=model,
+        log_dir=str(tmp_path / "logs"),
+        display="none",
+    )
+    assert done.status == "success"
+    assert done.samples is not None
+    (log,) = (tmp_path / "logs").glob("*.eval")
+    right = [
+        sum(sample.scores["includes"].value == "C" for sample in done.samples if sample.id == n)
+        for n in (1, 2)
+    ]
+    assert max(right) >= 2, right
+
+    assert main(["score", str(log), "--json"]) == 0
+    scored = json.loads(capsys.readouterr().out)
+    assert scored["num_solutions"] == len(questions) * EPOCHS
+    page = tmp_path / "page.html"
+    assert main(["report", str(log), "--no-figures", "-o", str(page), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert 1 <= shown["problems_shown"] <= sum(count >= 2 for count in right)
+    _, problems = embedded(page.read_text(encoding="utf-8"))
+    assert any(text in json.dumps(problems) for text in questions)
+
+    out = tmp_path / "curated"
+    options = ["--only-correct", "--no-require-complete", "--num-solutions", "2"]
+    assert main(["curate", str(log), "-o", str(out), *options, "--json"]) == 0
+    chosen = json.loads(capsys.readouterr().out)["chosen"]
+    assert len(chosen) == shown["problems_shown"]
+
+
 def test_a_file_that_is_no_log_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -138,7 +210,7 @@ def test_a_file_that_is_no_log_is_one_line(
 
 
 def test_our_log_is_read_by_inspect_with_the_same_figures(tmp_path: Path) -> None:
-    from inspect_ai.log import read_eval_log
+    from inspect_ai.log import bundle_log_dir, read_eval_log
     from inspect_ai.scorer import pass_at, value_to_float
 
     tasks = [Task(f"t{n}", f"Problem {n}?", gold=str(n)) for n in range(30)]
@@ -177,6 +249,10 @@ def test_our_log_is_read_by_inspect_with_the_same_figures(tmp_path: Path) -> Non
         assert np.mean(theirs) == pytest.approx(results.figures["pass_at_k"][str(k)]["value"])
         assert score.metrics["accuracy"].value == pytest.approx(np.mean(theirs))
         assert score.reducer == f"pass_at_{k}"
+    # The viewer takes it: the bundle that `inspect view` would serve lists it.
+    bundle_log_dir(str(path.parent), str(tmp_path / "view"))
+    listing = json.loads((tmp_path / "view" / "logs" / "listing.json").read_text())
+    assert listing["out.eval"]["status"] == "success"
     # And it comes back as rows, in the order of the samples.
     (first, *_) = [row.values for row in LocalRows(path, name="log") if isinstance(row, Row)]
     count = int(right[:, :, 0].sum())

@@ -1,0 +1,190 @@
+"""What evaluation harnesses write for each sample, as rows of a problem with its solutions.
+
+    lm-evaluation-harness   samples_TASK_DATE.jsonl   (`--log_samples`, `repeats` in the task)
+    lighteval               details_TASK_DATE.parquet (`--save-details`)
+
+        -> {"problem", "solutions", "correct", "correct_METRIC", ..., "score_METRIC", ..., "answer"}
+
+Files are known by their columns, whatever they are called. A harness that asks several times
+scores the problem as a whole (pass@k, an average, a vote, or the first reply alone): such a score
+says of no solution whether it is right. It is kept as `score_METRIC`, and there are marks
+(`correct_METRIC`; `correct` is the first of them) only where there is one score for each solution.
+`answer` is the reference.
+
+Both formats as lm-eval 0.4.13 and lighteval 0.13.0 write them.
+Not read: log-likelihoods, whose rows hold no texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rpd_datasets.inputs.rows import Row
+from rpd_datasets.rejects import Rejected
+
+# Where a document has its problem; else it is the prompt, with all its examples.
+_PROBLEM = ("problem", "question", "query", "prompt", "input", "text")
+
+
+@dataclass(frozen=True)
+class Harness:
+    """How one harness' rows are read.
+
+    Args:
+        columns (`Mapping[str, type]`): By which its rows are known, and what they hold.
+        row (`Callable`): From a row's values to those of a problem, without scores; `None` where
+            there are no texts.
+        scores (`Callable`): From a row's values to its scores by name.
+        key (`Callable`): What rows have in common that score the same solutions in several ways.
+    """
+
+    columns: Mapping[str, type]
+    row: Callable[[Mapping[str, Any]], dict[str, Any] | None]
+    scores: Callable[[Mapping[str, Any]], dict[str, Any]]
+    key: Callable[[Mapping[str, Any]], str | None]
+
+    def misses(self, values: Mapping[str, Any]) -> str | None:
+        """The first column that a row does not have, or not as the harness writes it."""
+        return next(
+            (name for name, kind in self.columns.items() if not isinstance(values.get(name), kind)),
+            None,
+        )
+
+
+def harness_of(values: Mapping[str, Any]) -> Harness | None:
+    """The harness that wrote a row, or `None`."""
+    return next((one for one in HARNESSES if one.misses(values) is None), None)
+
+
+def read_harness(
+    harness: Harness, read: Callable[[], Iterator[Row | Rejected]]
+) -> Iterator[Row | Rejected]:
+    """The rows of a harness as problems.
+
+    Args:
+        harness ([`Harness`]): Who wrote them.
+        read (`Callable`): Reads them from the start. It is called twice: scores of the same
+            solutions may stand in several rows, far from each other.
+    """
+    scores: dict[str, dict[str, Any]] = {}
+    for row in read():
+        if isinstance(row, Row) and harness.misses(row.values) is None:
+            key = harness.key(row.values)
+            if key is not None:
+                scores.setdefault(key, {}).update(harness.scores(row.values))
+    for row in read():
+        if isinstance(row, Rejected):
+            yield row
+            continue
+        if (missing := harness.misses(row.values)) is not None:
+            detail = f"The column {missing!r} is not as the harness writes it."
+            yield Rejected("read", "not_of_the_harness", str(row.place), detail)
+            continue
+        key = harness.key(row.values)
+        found = harness.scores(row.values) if key is None else scores.pop(key, None)
+        if found is None:
+            continue  # the same solutions, scored in another way: the first row has it all
+        problem = harness.row(row.values)
+        if problem is None:
+            detail = "The row holds log-likelihoods, and no texts that were written."
+            yield Rejected("read", "no_texts", str(row.place), detail)
+        else:
+            yield Row(row.place, with_scores(problem, found))
+
+
+def with_scores(row: Mapping[str, Any], scores: Mapping[str, Any]) -> dict[str, Any]:
+    """A problem's row with its marks and scores.
+
+    Args:
+        row (`Mapping`): With its `solutions`.
+        scores (`Mapping`): Name to a number, or to a list of one for each solution.
+
+    Example:
+
+    >>> with_scores({"solutions": ["4", "5"]}, {"exact": [1.0, 0.0], "pass@2": 1.0})
+    {'solutions': ['4', '5'], 'correct': [True, False], 'correct_exact': [True, False], \
+'score_pass@2': 1.0}
+    """
+    count = len(row["solutions"])
+    marks: dict[str, list[bool | None]] = {}
+    whole: dict[str, float] = {}
+    for name, value in scores.items():
+        each = value if isinstance(value, list) else [value]
+        if len(each) == count:
+            marks[name] = [_mark(one) for one in each]
+        elif isinstance(value, int | float):
+            whole[name] = float(value)
+    first = {"correct": next(iter(marks.values()))} if marks else {}
+    return {
+        **row,
+        **first,
+        **{f"correct_{name}": found for name, found in marks.items()},
+        **{f"score_{name}": found for name, found in whole.items()},
+    }
+
+
+def _mark(score: Any) -> bool | None:
+    # NaN equals nothing, itself included.
+    return score >= 1 if isinstance(score, int | float) and score == score else None
+
+
+def _lm_eval_row(values: Mapping[str, Any]) -> dict[str, Any] | None:
+    asked = values["arguments"].get("gen_args_0") or {}
+    # What generates has its settings there; a log-likelihood the text that it is of.
+    if not isinstance(asked.get("arg_1"), dict):
+        return None
+    return {
+        "problem": _text(values["doc"]) or asked.get("arg_0"),
+        # One list for each request, and generation asks once.
+        "solutions": values["resps"][0] if values["resps"] else [],
+        "answer": values["target"],
+        "id": str(values["doc_id"]),
+    }
+
+
+def _lm_eval_scores(values: Mapping[str, Any]) -> dict[str, Any]:
+    # "none" is the harness' word for no filter.
+    filtered = values["filter"]
+    ending = "" if filtered == "none" else f"_{filtered}"
+    return {f"{name}{ending}": values.get(name) for name in values["metrics"]}
+
+
+def _lighteval_row(values: Mapping[str, Any]) -> dict[str, Any] | None:
+    doc, texts = values["doc"], values["model_response"].get("text")
+    if not texts:
+        return None
+    gold = doc.get("gold_index")
+    places = gold if isinstance(gold, list) else [gold]
+    choices = doc.get("choices") or []
+    answers = [choices[n] for n in places if isinstance(n, int) and 0 <= n < len(choices)]
+    return {
+        "problem": doc.get("query"),
+        "solutions": texts,
+        "answer": ", ".join(map(str, answers)),
+        "id": str(doc.get("id", "")),
+    }
+
+
+def _text(doc: Mapping[str, Any]) -> str:
+    found = (doc.get(name) for name in _PROBLEM)
+    return next((text for text in found if isinstance(text, str) and text.strip()), "")
+
+
+HARNESSES = (
+    Harness(
+        {"doc_id": int, "doc": dict, "arguments": dict, "resps": list, "filter": str}
+        | {"filtered_resps": list, "metrics": list, "target": str},
+        _lm_eval_row,
+        _lm_eval_scores,
+        # One row for each filter, those of the first filter in front.
+        key=lambda values: str(values["doc_id"]),
+    ),
+    Harness(
+        {"doc": dict, "metric": dict, "model_response": dict},
+        _lighteval_row,
+        lambda values: values["metric"],
+        key=lambda _: None,
+    ),
+)
