@@ -33,7 +33,7 @@ from rpd_datasets.evaluation.livecodebench import (
     is_livecodebench,
     read_problems,
 )
-from rpd_datasets.inputs.hub import HubRows
+from rpd_datasets.inputs.hub import COMMIT, HubRows
 from rpd_datasets.inputs.rows import Row
 from rpd_metric.errors import InputError
 from rpd_metric.grading.code import CodeTask, FunctionTask, StdioTask
@@ -170,20 +170,27 @@ def load_benchmark(name: str, path: str | Path | None = None) -> list[Task]:
         [`InputError`]: The name is unknown, the file or dataset cannot be read, a row lacks what
             the benchmark's kind needs, or the number of problems is not the benchmark's.
     """
+    return load_tasks(name, path)[0]
+
+
+def load_tasks(name: str, path: str | Path | None = None) -> tuple[list[Task], str | None]:
+    """As [`load_benchmark`], with the commit of the Hub's dataset; `None` for a local file."""
     benchmark = find_benchmark(name)
+    revision = None
     if benchmark.release and path is not None and is_livecodebench(Path(path)):
         problems = read_problems(Path(path), benchmark.release)
         contest = [Task(p.id, p.text, code=p.tests, day=p.day) for p in problems]
-        return _checked(benchmark, contest, str(path))
+        return _checked(benchmark, contest, str(path)), None
     if path is None:
-        rows: Iterable[Mapping[str, Any]] = _hub_rows(benchmark)
+        rows: Iterable[Mapping[str, Any]]
+        rows, revision = _hub_rows(benchmark)
         where = str(benchmark.hub)
     else:
         rows, where = _file_rows(Path(path)), str(path)
     if benchmark.level is not None:
         rows = [row for row in rows if str(row.get("level")).split()[-1] == str(benchmark.level)]
     tasks = [_task(benchmark, row, number, where) for number, row in enumerate(rows)]
-    return _checked(benchmark, tasks, where)
+    return _checked(benchmark, tasks, where), revision
 
 
 def in_window(tasks: Sequence[Task], since: date | None, until: date | None) -> list[Task]:
@@ -275,7 +282,8 @@ def _file_rows(path: Path) -> list[Mapping[str, Any]]:
     return rows
 
 
-def _hub_rows(benchmark: Benchmark) -> list[Mapping[str, Any]]:
+def _hub_rows(benchmark: Benchmark) -> tuple[list[Mapping[str, Any]], str | None]:
+    """The rows, and the commit they are of, where it is known."""
     if benchmark.hub is None:
         raise InputError(
             f"{benchmark.title} cannot be loaded from the Hub; name a local file with --data"
@@ -284,6 +292,10 @@ def _hub_rows(benchmark: Benchmark) -> list[Mapping[str, Any]]:
         rows = HubRows(
             benchmark.hub, config=benchmark.config, split=benchmark.split, streaming=False
         )
-        return [row.values for row in rows if isinstance(row, Row)]
+        commit = rows.fingerprint()
+        return (
+            [row.values for row in rows if isinstance(row, Row)],
+            commit if COMMIT.fullmatch(commit) else None,
+        )
     except InputError as error:
         raise InputError(f"{error} Or name a local file of the benchmark with --data.") from error

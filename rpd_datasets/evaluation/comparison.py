@@ -9,8 +9,9 @@ only where its p value, corrected by Holm's method for all of them, is below 5 %
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rpd_datasets.evaluation.benchmarks import find_benchmark
 from rpd_datasets.evaluation.results import Results
@@ -152,6 +153,16 @@ def by_benchmark(results: Sequence[Results]) -> list[list[Results]]:
                     f"{name!r}; give each model a name of its own (report --name)"
                 )
     return list(groups.values())
+
+
+def comparison_json(differences: Sequence[Difference]) -> dict[str, Any]:
+    """What [`compare`] found, as plain JSON types."""
+    rows = [
+        asdict(found)
+        | {"corrected_p": found.corrected, "sentence": found.sentence, "power": found.power}
+        for found in differences
+    ]
+    return {"differences": rows}
 
 
 def comparison_text(

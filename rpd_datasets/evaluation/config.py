@@ -6,7 +6,6 @@ A key that is not known stops the run and is answered with the nearest one that 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import date
@@ -16,6 +15,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped,unused-ignore]
 
 from rpd_datasets.evaluation.benchmarks import find_benchmark
+from rpd_datasets.options import read_options, unknown
 from rpd_datasets.prompts import prompt_template
 from rpd_metric.errors import InputError
 
@@ -145,16 +145,10 @@ def read_config(path: str | Path, changes: Sequence[str] = ()) -> EvaluationConf
         changes (`Sequence[str]`): `"key=value"`, the value in YAML; they win over the file.
 
     Raises:
-        [`InputError`]: The file cannot be read, a key is unknown, or a value is of another type.
+        [`InputError`]: The file cannot be read, a key is unknown or there twice, or a value is of
+            another type.
     """
-    try:
-        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(values, dict):
-        raise InputError(f"{path} must hold `key: value` lines, benchmark among them")
+    values = read_options(path)
     for change in changes:
         key, separator, value = change.partition("=")
         if not separator:
@@ -189,8 +183,7 @@ def parse_config(values: Mapping[str, Any], where: str = "the configuration") ->
     parsed: dict[str, Any] = {}
     for key, value in values.items():
         if key not in types:
-            nearest = difflib.get_close_matches(str(key), types, n=1, cutoff=0)[0]
-            raise InputError(f"unknown key {key!r} in {where}; did you mean {nearest!r}?")
+            raise unknown(key, types, where)
         kind, _, optional = types[key].partition(" | ")
         if isinstance(value, date):
             value = value.isoformat()  # YAML reads 2024-08-01 as a date

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
 from pathlib import Path
@@ -48,22 +48,20 @@ _WEIGHTS = ("*.safetensors", "*.bin", "*.json", "*.jinja", "*.model", "*.txt")
 
 def open_model(
     model: str,
+    options: ChatOptions | None = None,
     *,
     store: Path,
     timeout: float = 3600.0,
-    device: str | None = None,
-    dtype: str = "auto",
-    batch_size: int = 8,
 ) -> Flow:
     """Load the model of an evaluation, its replies kept.
 
     Args:
         model (`str`): A folder with a model, which is run in this process, or a spec such as
             `"tgi:http://host:port"`.
+        options ([`~rpd_metric.inference.chat.ChatOptions`], *optional*): For a model of this
+            machine.
         store (`Path`): The file that keeps the replies.
         timeout (`float`): Seconds for one reply; a long solution on a full server takes minutes.
-        device, dtype, batch_size: For a model of this machine, see
-            [`~rpd_metric.inference.chat.ChatOptions`].
 
     Returns:
         [`Flow`]: It never asks for more tokens than the benchmark allows. The
@@ -79,7 +77,7 @@ def open_model(
         )
     chat = load_chat(
         f"hf:{model}" if is_folder and not model.startswith("hf:") else model,
-        ChatOptions(device=device, dtype=dtype, batch_size=batch_size),
+        options or ChatOptions(),
     )
     flow = Flow(
         chat,
@@ -114,6 +112,7 @@ async def generate(
     flow: Flow,
     folder: Path,
     *,
+    revision: str | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> list[Sample]:
     """Have a model write every sample that is not on file yet.
@@ -123,6 +122,7 @@ async def generate(
         config ([`EvaluationConfig`]): How to sample.
         flow ([`~rpd_metric.inference.scheduler.Flow`]): The model.
         folder (`Path`): Where `samples.jsonl` is, or will be.
+        revision (`str`, *optional*): The commit of the benchmark's dataset, to be written down.
         progress (`Callable`, *optional*): Called with the number of samples on file.
 
     Returns:
@@ -134,7 +134,7 @@ async def generate(
             other samples are on file.
         [`Interrupted`], [`ServerUnavailable`], [`StoreError`]: As the flow does.
     """
-    claim(folder, config, flow.model)
+    claim(folder, config, flow.model, revision)
     path = folder / SAMPLES
     samples = read_samples(path)
     # Without what an interrupted line left behind.
@@ -179,19 +179,24 @@ async def generate(
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
     if failures:
-        reasons = ", ".join(f"{reason} {count}" for reason, count in failures.most_common())
-        raise ModelError(
-            f"{failures.total()} of {len(keys)} samples are missing ({reasons}; the last: {last}); "
-            "fix that and run the same command again, the others are kept. A missing sample is "
-            "not a wrong one, so nothing is graded"
-        )
+        raise _missing(dict(failures.most_common()), last, len(keys))
     ordered = [samples.pop(key) for key in keys]
     # Samples beyond those asked for, of a former call with a larger `limit`, stay.
     write_samples(path, [*ordered, *samples.values()])
     return ordered
 
 
-def claim(folder: Path, config: EvaluationConfig, model: str) -> None:
+def _missing(failures: Mapping[str, int], last: ModelError | None, total: int) -> ModelError:
+    """The error about samples that could not be had."""
+    reasons = ", ".join(f"{reason} {count}" for reason, count in failures.items())
+    return ModelError(
+        f"{sum(failures.values())} of {total} samples are missing ({reasons}; the last: {last}); "
+        "fix that and run the same command again, the others are kept. A missing sample is "
+        "not a wrong one, so nothing is graded"
+    )
+
+
+def claim(folder: Path, config: EvaluationConfig, model: str, revision: str | None = None) -> None:
     """Write down what a folder's samples are made with, or see that it is the same.
 
     Raises:
@@ -208,6 +213,8 @@ def claim(folder: Path, config: EvaluationConfig, model: str) -> None:
             if name not in ("samples", "runs", "limit", "since", "until")
             and before["sampling"].get(name) != value
         ]
+        if before.get("revision") != revision:
+            revision = None  # samples of two commits are of neither
         if before["model"] != model:
             differ.insert(0, "model")
         if differ:
@@ -215,6 +222,8 @@ def claim(folder: Path, config: EvaluationConfig, model: str) -> None:
                 f"{folder} holds samples made with another {', '.join(differ)}; use another "
                 "--output"
             )
+    if revision is not None:
+        run["revision"] = revision
     write_text(path, json.dumps(run, indent=1) + "\n")
 
 

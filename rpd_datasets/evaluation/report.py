@@ -160,6 +160,7 @@ def _entries(results: Results) -> list[Any]:
             dataset_name=benchmark.title,
             dataset_config=benchmark.config,
             dataset_split=benchmark.split,
+            dataset_revision=results.revision,
             metric_type="pass@k",
             metric_name=f"pass@{k} (unbiased, {n} samples per problem)",
             metric_value=round(100 * figure["value"], 2),
@@ -191,6 +192,7 @@ def evaluation_entry(results: Results, source: str | None = None) -> str | None:
     entry = EvalResultEntry(
         dataset_id=benchmark.hub,
         task_id=benchmark.task_id,
+        dataset_revision=results.revision,
         source_url=source,
         value=round(100 * results.figures["mean_at_n"]["value"], 2),
         notes=f"pass@1 over {sampling['samples'] * sampling['runs']} samples per problem, "

@@ -69,6 +69,8 @@ class Results:
         diversity (`list[dict]`, *optional*): Table 3, first run.
         measured_with (`dict[str, str]`): The summarizer and the embedder of `diversity`.
         graded_by (`str`, *optional*): The user's own grader, where there was one.
+        revision (`str`, *optional*): The commit of the benchmark's dataset, where the problems
+            came from the Hub.
     """
 
     name: str
@@ -85,6 +87,7 @@ class Results:
     diversity: list[dict[str, Any]] | None = None
     measured_with: dict[str, str] = field(default_factory=dict)
     graded_by: str | None = None
+    revision: str | None = None
 
     @property
     def verdict_array(self) -> Bools:

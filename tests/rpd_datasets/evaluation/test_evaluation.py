@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from parts.local_hub import LocalHub, Repo
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS, load_benchmark
 from rpd_datasets.evaluation.comparison import Difference
-from rpd_datasets.evaluation.config import EvaluationConfig, parse_config
+from rpd_datasets.evaluation.config import EvaluationConfig, parse_config, read_config
+from rpd_datasets.evaluation.generation import claim, read_run
 from rpd_datasets.evaluation.paper import published, published_diversity, published_rows
 from rpd_datasets.evaluation.report import evaluation_entry, write_entry
 from rpd_datasets.evaluation.results import Results
@@ -142,6 +143,15 @@ def test_what_the_hub_does_not_load_asks_for_a_file():
 def test_a_configuration_that_is_not_meant_stops(values, message):
     with pytest.raises(InputError, match=message):
         parse_config(values)
+
+
+def test_a_key_that_stands_in_the_file_twice_stops(tmp_path):
+    path = tmp_path / "twice.yaml"
+    path.write_text("benchmark: aime24\nsamples: 4\nsamples: 8\n")
+    with pytest.raises(InputError, match="'samples' stands there twice"):
+        read_config(path)
+    path.write_text("benchmark: aime24\nsamples: 4\n")
+    assert read_config(path, ["samples=8", "since=2024-08-01"]).samples == 8
 
 
 @settings(max_examples=30)
@@ -324,6 +334,7 @@ def test_the_hub_gets_an_entry_for_registered_benchmarks_alone(tmp_path):
         finish_reasons={},
         mean_tokens=None,
         figures={"mean_at_n": figure, "pass_at_k": {"1": figure}},
+        revision="c" * 40,
     )
     write_entry(tmp_path, results, "https://huggingface.co/datasets/me/samples")
     path = tmp_path / ".eval_results" / "aime26.yaml"
@@ -331,8 +342,20 @@ def test_the_hub_gets_an_entry_for_registered_benchmarks_alone(tmp_path):
     # As the eval.yaml of that dataset names them.
     assert (entry.dataset_id, entry.task_id) == ("MathArena/aime_2026", "MathArena/aime_2026")
     assert (entry.value, entry.source_url) == (40.0, "https://huggingface.co/datasets/me/samples")
+    assert entry.dataset_revision == "c" * 40
     assert "8 samples per problem" in entry.notes
     assert evaluation_entry(replace(results, benchmark="aime24")) is None
+
+
+def test_samples_of_two_commits_of_a_benchmark_are_of_neither(tmp_path):
+    config = EvaluationConfig("aime26")
+    claim(tmp_path, config, "m", "a" * 40)
+    claim(tmp_path, config, "m", "a" * 40)
+    assert read_run(tmp_path)["revision"] == "a" * 40
+    claim(tmp_path, config, "m", "b" * 40)
+    assert "revision" not in read_run(tmp_path)
+    claim(tmp_path, config, "m", "b" * 40)
+    assert "revision" not in read_run(tmp_path)
 
 
 def test_aime_2026_is_loaded_as_its_dataset_has_it(tmp_path):
@@ -347,13 +370,14 @@ def test_benchmarks_are_loaded_from_the_hub_by_name(tmp_path):
 
     aime, math500 = Repo(), Repo()
     aime_rows = [{"ID": f"a{n}", "Problem": f"p{n}", "Answer": n} for n in range(30)]
-    aime.commit("main", {"train.jsonl": jsonl(aime_rows)}, "made")
+    commit = aime.commit("main", {"train.jsonl": jsonl(aime_rows)}, "made")
     levels = [{"problem": f"p{n}", "answer": "1", "level": 5 - n // 134} for n in range(500)]
     math500.commit("main", {"test.jsonl": jsonl(levels)}, "made")
     code = (
-        "from rpd_datasets.evaluation.benchmarks import load_benchmark\n"
-        "tasks = load_benchmark('aime24')\n"
-        "print(tasks[7].id, tasks[7].problem, tasks[7].gold, len(load_benchmark('math500-level5')))"
+        "from rpd_datasets.evaluation.benchmarks import load_benchmark, load_tasks\n"
+        "tasks, commit = load_tasks('aime24')\n"
+        "print(tasks[7].id, tasks[7].problem, tasks[7].gold, commit,"
+        " len(load_benchmark('math500-level5')))"
     )
     with LocalHub() as hub:
         hub.repos["datasets/Maxwell-Jia/AIME_2024"] = aime
@@ -377,4 +401,4 @@ def test_benchmarks_are_loaded_from_the_hub_by_name(tmp_path):
             timeout=300,
         )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["a7", "p7", "7", "134"]
+    assert done.stdout.split() == ["a7", "p7", "7", commit, "134"]
