@@ -240,6 +240,12 @@ def programs(data: Path, workers: int) -> list[str]:
     return [
         *lines,
         "",
+        "All of this holds inside the sandbox. With `passk.py --unsafe` (`Sandbox(unsafe=True)`) "
+        "programs run as this user: they can read, change and delete this user's files, use the "
+        "network, outlive their time limit, and find the checker beside them, read it and end or "
+        "imitate it. A verdict made so is only worth as much as the trust in the model that wrote "
+        "the program: use it on a machine that may be lost, and publish no figure from it.",
+        "",
         f"An empty program takes {1000 * boxed:.0f} ms in the sandbox and {1000 * bare:.0f} ms "
         "outside it (medians of 20). "
         f"Run as {'root' if os.geteuid() == 0 else 'an ordinary user'}.",

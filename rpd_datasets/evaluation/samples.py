@@ -57,8 +57,8 @@ class Sample:
 def expected_keys(tasks: Sequence[Task], config: EvaluationConfig) -> list[Key]:
     """Every sample that a configuration asks for, run by run.
 
-    All problems come before the next sample number: the samples of one number share a seed, and a
-    model of this machine generates those of one seed together.
+    All problems come before the next sample number: a run that is cut short has as many samples
+    of each.
     """
     return [
         (task.id, run, sample)

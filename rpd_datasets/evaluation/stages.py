@@ -43,7 +43,7 @@ from rpd_datasets.evaluation.samples import SAMPLES, Sample, complete, read_samp
 from rpd_datasets.evaluation.serving import address, served
 from rpd_datasets.options import documented, option
 from rpd_metric.errors import InputError
-from rpd_metric.inference.chat import ChatOptions
+from rpd_metric.inference.chat import Batching, ChatOptions
 from rpd_metric.inference.concurrency import run
 from rpd_metric.inference.interrupt import draining
 from rpd_metric.inference.registry import load_embedder
@@ -101,7 +101,16 @@ class SamplingOptions:
     )
     device: str | None = option(None, "for a model of this machine, e.g. cuda:1")
     dtype: str = option("auto", "weights of a model of this machine")
-    batch_size: int = option(8, "for a model of this machine", metavar="N")
+    batch_size: int | None = option(
+        None,
+        "for a model of this machine, requests at once (default: 8 on a CPU, 256 on a GPU)",
+        metavar="N",
+    )
+    batching: Batching = option(
+        "auto",
+        "for a model of this machine: continuous, where a reply that ends makes room for the "
+        "next, static, or auto: continuous on a GPU",
+    )
 
 
 @documented
@@ -222,7 +231,12 @@ def sample(evaluation: Evaluation, options: SamplingOptions, bar: Bar) -> None:
     with served(options.serve, address(model)) if options.serve else nullcontext():
         flow = open_model(
             model,
-            ChatOptions(device=options.device, dtype=options.dtype, batch_size=options.batch_size),
+            ChatOptions(
+                device=options.device,
+                dtype=options.dtype,
+                batch_size=options.batch_size,
+                batching=options.batching,
+            ),
             store=evaluation.store,
             timeout=options.timeout,
         )

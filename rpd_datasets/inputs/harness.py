@@ -8,8 +8,9 @@
 Files are known by their columns, whatever they are called. A harness that asks several times
 scores the problem as a whole (pass@k, an average, a vote, or the first reply alone): such a score
 says of no solution whether it is right. It is kept as `score_METRIC`, and there are marks
-(`correct_METRIC`; `correct` is the first of them) only where there is one score for each solution.
-`answer` is the reference.
+(`correct_METRIC`; `correct` is the first of them) only where there is one score for each solution,
+or where lm-eval's filter keeps an answer of each whose matches with the reference have that score
+as their mean. `answer` is the reference.
 
 Both formats as lm-eval 0.4.13 and lighteval 0.13.0 write them.
 Not read: log-likelihoods, whose rows hold no texts.
@@ -148,7 +149,27 @@ def _lm_eval_scores(values: Mapping[str, Any]) -> dict[str, Any]:
     # "none" is the harness' word for no filter.
     filtered = values["filter"]
     ending = "" if filtered == "none" else f"_{filtered}"
-    return {f"{name}{ending}": values.get(name) for name in values["metrics"]}
+    marks = _exact_matches(values)
+    return {
+        # Where a filter keeps an answer of each reply, their mean is what stands there.
+        f"{name}{ending}": marks
+        if marks and _is_mean(marks, values.get(name))
+        else values.get(name)
+        for name in values["metrics"]
+    }
+
+
+def _exact_matches(values: Mapping[str, Any]) -> list[float]:
+    """For each reply, whether what the filter made of it is the reference; none where it makes
+    one answer of them all."""
+    kept = values["filtered_resps"][0] if values["filtered_resps"] else None
+    if not isinstance(kept, list) or len(kept) != len(values["resps"][0]):
+        return []
+    return [float(answer == values["target"]) for answer in kept]
+
+
+def _is_mean(marks: list[float], score: Any) -> bool:
+    return isinstance(score, int | float) and abs(sum(marks) / len(marks) - score) < 1e-9
 
 
 def _lighteval_row(values: Mapping[str, Any]) -> dict[str, Any] | None:

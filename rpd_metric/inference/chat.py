@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
+
+Batching = Literal["auto", "static", "continuous"]
 
 
 @dataclass(frozen=True)
@@ -92,9 +94,14 @@ class ChatOptions:
     Args:
         device (`str`, *optional*): For `hf:`, where it runs; the first GPU, else the CPU, if unset.
         dtype (`str`): For `hf:`, the weights' type; as the model was saved if `"auto"`.
-        batch_size (`int`): For `hf:`, requests that are generated at once.
+        batch_size (`int`, *optional*): For `hf:`, requests that are generated at once; 8 on a CPU,
+            256 on a GPU, as far as its memory goes.
+        batching (`str`): For `hf:`. With `"static"` a batch ends with its longest reply, with
+            `"continuous"` a reply that ends makes room for the next; `"auto"` is the second on a
+            GPU.
     """
 
     device: str | None = None
     dtype: str = "auto"
-    batch_size: int = 8
+    batch_size: int | None = None
+    batching: Batching = "auto"

@@ -1,42 +1,52 @@
 """A chat model in this process, through transformers: `hf:model-id`, `hf:model-id?4bit`.
 
-Requests that are in flight together are answered together: while one batch is generated, the
-next one gathers. Torch and transformers are imported when a model is loaded, never by
-importing this module.
+Requests that are in flight together are generated together, on a GPU continuously
+(`continuous_batches.py`), on a CPU in batches (`static_batches.py`), which is faster there. Either
+way a reply is drawn by its request's own seed, whatever else is in the batch, except that other
+neighbours move scores in the last digits, so that near-ties may fall otherwise; the store keeps
+what came first. Torch and transformers are imported when a model is loaded, never by importing
+this module.
 
-Not done here: guided decoding (a request's schema is ignored; the parser checks the reply), and
-replies that do not depend on what else was in the batch (padding moves logits in the last
-digits, so near-ties may fall otherwise; the store keeps what came first).
+Of the model's own settings only top-k is heeded, as it stands in its generation_config.json.
+
+Not done here: guided decoding (a request's schema is ignored; the parser checks the reply).
 """
 
 from __future__ import annotations
 
-import asyncio
-import threading
+import secrets
 import time
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 from rpd_metric.errors import InputError, MissingExtraError, ModelError, SpecError, first_line
-from rpd_metric.inference.chat import ChatOptions, ChatReply, ChatRequest, Sampling
+from rpd_metric.inference.chat import Batching, ChatOptions, ChatReply, ChatRequest, Sampling
+from rpd_metric.inference.continuous_batches import GPU_SLOTS, ContinuousBatches
+from rpd_metric.inference.static_batches import StaticBatches
 
-# How long the first request of a batch waits for others that were sent with it.
-GATHER_SECONDS = 0.01
+CPU_BATCH = 8
 
 
 def load(name: str, options: ChatOptions) -> InProcessChat:
     """Load the model that follows `hf:`; see [`load_in_process`]."""
     return load_in_process(
-        name, device=options.device, dtype=options.dtype, batch_size=options.batch_size
+        name,
+        device=options.device,
+        dtype=options.dtype,
+        batch_size=options.batch_size,
+        batching=options.batching,
     )
 
 
 @lru_cache(maxsize=2)
 def load_in_process(
-    name: str, *, device: str | None = None, dtype: str = "auto", batch_size: int = 8
+    name: str,
+    *,
+    device: str | None = None,
+    dtype: str = "auto",
+    batch_size: int | None = None,
+    batching: Batching = "auto",
 ) -> InProcessChat:
     """Load a model into this process; the same arguments give the same object.
 
@@ -45,7 +55,8 @@ def load_in_process(
         device (`str`, *optional*): `"cpu"`, `"cuda"`, `"cuda:1"`, ...; the first GPU, else the
             CPU, if unset.
         dtype (`str`): Weights' type, e.g. `"bfloat16"`; as the model was saved if `"auto"`.
-        batch_size (`int`): Requests that are generated at once.
+        batch_size (`int`, *optional*): Requests that are generated at once.
+        batching (`str`): `"static"`, `"continuous"`, or `"auto"`.
 
     Returns:
         [`InProcessChat`]
@@ -55,7 +66,7 @@ def load_in_process(
         [`MissingExtraError`]: The packages for it are not installed.
         [`ModelError`]: The model cannot be loaded, or has no chat template.
     """
-    if batch_size < 1:
+    if batch_size is not None and batch_size < 1:
         raise InputError(f"batch_size is {batch_size}; it must be 1 or more")
     model_id, _, option = name.partition("?")
     if option not in ("", "4bit"):
@@ -97,38 +108,66 @@ def load_in_process(
         raise ModelError(
             f"{model_id!r} has no chat template, so it is no chat model; take an instruct model"
         )
-    return InProcessChat(name, model=model.eval(), tokenizer=tokenizer, batch_size=batch_size)
+    return InProcessChat(
+        name,
+        model=model.eval(),
+        tokenizer=tokenizer,
+        batch_size=batch_size,
+        batching=batching,
+    )
 
 
-@dataclass
-class _Batch:
-    """Prompts that are answered together; `replies` comes when they are."""
+class Batches(Protocol):
+    """Who generates, and how many requests it takes at once."""
 
-    prompts: list[list[int]] = field(default_factory=list)
-    replies: Future[list[ChatReply]] = field(default_factory=Future)
+    max_concurrency: int
+
+    async def reply(self, prompt: list[int], sampling: Sampling, seed: int) -> list[int]:
+        """The tokens of one reply, the one that ends it included."""
+        ...
 
 
 class InProcessChat:
-    """A transformers model that answers chat requests in batches.
+    """A transformers model that answers chat requests.
 
     Args:
         name (`str`): What cards and store keys call it.
         model: A causal language model, on its device.
         tokenizer: Its tokenizer, with a chat template.
-        batch_size (`int`): Requests that are generated at once.
+        batch_size (`int`, *optional*): Requests that are generated at once.
+        batching (`str`): `"static"` or `"continuous"`; `"auto"` is the second on a GPU.
     """
 
-    def __init__(self, name: str, *, model: Any, tokenizer: Any, batch_size: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        model: Any,
+        tokenizer: Any,
+        batch_size: int | None = None,
+        batching: Batching = "auto",
+    ) -> None:
         self.model = name
-        # Twice the batch: one set is generated while the next gathers.
-        self.max_concurrency: int | None = 2 * batch_size
         self._model = model
         self._tokenizer = tokenizer
-        self._batch_size = batch_size
-        self._open: dict[Sampling, _Batch] = {}
-        self._lock = threading.Lock()
-        # One thread, because a model generates one batch at a time.
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rpd-generate")
+        end = model.generation_config.eos_token_id
+        if end is None:
+            end = tokenizer.eos_token_id
+        self._ends = frozenset(end if isinstance(end, list) else () if end is None else (end,))
+        on_cpu = model.device.type == "cpu"
+        self._batches: Batches
+        if batching == "continuous" or (batching == "auto" and not on_cpu):
+            slots = batch_size or (CPU_BATCH if on_cpu else GPU_SLOTS)
+            self._batches = ContinuousBatches(model, ends=self._ends, slots=slots)
+        else:
+            pad = tokenizer.pad_token_id
+            self._batches = StaticBatches(
+                model,
+                ends=self._ends,
+                pad=pad if pad is not None else min(self._ends, default=0),
+                batch_size=batch_size or CPU_BATCH,
+            )
+        self.max_concurrency: int | None = self._batches.max_concurrency
 
     def __repr__(self) -> str:
         return f"InProcessChat({self.model!r})"
@@ -149,23 +188,16 @@ class InProcessChat:
                 f"a prompt of {len(prompt)} tokens and {sampling.max_tokens} new ones do not fit "
                 f"the {context} of {self.model!r}; lower max_tokens or shorten the solutions"
             )
-        with self._lock:
-            batch = self._open.get(sampling)
-            if batch is None:
-                batch = self._open[sampling] = _Batch()
-                batch.replies = self._worker.submit(self._run, batch, sampling)
-            place = len(batch.prompts)
-            batch.prompts.append(prompt)
-            if len(batch.prompts) == self._batch_size:
-                del self._open[sampling]
-        # Shielded: one caller who gives up must not cancel the others' batch.
-        replies = await asyncio.shield(asyncio.wrap_future(batch.replies))
-        reply = replies[place]
+        seed = secrets.randbits(32) if sampling.seed is None else sampling.seed
+        written = await self._batches.reply(prompt, sampling, seed)
+        ended = bool(written) and written[-1] in self._ends
         return ChatReply(
-            text=reply.text,
-            finish_reason=reply.finish_reason,
-            prompt_tokens=reply.prompt_tokens,
-            completion_tokens=reply.completion_tokens,
+            text=self._tokenizer.decode(
+                written[:-1] if ended else written, skip_special_tokens=True
+            ),
+            finish_reason="stop" if ended else "length",
+            prompt_tokens=len(prompt),
+            completion_tokens=len(written),
             seconds=time.perf_counter() - started,
         )
 
@@ -179,62 +211,3 @@ class InProcessChat:
         )
         ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         return ids
-
-    def _run(self, batch: _Batch, sampling: Sampling) -> list[ChatReply]:
-        time.sleep(GATHER_SECONDS)
-        with self._lock:
-            if self._open.get(sampling) is batch:
-                del self._open[sampling]
-        return self._generate(batch.prompts, sampling)
-
-    def _generate(self, prompts: list[list[int]], sampling: Sampling) -> list[ChatReply]:
-        import torch
-
-        ends = self._end_ids()
-        pad = self._tokenizer.pad_token_id
-        pad = pad if pad is not None else min(ends, default=0)
-        width = max(map(len, prompts))
-        # Padded on the left, so that every reply starts in the same column.
-        ids = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts])
-        mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts])
-        if sampling.seed is not None:
-            torch.manual_seed(sampling.seed)
-        choice: dict[str, Any] = {"do_sample": sampling.temperature > 0}
-        if sampling.temperature > 0:
-            choice.update(temperature=sampling.temperature, top_p=sampling.top_p)
-        else:
-            # The model's own defaults would only draw a warning that greedy ignores them.
-            choice.update(temperature=None, top_p=None, top_k=None)
-        try:
-            with torch.inference_mode():
-                rows = self._model.generate(
-                    input_ids=ids.to(self._model.device),
-                    attention_mask=mask.to(self._model.device),
-                    max_new_tokens=sampling.max_tokens,
-                    pad_token_id=pad,
-                    **choice,
-                )
-        except torch.OutOfMemoryError as error:
-            raise ModelError(
-                f"{len(prompts)} prompts of up to {width} tokens do not fit the memory of "
-                f"{self._model.device}; lower batch_size or max_tokens, or add ?4bit"
-            ) from error
-        replies = []
-        for prompt, row in zip(prompts, rows[:, width:].tolist(), strict=True):
-            end = next((place for place, token in enumerate(row) if token in ends), None)
-            written = row if end is None else row[:end]
-            replies.append(
-                ChatReply(
-                    text=self._tokenizer.decode(written, skip_special_tokens=True),
-                    finish_reason="length" if end is None else "stop",
-                    prompt_tokens=len(prompt),
-                    completion_tokens=len(row) if end is None else end + 1,
-                )
-            )
-        return replies
-
-    def _end_ids(self) -> frozenset[int]:
-        end = self._model.generation_config.eos_token_id
-        if end is None:
-            end = self._tokenizer.eos_token_id
-        return frozenset(end if isinstance(end, list) else () if end is None else (end,))
