@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import threading
 from concurrent.futures import Future
 from typing import Any, ClassVar
 
-from rpd_metric.errors import ModelError
+from rpd_metric.errors import ModelError, first_line
 from rpd_metric.inference.chat import Sampling
 from rpd_metric.inference.draws import GREEDY, draw, request_key, token_key
 
@@ -27,6 +28,7 @@ CPU_BATCH_TOKENS = 512
 GPU_SLOTS = 256
 # Between two looks at whether anything is left to do.
 _PAUSE = 0.1
+_LOGGER = "ContinuousBatchingLogger"
 
 
 class ContinuousBatches:
@@ -47,6 +49,7 @@ class ContinuousBatches:
         self._names = itertools.count()
         self._waiting: dict[str, Future[list[int]]] = {}
         self._manager: Any = None
+        self._level = logging.WARNING
         self._lock = threading.Lock()
 
     async def reply(self, prompt: list[int], sampling: Sampling, seed: int) -> list[int]:
@@ -87,7 +90,7 @@ class ContinuousBatches:
             )
             if accepted is None:
                 del self._waiting[name]
-                raise ModelError("the model stopped generating; its own message stands above")
+                raise _stopped(self._manager)
         return name, future
 
     def _start(self) -> Any:
@@ -107,6 +110,9 @@ class ContinuousBatches:
             ),
         )
         manager.logit_processor = _processors(self._model.generation_config.top_k)
+        # What it would say with a traceback reaches the caller as an error.
+        self._level = logging.getLogger(_LOGGER).level
+        logging.getLogger(_LOGGER).setLevel(logging.CRITICAL)
         manager.start()
         threading.Thread(
             target=self._deliver, args=(manager,), name="rpd-replies", daemon=True
@@ -122,12 +128,13 @@ class ContinuousBatches:
                     self._hand_out(result)
                 elif result is None and not manager.is_running():
                     for future in self._waiting.values():
-                        future.set_exception(ModelError("the model stopped generating"))
+                        future.set_exception(_stopped(manager))
                     self._waiting.clear()
                 if not self._waiting:
                     manager.stop(block=True)
                     manager.destroy()
                     self._manager = None
+                    logging.getLogger(_LOGGER).setLevel(self._level)
                     return
 
     def _hand_out(self, result: Any) -> None:
@@ -140,6 +147,16 @@ class ContinuousBatches:
             future.set_exception(ModelError(f"a reply could not be generated: {result.error}"))
 
 
+def _stopped(manager: Any) -> ModelError:
+    """The error about a model that generates no more."""
+    why = manager.background_thread_status.fatal_error
+    detail = f": {first_line(why)}" if why else ""
+    return ModelError(
+        f"the model stopped generating{detail}. If its caches do not fit the memory, lower "
+        "batch_size or max_tokens, or take static batches"
+    )
+
+
 def _processors(top_k: int | None) -> Any:
     """What scores go through: temperature and nucleus of each request, then its draw."""
     import torch
@@ -147,7 +164,7 @@ def _processors(top_k: int | None) -> Any:
     from transformers.generation.continuous_batching import cb_logits_processors as continuous
     from transformers.generation.logits_process import LogitsProcessorList
 
-    class Drawing(continuous.ContinuousBatchingLogitsProcessor):
+    class Drawing(continuous.ContinuousBatchingLogitsProcessor):  # type: ignore[misc]
         supported_kwargs: ClassVar[dict[str, type]] = {"draw_key": int, "prompt_tokens": int}
         ignored_kwargs: ClassVar[tuple[str, ...]] = ()
 

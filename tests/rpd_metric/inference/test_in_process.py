@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import pytest
 
 from parts.tiny_qwen import SHORT_PROMPT, STRATEGIES, solution, steps_json, tiny_qwen
 from rpd_metric.errors import InputError, ModelError, SpecError
-from rpd_metric.inference.chat import Batching, ChatOptions, ChatReply, ChatRequest, Sampling
+from rpd_metric.inference.chat import ChatOptions, ChatReply, ChatRequest, Sampling
 from rpd_metric.inference.in_process import InProcessChat, load_in_process
 from rpd_metric.inference.registry import load_chat
 from rpd_metric.inference.static_batches import StaticBatches
@@ -103,52 +101,6 @@ def test_sampling_with_a_seed_repeats_itself(chat: InProcessChat) -> None:
     first, second = ask(chat, request("induction", wild)), ask(chat, request("induction", wild))
     assert first[0].text == second[0].text
     assert ask(chat, request("induction", other))[0].text != first[0].text
-
-
-@pytest.mark.parametrize("batching", ["static", "continuous"])
-def test_a_reply_depends_on_its_seed_and_not_on_its_batch(folder: Path, batching: Batching) -> None:
-    chat = load_in_process(str(folder), device="cpu", batch_size=3, batching=batching)
-    several = [
-        request(strategy, Sampling(temperature=1.5, top_p=0.9, max_tokens=length, seed=seed))
-        for strategy, length, seed in (
-            ("induction", 12, 1),
-            ("recursion", 20, 1),
-            ("induction", 12, 2),
-            ("residues", 3, 1),
-            ("recursion", 20, 3),
-        )
-    ]
-    together = ask(chat, *several)
-    backwards = ask(chat, *reversed(several))[::-1]
-    alone = [ask(chat, one)[0] for one in several]
-    texts = [one.text for one in alone]
-    assert [one.text for one in together] == [one.text for one in backwards] == texts
-    assert len(set(texts)) == len(texts)
-    assert together[3].completion_tokens == 3
-    # The other way of batching draws the same.
-    other: Batching = "static" if batching == "continuous" else "continuous"
-    chat = load_in_process(str(folder), device="cpu", batch_size=2, batching=other)
-    assert [one.text for one in ask(chat, *several)] == texts
-
-
-def test_continuous_batching_stops_with_the_last_request_and_starts_again(folder: Path) -> None:
-    chat = load_in_process(str(folder), device="cpu", batch_size=3, batching="continuous")
-    assert chat.max_concurrency == 4
-
-    async def given_up() -> list[ChatReply]:
-        flight = [asyncio.ensure_future(chat(request("recursion", seed=seed))) for seed in range(3)]
-        await asyncio.sleep(0.05)
-        flight[0].cancel()
-        return await asyncio.gather(*flight[1:])
-
-    assert [one.finish_reason for one in asyncio.run(given_up())] == ["stop", "stop"]
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and any(
-        thread.name == "rpd-replies" for thread in threading.enumerate()
-    ):
-        time.sleep(0.05)
-    assert not any(thread.name == "rpd-replies" for thread in threading.enumerate())
-    assert ask(chat, request("induction"))[0].text == steps_json("induction")
 
 
 @pytest.mark.slow
