@@ -146,8 +146,9 @@ def _print(args: argparse.Namespace, report: WrittenReport) -> None:
             print(f"Median {name} {value:.3f}")
     if args.folder.is_file():
         manifest = report.folder.manifest
+        lines = outcome_lines(manifest["outcome"], manifest["summarizer"]["name"])
         print()
-        print_lines(outcome_lines(manifest["outcome"], manifest["summarizer"]["name"]))
+        print_lines([line for line in lines if line[0] != "Next"])  # it speaks of a folder's files
         print()
     print(f"Written to {report.page}")
     if report.figures:
@@ -158,9 +159,13 @@ def _curate(args: argparse.Namespace, place: Path) -> None:
     """Curate a log for its page: of every problem the most different right solutions."""
     from rpd_datasets.publish.curated import curate_dataset
 
-    first = next((row for row in LocalRows(args.folder, name="") if isinstance(row, Row)), None)
+    count, columns = 0, set[str]()
+    for row in LocalRows(args.folder, name=args.folder.name):
+        if isinstance(row, Row):
+            count += 1
+            columns.update(row.values)
     marks = args.correct_column or MARKS
-    marked = args.correct_column is not None or (first is not None and marks in first.values)
+    marked = args.correct_column is not None or marks in columns
     filters = FilterConfig(
         min_solutions=max(2, args.num_solutions),
         only_correct=marked,
@@ -170,7 +175,7 @@ def _curate(args: argparse.Namespace, place: Path) -> None:
     )
     named = args.embedder not in (None, NO_EMBEDDER)
     config = CurationConfig(
-        num_problems=args.max_problems,
+        num_problems=max(1, min(args.max_problems, count)),
         num_solutions=args.num_solutions,
         filters=filters,
         embedder=args.embedder if named else CurationConfig.embedder,
