@@ -22,8 +22,9 @@ from rpd_metric.inference.options import RequestOptions
 DEFAULTS = CurationConfig()
 
 INPUT_HELP = (
-    "a .jsonl, .json, .csv, .parquet or .arrow file, an Inspect log (.eval), a folder of these, a "
-    'dataset id on the Hub, or "sample" for the packaged sample'
+    "a .jsonl, .json, .csv, .parquet or .arrow file, the log of an evaluation (Inspect's .eval, "
+    "samples of lm-eval, details of lighteval), a folder of these, a dataset id on the Hub, or "
+    '"sample" for the packaged sample'
 )
 
 
