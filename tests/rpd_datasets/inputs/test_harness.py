@@ -33,6 +33,7 @@ from rpd_datasets.rejects import Rejected
 RECORDED = Path(__file__).parent / "harness"
 LM_EVAL = RECORDED / "samples_sums.jsonl"
 LIGHTEVAL = RECORDED / "details_sums.parquet"
+RECORDS = pytest.mark.skipif(not LIGHTEVAL.exists(), reason=f"needs {LIGHTEVAL.name}")
 QUESTIONS = {
     "What is 17 + 25?": "42",
     "How many sides has a hexagon?": "6",
@@ -46,7 +47,9 @@ def rows(path: Path) -> list[dict]:
     return [row.values for row in found if isinstance(row, Row)]
 
 
-@pytest.mark.parametrize(("path", "repeats"), [(LM_EVAL, 3), (LIGHTEVAL, 4)])
+@pytest.mark.parametrize(
+    ("path", "repeats"), [(LM_EVAL, 3), pytest.param(LIGHTEVAL, 4, marks=RECORDS)]
+)
 def test_repeats_are_solutions_with_the_reference(path: Path, repeats: int) -> None:
     found = rows(path)
     assert {row["problem"]: row["answer"] for row in found} == QUESTIONS
@@ -73,6 +76,7 @@ def test_a_mean_that_does_not_come_of_exact_matches_marks_nothing(tmp_path: Path
     assert all(row["score_exact_match_every"] == 0.5 for row in rows(path))
 
 
+@RECORDS
 def test_lighteval_scores_are_kept() -> None:
     for row in rows(LIGHTEVAL):
         assert 0 <= row["score_avg@n:n=4"] == row["score_pass@k:k=1&n=4"] <= 1
@@ -108,7 +112,7 @@ def test_what_is_not_of_the_harness_is_named_and_costs_itself(tmp_path: Path) ->
     assert len([row for row in found if isinstance(row, Row)]) == 2
 
 
-@pytest.mark.parametrize("path", [LM_EVAL, LIGHTEVAL])
+@pytest.mark.parametrize("path", [LM_EVAL, pytest.param(LIGHTEVAL, marks=RECORDS)])
 def test_they_go_through_score_curate_and_report(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
