@@ -23,7 +23,7 @@ from rpd_datasets.curation.outcome import outcome_lines
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.files import LocalRows
 from rpd_datasets.inputs.rows import Row
-from rpd_metric.errors import MissingExtraError, RPDError, first_line
+from rpd_metric.errors import InputError, MissingExtraError, RPDError, first_line
 from rpd_metric.inference.embedders import Embedder
 from rpd_metric.inference.registry import load_embedder
 
@@ -106,6 +106,10 @@ def _report(args: argparse.Namespace) -> None:
     # Templates and tables are of no use to the other commands.
     from rpd_datasets.report import read_curated, write_report
 
+    if not args.folder.exists():
+        raise InputError(
+            f"there is no {args.folder}: name a folder that rpd curate made, or an evaluation's log"
+        )
     is_log = args.folder.is_file()
     page = args.output
     if page is None and is_log:

@@ -147,6 +147,8 @@ def test_a_report_of_a_log_shows_the_right_solutions(
     assert "no problem of" in capsys.readouterr().err
     assert main(["report", str(log), "--correct-column", "correct_x", "-o", str(page)]) == 1
     assert "correct_includes" in capsys.readouterr().err
+    assert main(["report", str(tmp_path / "nothing.eval")]) == 1
+    assert "there is no" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(missing() is not None, reason=f"SmolLM2 {missing()}")
