@@ -152,6 +152,8 @@ def test_a_report_of_a_log_shows_the_right_solutions(
     assert "there is no" in capsys.readouterr().err
 
 
+# Inspect's own retries.
+@pytest.mark.filterwarnings("ignore:The 'initial' parameter is deprecated:DeprecationWarning")
 @pytest.mark.skipif(missing() is not None, reason=f"SmolLM2 {missing()}")
 def test_the_log_of_a_real_model_goes_the_whole_way(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -163,7 +165,9 @@ def test_the_log_of_a_real_model_goes_the_whole_way(
     from inspect_ai.scorer import includes
 
     config = GenerateConfig(temperature=0.7, max_tokens=24, seed=1)
-    model = get_model("hf/local", config, model_path=str(smollm2()), device="cpu", memoize=False)
+    model = get_model(
+        "hf/local", config=config, model_path=str(smollm2()), device="cpu", memoize=False
+    )
     questions = {"Name the capital of France.": "Paris", "Which planet is the largest?": "Jupiter"}
     (done,) = inspect_eval(
         InspectTask(
