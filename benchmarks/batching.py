@@ -4,7 +4,8 @@
 
 Both answer the same requests with the same seeds through the chat model that `passk.py --model
 FOLDER` uses. Lengths differ as they do in an evaluation: a batch ends with its longest reply, which
-is what continuous batching saves. `equal` counts replies that are the same text in both.
+is what continuous batching saves. CPU time per token is comparable on a busy machine, too, with
+`--threads 1`: more threads wait for each other by spinning.
 
 What it leaves out: servers, and more than one GPU.
 """
@@ -61,14 +62,15 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         return await asyncio.gather(*(one(number) for number in range(count)))
 
     asyncio.run(ask(2, 2))  # what the first call prepares
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), time.process_time()
     replies = asyncio.run(ask(args.requests, args.max_tokens))
-    seconds = time.perf_counter() - started
+    seconds, cpu = time.perf_counter() - started, time.process_time() - worked
     tokens = [reply.completion_tokens or 0 for reply in replies]
     return {
         "batching": args.batching,
         "seconds": round(seconds, 1),
         "tokens/s": round(sum(tokens) / seconds, 1),
+        "CPU ms/token": round(1000 * cpu / sum(tokens), 1),
         "mean tokens": round(sum(tokens) / len(tokens), 1),
         "longest": max(tokens),
         "memory beside the model, MB": round((peak_memory() - loaded) / 1e6),
@@ -83,7 +85,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=48)
     parser.add_argument("--max-tokens", type=int, default=160)
     parser.add_argument("--batch-size", type=int, default=8)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--batching", choices=("static", "continuous"), help="only this one")
     args = parser.parse_args()
@@ -100,7 +102,11 @@ def main() -> None:
     print(f"{machine(['torch', 'transformers'])}, {args.threads} threads, {args.model.name}\n")
     print(markdown(rows))
     speed = rows[1]["tokens/s"] / rows[0]["tokens/s"]
-    print(f"\ncontinuous / static: {speed:.2f} in tokens/s; equal replies: {equal} of {len(first)}")
+    work = rows[1]["CPU ms/token"] / rows[0]["CPU ms/token"]
+    print(
+        f"\ncontinuous / static: {speed:.2f} in tokens/s, {work:.2f} in CPU time per token; "
+        f"equal replies: {equal} of {len(first)}"
+    )
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ class ContinuousBatches:
             )
             if accepted is None:
                 del self._waiting[name]
-                raise _stopped(self._manager)
+                raise _failed(self._manager.background_thread_status.fatal_error)
         return name, future
 
     def _start(self) -> Any:
@@ -128,7 +128,7 @@ class ContinuousBatches:
                     self._hand_out(result)
                 elif result is None and not manager.is_running():
                     for future in self._waiting.values():
-                        future.set_exception(_stopped(manager))
+                        future.set_exception(_failed(manager.background_thread_status.fatal_error))
                     self._waiting.clear()
                 if not self._waiting:
                     manager.stop(block=True)
@@ -144,15 +144,14 @@ class ContinuousBatches:
         if result.error is None:
             future.set_result(list(result.generated_tokens))
         else:
-            future.set_exception(ModelError(f"a reply could not be generated: {result.error}"))
+            future.set_exception(_failed(result.error))
 
 
-def _stopped(manager: Any) -> ModelError:
-    """The error about a model that generates no more."""
-    why = manager.background_thread_status.fatal_error
-    detail = f": {first_line(why)}" if why else ""
+def _failed(why: object) -> ModelError:
+    """The error about a reply that could not be generated."""
+    detail = first_line(why) if isinstance(why, BaseException) else str(why)
     return ModelError(
-        f"the model stopped generating{detail}. If its caches do not fit the memory, lower "
+        f"a reply could not be generated: {detail}. If its caches do not fit the memory, lower "
         "batch_size or max_tokens, or take static batches"
     )
 
