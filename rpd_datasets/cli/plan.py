@@ -104,7 +104,8 @@ def _plan(args: argparse.Namespace) -> None:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         read_one = stack.enter_context(progress("Reading problems", args.limit))
         asyncio.run(_count(count, open_input(args, scratch, rejects.append), read_one))
-        row = _row(args, count, {name: _rate(store, name) for name in _names(models)})
+        names = [flow.model for flow in models.flows] if store else []
+        row = _row(args, count, {name: store.seconds_per_reply(name) for name in names if store})
     row["rows_left_out"] = len(rejects)
     if args.json:
         print_json(row)
@@ -117,14 +118,6 @@ async def _count(count: DryRun, problems: Iterable[Problem], each: Callable[[], 
         await count.count(problem)
         each()
     count.finish()
-
-
-def _names(models: Models) -> list[str]:
-    return [flow.model for flow in models.flows]
-
-
-def _rate(store: ReplyStore | None, model: str) -> float | None:
-    return store.seconds_per_reply(model) if store else None
 
 
 def _row(

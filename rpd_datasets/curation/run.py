@@ -11,7 +11,6 @@ or not there; an interrupted run goes on when it is started again. What happens 
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -19,7 +18,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, aclosing, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TextIO
 
 from rpd_datasets.budget import Budget
 from rpd_datasets.config import METRICS
@@ -52,7 +50,15 @@ from rpd_datasets.curation.shards import (
 from rpd_datasets.curation.strategies import count_strategies, counting_distance, curve_of
 from rpd_datasets.curation.tables import Chosen, write_scores, write_tables
 from rpd_datasets.curation.undone import SPENT, Undone, budget_spent
-from rpd_datasets.curation.working_folder import Spill, move_into_place, partial_folder
+from rpd_datasets.curation.working_folder import (
+    Spill,
+    join_files,
+    move_into_place,
+    open_text,
+    partial_folder,
+    reject_to,
+    write_files,
+)
 from rpd_datasets.inputs.source import Source
 from rpd_datasets.inputs.spec import IN_MEMORY
 from rpd_datasets.judging.judges import Judgement
@@ -199,7 +205,8 @@ def curate_folder(
         # Reading runs ahead of scoring by as much as is in flight. Each of the two writes in an
         # order of its own, or equal runs would not give equal files.
         read_rejects, reject = (
-            _reject_to(stack.enter_context(_open_text(partial / name)), summary) for name in REJECTS
+            reject_to(stack.enter_context(open_text(partial / name)), summary.drops)
+            for name in REJECTS
         )
         spill = stack.enter_context(closing(Spill(partial / "chosen.sqlite")))
         work = _Run(config, models, options, journal, spill, summary, reject)
@@ -217,41 +224,11 @@ def curate_folder(
         write_tables(work.chosen, config, summary, result)
         work.look_at_chosen()
         write_scores(summary, result / "scores.jsonl")
-        _write_files(describe(summary), result)
+        write_files(describe(summary), result)
         stack.close()
-        _join([partial / name for name in REJECTS], result / "rejects.jsonl")
+        join_files([partial / name for name in REJECTS], result / "rejects.jsonl")
         move_into_place(result, output, partial)
     return summary
-
-
-def _write_files(contents: Mapping[str, str | bytes], folder: Path) -> None:
-    for name, content in contents.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        data = content if isinstance(content, bytes) else content.encode()
-        (folder / name).write_bytes(data)
-
-
-def _join(parts: Sequence[Path], path: Path) -> None:
-    with _open_text(path) as file:
-        for part in parts:
-            with part.open(encoding="utf-8") as lines:
-                shutil.copyfileobj(lines, file)
-
-
-def _open_text(path: Path) -> TextIO:
-    return path.open("w", encoding="utf-8", newline="\n")
-
-
-def _reject_to(file: TextIO, summary: RunSummary) -> Callable[[Rejected], None]:
-    """Count what is left out, and write it down."""
-
-    def reject(rejected: Rejected) -> None:
-        kind = "problem" if rejected.solution_index is None else "solution"
-        summary.drops[rejected.stage, rejected.reason, kind] += 1
-        # ensure_ascii: a reject may be the very text that is no valid Unicode.
-        file.write(json.dumps(rejected.as_row()) + "\n")
-
-    return reject
 
 
 class _Run:

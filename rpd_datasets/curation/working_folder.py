@@ -6,15 +6,19 @@ result has been moved into place. What is written into it is decided in `run.py`
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from rpd_datasets.problem import Problem
+from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import OutputError
 
 
@@ -86,3 +90,36 @@ def move_into_place(result: Path, output: Path, partial: Path) -> None:
             shutil.rmtree(replaced)
         os.replace(output, replaced)
     os.replace(result, output)
+
+
+def write_files(contents: Mapping[str, str | bytes], folder: Path) -> None:
+    """Write files by their names, which may hold a folder."""
+    for name, content in contents.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        data = content if isinstance(content, bytes) else content.encode()
+        (folder / name).write_bytes(data)
+
+
+def join_files(parts: Sequence[Path], path: Path) -> None:
+    """Write text files one after the other into a new one."""
+    with open_text(path) as file:
+        for part in parts:
+            with part.open(encoding="utf-8") as lines:
+                shutil.copyfileobj(lines, file)
+
+
+def open_text(path: Path) -> TextIO:
+    """A text file whose bytes are the same on every system."""
+    return path.open("w", encoding="utf-8", newline="\n")
+
+
+def reject_to(file: TextIO, drops: Counter[tuple[str, str, str]]) -> Callable[[Rejected], None]:
+    """Write down what is left out, and count it by stage, reason and unit."""
+
+    def reject(rejected: Rejected) -> None:
+        kind = "problem" if rejected.solution_index is None else "solution"
+        drops[rejected.stage, rejected.reason, kind] += 1
+        # ensure_ascii: a reject may be the very text that is no valid Unicode.
+        file.write(json.dumps(rejected.as_row()) + "\n")
+
+    return reject
