@@ -105,6 +105,7 @@ class Flow:
         self._began: float | None = None
         self._ending: RPDError | None = None
         self._meeting: asyncio.Task[None] | None = None
+        self._sharers = 1
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @classmethod
@@ -183,6 +184,7 @@ class Flow:
         Args:
             sharers (`int`): How many processes ask the server, this one included.
         """
+        self._sharers = sharers
         if self.max_concurrency is not None:
             self.limit.server_takes(max(1, self.max_concurrency // sharers))
 
@@ -303,7 +305,7 @@ class Flow:
         """Learn from a server that works on many requests at a time, and let more start."""
         count = await ask()
         if count is not None:
-            self.limit.server_batches(count)
+            self.limit.server_batches(max(1, count // self._sharers))
             self._turns.admit()
 
     async def _afford(self, request: ChatRequest) -> int:

@@ -687,6 +687,21 @@ async def test_a_server_that_batches_is_given_all_of_a_small_run_at_once():
     assert 16 <= most[""] < most["vllm"] == 40
 
 
+async def test_processes_that_share_a_server_that_batches_begin_with_a_part_each():
+    class Batching(Scripted):
+        async def at_once(self):
+            return 64
+
+    chat = Batching(hold=True)
+    flow = Flow(chat)
+    flow.share(8)
+    calls = [asyncio.create_task(flow(ask(number))) for number in range(40)]
+    await settle()
+    assert flow.limit.allowed == 64 // 8
+    chat.gate.set()
+    await asyncio.gather(*calls)
+
+
 async def test_a_serial_server_that_keeps_a_queue_times_nobody_out():
     with SlowServer(slots=1, median=0.02, owner="") as server:
         chat = load_chat(f"openai:{server.url}/v1#{MODEL}")
