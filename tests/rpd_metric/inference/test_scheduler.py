@@ -676,22 +676,33 @@ async def test_two_event_loops_at_once_are_refused():
 # How many are in flight at the beginning
 
 
-async def test_a_server_that_batches_is_given_all_of_a_small_run_at_once():
-    most = {}
-    for owner in ("", "vllm"):
-        with SlowServer(slots=64, median=1.0, owner=owner) as server:
-            chat = load_chat(f"openai:{server.url}/v1#{MODEL}")
-            await asyncio.gather(*map(Flow(chat), (ask(number) for number in range(40))))
-            await chat.aclose()
-        most[owner] = server.most_busy
-    assert 16 <= most[""] < most["vllm"] == 40
+@pytest.mark.parametrize(("owner", "count"), [("vllm", 64), ("sglang", 64), ("somebody", None)])
+async def test_a_server_says_who_it_is_and_is_believed_to_batch(owner, count):
+    with SlowServer(owner=owner) as server:
+        chat = load_chat(f"openai:{server.url}/v1#{MODEL}")
+        assert await chat.at_once() == count
+        await chat.aclose()
+    assert await chat.at_once() is None  # gone: the first request says it better
+
+
+class Batching(Scripted):
+    """A chat model that is known to work on many requests at once."""
+
+    async def at_once(self):
+        return 64
+
+
+@pytest.mark.parametrize(("kind", "at_first"), [(Scripted, 16), (Batching, 40)])
+async def test_a_model_that_batches_is_given_all_of_a_small_run_at_once(kind, at_first):
+    chat = kind(hold=True)
+    calls = [asyncio.create_task(one) for one in map(Flow(chat), map(ask, range(40)))]
+    await settle()
+    assert len(chat.requests) == at_first
+    chat.gate.set()
+    await asyncio.gather(*calls)
 
 
 async def test_processes_that_share_a_server_that_batches_begin_with_a_part_each():
-    class Batching(Scripted):
-        async def at_once(self):
-            return 64
-
     chat = Batching(hold=True)
     flow = Flow(chat)
     flow.share(8)
@@ -702,14 +713,24 @@ async def test_processes_that_share_a_server_that_batches_begin_with_a_part_each
     await asyncio.gather(*calls)
 
 
-async def test_a_serial_server_that_keeps_a_queue_times_nobody_out():
-    with SlowServer(slots=1, median=0.02, owner="") as server:
-        chat = load_chat(f"openai:{server.url}/v1#{MODEL}")
-        # Sixteen requests wait for each other within this, the 256 of a blind client would not.
-        flow = Flow(chat, rules=RequestRules(timeout=2.0))
-        await asyncio.gather(*(flow(ask(number)) for number in range(120)))
-        await chat.aclose()
-    assert (flow.stats.done, flow.stats.trouble["timeout"]) == (120, 0)
+async def test_a_serial_server_that_keeps_a_queue_is_never_waited_for_long():
+    clock, turn, took = SteppedClock(), asyncio.Lock(), []
+
+    class Serial:
+        """A second for each reply, one after the other; it refuses nobody."""
+
+        model = "serial"
+
+        async def __call__(self, request):
+            began = clock.now
+            async with turn:
+                await clock.sleep(1.0)
+            took.append(clock.now - began)
+            return ChatReply("r", "stop", 10, 5)
+
+    flow = Flow(Serial(), clock=Clock(clock, clock.sleep, lambda: 0.5))
+    await asyncio.gather(*(flow(ask(number)) for number in range(300)))
+    assert max(took) <= 16  # the last of 256 that are sent at once would wait 256 s
     assert flow.limit.allowed <= 16
 
 
