@@ -31,8 +31,8 @@ from rpd_metric.inference.scheduler import Flow
 from rpd_metric.inference.store import ReplyStore
 
 ROOT = Path(__file__).parents[3]
-# Where the machine is busy, a reply may be late more than once.
-QUICK = Retries(first=0.01, longest=0.05, timeouts=20)
+# Where the machine is busy, a reply may be late, or a place taken, more than once.
+QUICK = Retries(attempts=100, first=0.01, longest=0.05, timeouts=20)
 
 
 def ask(content: object = "q", **sampling) -> ChatRequest:
