@@ -59,6 +59,7 @@ bench: $(VENV)/installed  ## Print the benchmark tables that the README quotes
 	$(BIN)/python benchmarks/distance.py
 	$(BIN)/python benchmarks/client.py
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/embedding.py
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/whole_curation.py
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/engines.py
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus.py --quick
 	PYTHONPATH=.:tests $(BIN)/python benchmarks/report.py

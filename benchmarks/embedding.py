@@ -10,10 +10,9 @@ otherwise. Three ways, interleaved in the same run, with minilm:
 - `call per problem`: `encode` of each problem's texts, one problem after the other;
 - `rpd`: the path that curation takes, `step_matrices` problem by problem, distances included.
 
-`rpd` encodes each of a problem's distinct steps once, and each problem by itself: a text's vector
-depends in its last bits on what it is padded with, and equal runs must give equal bytes, whichever
-problems happen to be worked on together. Goal: never slower than `one call`, and faster by the
-share of duplicates.
+`rpd` encodes each of a problem's distinct steps once, and on a CPU each text by itself, so that its
+vector depends on no other text. Goal: never slower than `one call`, and faster by the share of
+duplicates. The whole of curation is timed by `whole_curation.py`.
 """
 
 from __future__ import annotations
