@@ -107,9 +107,9 @@ class SamplingOptions:
         metavar="N",
     )
     batching: Batching = option(
-        "auto",
+        "continuous",
         "for a model of this machine: continuous, where a reply that ends makes room for the "
-        "next, static, or auto: continuous on a GPU",
+        "next; static, where a batch ends with its longest reply; auto, static on a CPU",
     )
 
 

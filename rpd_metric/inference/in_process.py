@@ -1,7 +1,7 @@
 """A chat model in this process, through transformers: `hf:model-id`, `hf:model-id?4bit`.
 
 Requests that are in flight together are generated together, on a GPU continuously
-(`continuous_batches.py`), on a CPU in batches (`static_batches.py`), which is faster there. Either
+(`continuous_batches.py`), on a CPU in batches (`static_batches.py`), unless told otherwise. Either
 way a reply is drawn by its request's own seed, whatever else is in the batch, except that other
 neighbours move scores in the last digits, so that near-ties may fall otherwise; the store keeps
 what came first. Torch and transformers are imported when a model is loaded, never by importing

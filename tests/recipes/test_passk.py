@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from parts.fake_tgi import FakeTGI, Fault
+from parts.tiny_models import tiny_model
 from parts.tiny_qwen import tiny_qwen
 from parts.transformers_serve import transformers_serve
 from rpd_datasets.evaluation.config import read_config
@@ -520,6 +521,32 @@ def test_the_help_shows_the_commands_and_what_is_written():
     assert done.returncode == 0, done.stderr
     for word in ("generate", "compare", "--plot", "samples.jsonl", "model-index.yaml"):
         assert word in done.stdout
+
+
+def test_a_folder_gives_the_same_samples_in_any_batches_and_after_a_stop(data, tmp_path, capsys):
+    folder = tiny_model(tmp_path / "model", "qwen3")
+
+    def texts(name: str, *more: str) -> list[str]:
+        given = ["generate", "--config", str(AIME), "--data", str(data), "--model", str(folder)]
+        given += ["--output", str(tmp_path / name), "--store", str(tmp_path / f"{name}.sqlite")]
+        for change in ("limit=3", "samples=3", "runs=1", "max_tokens=24"):
+            given += ["--set", change]
+        assert main([*given, *more]) == 0
+        lines = (tmp_path / name / "samples.jsonl").read_text().splitlines()
+        return [json.loads(line)["text"] for line in lines]
+
+    whole = texts("whole")
+    # An untrained model may end at once.
+    assert len(whole) == 9
+    assert len(set(whole)) > 4
+    assert texts("static", "--batching", "static") == whole
+    assert texts("one", "--batch-size", "1") == whole
+    # Stopped after four, and without the replies that the store had.
+    (tmp_path / "stopped").mkdir()
+    (tmp_path / "stopped" / "run.json").write_text((tmp_path / "whole" / "run.json").read_text())
+    lines = (tmp_path / "whole" / "samples.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "stopped" / "samples.jsonl").write_text("".join(lines[:4]))
+    assert texts("stopped") == whole
 
 
 @pytest.mark.slow
