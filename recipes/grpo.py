@@ -22,6 +22,7 @@ from collections.abc import Sequence
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 from rpd_datasets.commands import run_command
+from rpd_datasets.evaluation.decontamination import load_contamination
 from rpd_datasets.training.arguments import ReinforcementArguments
 from rpd_datasets.training.reinforcement import (
     advantage_change,
@@ -53,7 +54,8 @@ def main(arguments: Sequence[str]) -> None:
     options, training = session.options, session.training
     check_reinforcement(options, training, session.model)
     tokenizer = session.load_tokenizer(end_token=options.end_token, padding_side="left")
-    rows, counts = load_prompts(options, tokenizer)
+    contamination = load_contamination(options.decontaminate, say=session.log)
+    rows, counts = load_prompts(options, tokenizer, contamination, session.log)
     counts["optimizer steps"] = reinforcement_steps(len(rows), training)
     session.show(counts)
     # A dry run sets use_cpu by itself; the recipe's own setting is what counts.

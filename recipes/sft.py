@@ -22,10 +22,11 @@ from collections.abc import Sequence
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 from rpd_datasets.commands import run_command
+from rpd_datasets.evaluation.decontamination import load_contamination
 from rpd_datasets.training.arguments import SupervisedArguments
 from rpd_datasets.training.data import check_data, split_rows, supervised_steps, tokenize_for
 from rpd_datasets.training.modes import match_each_epoch
-from rpd_datasets.training.rows import load_rows
+from rpd_datasets.training.rows import load_rows, without_contaminated
 from rpd_datasets.training.session import TrainingMethod, open_session
 
 
@@ -50,10 +51,16 @@ def main(arguments: Sequence[str]) -> None:
     )
     # A run continues with the very rows it began with, and its card names them.
     session.settings["data"] = sources
+    contamination = load_contamination(options.decontaminate, say=session.log)
+    rows, contaminated = without_contaminated(rows, contamination, session.log)
     rows, held_rows = split_rows(rows, options, training)
     samples = tokenize_for(rows, tokenizer, options, training)
     held_out = held_rows and tokenize_for(held_rows, tokenizer, options, training)
-    counts = {**samples.counts(), "optimizer steps": supervised_steps(samples.dataset, training)}
+    counts = {
+        **samples.counts(),
+        "samples left out as contaminated": contaminated,
+        "optimizer steps": supervised_steps(samples.dataset, training),
+    }
     if held_out is not None:
         counts["held-out samples"] = len(held_out.dataset)
     session.show(counts)

@@ -149,6 +149,21 @@ class CurationConfig:
         group="choice",
     )
     seed: int = option(0, "for everything that is random", group="choice")
+    quality_column: str | None = option(
+        None,
+        "a column with a score for each solution, the higher the better (a reward model's, or "
+        "recipes/surprisal.py's), which a distance is traded against",
+        group="choice",
+        metavar="NAME",
+    )
+    quality_weight: float = option(
+        0.1,
+        "how much: the next solution is the one with the largest d + weight x q, where d is its "
+        "distance to those chosen and q its score, brought to 0 to 1 within the problem; below 0 "
+        "low scores are better",
+        group="choice",
+        metavar="W",
+    )
     judge: str | None = option(
         None,
         "the chat model that llm asks: tgi:URL, openai:URL#MODEL, hf:MODEL or auto:URL (default: "
@@ -205,6 +220,18 @@ class CurationConfig:
             raise InputError(
                 "a judge chooses sets of two solutions or more; raise num_solutions, or choose "
                 'single solutions with solutions="random"'
+            )
+        if self.quality_column is not None and self.num_samples is not None:
+            raise InputError(
+                "num_samples spends by distance alone: give num_problems and num_solutions where "
+                "a quality column is to be weighed"
+            )
+        if self.quality_column is not None and (
+            self.solutions not in METRICS or self.selection == "random"
+        ):
+            raise InputError(
+                f"a quality column is traded against a distance, and solutions is "
+                f"{self.solutions!r}; choose them by one of {', '.join(METRICS)}"
             )
         if self.asks_judge and self.judge is None and not asks_chat_model(self.summarizer):
             raise InputError(

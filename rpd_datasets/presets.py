@@ -58,7 +58,10 @@ class Preset:
             return PAPER.filters
         # Nothing is left out but problems that lack solutions: 1P16S wants 16 of each.
         return FilterConfig(
-            min_solutions=self.num_solutions, require_complete=False, drop_duplicates=False
+            min_solutions=self.num_solutions,
+            require_complete=False,
+            drop_duplicates=False,
+            answers="any",
         )
 
 

@@ -28,7 +28,13 @@ Matrix = npt.NDArray[np.float64]
 
 
 def select_solutions(
-    matrix: npt.ArrayLike, m: int, method: Selection = "maxmin", *, seed: int = 0
+    matrix: npt.ArrayLike,
+    m: int,
+    method: Selection = "maxmin",
+    *,
+    seed: int = 0,
+    quality: Sequence[float | None] | None = None,
+    quality_weight: float = 0.0,
 ) -> list[int]:
     """Pick `m` solutions of one problem (Sec. 3.2, Algorithm 2).
 
@@ -49,6 +55,14 @@ def select_solutions(
         m (`int`): How many. With fewer usable solutions all of them come back.
         method (`str`, defaults to `"maxmin"`): See above.
         seed (`int`, defaults to 0): For `"random"`.
+        quality (`Sequence[float | None]`, *optional*): A score per solution, the higher the better,
+            brought to 0 to 1 over the usable ones: `q = (score - min) / (max - min)`, 0 where
+            there is none. `"maxmin"` and `"maxavg"` then add the solution with the largest
+            `distance + quality_weight * q` (distance to the nearest chosen one, or the mean to
+            those chosen; for the first one the mean to all others), `"exact"` takes the subset with
+            the largest `smallest distance + quality_weight * mean q`.
+        quality_weight (`float`, defaults to 0): What the whole range of scores is worth in
+            distance; below 0 low scores are the better ones.
 
     Returns:
         `list[int]`: Indices into the matrix, in order of choice (ascending for `"exact"`).
@@ -78,7 +92,12 @@ def select_solutions(
     m = max(0, min(m, len(usable)))
     if m == 0:
         return []
-    if method == "maxmin":
+    if quality is not None and quality_weight:
+        if method == "random":
+            raise InputError("a random choice weighs no quality; choose by a distance")
+        worth = quality_weight * scaled_quality([quality[index] for index in usable])
+        chosen = _traded(distances, m, method, worth)
+    elif method == "maxmin":
         chosen = _greedy(distances, m, np.minimum)
     elif method == "maxavg":
         # The average over those chosen and their sum have the same maximum.
@@ -104,7 +123,35 @@ def _greedy(distances: Matrix, m: int, gather: Callable[[Matrix, Matrix], Matrix
     return chosen
 
 
-def _exact(distances: Matrix, m: int) -> list[int]:
+def scaled_quality(scores: Sequence[float | None]) -> Matrix:
+    """Scores brought to 0 to 1; 0 for those that are missing, and for all where all are equal.
+
+    >>> scaled_quality([3.0, 1.0, None, 2.0]).tolist()
+    [1.0, 0.0, 0.0, 0.5]
+    """
+    values = np.array([np.nan if score is None else score for score in scores], dtype=np.float64)
+    known = values[np.isfinite(values)]
+    if not len(known) or known.max() == known.min():
+        return np.zeros(len(values))
+    scaled = (values - known.min()) / (known.max() - known.min())
+    return np.where(np.isfinite(scaled), scaled, 0.0)
+
+
+def _traded(distances: Matrix, m: int, method: str, worth: Matrix) -> list[int]:
+    """The same choices, with what a solution's quality is worth added to its distance."""
+    if method == "exact":
+        return _exact(distances, m, worth)
+    others = max(1, len(distances) - 1)
+    chosen = [int((distances.sum(axis=1) / others + worth).argmax())]
+    while len(chosen) < m:
+        among = distances[:, chosen]
+        value = (among.min(axis=1) if method == "maxmin" else among.mean(axis=1)) + worth
+        value[chosen] = -np.inf
+        chosen.append(int(value.argmax()))
+    return chosen
+
+
+def _exact(distances: Matrix, m: int, worth: Matrix | None = None) -> list[int]:
     k = len(distances)
     count = math.comb(k, m)
     if count > MAX_SUBSETS:
@@ -113,12 +160,16 @@ def _exact(distances: Matrix, m: int) -> list[int]:
             f"than {MAX_SUBSETS}; use 'maxmin'"
         )
     if m == 1:
-        return [int(distances.sum(axis=1).argmax())]
+        first = distances.sum(axis=1) / max(1, k - 1)
+        return [int((first if worth is None else first + worth).argmax())]
     subsets = np.array(list(itertools.combinations(range(k), m)))
     pairs = np.array(list(itertools.combinations(range(m), 2)))
     within = distances[subsets[:, pairs[:, 0]], subsets[:, pairs[:, 1]]]
     # lexsort is stable and sorts by its last key first: smallest distance, then sum, then order.
-    best = np.lexsort((-within.sum(axis=1), -within.min(axis=1)))[0]
+    smallest = within.min(axis=1)
+    if worth is not None:
+        smallest = smallest + worth[subsets].mean(axis=1)
+    best = np.lexsort((-within.sum(axis=1), -smallest))[0]
     return [int(index) for index in subsets[best]]
 
 

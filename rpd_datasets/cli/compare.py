@@ -13,6 +13,7 @@ from rpd_datasets.cli.arguments import (
     add_command,
     add_input,
     add_models,
+    check_input,
     curation_config,
     open_input,
 )
@@ -70,6 +71,7 @@ def add_compare(commands: Any) -> None:
 
 
 def _compare(args: argparse.Namespace) -> None:
+    check_input(args)
     models = load_models(curation_config(args, ("models",)))
     judge = PairJudge(load_flow(args.judge, args.store)) if args.judge else None
     rejects: list[Rejected] = []

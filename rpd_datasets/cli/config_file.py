@@ -98,6 +98,8 @@ def manifest_options(manifest: Mapping[str, Any], where: str) -> dict[str, Any]:
         mixed = manifest["mixed_in"]
         values["mix"] = [f"{one['name']}:{one['problems_wanted']}" for one in mixed] or None
         values["mix_only"] = dict(mixed[0]["only"]) if mixed else None
+        decontaminated = manifest.get("decontaminated") or {"by": []}
+        values["decontaminate"] = [one["name"] for one in decontaminated["by"]] or None
         values |= {"preset": manifest["preset"], "tokenizer": manifest["tokenizer"]["name"]}
         values["seed"] = options["seed"]  # there is one of sampling, too
         for role in ("summarizer", "embedder"):

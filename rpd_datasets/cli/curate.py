@@ -17,6 +17,7 @@ from rpd_datasets.cli.arguments import (
     add_filters,
     add_input,
     add_models,
+    check_input,
     curation_config,
     filter_config,
     input_spec,
@@ -29,6 +30,8 @@ from rpd_datasets.curation.outcome import outcome, outcome_lines
 from rpd_datasets.curation.run import RunOptions
 from rpd_datasets.curation.run_summary import counts
 from rpd_datasets.curation.score import CurationConfig, Models, Scored, load_models
+from rpd_datasets.evaluation.benchmarks import BENCHMARKS
+from rpd_datasets.evaluation.decontamination import load_contamination
 from rpd_datasets.inputs.counting import count_problems
 from rpd_datasets.options import add_options, options_from
 from rpd_datasets.presets import PAPER
@@ -50,6 +53,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "max_mean_tokens": preset.filters.max_mean_tokens,
         "require_complete": preset.filters.require_complete,
         "drop_duplicates": preset.filters.drop_duplicates,
+        "answers": preset.filters.answers,
         **({"summarizer": None, "embedder": None} if preset.names_models else {}),
         **({"mix": None} if preset.mixed else {}),
     }
@@ -110,6 +114,15 @@ def add_curate(commands: Any) -> None:
         "given beside it win",
     )
     add_filters(parser)
+    parser.add_argument(
+        "--decontaminate",
+        nargs="+",
+        default=None,
+        metavar="NAME",
+        help="leave out problems that stand in these benchmarks, with the match: "
+        f"{', '.join(name for name, one in BENCHMARKS.items() if one.hub)}, files of problems, or "
+        "known for all of those that can be had here",
+    )
     add_models(parser)
     add_engine(parser)
 
@@ -122,6 +135,7 @@ def _curate(args: argparse.Namespace) -> None:
         # Checked now rather than after hours of work.
         check_access(args.push_to_hub, repo_type="dataset", private=not args.public)
     chosen: list[dict[str, Any]] = []
+    check_input(args)
     curated, models = _curate_with_progress(args, config, mixed, chosen)
     summary = curated.summary
     assert summary is not None, "a folder that was just made has one"
@@ -160,6 +174,9 @@ def _curate_with_progress(
     chosen: list[dict[str, Any]],
 ) -> tuple[Curated, Models]:
     """Make the folder; the chosen problems are appended to `chosen`, best first."""
+    contamination = load_contamination(
+        args.decontaminate or (), say=lambda line: print(line, file=sys.stderr)
+    )
     engine = options_from(EngineOptions, args).load(config)
     spec = input_spec(args)
     with ExitStack() as stack:
@@ -182,6 +199,7 @@ def _curate_with_progress(
             preset=args.preset,
             models=models,
             engine=engine,
+            contamination=contamination,
             shard_size=args.shard_size,
             on_total=line.expect,
             on_problem=lambda _: scored_one(),

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,13 @@ from rpd_datasets.cli.arguments import (
     filter_config,
     open_input,
 )
-from rpd_datasets.cli.output import print_json, print_table, progress
+from rpd_datasets.cli.output import print_json, print_lines, print_table, progress
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
 from rpd_datasets.curation.models import Models, chat_models, default_store
+from rpd_datasets.curation.score import check_answers
+from rpd_datasets.inputs.understanding import Understood
 from rpd_datasets.options import add_options
-from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.inference.errors import ServerError
 from rpd_metric.inference.store import ReplyStore
@@ -103,19 +104,26 @@ def _plan(args: argparse.Namespace) -> None:
         rejects: list[Rejected] = []
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         read_one = stack.enter_context(progress("Reading problems", args.limit))
-        asyncio.run(_count(count, open_input(args, scratch, rejects.append), read_one))
+        stack.callback(models.answers.close)
+        understood = Understood(open_input(args, scratch, rejects.append))
+        asyncio.run(_count(count, understood, read_one))
         names = [flow.model for flow in models.flows] if store else []
         row = _row(args, count, {name: store.seconds_per_reply(name) for name in names if store})
     row["rows_left_out"] = len(rejects)
+    row["input"] = understood.as_dict()
     if args.json:
         print_json(row)
     else:
+        print_lines(understood.lines())
+        print()
         _print(row, args, count)
 
 
-async def _count(count: DryRun, problems: Iterable[Problem], each: Callable[[], None]) -> None:
-    for problem in problems:
-        await count.count(problem)
+async def _count(count: DryRun, understood: Understood, each: Callable[[], None]) -> None:
+    for problem in understood.source:
+        answers = check_answers(problem, count.config, count.models)
+        understood.add(problem, answers)
+        await count.count(problem, answers)
         each()
     count.finish()
 

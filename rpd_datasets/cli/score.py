@@ -13,6 +13,7 @@ from rpd_datasets.cli.arguments import (
     add_command,
     add_input,
     add_models,
+    check_input,
     curation_config,
     input_spec,
     open_input,
@@ -53,8 +54,11 @@ def add_score(commands: Any) -> None:
 
 
 def _score(args: argparse.Namespace) -> None:
-    filters = FilterConfig(min_solutions=1, require_complete=False, drop_duplicates=False)
+    filters = FilterConfig(
+        min_solutions=1, require_complete=False, drop_duplicates=False, answers="any"
+    )
     config = curation_config(args, ("models",), filters)
+    check_input(args)
     rejects: list[Rejected] = []
     problems: list[dict[str, Any]] = []
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import Models
-from rpd_datasets.curation.score import filtered
+from rpd_datasets.curation.score import check_answers, filtered
+from rpd_datasets.filters.candidates import AnswerCheck
 from rpd_datasets.judging.judges import (
     CompletenessJudge,
     CurationJudges,
@@ -123,7 +124,11 @@ class DryRun:
             for name in ("completeness", "problems", "solutions"):
                 self.asked[name].max_tokens = getattr(judges, name).sampling.max_tokens
         self._models = Models(
-            summarizer, self.models.embedder, self.models.count_tokens, judges=judges
+            summarizer,
+            self.models.embedder,
+            self.models.count_tokens,
+            judges=judges,
+            answers=self.models.answers,
         )
 
     def _on_the_store(self, model: str, kind: str) -> Flow:
@@ -132,10 +137,17 @@ class DryRun:
         self._flows[kind] = flow
         return flow
 
-    async def count(self, problem: Problem) -> None:
-        """Count what one problem would ask."""
+    async def count(self, problem: Problem, answers: AnswerCheck | None = None) -> None:
+        """Count what one problem would ask.
+
+        Args:
+            problem ([`~rpd_datasets.Problem`]): The problem.
+            answers ([`AnswerCheck`], *optional*): What is known about its final answers, where
+                somebody looked already.
+        """
         config, models = self.config, self._models
-        kept = (await filtered(problem, config, models, unread=True)).kept
+        answers = answers or check_answers(problem, config, models)
+        kept = (await filtered(problem, config, models, answers, unread=True)).kept
         if not kept:
             return
         self.problems += 1

@@ -14,8 +14,9 @@ from typing import Any
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.mapping import FINGERPRINT, MADE, curation_fingerprint
 from rpd_datasets.curation.run import Score
-from rpd_datasets.curation.score import Models, Scored, choice_columns
+from rpd_datasets.curation.score import Models, Scored, check_answers, choice_columns
 from rpd_datasets.filters.pipeline import filter_problem
+from rpd_datasets.filters.soundness import signs_of_floundering
 from rpd_datasets.problem import Problem
 from rpd_metric.arrays import MatrixRows
 from rpd_metric.errors import InputError
@@ -76,7 +77,8 @@ def _scored(
     config: CurationConfig,
     models: Models,
 ) -> Scored:
-    filtered = filter_problem(problem, config.filters, models.count_tokens)
+    answers = check_answers(problem, config, models)
+    filtered = filter_problem(problem, config.filters, models.count_tokens, answers=answers)
     reasons = [row["drop_reasons"][place] for place in places]
     rejects = filtered.rejects(problem)
     for index, (reason, known) in enumerate(zip(reasons, filtered.reasons, strict=True)):
@@ -95,6 +97,10 @@ def _scored(
         rejects=rejects,
         problem_score=score if config.problems == "rpd" else extra.get("problem_score"),
         distances=None if distances is None else _taken(distances, places),
+        marks=list(answers.marks),
+        marked_by=answers.by,
+        agrees=list(answers.agrees),
+        floundering=[bool(signs_of_floundering(text)) for text in problem.solutions],
     )
 
 

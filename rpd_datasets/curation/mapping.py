@@ -44,6 +44,7 @@ def curation_fingerprint(config: CurationConfig, models: Models) -> str:
         config.num_solutions,
         config.selection,
         config.seed,
+        *((config.quality_column, config.quality_weight) if config.quality_column else ()),
     ]
     if config.num_samples is not None:
         parts.append("in the order of a budget")

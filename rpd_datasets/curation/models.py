@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from rpd_datasets.config import DEFAULT_TEMPLATE, CurationConfig
+from rpd_datasets.filters.answers import AnswerChecker
 from rpd_datasets.judging.judges import CurationJudges
 from rpd_datasets.tokens import TokenCounter, token_counter
 from rpd_metric.errors import InputError
@@ -32,6 +33,7 @@ class Models:
     embedder: Embedder
     count_tokens: TokenCounter
     judges: CurationJudges | None = None
+    answers: AnswerChecker = field(default_factory=AnswerChecker)
 
     @property
     def flows(self) -> tuple[Flow, ...]:

@@ -20,7 +20,6 @@ from rpd_datasets.curation.health import health_line, health_warning
 from rpd_datasets.curation.run_summary import Choice, RunSummary, Shortfall, counts
 from rpd_datasets.curation.score import Scored
 from rpd_datasets.curation.strategies import count_strategies, curve_of
-from rpd_datasets.problem import Problem
 from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.core import mean_pairwise
@@ -28,10 +27,14 @@ from rpd_metric.distance.core import mean_pairwise
 # A choice that is so much more often wrong than the candidates deserves a second look.
 MORE_OFTEN_WRONG = 0.02
 FAILED_SHARE = 0.1
+# Why a solution goes whose final answer is, or may be, wrong.
+WRONG_REASONS = (
+    *("incorrect", "correctness_unknown", "wrong_answer"),
+    *("minority_answer", "no_majority", "no_answer"),
+)
 
 
 def measure_choice(
-    problem: Problem,
     scored: Scored,
     selected: Sequence[int],
     config: CurationConfig,
@@ -41,14 +44,21 @@ def measure_choice(
     known = scored.matrix if config.reads_steps or scored.distances is None else scored.distances
     matrix = nan_for_none(known)
     among = matrix[np.ix_(selected, selected)]
-    marks = marks_of(problem, config)
-    right, marked = count_marks([marks[index] for index in selected] if marks else [])
+    right, marked = count_marks([scored.marks[index] for index in selected] if scored.marks else [])
+    agree, answered = count_marks(
+        [scored.agrees[index] for index in selected] if scored.agrees else []
+    )
     return Choice(
         num_chosen=len(selected),
         chosen=mean_pairwise(among),
         random=mean_pairwise(matrix),
         right=right,
         marked=marked,
+        dissenting=answered - agree,
+        answered=answered,
+        floundering=sum(scored.floundering[index] for index in selected)
+        if scored.floundering
+        else 0,
         steps_per_solution=_median([len(scored.steps[index]) for index in selected])
         if config.reads_steps
         else None,
@@ -56,15 +66,20 @@ def measure_choice(
     )
 
 
-def marks_of(problem: Problem, config: CurationConfig) -> list[Any] | None:
-    """Per solution whether the input marks it right, where it has such a column."""
-    marks = problem.extra.get(config.filters.correct_column)
-    whole = isinstance(marks, list) and len(marks) == len(problem.solutions)
-    return list(marks) if whole and marks is not None else None
+def count_candidates(summary: RunSummary, scored: Scored) -> None:
+    """Add what is known of one problem's final answers to the summary."""
+    right, marked = count_marks(scored.marks)
+    agree, answered = count_marks(scored.agrees)
+    summary.candidates_right += right
+    summary.candidates_marked += marked
+    summary.answered += answered
+    summary.dissenting += answered - agree
+    summary.floundering += sum(scored.floundering)
+    summary.marked_by[scored.marked_by] += 1
 
 
 def count_marks(marks: Sequence[Any]) -> tuple[int, int]:
-    """How many are marked right, and how many are marked at all."""
+    """How many are true, and how many are known."""
     known = [mark for mark in marks if isinstance(mark, bool)]
     return sum(known), len(known)
 
@@ -115,11 +130,30 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
         },
         "strategies": _strategies(summary),
         "right": {
-            "column": config.filters.correct_column,
+            "by": _marked_by(summary),
+            "wrong_kept": not leaves_out_wrong(config),
+            "left_out": sum(
+                number
+                for (stage, reason, _), number in summary.drops.items()
+                if stage == "filter" and reason in WRONG_REASONS
+            ),
             "chosen": sum(one.right for one in summary.choices),
             "chosen_marked": sum(one.marked for one in summary.choices),
             "candidates": summary.candidates_right,
             "candidates_marked": summary.candidates_marked,
+        },
+        "floundering": {
+            "chosen": sum(one.floundering for one in summary.choices),
+            "chosen_solutions": summary.num_selected,
+            "candidates": summary.floundering,
+            "candidate_solutions": counts(summary)["solutions_read"],
+            "left_out": summary.drops["filter", "floundering", "solution"],
+        },
+        "agreement": {
+            "chosen_dissenting": sum(one.dissenting for one in summary.choices),
+            "chosen_answered": sum(one.answered for one in summary.choices),
+            "candidates_dissenting": summary.dissenting,
+            "candidates_answered": summary.answered,
         },
         "left_out": left_out,
         "steps": {
@@ -181,7 +215,10 @@ def outcome_lines(found: Mapping[str, Any], summarizer: str) -> list[tuple[str, 
     """
     return [
         ("Difference", _difference(found)),
-        ("Right answers", _right(found["right"])),
+        (
+            "Right answers",
+            _right(found["right"], found["agreement"]) + _floundering(found["floundering"]),
+        ),
         ("Left out", _left_out(found["left_out"])),
         ("Steps", _steps(found["steps"], summarizer)),
         ("Next", _next(found)),
@@ -218,13 +255,53 @@ def _number(found: Mapping[str, Any] | None) -> str:
     )
 
 
-def _right(right: Mapping[str, Any]) -> str:
+def leaves_out_wrong(config: CurationConfig) -> bool:
+    """Whether solutions that are known to be wrong are left out."""
+    filters = config.filters
+    return filters.only_correct or not (filters.keep_wrong or filters.answers == "any")
+
+
+def _marked_by(summary: RunSummary) -> list[str]:
+    """Who says what is right: the words for it, most problems first."""
+    words = {"marks": "marks in the input", "reference": "reference answers"}
+    return [words[by] for by, _ in summary.marked_by.most_common() if by]
+
+
+def _right(right: Mapping[str, Any], agreement: Mapping[str, Any]) -> str:
     if not right["candidates_marked"]:
-        return f"not known: the input has no column {right['column']}"
-    share = right["chosen"] / right["chosen_marked"] if right["chosen_marked"] else None
-    everywhere = right["candidates"] / right["candidates_marked"]
-    said = "unknown" if share is None else f"{share:.1%}"
-    return f"{said} of the chosen, {everywhere:.1%} of all candidates (column {right['column']})"
+        said = "not known: the input has neither marks nor reference answers"
+    else:
+        share = _share(right["chosen"], right["chosen_marked"])
+        everywhere = _share(right["candidates"], right["candidates_marked"])
+        said = (
+            f"{share} of the chosen, {everywhere} of all candidates"
+            f" (by {' and '.join(right['by']) or 'marks'})"
+        )
+    if right["left_out"]:
+        said += f"; {right['left_out']:,} left out for their answer (--keep-wrong keeps them)"
+    elif right["wrong_kept"] and right["candidates"] < right["candidates_marked"]:
+        said += "; wrong ones were kept"
+    if agreement["candidates_answered"]:
+        chosen = _share(agreement["chosen_dissenting"], agreement["chosen_answered"])
+        everywhere = _share(agreement["candidates_dissenting"], agreement["candidates_answered"])
+        said += (
+            f"; another answer than most of their problem's: {chosen} of the chosen, "
+            f"{everywhere} of all"
+        )
+    return said
+
+
+def _floundering(found: Mapping[str, Any]) -> str:
+    if not found["candidates"]:
+        return ""
+    chosen = _share(found["chosen"], found["chosen_solutions"])
+    everywhere = _share(found["candidates"], found["candidate_solutions"])
+    left_out = f", {found['left_out']:,} left out" if found["left_out"] else ""
+    return f"; signs of a failed argument in {chosen} of the chosen, {everywhere} of all{left_out}"
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else "unknown"
 
 
 def _left_out(left_out: Mapping[str, Mapping[str, int]]) -> str:
@@ -269,7 +346,7 @@ def _next(found: Mapping[str, Any]) -> str:
         lost = right["candidates"] / right["candidates_marked"]
         lost -= right["chosen"] / right["chosen_marked"]
         if lost > MORE_OFTEN_WRONG:
-            return "the choice is wrong more often than the candidates: see --only-correct"
+            return "the choice is wrong more often than the candidates: see --answers"
     if found["steps"]["failed"] > FAILED_SHARE * max(1, found["steps"]["solutions"]):
         return "many solutions have no steps: rejects.jsonl says why, one line each"
     if found["wanted"]["chosen"] < found["wanted"]["problems"]:

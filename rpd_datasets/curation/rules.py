@@ -58,7 +58,13 @@ def solution_rule(config: CurationConfig) -> str:
         return "the set that a language model calls most diverse in method"
     if config.solutions == "all":
         return f"all there are, up to {config.num_solutions}"
+    quality = ""
+    if config.quality_column is not None:
+        quality = (
+            f", and {config.quality_weight:g} times the score in `{config.quality_column}` (0 to 1 "
+            "within each problem) is added to it"
+        )
     return (
         f"`{config.selection}` – {SELECTION_RULES[config.selection]}; the distance is "
-        f"{METRIC_NAMES[config.solutions]}"
+        f"{METRIC_NAMES[config.solutions]}{quality}"
     )

@@ -23,7 +23,7 @@ from rpd_datasets.budget import Budget
 from rpd_datasets.config import METRICS
 from rpd_datasets.curation.health import SummaryHealth, health_line, health_warning
 from rpd_datasets.curation.journal import Journal
-from rpd_datasets.curation.outcome import count_marks, marks_of, measure_choice
+from rpd_datasets.curation.outcome import count_candidates, measure_choice
 from rpd_datasets.curation.run_summary import (
     Example,
     InputInfo,
@@ -59,6 +59,7 @@ from rpd_datasets.curation.working_folder import (
     reject_to,
     write_files,
 )
+from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.inputs.source import Source
 from rpd_datasets.inputs.spec import IN_MEMORY
 from rpd_datasets.judging.judges import Judgement
@@ -121,6 +122,9 @@ class RunOptions:
     engine: Engine | None = option(None, "who scores; this process if unset", group=None)
     shard_size: int = option(
         SHARD_SIZE, "problems that an engine's workers are handed at a time", group=None
+    )
+    contamination: Contamination | None = option(
+        None, "problems of benchmarks; what stands among them is left out", group=None
     )
     max_in_flight: int = option(MAX_IN_FLIGHT, "problems worked on at once", group=None)
     score: Score = option(
@@ -336,9 +340,7 @@ class _Run:
                     self.lots.append(draw_lot(problem.problem, self.config.seed))
                     strategies = count_strategies(scored, self.summary.calibration)
                     self.summary.scores.append(ProblemScore.of(problem, scored, strategies))
-                    right, marked = count_marks(marks_of(problem, self.config) or [])
-                    self.summary.candidates_right += right
-                    self.summary.candidates_marked += marked
+                    count_candidates(self.summary, scored)
                     if self.summary.health is not None:
                         self.summary.health.add(scored)
                     for rejected in scored.rejects:
@@ -435,7 +437,7 @@ class _Run:
 
     def key(self, problem: Problem) -> str:
         """The problem's name in the journal."""
-        return journal_key(problem, self.fingerprint)
+        return journal_key(problem, self.fingerprint, self.config.filters)
 
     def _scored(self, index: int) -> Scored:
         record = self.journal.get(self.keys[index])
@@ -453,9 +455,7 @@ class _Run:
             if self.summary.example is None:
                 steps = {index: scored.steps[index] for index in selected}
                 self.summary.example = Example(problem.problem, steps)
-            choice = measure_choice(
-                problem, scored, selected, self.config, self.summary.calibration
-            )
+            choice = measure_choice(scored, selected, self.config, self.summary.calibration)
             self.summary.choices.append(choice)
             self.options.on_chosen(problem, scored, selected)
 

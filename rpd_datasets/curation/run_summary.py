@@ -88,7 +88,10 @@ class Choice:
         chosen (`float`, *optional*): Mean distance of their pairs; `None` below two.
         random (`float`, *optional*): That of as many drawn at random. Every pair is as likely to
             be drawn as any other, so it is the mean over all pairs.
-        right, marked (`int`): Chosen solutions marked right, and those with any mark.
+        right, marked (`int`): Chosen solutions that are right, and those of which that is known.
+        dissenting, answered (`int`): Chosen solutions with another final answer than most of their
+            problem's, and those of which that is known.
+        floundering (`int`): Chosen solutions with signs of a failed argument.
         steps_per_solution (`float`, *optional*): The median over the chosen ones.
         strategies (`float`, *optional*): The effective number of strategies among the chosen.
     """
@@ -98,6 +101,9 @@ class Choice:
     random: float | None
     right: int = 0
     marked: int = 0
+    dissenting: int = 0
+    answered: int = 0
+    floundering: int = 0
     steps_per_solution: float | None = None
     strategies: float | None = None
 
@@ -159,8 +165,12 @@ class RunSummary:
         tables (`dict`): Per configuration of the dataset what was written: its Arrow schema, its
             rows, and their size in memory.
         choices (`list[Choice]`): As long as `chosen`: what was chosen beside a random choice.
-        candidates_right, candidates_marked (`int`): Solutions of all problems that the input
-            marks right, and those that it marks at all.
+        candidates_right, candidates_marked (`int`): Solutions of all problems whose final answer
+            is right, and those of which that is known.
+        marked_by (`Counter`): Problems by who says so: `"marks"`, `"reference"`, `""`.
+        dissenting, answered (`int`): Solutions of all problems with another final answer than most
+            of their problem's, and those of which that is known.
+        floundering (`int`): Solutions of all problems with signs of a failed argument.
         health ([`SummaryHealth`], *optional*): How the summaries went, where a chat model wrote
             them.
         example (`Example`, *optional*): The best problem.
@@ -181,6 +191,10 @@ class RunSummary:
     choices: list[Choice] = field(default_factory=list)
     candidates_right: int = 0
     candidates_marked: int = 0
+    marked_by: Counter[str] = field(default_factory=Counter)
+    dissenting: int = 0
+    answered: int = 0
+    floundering: int = 0
     health: SummaryHealth | None = None
     example: Example | None = None
     calibration: Calibration | None = None

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,10 @@ import numpy.typing as npt
 from rpd_datasets.budget import spending_order
 from rpd_datasets.config import METRICS, CurationConfig
 from rpd_datasets.curation.models import Models, configured_summarizer, default_store, load_models
+from rpd_datasets.filters.candidates import AnswerCheck
 from rpd_datasets.filters.decisions import choose_around, kept_by_hand, read_decisions
 from rpd_datasets.filters.pipeline import Filtered, filter_problem
+from rpd_datasets.filters.soundness import signs_of_floundering
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
@@ -30,6 +32,7 @@ from rpd_datasets.select import select_solutions
 from rpd_datasets.sft import sft_messages, to_sft
 from rpd_metric.arrays import MatrixRows, nan_for_none, none_for_nan
 from rpd_metric.distance.core import problem_score
+from rpd_metric.errors import InputError
 from rpd_metric.metrics.scoring import distance_matrices
 
 # Of distances and scores, where they are written and where they are compared. Machines whose
@@ -40,6 +43,7 @@ __all__ = [
     "CurationConfig",
     "Models",
     "Scored",
+    "check_answers",
     "choice_columns",
     "choose",
     "configured_summarizer",
@@ -71,6 +75,11 @@ class Scored:
         diverse (`bool`, *optional*): What a judge said of the problem, where it was asked.
         asked_again, repaired (`int`): Solutions whose summary had to be asked for again, and those
             that then had steps.
+        marks (`list[bool | None]`): Per solution whether its final answer is right.
+        marked_by (`str`): Who says so: `"marks"`, `"reference"`, `""` for nobody.
+        agrees (`list[bool | None]`): Per solution whether it has the problem's most frequent
+            answer; `None` where it names none, and everywhere without a majority.
+        floundering (`list[bool]`): Per solution whether it shows signs of a failed argument.
     """
 
     steps: list[list[str]]
@@ -84,6 +93,10 @@ class Scored:
     diverse: bool | None = None
     asked_again: int = 0
     repaired: int = 0
+    marks: list[bool | None] = field(default_factory=list)
+    marked_by: str = ""
+    agrees: list[bool | None] = field(default_factory=list)
+    floundering: list[bool] = field(default_factory=list)
 
     @property
     def usable(self) -> list[int]:
@@ -126,7 +139,11 @@ async def score_problem(
     Returns:
         [`Scored`]: Lists as long as the problem's solutions.
     """
-    found = await filtered(problem, config, models)
+    # In a thread too: an answer that takes computer algebra must not hold other problems up.
+    answers = await asyncio.get_running_loop().run_in_executor(
+        encoding, check_answers, problem, config, models
+    )
+    found = await filtered(problem, config, models, answers)
     count = len(problem.solutions)
     reasons = list(found.reasons)
     rejects = list(found.rejects(problem))
@@ -178,11 +195,26 @@ async def score_problem(
         diverse=diverse,
         asked_again=asked_again,
         repaired=repaired,
+        marks=list(answers.marks),
+        marked_by=answers.by,
+        agrees=list(answers.agrees),
+        floundering=[bool(signs_of_floundering(text)) for text in problem.solutions],
     )
 
 
+def check_answers(problem: Problem, config: CurationConfig, models: Models) -> AnswerCheck:
+    """What is known about a problem's final answers."""
+    filters = config.filters
+    return models.answers.check(problem, filters.correct_column, filters.answer_column)
+
+
 async def filtered(
-    problem: Problem, config: CurationConfig, models: Models, *, unread: bool = False
+    problem: Problem,
+    config: CurationConfig,
+    models: Models,
+    answers: AnswerCheck,
+    *,
+    unread: bool = False,
 ) -> Filtered:
     """The filters, with a judge in the place of the rules for completeness if that is wanted.
 
@@ -190,10 +222,11 @@ async def filtered(
         problem ([`~rpd_datasets.Problem`]): The problem.
         config ([`CurationConfig`]): The options.
         models ([`Models`]): What the options name, loaded.
+        answers ([`AnswerCheck`]): What is known about its final answers.
         unread (`bool`): Whether a solution stays about which the judge gave no verdict.
     """
     if config.completeness == "rules" or not config.filters.require_complete:
-        return filter_problem(problem, config.filters, models.count_tokens)
+        return filter_problem(problem, config.filters, models.count_tokens, answers=answers)
     tails: dict[str, None] = {}
 
     def remember(_: str, tail: str) -> tuple[bool, None]:
@@ -201,7 +234,9 @@ async def filtered(
         return True, None
 
     # Which ends would be looked at, supposing that all are fine? The rest need no request.
-    if_all_complete = filter_problem(problem, config.filters, models.count_tokens, remember)
+    if_all_complete = filter_problem(
+        problem, config.filters, models.count_tokens, remember, answers
+    )
     if not if_all_complete.kept:
         return if_all_complete
     judge = models.required_judges().completeness
@@ -217,7 +252,7 @@ async def filtered(
             return unread, verdict.reason
         return verdict.value, None if verdict.value else "incomplete"
 
-    found = filter_problem(problem, config.filters, models.count_tokens, look_up)
+    found = filter_problem(problem, config.filters, models.count_tokens, look_up, answers)
     details = list(found.details)
     for index, solution in enumerate(problem.solutions):
         if solution in silent and details[index]:
@@ -357,10 +392,39 @@ async def choose(
         config.num_solutions,
         "random" if config.solutions == "random" else config.selection,
         seed=int.from_bytes(digest[:8], "big"),
+        quality=quality_of(problem, config, usable),
+        quality_weight=config.quality_weight,
     )
     if config.filters.decisions is not None:
         picks = choose_around(problem, config.filters.decisions, usable, picks, matrix)
     return Judgement(tuple(usable[pick] for pick in picks))
+
+
+def quality_of(
+    problem: Problem, config: CurationConfig, usable: Sequence[int]
+) -> list[float | None] | None:
+    """The usable solutions' scores, where the options name a column of them.
+
+    Raises:
+        InputError: The problem has no such column, or no score per solution in it.
+    """
+    if config.quality_column is None:
+        return None
+    scores = problem.extra.get(config.quality_column)
+    if isinstance(scores, (int, float)):
+        scores = [scores] * len(problem.solutions)  # flat rows whose scores never differ
+    if not isinstance(scores, (list, tuple)) or len(scores) != len(problem.solutions):
+        raise InputError(
+            f"the column {config.quality_column!r} of {problem.where or 'the row'} does not hold a "
+            f"score for each solution; its columns are: {', '.join(problem.extra) or 'none'}. Name "
+            "another with --quality-column (quality_column)"
+        )
+    return [
+        float(scores[index])
+        if isinstance(scores[index], (int, float)) and not isinstance(scores[index], bool)
+        else None
+        for index in usable
+    ]
 
 
 def choice_columns(scored: Scored | None, k: int, config: CurationConfig) -> dict[str, Any]:

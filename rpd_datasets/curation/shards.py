@@ -35,6 +35,9 @@ from rpd_datasets.curation.score import (
     score_problem,
     scoring_fingerprint,
 )
+from rpd_datasets.filters.correctness import evidence_columns
+from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.inputs.grouping import encode_values
 from rpd_datasets.problem import Problem
 from rpd_metric.errors import InputError, RPDError
 from rpd_metric.inference.concurrency import run_bounded
@@ -49,9 +52,17 @@ WAITING, DONE = ".waiting", ".done"
 Engine = Callable[[Path, Sequence[str], str], Iterator[str]]
 
 
-def journal_key(problem: Problem, fingerprint: str) -> str:
-    """The problem's name in the journal."""
-    return f"{problem.key}:{fingerprint}"
+def journal_key(problem: Problem, fingerprint: str, filters: FilterConfig) -> str:
+    """The problem's name in the journal: another mark or reference answer makes it another one."""
+    seen = _evidence(problem, filters)
+    evidence = hashlib.sha256(encode_values(seen).encode()).hexdigest()[:16] if seen else ""
+    return f"{problem.key}:{fingerprint}:{evidence}"
+
+
+def _evidence(problem: Problem, filters: FilterConfig) -> dict[str, Any]:
+    """The carried columns that scoring looks at."""
+    names = evidence_columns(problem.extra, filters.correct_column, filters.answer_column)
+    return {name: problem.extra[name] for name in sorted(names)}
 
 
 def failed_on_a_model(record: dict[str, Any]) -> bool:
@@ -68,7 +79,7 @@ def cut(
         problems (`Iterable[Problem]`): Read once; one shard is held at a time.
         folder (`Path`): Where the shards go.
         fingerprint (`str`): What decides the scores.
-        config ([`CurationConfig`]): Names the one carried column that scoring may look at; the
+        config ([`CurationConfig`]): Names the carried columns that scoring may look at; the
             others stay behind.
         size (`int`): Problems in a shard.
 
@@ -87,14 +98,13 @@ def cut(
         _write_lines(folder / (name + WAITING), lines)
         lines.clear()
 
-    column = config.filters.correct_column if config.filters.only_correct else None
     for problem in problems:
         # The bare names of the others: an error says what could have been meant.
-        extra = {name: value if name == column else None for name, value in problem.extra.items()}
+        extra = {**dict.fromkeys(problem.extra), **_evidence(problem, config.filters)}
         row = {
             "problem": problem.problem,
             "solutions": problem.solutions,
-            "extra": extra if column else {},
+            "extra": extra,
             "where": problem.where,
         }
         lines.append(json.dumps(row, default=str).encode("ascii") + b"\n")
@@ -133,7 +143,10 @@ async def score_shard(
 
     async def work(problem: Problem) -> bytes:
         scored = await score_problem(problem, config, models, encoding)
-        record = {"key": journal_key(problem, fingerprint), "record": scored.as_record()}
+        record = {
+            "key": journal_key(problem, fingerprint, config.filters),
+            "record": scored.as_record(),
+        }
         return json.dumps(record).encode("ascii") + b"\n"
 
     results = run_bounded(problems_of(shard), work, max_in_flight=MAX_IN_FLIGHT)
@@ -190,7 +203,7 @@ def score_in_shards(
 
     def missing() -> Iterator[Problem]:
         for problem in problems:
-            record = journal.get(journal_key(problem, fingerprint))
+            record = journal.get(journal_key(problem, fingerprint, config.filters))
             if record is None or failed_on_a_model(record):
                 yield problem
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from rpd_datasets.filters.completeness import Completeness
 from rpd_datasets.problem import Problem
@@ -11,6 +12,26 @@ from rpd_datasets.tokens import TokenCounter
 
 Drops = Mapping[int, tuple[str, str]]
 """By index of a solution that goes: a short reason to count by, and a line for a person."""
+
+
+@dataclass(frozen=True)
+class AnswerCheck:
+    """What is known about a problem's final answers; all lists have an entry per solution.
+
+    Args:
+        marks (`tuple[bool | None, ...]`): Right, wrong, or not known.
+        by (`str`): Who says so: `"marks"`, `"reference"`, or `""` for nobody.
+        column (`str`, *optional*): In which column.
+        agrees (`tuple[bool | None, ...]`): Whether it has the most frequent answer; `None` where
+            it names none, and everywhere without a majority.
+        majority (`bool`): Whether one answer is more frequent than every other.
+    """
+
+    marks: tuple[bool | None, ...]
+    by: Literal["marks", "reference", ""]
+    column: str | None
+    agrees: tuple[bool | None, ...]
+    majority: bool
 
 
 @dataclass(frozen=True)
@@ -23,6 +44,7 @@ class Candidates:
         num_tokens (`tuple[int, ...]`): Of every solution.
         count_tokens ([`TokenCounter`]): What counted them.
         completeness (`Callable`): Decides from a solution and its end whether it was finished.
+        answers ([`AnswerCheck`]): What is known about its final answers.
     """
 
     problem: Problem
@@ -30,3 +52,4 @@ class Candidates:
     num_tokens: tuple[int, ...]
     count_tokens: TokenCounter
     completeness: Completeness
+    answers: AnswerCheck

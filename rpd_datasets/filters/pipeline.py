@@ -10,18 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal, get_args
 
-from rpd_datasets.filters.candidates import Candidates, Drops
+from rpd_datasets.filters.answers import marked_only
+from rpd_datasets.filters.candidates import AnswerCheck, Candidates, Drops
 from rpd_datasets.filters.completeness import Completeness, is_complete
-from rpd_datasets.filters.correctness import incorrect
+from rpd_datasets.filters.correctness import (
+    ANSWER_COLUMNS,
+    MARK_COLUMNS,
+    AnswerRule,
+    incorrect,
+    wrong_answers,
+)
 from rpd_datasets.filters.decisions import rejected_by_hand
 from rpd_datasets.filters.duplicates import duplicates, near_duplicates
+from rpd_datasets.filters.soundness import floundering
 from rpd_datasets.filters.unfinished import unfinished
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.tokens import TokenCounter
 from rpd_metric.errors import InputError
+
+Soundness = Literal["off", "rules"]
 
 
 @dataclass(frozen=True)
@@ -39,10 +50,12 @@ class Filter:
     reads: tuple[str, ...] = ()
 
 
-# In this order. The first three look at each solution alone, the others compare those that stay.
+# In this order. The first five look at each solution alone, the others compare those that stay.
 FILTERS = (
     Filter("decisions", rejected_by_hand, reads=("decisions",)),
     Filter("only_correct", incorrect, reads=("correct_column",)),
+    Filter("answers", wrong_answers, reads=("answers", "keep_wrong")),
+    Filter("soundness", floundering, reads=("soundness",)),
     Filter("require_complete", unfinished, reads=("completeness_tokens",)),
     Filter("drop_duplicates", duplicates),
     Filter("near_duplicate", near_duplicates, reads=("near_duplicate",)),
@@ -82,9 +95,30 @@ class FilterConfig:
     only_correct: bool = option(
         False, "leave out solutions that the input does not mark as correct"
     )
-    correct_column: str = option(
-        "correct",
-        "the column with these marks, one boolean per solution, or one for all",
+    correct_column: str | None = option(
+        None,
+        "the column with marks, one boolean per solution or one for all (default: the first of "
+        f"{', '.join(MARK_COLUMNS)} that is there)",
+        metavar="NAME",
+    )
+    answers: AnswerRule = option(
+        "reference",
+        "reference leaves out solutions that are marked as wrong, or without marks those with "
+        "another final answer than the problem's reference; majority also goes by the most "
+        "frequent answer where there is neither; any leaves none out for its answer",
+    )
+    keep_wrong: bool = option(
+        False, "keep solutions with a wrong final answer; they are still counted"
+    )
+    soundness: Soundness = option(
+        "off",
+        "rules leaves out solutions that admit a mistake, take a result back or make values fit; "
+        "off counts them only",
+    )
+    answer_column: str | None = option(
+        None,
+        "the column with the reference answer (default: the first of "
+        f"{', '.join(ANSWER_COLUMNS)} that is there)",
         metavar="NAME",
     )
     decisions: str | None = option(
@@ -95,6 +129,14 @@ class FilterConfig:
     )
 
     def __post_init__(self) -> None:
+        if self.soundness not in get_args(Soundness):
+            raise InputError(
+                f"soundness is {self.soundness!r}; use one of {', '.join(get_args(Soundness))}"
+            )
+        if self.answers not in get_args(AnswerRule):
+            raise InputError(
+                f"answers is {self.answers!r}; use one of {', '.join(get_args(AnswerRule))}"
+            )
         for name in ("max_mean_tokens", "min_solutions", "completeness_tokens"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -106,8 +148,11 @@ class FilterConfig:
 
     @classmethod
     def paper(cls) -> FilterConfig:
-        """The filters of App. C.1: 14,000 tokens on average, complete, at least 10 solutions."""
-        return cls(max_mean_tokens=14_000, min_solutions=10, require_complete=True)
+        """The filters of App. C.1: 14,000 tokens on average, complete, at least 10 solutions.
+
+        The paper looks at no answer.
+        """
+        return cls(max_mean_tokens=14_000, min_solutions=10, require_complete=True, answers="any")
 
 
 @dataclass(frozen=True)
@@ -157,6 +202,7 @@ def filter_problem(
     config: FilterConfig,
     count_tokens: TokenCounter,
     completeness: Completeness = is_complete,
+    answers: AnswerCheck | None = None,
 ) -> Filtered:
     """Decide what is kept of a problem (App. C.1).
 
@@ -166,6 +212,8 @@ def filter_problem(
         count_tokens ([`TokenCounter`]): Counts the tokens of a solution.
         completeness (`Callable`): From a solution and its end to `(True, None)` or
             `(False, reason)`; the rules if unset.
+        answers ([`AnswerCheck`], *optional*): What is known about the final answers; what the
+            input's marks say if unset.
 
     Returns:
         [`Filtered`]: What stays, and a reason for everything that goes.
@@ -190,12 +238,13 @@ def filter_problem(
         detail = f"Its solutions have {mean:.0f} tokens on average, over {config.max_mean_tokens}."
         return Filtered((), (reason,) * len(solutions), blank, num_tokens, reason, detail)
 
+    answers = answers or marked_only(problem, config.correct_column)
     kept = tuple(range(len(solutions)))
     drops: dict[int, tuple[str, str]] = {}
     for one in FILTERS:
         if getattr(config, one.option) in (None, False):
             continue
-        candidates = Candidates(problem, kept, num_tokens, count_tokens, completeness)
+        candidates = Candidates(problem, kept, num_tokens, count_tokens, completeness, answers)
         drops |= one.function(candidates, **{name: getattr(config, name) for name in one.reads})
         kept = tuple(index for index in kept if index not in drops)
     details = tuple(drops.get(index, ("", ""))[1] for index in range(len(solutions)))

@@ -61,7 +61,6 @@ def check_columns(
     name: str,
     columns: Columns,
     layout: str,
-    only: Mapping[str, str],
 ) -> str:
     """Tell the layout from the first rows, and that the columns it needs are there.
 
@@ -70,7 +69,6 @@ def check_columns(
         name (`str`): What the input is called.
         columns ([`Columns`]): What the columns should be called.
         layout (`str`): The layout asked for, or `"auto"`.
-        only (`Mapping[str, str]`): Further columns that must be there.
 
     Returns:
         `str`: One of `LAYOUTS`.
@@ -86,12 +84,6 @@ def check_columns(
     missing = [role for role in LAYOUTS[layout].needs if getattr(columns, role) not in there]
     if missing:
         raise InputError(_missing(missing, name, columns, there))
-    for column in only:
-        if column not in there:
-            raise InputError(
-                f"{name} has no column {column!r} for the option only. Its columns are: "
-                f"{', '.join(there)}."
-            )
     if layout == "grouped":
         values = [sample.get(columns.solutions) for sample in samples]
         if any(isinstance(value, str) for value in values) and not any(
@@ -103,6 +95,23 @@ def check_columns(
                 f"(--layout flat --solution-column {columns.solutions})."
             )
     return layout
+
+
+def check_only(samples: Sequence[Mapping[str, Any]], name: str, only: Mapping[str, str]) -> None:
+    """See that the columns by whose values rows are picked are there.
+
+    Raises:
+        InputError: If one is not; it lists those there are.
+    """
+    there = list(dict.fromkeys(column for sample in samples for column in sample))
+    for column in only:
+        if column not in there:
+            near = difflib.get_close_matches(column.lower(), there, n=1, cutoff=0.6)
+            perhaps = f" Perhaps --only {near[0]}={only[column]}." if near else ""
+            raise InputError(
+                f"{name} has no column {column!r} for the option only. Its columns are: "
+                f"{', '.join(there)}.{perhaps}"
+            )
 
 
 def _guess_layout(there: Sequence[str], columns: Columns) -> str:

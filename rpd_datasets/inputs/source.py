@@ -12,15 +12,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import astuple, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.inputs.files import LocalRows, file_kind
 from rpd_datasets.inputs.grouping import (
     VERSION,
@@ -35,16 +34,18 @@ from rpd_datasets.inputs.grouping import (
 from rpd_datasets.inputs.hub import HubRows
 from rpd_datasets.inputs.layouts import Columns, kept_names
 from rpd_datasets.inputs.memory import DatasetRows
+from rpd_datasets.inputs.merging import find_repeated, merged
 from rpd_datasets.inputs.registry import (
     LAYOUTS,
     Layout,
     ReadProblem,
     ReadSolution,
     check_columns,
+    check_only,
 )
 from rpd_datasets.inputs.rows import Row, RowSource, Terms
 from rpd_datasets.inputs.spec import IN_MEMORY, InputSpec
-from rpd_datasets.inputs.well_known import resolve_columns
+from rpd_datasets.inputs.well_known import WellKnown, recognise, with_columns
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
@@ -66,6 +67,8 @@ class Source:
         layout (`str`): `"grouped"`, `"flat"` or `"openthoughts"`.
         columns ([`Columns`]): What the columns are called.
         terms ([`~rpd_datasets.inputs.rows.Terms`]): Licence and language, where they are known.
+        known ([`WellKnown`], *optional*): The well-known dataset whose columns it has.
+        there (`tuple[str, ...]`): Every column of the first rows.
         rows_read (`int`): Input rows the latest pass rests on, bad ones included.
         rows_skipped (`int`): Rows of these that `only` left aside.
         num_problems (`int`, *optional*): How many problems there are at most, once rows with one
@@ -81,9 +84,14 @@ class Source:
         scratch: Path,
         on_reject: Callable[[Rejected], None],
         on_read: Callable[[int], None],
+        known: WellKnown | None = None,
+        there: Sequence[str] = (),
+        contamination: Contamination | None = None,
     ) -> None:
         self.name = rows.name
         self.layout = layout
+        self.known = known
+        self.there = tuple(there)
         self.columns = spec.columns
         self.terms: Terms = getattr(rows, "terms", Terms())
         self.rows_read = 0
@@ -95,6 +103,7 @@ class Source:
         self._scratch = scratch
         self._on_reject = on_reject
         self._on_read = on_read
+        self._contamination = contamination
         self._reported = 0
 
     def fingerprint(self) -> str:
@@ -110,7 +119,7 @@ class Source:
         else:
             assert one.solution is not None
             items = self._gathered(one.solution)
-        for item in items:
+        for item in map(self._clean, items):
             if isinstance(item, Problem):
                 found += 1
                 yield item
@@ -130,27 +139,46 @@ class Source:
                 + (f"; skipped by the option only: {self.rows_skipped}." if self._only else ".")
             )
 
-    def _grouped(self, read: ReadProblem) -> Iterator[Problem | Rejected]:
-        # A nameless SQLite database lives in memory while small and on disk when it grows.
-        with closing(sqlite3.connect("", check_same_thread=False)) as seen:
-            seen.execute("CREATE TABLE seen (digest BLOB PRIMARY KEY, place TEXT) WITHOUT ROWID")
-            for row in self._read():
-                if isinstance(row, Rejected):
-                    yield row
-                    continue
-                for item in read(row, self.columns):
-                    yield self._checked(item, seen) if isinstance(item, Problem) else item
+    def _clean(self, item: Problem | Rejected) -> Problem | Rejected:
+        """A problem that stands in a benchmark is left out, with the match."""
+        if self._contamination is None or isinstance(item, Rejected):
+            return item
+        match = self._contamination.find(item.problem)
+        return item if match is None else item.rejected("filter", "contaminated", match.detail)
 
-    def _checked(self, problem: Problem, seen: sqlite3.Connection) -> Problem | Rejected:
-        digest = problem_digest(problem.problem)
-        known = seen.execute("SELECT place FROM seen WHERE digest = ?", (digest,)).fetchone()
-        if known is not None:
-            return problem.rejected(
-                "group", "duplicate_problem", f"The same problem stands at {known[0]}."
-            )
-        if (wrong := self._wrong_count(problem)) is None:
-            seen.execute("INSERT INTO seen VALUES (?, ?)", (digest, problem.where))
-        return wrong or problem
+    def _grouped(self, read: ReadProblem) -> Iterator[Problem | Rejected]:
+        items = self._merged(read) if self._spec.merge else self._first_only(read)
+        for item in items:
+            wrong = self._wrong_count(item) if isinstance(item, Problem) else None
+            yield wrong or item
+
+    def _merged(self, read: ReadProblem) -> Iterator[Problem | Rejected]:
+        path = self._scratch / f"repeated-{self._scratch_key()}.sqlite"
+        if not path.exists():
+            rows = (item for item in self._items(read) if isinstance(item, Problem))
+            # Where problems are left out for other reasons, the limit lies further on.
+            all_count = self._spec.exactly is None and self._contamination is None
+            limit = self._spec.limit if all_count else None
+            find_repeated(path, rows, limit)
+        return merged(path, self._items(read))
+
+    def _first_only(self, read: ReadProblem) -> Iterator[Problem | Rejected]:
+        seen: dict[bytes, str] = {}
+        for item in self._items(read):
+            if isinstance(item, Problem):
+                digest = problem_digest(item.problem)
+                if (known := seen.setdefault(digest, item.where)) != item.where:
+                    detail = f"The same problem stands at {known}."
+                    yield item.rejected("group", "duplicate_problem", detail)
+                    continue
+            yield item
+
+    def _items(self, read: ReadProblem) -> Iterator[Problem | Rejected]:
+        for row in self._read():
+            if isinstance(row, Rejected):
+                yield row
+            else:
+                yield from read(row, self.columns)
 
     def _gathered(self, read: ReadSolution) -> Iterator[Problem | Rejected]:
         path = self._scratch / f"groups-{self._scratch_key()}.sqlite"
@@ -177,6 +205,10 @@ class Source:
             astuple(self.columns),
             self._spec.max_rows,
             sorted(self._only.items()),
+            self.known.names if self.known else "",
+            # What comes after the last problem that is read is not looked at.
+            self._contamination is None,
+            self._spec.limit if LAYOUTS[self.layout].problem else None,
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
@@ -194,6 +226,8 @@ class Source:
             self._on_read(self.rows_read)
             if isinstance(row, Row) and not self._wanted(row):
                 self.rows_skipped += 1
+            elif isinstance(row, Row) and self.known and self.known.turned:
+                yield Row(row.place, self.known.turned(row.values))
             else:
                 yield row
 
@@ -218,6 +252,7 @@ def open_source(
     on_read: Callable[[int], None] = lambda _: None,
     name: str = IN_MEMORY,
     without: Sequence[str] = (),
+    contamination: Contamination | None = None,
 ) -> Source:
     """Open an input and look at its first rows; the problems are read when it is iterated.
 
@@ -233,6 +268,7 @@ def open_source(
         on_read (`Callable`): Called with the number of rows read so far, for progress bars.
         name (`str`): What a dataset in memory is called.
         without (`Sequence[str]`): Columns of it that are left aside.
+        contamination ([`Contamination`], *optional*): Problems that stand in it are left out.
 
     Returns:
         [`Source`]: Iterate it for [`Problem`]s. It raises `InputError` if there is none.
@@ -243,7 +279,7 @@ def open_source(
     spec = spec or InputSpec()
     rows: RowSource
     if isinstance(source, str | Path):
-        rows = _open_rows(str(source), spec)
+        rows = open_rows(str(source), spec)
     elif hasattr(source, "fingerprint"):
         rows = source
     else:
@@ -253,19 +289,39 @@ def open_source(
         raise InputError(f"{rows.name} is empty: it holds no rows.")
     samples = [row.values for row in peeked if isinstance(row, Row)]
     layout: str = spec.layout
+    known = None
     if samples:
-        spec = replace(spec, columns=resolve_columns(samples, spec.columns))
-        layout = check_columns(samples, rows.name, spec.columns, layout, spec.only)
+        check_only(samples, rows.name, spec.only)
+        known = recognise(samples, spec.columns)
+        spec = replace(spec, columns=with_columns(known, spec.columns))
+        if known and known.turned:
+            samples = [known.turned(values) for values in samples]
+        layout = check_columns(samples, rows.name, spec.columns, layout)
     elif layout == "auto":
         first = next(row for row in peeked if isinstance(row, Rejected))
         raise InputError(
             f"None of the first {len(peeked)} rows of {rows.name} can be read. "
             f"{first.where}: {first.detail}"
         )
-    return Source(rows, spec, layout, scratch=scratch, on_reject=on_reject, on_read=on_read)
+    return Source(
+        rows,
+        spec,
+        layout,
+        scratch=scratch,
+        on_reject=on_reject,
+        on_read=on_read,
+        known=known,
+        contamination=contamination,
+        there=list(dict.fromkeys(column for sample in samples for column in sample)),
+    )
 
 
-def _open_rows(source: str, spec: InputSpec) -> RowSource:
+def open_rows(source: str, spec: InputSpec) -> RowSource:
+    """The rows of the packaged sample, a file, a folder or a dataset on the Hub.
+
+    Raises:
+        InputError: If there is no such thing.
+    """
     if source == "sample":
         return LocalRows(Path(__file__).parents[1] / "sample", name="sample", split=spec.split)
     path = Path(source).expanduser()

@@ -56,6 +56,11 @@ class InputSpec:
         "read only so many rows: the last problem of a flat dataset may then lack solutions",
         group=None,
     )
+    merge: bool = option(
+        True,
+        "put grouped rows of the same problem together; otherwise only the first is read",
+        group=None,
+    )
     streaming: bool = option(
         True,
         "read a Hub dataset over the network row by row instead of downloading it first",
@@ -71,6 +76,6 @@ class InputSpec:
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types, for the manifest; the layout is there as it was found."""
         options = asdict(self)
-        for name in ("layout", "max_rows", "streaming"):
+        for name in ("layout", "max_rows", "merge", "streaming"):
             del options[name]
         return options

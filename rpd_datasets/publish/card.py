@@ -22,6 +22,7 @@ from rpd_datasets.curation.rules import METRIC_NAMES, problem_rule, solution_rul
 from rpd_datasets.curation.run_summary import RunSummary, TableInfo, counts
 from rpd_datasets.curation.score import CurationConfig, Models, choice_columns
 from rpd_datasets.curation.tables import SFT_CONFIG
+from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.inputs.rows import Terms
 
 # Packages whose version can change a result.
@@ -61,6 +62,7 @@ def manifest(
     *,
     mixed_source: dict[str, Any] | None = None,
     preset: str | None = None,
+    contamination: Contamination | None = None,
 ) -> str:
     """Everything needed to tell how the dataset was made, and whether two runs were the same.
 
@@ -72,6 +74,7 @@ def manifest(
         mixed_source (`dict`, *optional*): How inputs that were mixed in were read.
         preset (`str`, *optional*): The name of the training set, where it has one; what it set is
             among the options.
+        contamination ([`Contamination`], *optional*): What problems were compared with.
 
     Returns:
         `str`: JSON, sorted and indented, the same for the same run.
@@ -95,6 +98,8 @@ def manifest(
         "input": {**source, **first},
         "mixed_in": [{**(mixed_source or {}), **one} for one in mixed_in],
         "preset": preset,
+        "decontaminated": contamination
+        and {"by": contamination.as_rows(), "fingerprint": contamination.fingerprint},
         "options": _public_options(config),
         "summarizer": {
             "name": models.summarizer.name,
@@ -177,6 +182,7 @@ def dataset_card(
     *,
     license: str | None = None,
     language: str | None = None,
+    contamination: Contamination | None = None,
     figures: Sequence[str] = (),
 ) -> str:
     """The README.md of a curated dataset, with the metadata that the Hub and `datasets` read.
@@ -188,6 +194,7 @@ def dataset_card(
         license (`str`, *optional*): The licence of the texts, as the Hub names it; what the
             inputs' own cards say if unset.
         language (`str`, *optional*): Their language, e.g. `"en"`; likewise.
+        contamination ([`Contamination`], *optional*): What problems were compared with.
         figures (`Sequence[str]`): Paths of figures beside the card.
 
     Returns:
@@ -202,6 +209,7 @@ def dataset_card(
         template_str=template.read_text(encoding="utf-8"),
         inputs=[(public_name(one.name), one) for one in summary.inputs],
         config=config,
+        contamination=contamination,
         filters={
             name: Path(value).name if name == "decisions" and value else value
             for name, value in asdict(config.filters).items()

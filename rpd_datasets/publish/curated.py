@@ -196,7 +196,8 @@ class Curated:
             Path(output),
             config,
             replace(options, score=scores_of(rows, config)),
-            spec=_spec_of(config),
+            # Each row was scored by itself.
+            spec=replace(_spec_of(config), merge=False),
             without=made_columns(config),
         )
 
@@ -300,6 +301,7 @@ def _make(
                 models,
                 license=options.license,
                 language=options.language,
+                contamination=options.contamination,
                 figures=sorted(figures),
             ),
             "manifest.json": manifest(
@@ -309,6 +311,7 @@ def _make(
                 spec.as_dict(),
                 mixed_source=mixed_spec.as_dict(),
                 preset=options.preset,
+                contamination=options.contamination,
             ),
         }
 
@@ -321,19 +324,23 @@ def _make(
             on_read=options.on_read,
             name=options.name,
             without=without,
+            contamination=options.contamination,
         )
 
-    summary = _outside_loops(
-        lambda: curate_folder(
-            opener(source, spec),
-            output,
-            config,
-            models,
-            describe,
-            mixed_in=[MixedIn(opener(one, mixed_spec), number) for one, number in mixed],
-            options=options,
+    try:
+        summary = _outside_loops(
+            lambda: curate_folder(
+                opener(source, spec),
+                output,
+                config,
+                models,
+                describe,
+                mixed_in=[MixedIn(opener(one, mixed_spec), number) for one, number in mixed],
+                options=options,
+            )
         )
-    )
+    finally:
+        models.answers.close()
     return Curated(output, summary)
 
 

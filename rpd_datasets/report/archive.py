@@ -19,6 +19,7 @@ import numpy as np
 
 from rpd_datasets.curation.outcome import effective_number
 from rpd_datasets.curation.reading import find_curve
+from rpd_datasets.filters.correctness import mark_column
 from rpd_datasets.report.measures import Array, Case, Pair
 from rpd_datasets.report.reading import ChosenProblem, CuratedFolder, LeftOut, Score
 from rpd_metric.distance.calibration import Calibration
@@ -255,7 +256,7 @@ def _thousandths(matrix: Array) -> list[list[int | None]] | None:
 
 
 def _marks(row: ChosenProblem) -> list[Any] | None:
-    marks = row.extra.get("correct")
+    marks = row.extra.get(mark_column(row.extra) or "")
     return marks if isinstance(marks, list) and len(marks) == len(row.solutions) else None
 
 

@@ -28,6 +28,13 @@ class CommonArguments:
         "problem",
         "what is put around a problem: problem, box, reason_and_box, or a text with {problem}",
     )
+    decontaminate: list[str] = field(
+        default_factory=lambda: ["known"],
+        metadata={
+            "help": "leave out problems that stand in these benchmarks: names as passk.py has "
+            "them, files of problems, known for all that can be had here, or none"
+        },
+    )
     smoke: bool = _option(
         False,
         "train two steps on the longest samples, print the peak of memory, and save nothing",

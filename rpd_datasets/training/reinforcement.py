@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.prompts import fill_prompt, prompt_template
 from rpd_datasets.training.aime import check_leakage, load_aime
 from rpd_datasets.training.arguments import ReinforcementArguments
@@ -55,12 +56,20 @@ def check_reinforcement(options: ReinforcementArguments, training: Any, model: A
         raise InputError("vLLM cannot take the weights of a 4-bit model; set load_in_4bit: false")
 
 
-def load_prompts(options: ReinforcementArguments, tokenizer: Any) -> tuple[Any, dict[str, int]]:
+def load_prompts(
+    options: ReinforcementArguments,
+    tokenizer: Any,
+    contamination: Contamination | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> tuple[Any, dict[str, int]]:
     """The problems as prompts, with what was left out.
 
     Args:
         options ([`~rpd_datasets.training.arguments.ReinforcementArguments`]): Which problems.
         tokenizer: Of the model; prompts of more than `max_prompt_tokens` are left out.
+        contamination ([`~rpd_datasets.filters.contamination.Contamination`], *optional*): Problems
+            that stand in it are left out.
+        say (`Callable`): Told of each of them.
 
     Returns:
         `tuple`: A `datasets.Dataset` with the columns `prompt` (messages) and `answer`, and
@@ -75,7 +84,12 @@ def load_prompts(options: ReinforcementArguments, tokenizer: Any) -> tuple[Any, 
     compared = check_leakage(aime.problems, options.held_out) if options.held_out else 0
     template = prompt_template(options.prompt)
     prompts, answers, lengths = [], [], []
+    contaminated = 0
     for problem, answer in zip(aime.problems, aime.answers, strict=True):
+        if contamination is not None and (match := contamination.find(problem)):
+            contaminated += 1
+            say(f"left out a problem: {match.detail}")
+            continue
         prompt = [{"role": "user", "content": fill_prompt(template, problem)}]
         encoded = tokenizer.apply_chat_template(
             prompt, tokenize=True, add_generation_prompt=True, return_dict=True
@@ -87,14 +101,19 @@ def load_prompts(options: ReinforcementArguments, tokenizer: Any) -> tuple[Any, 
             lengths.append(length)
     if not prompts:
         raise InputError(
-            f"every prompt is longer than max_prompt_tokens {options.max_prompt_tokens}"
+            f"every prompt is longer than max_prompt_tokens {options.max_prompt_tokens}, or its "
+            "problem stands in a benchmark"
         )
     counts = {
         "problems": len(prompts),
         "problems with a year": sum(year is not None for year in aime.years),
         "problems left out for their year": aime.other_years,
         "problems left out as duplicates": aime.duplicates,
-        "problems left out as too long": len(aime.problems) - len(prompts),
+        "problems left out as too long": len(aime.problems) - len(prompts) - contaminated,
+        "problems left out as contaminated": contaminated,
+        "problems of benchmarks compared": sum(contamination.sizes.values())
+        if contamination
+        else 0,
         "held-out problems compared": compared,
         "longest prompt, in tokens": max(lengths),
     }

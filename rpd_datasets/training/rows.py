@@ -10,10 +10,11 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.inputs.files import file_kind
 from rpd_datasets.inputs.hub import HubRows
 from rpd_datasets.prompts import MARK, fill_prompt, prompt_template, with_mode
@@ -55,6 +56,41 @@ def load_rows(
             f"{len(rows)}; use the data it is for, or pass --num_samples {len(rows)}"
         )
     return rows, [source for _, source in loaded]
+
+
+def without_contaminated(
+    rows: Any, contamination: Contamination | None, say: Callable[[str], None]
+) -> tuple[Any, int]:
+    """Leave out rows whose problem stands in a benchmark, and name them.
+
+    Args:
+        rows (`datasets.Dataset`): With a column `prompt` of messages.
+        contamination ([`~rpd_datasets.filters.contamination.Contamination`], *optional*): What
+            they are compared with.
+        say (`Callable`): Told of each match, for the log.
+
+    Returns:
+        `tuple`: The other rows, and how many were left out.
+
+    Raises:
+        [`InputError`]: None is left.
+    """
+    if contamination is None:
+        return rows, 0
+    kept = []
+    for number, prompt in enumerate(rows["prompt"]):
+        asked = "\n".join(str(one["content"]) for one in prompt if one["role"] == "user")
+        match = contamination.find(asked)
+        if match is None:
+            kept.append(number)
+        else:
+            say(f"left out row {number}: {match.detail}")
+    if not kept:
+        raise InputError(
+            f"all {len(rows)} rows stand in {', '.join(contamination.sizes)}: train on other "
+            "problems, or set decontaminate to none"
+        )
+    return (rows if len(kept) == len(rows) else rows.select(kept)), len(rows) - len(kept)
 
 
 def with_prompt(rows: Any, prompt: str) -> Any:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from rpd_datasets.config import CurationConfig
 from rpd_datasets.select import SELECTIONS, rank, select_problems, select_solutions
 from rpd_metric.errors import InputError
 
@@ -149,3 +150,40 @@ def test_select_problems_needs_scores():
         select_problems([{"problem": "a"}], 1)
     with pytest.raises(InputError, match="cannot select -1"):
         select_problems([], -1)
+
+
+QUALITY_MATRIX = [
+    [0.0, 0.5, 0.4, 0.1],
+    [0.5, 0.0, 0.3, 0.4],
+    [0.4, 0.3, 0.0, 0.4],
+    [0.1, 0.4, 0.4, 0.0],
+]
+
+
+def test_quality_is_traded_against_distance_by_the_stated_formula():
+    # Means to all others: 0.333, 0.4, 0.367, 0.3. Without quality 1 comes first, then 0.
+    assert select_solutions(QUALITY_MATRIX, 2) == [1, 0]
+    scores = [0.0, 0.0, 5.0, 10.0]
+    # q = 0, 0, 0.5, 1. First: 0.3 + 0.15 for 3 beats 0.4; then from 3: 0.1, 0.4, 0.4 + 0.075.
+    assert select_solutions(QUALITY_MATRIX, 2, quality=scores, quality_weight=0.15) == [3, 2]
+    # Below 0 low scores are better: 1 as before, then from 1: 0.5, 0.3 - 0.075, 0.4 - 0.15.
+    assert select_solutions(QUALITY_MATRIX, 2, quality=scores, quality_weight=-0.15) == [1, 0]
+    subset = select_solutions(QUALITY_MATRIX, 2, "exact", quality=scores, quality_weight=0.3)
+    assert subset == [2, 3]  # 0.4 + 0.3 x 0.75 is the largest of all six
+
+
+def test_equal_or_missing_scores_change_nothing():
+    for scores in ([2.0] * 4, [None] * 4, [float("nan")] * 4):
+        for method in ("maxmin", "maxavg", "exact"):
+            assert select_solutions(
+                QUALITY_MATRIX, 3, method, quality=scores, quality_weight=0.5
+            ) == select_solutions(QUALITY_MATRIX, 3, method)
+
+
+def test_a_random_choice_weighs_no_quality():
+    with pytest.raises(InputError, match="random"):
+        select_solutions(
+            QUALITY_MATRIX, 2, "random", quality=[1.0, 2.0, 3.0, 4.0], quality_weight=1
+        )
+    with pytest.raises(InputError, match="traded against a distance"):
+        CurationConfig(solutions="random", quality_column="score")

@@ -20,7 +20,6 @@ from rpd_datasets.curation.outcome import (
 from rpd_datasets.curation.run_summary import Choice, InputInfo, ProblemScore, RunSummary
 from rpd_datasets.curation.score import Scored
 from rpd_datasets.curation.strategies import count_strategies, curve_of
-from rpd_datasets.problem import Problem
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.errors import InputError
 
@@ -58,10 +57,9 @@ def said(run: RunSummary, config: CurationConfig | None = None) -> dict[str, str
 
 def test_a_choice_is_measured_beside_all_that_could_have_been_chosen():
     marks = [True, None, False, True]
-    problem = Problem("p", ("a", "b", "c", "d"), {"correct": marks})
     steps = [["x", "y", "z"], ["x"], ["x", "y", "z", "w", "v"], []]
-    scored = Scored(steps, MATRIX, 0.5, ["", "", "", "no_steps"], [1] * 4, [])
-    found = measure_choice(problem, scored, [2, 0], CurationConfig())
+    scored = Scored(steps, MATRIX, 0.5, ["", "", "", "no_steps"], [1] * 4, [], marks=marks)
+    found = measure_choice(scored, [2, 0], CurationConfig())
     assert (found.chosen, found.num_chosen, found.steps_per_solution) == (0.6, 2, 4.0)
     assert found.random == pytest.approx(0.4)
     assert (found.right, found.marked) == (1, 2)
@@ -103,7 +101,9 @@ def test_what_cannot_be_known_is_said_to_be_unknown():
     config = CurationConfig(problems="random", solutions="random")
     run = a_run(candidates_marked=0, choices=[Choice(2, None, None)], drops=Counter())
     lines = said(run, config)
-    assert lines["Right answers"] == "not known: the input has no column correct"
+    assert lines["Right answers"] == (
+        "not known: the input has neither marks nor reference answers"
+    )
     assert lines["Difference"].startswith("not measured")
     assert lines["Steps"] == "none were needed"
     assert lines["Left out"] == "nothing"

@@ -14,7 +14,7 @@ from rpd_datasets.inputs.layouts import (
     grouped_items,
     kept_names,
 )
-from rpd_datasets.inputs.registry import LAYOUTS, Layout, check_columns
+from rpd_datasets.inputs.registry import LAYOUTS, Layout, check_columns, check_only
 from rpd_datasets.inputs.rows import Place, Row
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
@@ -31,7 +31,8 @@ def row(**values: Any) -> Row:
 def check(
     there: dict[str, Any], layout: Any = "auto", columns: Columns = COLUMNS, **only: str
 ) -> str:
-    return check_columns([there], "a.jsonl", columns, layout, only)
+    check_only([there], "a.jsonl", only)
+    return check_columns([there], "a.jsonl", columns, layout)
 
 
 def reasons(values: dict[str, Any]) -> list[tuple[str, int | None]]:
@@ -60,7 +61,7 @@ def test_the_layout_is_the_first_whose_columns_are_there(
 def test_columns_of_later_rows_count_as_well() -> None:
     samples = [{"problem": "p"}, {"problem": "p", "solutions": ["s"]}]
 
-    assert check_columns(samples, "a.jsonl", COLUMNS, "auto", {}) == "grouped"
+    assert check_columns(samples, "a.jsonl", COLUMNS, "auto") == "grouped"
 
 
 def test_a_missing_column_is_one_error_with_the_columns_there_are_and_a_suggestion() -> None:

@@ -169,9 +169,12 @@ def test_a_damaged_scratch_file_is_made_again(tmp_path: Path) -> None:
     assert texts(Opened(path, tmp_path).source) == EXPECTED
 
 
-def test_a_problem_that_comes_twice_in_grouped_rows_is_kept_once(tmp_path: Path) -> None:
+def test_a_problem_that_comes_twice_is_kept_once_where_rows_may_not_be_merged(
+    tmp_path: Path,
+) -> None:
     again = {"problem": PROBLEMS[0]["problem"] + "\n", "solutions": ["other"]}
-    opened = Opened(write(tmp_path / "rows.jsonl", [*PROBLEMS, again]), tmp_path)
+    file = write(tmp_path / "rows.jsonl", [*PROBLEMS, again])
+    opened = Opened(file, tmp_path, merge=False)
 
     assert texts(opened.source) == EXPECTED
     (reject,) = opened.rejects

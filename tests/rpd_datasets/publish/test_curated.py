@@ -155,7 +155,6 @@ def test_columns_of_other_names_and_rows_that_cannot_be_used_go_through_too(
     rows = some_rows()
     rows[4]["solutions"][1] = None
     rows[5]["problem"] = None
-    rows[6]["problem"] = rows[0]["problem"]
     config = replace(CONFIG, num_problems=2, problem_column="question", solutions_column="answers")
     named = Dataset.from_list(rows).rename_columns({"problem": "question", "solutions": "answers"})
     curate_dataset(named, tmp_path / "scored", config)
@@ -167,8 +166,21 @@ def test_columns_of_other_names_and_rows_that_cannot_be_used_go_through_too(
     assert {reason for stage, reason, _ in curated.summary.drops if stage in ("read", "group")} == {
         "null_problem",
         "null_solution",
-        "duplicate_problem",
     }
+
+
+def test_rows_that_were_scored_one_by_one_are_not_put_together_afterwards(tmp_path: Path) -> None:
+    rows = some_rows()
+    rows[6]["problem"] = rows[0]["problem"]
+    bare = Dataset.from_list(rows)
+    scored = bare.map(rpd_curate, fn_kwargs={"config": CONFIG})
+    taken = Curated.from_rows(scored, tmp_path / "taken", CONFIG).summary
+    read = curate_dataset(bare, tmp_path / "scored", CONFIG).summary
+    assert taken is not None
+    assert read is not None
+    assert read.scores[0].num_solutions == sum(len(rows[n]["solutions"]) for n in (0, 6))
+    assert taken.scores[0].num_solutions == len(rows[0]["solutions"])
+    assert ("group", "duplicate_problem", "problem") in taken.drops
 
 
 def test_rows_that_the_configuration_does_not_make_are_refused(

@@ -1,0 +1,136 @@
+r"""How surprising is each solution to a model? Writes it beside the solutions, as a column.
+
+    python recipes/surprisal.py solutions.jsonl --model Qwen/Qwen3-4B-Base --output scored.jsonl
+    rpd curate scored.jsonl --quality-column surprisal --quality-weight -0.1 --output curated
+
+A solution's surprisal is the mean of -log p over its tokens, in nats, given the problem: what the
+student that will be trained on it makes of it (arXiv 2601.14249 looks at it for the choice of
+reasoning traces). A negative weight prefers solutions that the student finds likely, a positive one
+those that are new to it. Solutions longer than the model's context, or than `--max-tokens`, get no
+score (null), and are counted. Rows come out grouped, one problem each, marks and other columns with
+them.
+
+The model runs in this process, one solution at a time. A server's log-probabilities are not read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rpd_datasets.commands import run_command
+from rpd_datasets.inputs.source import open_source
+from rpd_datasets.rejects import Rejected
+from rpd_metric.errors import ModelError, OutputError, first_line
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Score as the command line says; see the module's docstring."""
+    args = _parser().parse_args(arguments)
+    left_out: Counter[str] = Counter()
+
+    def count(rejected: Rejected) -> None:
+        left_out[rejected.reason] += 1
+
+    with tempfile.TemporaryDirectory() as scratch:
+        # Opened first: what is wrong with the input is said before weights are loaded.
+        source = open_source(args.input, scratch=Path(scratch), on_reject=count)
+        model = Surprisal(args.model, device=args.device, max_tokens=args.max_tokens)
+        problems = scored = unscored = 0
+        rough = args.output.with_name(f"{args.output.name}.partial")
+        try:
+            args.output.parent.mkdir(parents=True, exist_ok=True)
+            with rough.open("w", encoding="utf-8") as file:
+                for problem in source:
+                    values = [model(problem.problem, text) for text in problem.solutions]
+                    row = {
+                        **problem.extra,
+                        "problem": problem.problem,
+                        "solutions": list(problem.solutions),
+                        args.column: values,
+                    }
+                    file.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
+                    problems += 1
+                    scored += sum(value is not None for value in values)
+                    unscored += sum(value is None for value in values)
+            os.replace(rough, args.output)
+        except OSError as error:
+            raise OutputError(f"cannot write {args.output}: {error.strerror}") from error
+    reasons = "".join(f", {reason} {number:,}" for reason, number in left_out.most_common())
+    sys.stderr.write(
+        f"scored {scored:,} solutions of {problems:,} problems into {args.output}; {unscored:,} "
+        f"are too long for the model (left out: {left_out.total():,}{reasons})\n"
+    )
+
+
+class Surprisal:
+    """A model that tells how likely it finds a solution.
+
+    Args:
+        name (`str`): A Hub id or a folder.
+        device (`str`): Where it runs.
+        max_tokens (`int`, *optional*): Longer texts get no score; the model's context if unset.
+
+    Raises:
+        ModelError: It cannot be loaded.
+    """
+
+    def __init__(self, name: str, *, device: str = "cpu", max_tokens: int | None = None) -> None:
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        try:
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(name)
+            self._model: Any = AutoModelForCausalLM.from_pretrained(name).to(device).eval()
+        except (OSError, ValueError, RuntimeError) as error:
+            raise ModelError(f"cannot load {name}: {first_line(error)}") from error
+        context = getattr(self._model.config, "max_position_embeddings", None)
+        self._most = min(limit for limit in (max_tokens, context, 1 << 30) if limit)
+
+    def __call__(self, problem: str, solution: str) -> float | None:
+        """Mean -log p of a solution's tokens in nats; `None` where it is too long."""
+        import torch
+
+        asked = [{"role": "user", "content": problem}]
+        if self._tokenizer.chat_template:
+            before = self._tokenizer.apply_chat_template(
+                asked, tokenize=False, add_generation_prompt=True
+            )
+        else:
+            before = f"{problem}\n\n"
+        given = self._tokenizer(before, add_special_tokens=False)["input_ids"]
+        told = self._tokenizer(solution, add_special_tokens=False)["input_ids"]
+        if not given or not told or len(given) + len(told) > self._most:
+            return None
+        with torch.inference_mode():
+            ids = torch.tensor([given + told], device=self._model.device)
+            logits = self._model(ids).logits[0, len(given) - 1 : -1].float()
+            loss = torch.nn.functional.cross_entropy(logits, ids[0, len(given) :])
+        return round(float(loss), 5)
+
+
+def _parser() -> argparse.ArgumentParser:
+    summary, _, details = (__doc__ or "").partition("\n")
+    parser = argparse.ArgumentParser(
+        prog="recipes/surprisal.py",
+        description=summary,
+        epilog=details,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("input", help="a file, a folder, or a dataset id on the Hub")
+    parser.add_argument("--model", required=True, help="the student: a Hub id or a folder")
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="a JSONL file")
+    parser.add_argument("--column", default="surprisal", metavar="NAME", help="what it is called")
+    parser.add_argument("--device", default="cpu", help="e.g. cuda")
+    parser.add_argument("--max-tokens", type=int, metavar="N", help="no score for longer texts")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(run_command("recipes/surprisal.py", lambda: main(sys.argv[1:])))

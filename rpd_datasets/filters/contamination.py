@@ -1,0 +1,150 @@
+"""Problems that stand in a benchmark: found by runs of words, and by equal text.
+
+    index = Contamination({"aime24": texts})
+    index.find("Every morning Aya goes for a walk ...")   # Match or None
+
+Two texts match if they are the same words, or share 13 words in a row: words in lower case, without
+marks above letters, and without what is neither letter nor digit, so that spacing, punctuation and
+the dollar signs of LaTeX do not matter. Numbers stay: a problem with other numbers is another one.
+
+A run says nothing if it tells only how an answer is wanted ("... can be written as m/n, where m and
+n are relatively prime positive integers. Find m + n"): so ends every second problem of the AIME. It
+must therefore hold four different words that are no single letter, no number and not among
+[`ANSWER_FORM`]; and a run that several problems of one benchmark share is its house style. Without
+these rules 206 of the 975 problems of the AIME of 1983 to 2023 would stand in five benchmarks
+(docs/inputs.md). Equal text is a match in any case.
+
+Problems are compared, never solutions. Paraphrases and translations are not found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+RUN_WORDS = 13
+TELLING_WORDS = 4
+# The words in which competitions say how an answer is to be given.
+ANSWER_FORM = frozenset(
+    re.findall(
+        r"\w+",
+        "and any are as be by can determine divisible expressed find form frac dfrac tfrac in "
+        "integer integers is it left mn multiple not number numbers of or positive prime real "
+        "relatively right sqrt square such sum that the value what where with written ",
+    )
+)
+_DRAWING = re.compile(r"\[asy\].*?\[/asy\]", flags=re.DOTALL | re.IGNORECASE)
+_WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True)
+class Match:
+    """Where a problem was found.
+
+    Args:
+        benchmark (`str`): In which benchmark or file.
+        number (`int`): The problem's number there, from 1.
+        words (`str`): The words that they share.
+    """
+
+    benchmark: str
+    number: int
+    words: str
+
+    @property
+    def detail(self) -> str:
+        """A line for a person."""
+        return f"Problem {self.number} of {self.benchmark} has the same words: {self.words!r}."
+
+
+def words_of(text: str) -> list[str]:
+    r"""The words of a text as they are compared, without the code of drawings.
+
+    Example:
+
+    >>> words_of(r"Let  $x_1 = \frac{3}{4}$. Où est-il?")
+    ['let', 'x', '1', 'frac', '3', '4', 'ou', 'est', 'il']
+    """
+    decomposed = unicodedata.normalize("NFD", _DRAWING.sub(" ", text).lower())
+    plain = "".join(mark for mark in decomposed if unicodedata.category(mark) != "Mn")
+    return _WORD.findall(plain)
+
+
+def _tells(run: Sequence[str]) -> bool:
+    telling = {word for word in run if len(word) > 1 and not word.isdigit()} - ANSWER_FORM
+    return len(telling) >= TELLING_WORDS
+
+
+class Contamination:
+    """The problems of benchmarks, ready to be looked up.
+
+    Args:
+        benchmarks (`Mapping[str, Sequence[str]]`): Per name the texts of its problems.
+        run (`int`): How many words in a row are a match.
+        every_run (`bool`): Whether runs that say nothing count, too.
+
+    Example:
+
+    >>> index = Contamination({"mine": ["How many ways are there to tile a floor?"]})
+    >>> index.find("How many ways are there to TILE a floor").number
+    1
+    >>> index.find("How many ways are there to tile a wall?") is None
+    True
+    """
+
+    def __init__(
+        self,
+        benchmarks: Mapping[str, Sequence[str]],
+        run: int = RUN_WORDS,
+        *,
+        every_run: bool = False,
+    ) -> None:
+        self.run = run
+        self.sizes = {name: len(texts) for name, texts in benchmarks.items()}
+        self._texts: dict[str, tuple[str, int]] = {}
+        self._runs: dict[int, tuple[str, int]] = {}
+        digest = hashlib.sha256(f"{run} {every_run}".encode())
+        for name, texts in benchmarks.items():
+            owner: dict[int, str] = {}  # a run's hash: the text that it stands in
+            shared: set[int] = set()
+            mine: dict[int, tuple[str, int]] = {}
+            for number, text in enumerate(texts, start=1):
+                words = words_of(text)
+                whole = " ".join(words)
+                digest.update(f"{name}\0{whole}\n".encode())
+                if not words:
+                    continue
+                self._texts.setdefault(whole, (name, number))
+                runs = self._all_runs(words)
+                for key in (hash(one) for one in runs if every_run or _tells(one)):
+                    if owner.setdefault(key, whole) != whole:
+                        shared.add(key)
+                    mine.setdefault(key, (name, number))
+            for key, place in mine.items():
+                if every_run or key not in shared:
+                    self._runs.setdefault(key, place)
+        self.fingerprint = digest.hexdigest()
+
+    def _all_runs(self, words: Sequence[str]) -> list[tuple[str, ...]]:
+        return list(zip(*(words[start:] for start in range(self.run)), strict=False))
+
+    def find(self, problem: str) -> Match | None:
+        """The first benchmark's problem that a problem matches, if any does.
+
+        Args:
+            problem (`str`): Its text.
+        """
+        words = words_of(problem)
+        if place := self._texts.get(" ".join(words)):
+            return Match(*place, " ".join(words[: self.run]))
+        for run in self._all_runs(words):
+            if place := self._runs.get(hash(run)):
+                return Match(*place, " ".join(run))
+        return None
+
+    def as_rows(self) -> list[dict[str, object]]:
+        """What was compared with, for manifests and cards."""
+        return [{"name": name, "problems": size} for name, size in self.sizes.items()]

@@ -1,0 +1,81 @@
+"""Signs that an argument failed and an answer was given all the same: by rules.
+
+    signs_of_floundering("... However, this does not match 812, indicating a miscalculation.")
+
+A right final answer may follow a broken argument: the solution runs into a contradiction, says so,
+and then states values that fit. Such solutions look different, so that choosing for difference
+chooses them. The rules look for the words in which models admit it; what they find and miss on
+solutions read by hand is in docs/inputs.md. They do not follow the argument: a mistake that is
+corrected properly is a sign, too, and nonsense that admits nothing is none. Thoughts before an
+answer (a `<think>` block) may go astray and are not looked at.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rpd_datasets.filters.candidates import Candidates, Drops
+
+_WRONG = r"(?:mistake|error|miscalculation|misunderstanding|misinterpretation|inconsistency)"
+SIGNS = {
+    "an admitted mistake": rf"(?:made|making|been|be|is|seems|indicat\w+|suggest\w+|due to|given|"
+    rf"realiz\w+|see|correct\w*)\s+(?:\w+\s+){{0,2}}{_WRONG}|{_WRONG} in (?:our|my|the) "
+    r"(?:\w+ )?(?:reasoning|approach|working|calculation|count|assumption|analysis|setup|"
+    r"interpretation|process)|we missed a step|made an incorrect assumption",
+    "a result that is taken back": r"\b(?:this|result|that|which)\b (?:\w+ )?(?:is|seems|appears|"
+    r"looks)(?: to be)? (?:incorrect|wrong|not correct|inconsistent)\b",
+    "a figure that does not match": r"\bthis (?:does not|doesn't) match "
+    r"(?!the (?:graph|behaviou?r)|our analysis|either)[^.]{0,60}\d",
+    "an approach given up": r"\b(?:need to|must|should|we|let's|let us|go back and) "
+    r"(?:re-?evaluate|reconsider|reassess|rethink)\b",
+    "values made to fit": r"by trial and error or|further analysis, we find|must adjust|"
+    r"(?:closest|nearest) (?:\w+ )?(?:integer|number)[^.]{0,40}satisf|after manually enumerating|"
+    r"reasonable (?:assumption|guess)|most plausible|without further confusion",
+    "an impossibility before the answer": r"(?:is|which is|this is a) "
+    r"(?:impossible|contradiction)\.\s+(?:The|So the) (?:largest|smallest|final|correct|answer)",
+}
+_COMPILED = {name: re.compile(text, flags=re.IGNORECASE) for name, text in SIGNS.items()}
+SHOWN = 60
+
+
+def signs_of_floundering(solution: str) -> list[tuple[str, str]]:
+    """What a solution says of its own failure.
+
+    Args:
+        solution (`str`): Its text.
+
+    Returns:
+        `list[tuple[str, str]]`: Per sign its name and the words.
+
+    Example:
+
+    >>> signs_of_floundering("So b = 4.5. There must be a mistake in our reasoning. Take b = 4.")
+    [('an admitted mistake', 'be a mistake')]
+    >>> signs_of_floundering("If x = 2, then 32 < 25, which is impossible. So x = 1.")
+    []
+    """
+    _, closed, after = solution.rpartition("</think>")
+    spoken = " ".join((after if closed and after.strip() else solution).split())
+    found = []
+    for name, pattern in _COMPILED.items():
+        if match := pattern.search(spoken):
+            found.append((name, match.group()[:SHOWN]))
+    return found
+
+
+def floundering(candidates: Candidates, soundness: str) -> Drops:
+    """Leave out solutions with signs of floundering.
+
+    Args:
+        candidates ([`Candidates`]): The solutions.
+        soundness (`str`): `"rules"`, or `"off"` for leaving none out.
+    """
+    drops: dict[int, tuple[str, str]] = {}
+    if soundness != "rules":
+        return drops
+    for index in candidates.left:
+        found = signs_of_floundering(candidates.problem.solutions[index])
+        if found:
+            name, words = found[0]
+            drops[index] = ("floundering", f"It shows {name}: {words!r}.")
+    return drops
