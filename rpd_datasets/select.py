@@ -95,7 +95,7 @@ def select_solutions(
     if quality is not None and quality_weight:
         if method == "random":
             raise InputError("a random choice weighs no quality; choose by a distance")
-        worth = quality_weight * scaled_quality([quality[index] for index in usable])
+        worth = quality_weight * scaled_quality([quality[int(index)] for index in usable])
         chosen = _traded(distances, m, method, worth)
     elif method == "maxmin":
         chosen = _greedy(distances, m, np.minimum)

@@ -8,7 +8,7 @@ from typing import Any
 
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.spec import InputSpec
-from rpd_datasets.inputs.well_known import resolve_columns
+from rpd_datasets.inputs.well_known import recognise, with_columns
 
 # Lines are counted at some hundreds of MB a second: beyond this the wait would be noticed.
 CHEAP_BYTES = 1_000_000_000
@@ -62,7 +62,9 @@ def _lines(path: Path, columns: Columns) -> int | None:
 
 def _holds_problem(row: dict[str, Any], columns: Columns) -> bool:
     """Whether a row is a problem with all its solutions."""
-    return isinstance(row.get(resolve_columns([row], columns).solutions), list)
+    known = recognise([row], columns)
+    read = known.turned(row) if known and known.turned else row
+    return isinstance(read.get(with_columns(known, columns).solutions), list)
 
 
 def _parquet_rows(path: Path, columns: Columns) -> int | None:

@@ -208,6 +208,7 @@ class Source:
             self.known.names if self.known else "",
             # What comes after the last problem that is read is not looked at.
             self._contamination is None,
+            self._spec.exactly is None,
             self._spec.limit if LAYOUTS[self.layout].problem else None,
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
