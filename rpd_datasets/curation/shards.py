@@ -54,9 +54,11 @@ Engine = Callable[[Path, Sequence[str], str], Iterator[str]]
 
 def journal_key(problem: Problem, fingerprint: str, filters: FilterConfig) -> str:
     """The problem's name in the journal: another mark or reference answer makes it another one."""
+    name = f"{problem.key}:{fingerprint}"
     seen = _evidence(problem, filters)
-    evidence = hashlib.sha256(encode_values(seen).encode()).hexdigest()[:16] if seen else ""
-    return f"{problem.key}:{fingerprint}:{evidence}"
+    if not seen:
+        return name
+    return f"{name}:{hashlib.sha256(encode_values(seen).encode()).hexdigest()[:16]}"
 
 
 def _evidence(problem: Problem, filters: FilterConfig) -> dict[str, Any]:
