@@ -101,11 +101,11 @@ class Choice:
     random: float | None
     right: int = 0
     marked: int = 0
+    steps_per_solution: float | None = None
+    strategies: float | None = None
     dissenting: int = 0
     answered: int = 0
     floundering: int = 0
-    steps_per_solution: float | None = None
-    strategies: float | None = None
 
 
 @dataclass(frozen=True)
