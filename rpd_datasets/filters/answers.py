@@ -27,6 +27,9 @@ from rpd_metric.grading.answers import (
 )
 from rpd_metric.grading.mathematics import Grader
 
+# What algebra may take: answers that make it hang must not hold a run up.
+SECONDS = 5.0
+MOST_TIMEOUTS = 2
 _RIGHT = {Verdict.CORRECT: True, Verdict.WRONG: False}
 
 
@@ -55,6 +58,7 @@ class AnswerChecker:
     def __init__(self, workers: int = 1) -> None:
         self._workers = workers
         self._grader: Grader | None = None
+        self._timeouts = 0  # of the problem that is looked at
         # Problems are worked on in several threads, and a grader grades one thing at a time.
         self._lock = threading.Lock()
 
@@ -76,6 +80,7 @@ class AnswerChecker:
                 not installed.
         """
         with self._lock:
+            self._timeouts = 0
             marks = marks_of(problem, correct_column)
             by: Literal["marks", "reference", ""] = "marks"
             column = mark_column(problem.extra, correct_column)
@@ -94,7 +99,7 @@ class AnswerChecker:
         wanted, given = without_lone_unit(readable(reference), readable(answer))
         easy = easy_verdict(tidy(wanted), tidy(given))
         if easy is None:
-            (easy,) = self._grading().grade([(reference, solution)])
+            (easy,) = self._by_algebra([(reference, solution)])
         return _RIGHT.get(easy)
 
     def _agreement(
@@ -130,12 +135,19 @@ class AnswerChecker:
         if find_spec("math_verify") is None:
             return False
         # "x = 5" is accepted where "5" is wanted and not the other way round; here neither leads.
-        verdicts = self._grading().grade([(one, _boxed(other)), (other, _boxed(one))])
-        return Verdict.CORRECT in list(verdicts)
+        return Verdict.CORRECT in self._by_algebra([(one, _boxed(other)), (other, _boxed(one))])
+
+    def _by_algebra(self, rows: Sequence[tuple[str, str]]) -> list[Verdict]:
+        """Verdicts; a problem whose answers time out again and again is not asked about further."""
+        if self._timeouts >= MOST_TIMEOUTS:
+            return [Verdict.TIMED_OUT] * len(rows)
+        verdicts = list(self._grading().grade(rows))
+        self._timeouts += verdicts.count(Verdict.TIMED_OUT)
+        return verdicts
 
     def _grading(self) -> Grader:
         if self._grader is None:
-            self._grader = Grader(workers=self._workers)
+            self._grader = Grader(workers=self._workers, seconds=SECONDS)
         return self._grader
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from rpd_datasets.presets import PRESETS
 from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError, MissingExtraError
+from rpd_metric.grading.answers import Verdict
 
 PROBLEM = "What is one half of one?"
 TEXTS = tuple(
@@ -105,6 +106,26 @@ def test_without_math_verify_a_reference_that_takes_algebra_names_the_extra(monk
     assert checker.check(Problem("2 + 2?", ("Answer: 4",), {"answer": "4"})).marks == (True,)
     with pytest.raises(MissingExtraError, match="grading"):
         checker.check(Problem(PROBLEM, TEXTS, {"answer": "1/2"}))
+
+
+def test_answers_that_make_algebra_hang_cost_a_problem_two_timeouts(monkeypatch):
+    asked: list[int] = []
+
+    class Hanging:
+        """Stands where processes that hang would be killed after seconds each."""
+
+        def __init__(self, **_: Any) -> None:
+            pass
+
+        def grade(self, rows: list[tuple[str, str]]) -> list[Verdict]:
+            asked.append(len(rows))
+            return [Verdict.TIMED_OUT] * len(rows)
+
+    monkeypatch.setattr(answers_module, "Grader", Hanging)
+    texts = tuple(f"The answer is $x^{{{n}}}+1$." for n in range(2, 12))
+    found = AnswerChecker().check(Problem(PROBLEM, texts))
+    assert sum(asked) <= 3
+    assert found.majority is False
 
 
 def test_the_papers_presets_look_at_no_answer():
