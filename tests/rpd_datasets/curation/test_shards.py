@@ -30,6 +30,7 @@ from rpd_datasets.curation.shards import (
     problems_of,
     score_in_shards,
 )
+from rpd_datasets.inputs.spec import InputSpec
 from rpd_datasets.problem import Problem
 from rpd_datasets.publish.curated import curate_dataset
 
@@ -132,8 +133,9 @@ def test_equal_problems_keep_their_own_places_in_the_rejects(tmp_path):
     rows = write_problems(tmp_path / "rows.jsonl", 4)
     line = json.dumps({"problem": "Twice", "solutions": ["Add. Stop.", "Add. Stop."]}) + "\n"
     rows.write_text(line + rows.read_text() + line)
-    curate_dataset(rows, tmp_path / "one", CONFIG)
-    curate_dataset(rows, tmp_path / "two", CONFIG, engine=Here(), shard_size=1)
+    apart = InputSpec(merge=False)
+    curate_dataset(rows, tmp_path / "one", CONFIG, spec=apart)
+    curate_dataset(rows, tmp_path / "two", CONFIG, spec=apart, engine=Here(), shard_size=1)
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
     rejects = [json.loads(row) for row in (tmp_path / "two" / "rejects.jsonl").open()]
     assert {reject["where"] for reject in rejects} == {"rows.jsonl:1", "rows.jsonl:6"}
