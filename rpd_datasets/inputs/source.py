@@ -155,7 +155,7 @@ class Source:
     def _merged(self, read: ReadProblem) -> Iterator[Problem | Rejected]:
         path = self._scratch / f"repeated-{self._scratch_key()}.sqlite"
         if not path.exists():
-            rows = (item for item in self._items(read) if isinstance(item, Problem))
+            rows = (i for i in self._items(read, report=False) if isinstance(i, Problem))
             # Where problems are left out for other reasons, the limit lies further on.
             all_count = self._spec.exactly is None and self._contamination is None
             limit = self._spec.limit if all_count else None
@@ -173,8 +173,8 @@ class Source:
                     continue
             yield item
 
-    def _items(self, read: ReadProblem) -> Iterator[Problem | Rejected]:
-        for row in self._read():
+    def _items(self, read: ReadProblem, *, report: bool = True) -> Iterator[Problem | Rejected]:
+        for row in self._read(report=report):
             if isinstance(row, Rejected):
                 yield row
             else:
@@ -220,11 +220,12 @@ class Source:
     def _totals(self) -> dict[str, int]:
         return {"rows_read": self.rows_read, "rows_skipped": self.rows_skipped}
 
-    def _read(self) -> Iterator[Row | Rejected]:
+    def _read(self, *, report: bool = True) -> Iterator[Row | Rejected]:
         self.rows_read = self.rows_skipped = 0
         for row in islice(self._rows, self._spec.max_rows):
             self.rows_read += 1
-            self._on_read(self.rows_read)
+            if report:
+                self._on_read(self.rows_read)
             if isinstance(row, Row) and not self._wanted(row):
                 self.rows_skipped += 1
             elif isinstance(row, Row) and self.known and self.known.turned:
