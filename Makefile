@@ -67,8 +67,8 @@ bench: $(VENV)/installed  ## Print the benchmark tables that the README quotes
 bench-corpus: $(VENV)/installed  ## Curate synthetic corpora of up to 53,125 problems (half an hour)
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus.py --naive-up-to 10000
 
-# The first run encodes 29,000 texts in build/vectors.sqlite; cut off, it goes on where it was.
-distances: $(VENV)/installed  ## Print the tables of docs/distances.md, from ../shared/data (half an hour)
+# The first run encodes the 23,000 texts of the labelled sets, and more; cut off, it goes on.
+distances: $(VENV)/installed  ## Print the tables of docs/distances.md, from ../shared/data
 	for script in text_distances picks uniform code_picks distances distance_cost; do \
 	    HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/$$script.py || exit 1; done
 
