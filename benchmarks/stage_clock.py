@@ -116,6 +116,6 @@ def watch_curation() -> StageClock:
     clock.wrap(rpd_datasets.curation.journal.Journal, "put", journal)
     clock.wrap(rpd_datasets.curation.run._Run, "order", selection)
     clock.wrap(rpd_datasets.curation.run._Run, "choose_all", selection)
-    clock.wrap(rpd_datasets.curation.run._Run, "write_rows", writing)
-    clock.wrap(rpd_datasets.curation.run, "_write_scores", writing)
+    clock.wrap(rpd_datasets.curation.run, "write_tables", writing)
+    clock.wrap(rpd_datasets.curation.run, "write_scores", writing)
     return clock

@@ -37,8 +37,10 @@ def build_wheel() -> tuple[str, bytes]:
     installed = _installed()
     info = f"rpd_metric-{installed.version}.dist-info"
     files = {f"{info}/WHEEL": WHEEL.encode()}
-    for name in ("METADATA", "entry_points.txt"):
-        files[f"{info}/{name}"] = (installed.read_text(name) or "").encode()
+    # In a source tree the metadata lies in an egg-info folder, under another name.
+    described = installed.read_text("METADATA") or installed.read_text("PKG-INFO") or ""
+    files[f"{info}/METADATA"] = described.encode()
+    files[f"{info}/entry_points.txt"] = (installed.read_text("entry_points.txt") or "").encode()
     for package in PACKAGES:
         folder = Path(str(import_module(package).__file__)).parent
         for path in sorted(folder.rglob("*")):
