@@ -261,10 +261,13 @@ def test_orphans_do_not_outlive_the_program(sandbox: Sandbox, mark: str) -> None
 
 def test_what_looks_for_survivors_would_see_them(mark: str) -> None:
     survivor = subprocess.Popen(
-        [sys.executable, "-c", f"open('/proc/self/comm','w').write('{mark}'); input()"],
+        [sys.executable, "-c", f"open('/proc/self/comm','w').write('{mark}'); input('ready\\n')"],
         stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
     try:
+        assert survivor.stdout is not None
+        survivor.stdout.readline()  # while a program starts, it has no command line yet
         assert processes(mark) == [survivor.pid]
     finally:
         survivor.communicate(b"\n")
