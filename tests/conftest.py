@@ -36,6 +36,7 @@ CACHES = {
     "RPD_TESTS_CACHE": "cache/rpd-tests",
 }
 left_behind = pytest.StashKey[list[str]]()
+ENVIRON = os.environ
 
 # These begin first: a long file that begins last leaves all workers but one without work.
 LONGEST = (
@@ -99,6 +100,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         files.sort(key=lambda file: first.get(file, len(LONGEST)))
     place = {file: number for number, file in enumerate(files)}
     items.sort(key=lambda item: place[item.path])
+
+
+@pytest.fixture(autouse=True)
+def the_one_environment() -> Iterator[None]:
+    """After `Dataset.map(num_proc=...)` os.environ is another object than the one that libraries
+    looked up when they were imported: what a later test sets would not reach them.
+    """
+    yield
+    os.environ = ENVIRON  # noqa: B003  # the object itself, not a copy of what is in it
 
 
 @pytest.hookimpl(trylast=True)

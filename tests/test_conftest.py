@@ -114,3 +114,22 @@ def test_the_longest_files_begin_first_and_are_there(run, pytester):
     names = re.findall(r'"(.+?)"', listed[1])
     assert names
     assert [name for name in names if not (TESTS / name).is_file()] == []
+
+
+def test_what_a_test_puts_in_place_of_the_environment_is_gone_after_it(run):
+    result = run(
+        test_replaces="""
+            import os
+            from copy import deepcopy
+
+            looked_up = os.environ
+
+            def test_replaces():
+                os.environ = deepcopy(os.environ)
+
+            def test_reaches_libraries(monkeypatch):
+                monkeypatch.setenv("COLOUR", "1")
+                assert looked_up["COLOUR"] == "1"
+        """,
+    )
+    result.assert_outcomes(passed=2)

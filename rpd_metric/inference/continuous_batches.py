@@ -88,9 +88,10 @@ class ContinuousBatches:
                 draw_key=request_key(seed, prompt) if drawn else GREEDY,
                 prompt_tokens=len(prompt),
             )
-            if accepted is None:
-                del self._waiting[name]
-                raise _failed(self._manager.background_thread_status.fatal_error)
+            if accepted is None:  # it has failed; the next request gets another one
+                error = self._error()
+                self._end()
+                raise error
         return name, future
 
     def _start(self) -> Any:
@@ -124,18 +125,27 @@ class ContinuousBatches:
         while True:
             result = manager.get_result(timeout=_PAUSE)
             with self._lock:
+                if self._manager is not manager:
+                    return  # it failed, and the request that found out has ended it
                 if result is not None and result.is_finished():
                     self._hand_out(result)
-                elif result is None and not manager.is_running():
-                    for future in self._waiting.values():
-                        future.set_exception(_failed(manager.background_thread_status.fatal_error))
-                    self._waiting.clear()
-                if not self._waiting:
-                    manager.stop(block=True)
-                    manager.destroy()
-                    self._manager = None
-                    logging.getLogger(_LOGGER).setLevel(self._level)
+                failed = result is None and not manager.is_running()
+                if failed or not self._waiting:
+                    self._end()
                     return
+
+    def _end(self) -> None:
+        """Stop the manager, with an error for each reply that is still waited for."""
+        for future in self._waiting.values():
+            future.set_exception(self._error())
+        self._waiting.clear()
+        manager, self._manager = self._manager, None
+        manager.stop(block=True)
+        manager.destroy()
+        logging.getLogger(_LOGGER).setLevel(self._level)
+
+    def _error(self) -> ModelError:
+        return _failed(self._manager.background_thread_status.fatal_error)
 
     def _hand_out(self, result: Any) -> None:
         future = self._waiting.pop(result.request_id, None)

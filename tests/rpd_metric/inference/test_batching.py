@@ -117,5 +117,16 @@ def test_caches_that_do_not_fit_the_memory_are_one_clear_error(
         patch.setattr("rpd_metric.inference.continuous_batches.CPU_MEMORY", 1e-7)
         with pytest.raises(ModelError, match="lower batch_size") as caught:
             ask(chat, REQUESTS[0])
-    assert "\n" not in str(caught.value)
+        assert "\n" not in str(caught.value)
+        # The same where the failure is known before the request is handed over.
+        start = ContinuousBatches._start
+
+        def start_and_fail(self: ContinuousBatches) -> object:
+            manager = start(self)
+            manager.join(time.perf_counter(), timeout=60)
+            return manager
+
+        patch.setattr(ContinuousBatches, "_start", start_and_fail)
+        with pytest.raises(ModelError, match="lower batch_size"):
+            ask(chat, REQUESTS[0])
     assert [one.text for one in ask(chat, REQUESTS[0])] == [alone[0]]
