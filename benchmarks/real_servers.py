@@ -171,7 +171,7 @@ class Trial:
         self.rows.append(row)
         print(row, file=sys.stderr, flush=True)  # the table comes at the end, minutes later
         if done.returncode:
-            self.note(f"{label}: {done.stderr.strip().splitlines()[-1]}")
+            self.note(f"{label}: {last_line(done)}")
         return done
 
     def curate(self, label: str, name: str, *options: str) -> None:
@@ -198,23 +198,42 @@ class Trial:
             except subprocess.TimeoutExpired:
                 run.kill()
                 run.wait()
-        self.run(label, self.command(name, "--guided"))
+        went_on = self.run(label, self.command(name, "--guided"))
         again = self.command(name, "--guided")
         again[again.index("--output") + 1] = str(self.folder / f"{name}-again")
-        self.run(f"{label}, from its replies", again)
-        equal = same(self.folder / name, self.folder / f"{name}-again")
-        self.note(f"{label}: {'byte-equal' if equal else 'DIFFERS'}")
+        undisturbed = self.run(f"{label}, from its replies", again)
+        compared = same(self.folder / name, self.folder / f"{name}-again")
+        if went_on.returncode and last_line(went_on) != last_line(undisturbed):
+            compared = "DIFFERENT messages"
+        self.note(f"{label}: {compared}")
 
 
-def same(one: Path, other: Path) -> bool:
-    """Whether two folders hold the same files with the same bytes."""
-    names = [
-        sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
+def same(one: Path, other: Path) -> str:
+    """Whether two runs left the same files with the same bytes.
+
+    Where nothing could be chosen that is what they rejected, with the reasons.
+    """
+    if not one.exists() and not other.exists():
+        one, other = (folder.with_name(f"{folder.name}.partial") for folder in (one, other))
+        pattern = "rejects-*.jsonl"
+    else:
+        pattern = "**/*"
+    names, others = (
+        sorted(str(file.relative_to(folder)) for file in folder.glob(pattern) if file.is_file())
         for folder in (one, other)
-    ]
-    if names[0] != names[1] or not names[0]:
-        return False
-    return not any(filecmp.cmpfiles(one, other, names[0], shallow=False)[1:])
+    )
+    if not names or names != others:
+        return f"DIFFERENT files: {names} and {others}"
+    _, *unequal = filecmp.cmpfiles(one, other, names, shallow=False)
+    if any(unequal):
+        return f"DIFFERENT bytes: {unequal}"
+    size = sum((one / name).stat().st_size for name in names)
+    return f"byte-equal: {', '.join(names)}, {size:,} bytes"
+
+
+def last_line(done: subprocess.CompletedProcess[str]) -> str:
+    """What a command ended with."""
+    return done.stderr.strip().splitlines()[-1]
 
 
 def embeddings(url: str) -> str:
