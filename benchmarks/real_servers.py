@@ -6,7 +6,7 @@ Serves SmolLM2-135M-Instruct and all-MiniLM-L6-v2 with vLLM on this machine's CP
 against them as a user would: curate with and without guided decoding, the same killed twice with
 SIGKILL and gone on, a judge, embeddings beside the packaged encoder's, and pass@k. Prints one table
 and the health line of each run, and asks vLLM's own /metrics twice a second how many of its slots
-were busy. Not part of `make test`: it needs 3.4 GB of packages and ten minutes of two cores.
+were busy. Not part of `make test`: it needs 3.4 GB of packages and twenty minutes of two cores.
 """
 
 from __future__ import annotations
