@@ -32,6 +32,8 @@ FILES = {
     "train": "strategy_bench/train.jsonl",
     "long": "long_cot/labelled.jsonl",
 }
+# What a calibration curve calls each source of steps.
+CURVE_STEPS = {"LLM": "chat", "extractive": "extractive", "": ""}
 # Texts between two commits of the file of vectors.
 _BATCH = 256
 
@@ -87,6 +89,11 @@ class Case:
     row: dict[str, Any]
     labels: Labels
     evidence: dict[str, Evidence]
+
+
+def name_of(source: str, distance: str) -> str:
+    """What a table calls a distance on a source of steps."""
+    return f"`{distance}`" + (f", {source} steps" if source else "")
 
 
 def read_rows(path: Path, limit: int | None = None) -> list[dict[str, Any]]:

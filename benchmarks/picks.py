@@ -17,6 +17,7 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import argparse
 import itertools
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,11 +25,13 @@ from typing import Any
 
 import numpy as np
 from labelled_sets import (
+    CURVE_STEPS,
     DATA,
     VECTORS,
     Case,
     KeptVectors,
     evidence_of,
+    name_of,
     read_rows,
     read_sets,
     texts_of,
@@ -64,11 +67,7 @@ METHODS = (
     ("LLM", "strategy"),
     ("LLM", "combined"),
 )
-
-
-def name_of(source: str, distance: str) -> str:
-    """What a table calls a distance on a source of steps."""
-    return f"`{distance}`" + (f", {source} steps" if source else "")
+RPD = ("LLM", "rpd")
 
 
 def maxmin(matrix: Array, _curve: Calibration | None) -> list[int]:
@@ -119,8 +118,7 @@ def _picked(matrix: Array, cut: Callable[[Array], Array]) -> list[int]:
 
 def curve_of(source: str, distance: str) -> Calibration | None:
     """The packaged curve of a distance."""
-    steps = {"LLM": "chat", "extractive": "extractive", "": ""}[source]
-    return load_calibration(distance, "minilm", steps)
+    return load_calibration(distance, "minilm", CURVE_STEPS[source])
 
 
 class Problems:
@@ -135,10 +133,17 @@ class Problems:
     def __init__(self, cases: Sequence[Case], num_bootstrap: int, seed: int) -> None:
         self.cases = cases
         self.weights = resamples(len(cases), num_bootstrap, seed)
+        self.several = np.array(
+            [any(different for _, _, different in case.labels.pairs()) for case in cases], float
+        )
         self.matrices = {
             (source, distance): [load_distance(distance)(case.evidence[source]) for case in cases]
             for source, distance in METHODS
         }
+
+    def mean(self, values: Sequence[float] | Array) -> Floats:
+        """The mean over problems, in every resample; problems with NaN do not count."""
+        return weighted_mean(values, self.weights)
 
     def success(self, method: tuple[str, str]) -> list[float]:
         """Per problem, whether the most distant pair differs in strategy."""
@@ -157,6 +162,18 @@ class Problems:
             else np.nan
             for case, matrix in zip(self.cases, self.matrices[method], strict=True)
         ]
+
+    def success_by_chance(self) -> list[float]:
+        """The share of a problem's pairs that differ."""
+        return [
+            sum(different for _, _, different in case.labels.pairs())
+            / math.comb(len(case.row["solutions"]), 2)
+            for case in self.cases
+        ]
+
+    def triples_at_best(self) -> list[float]:
+        """1 where the choice matters, NaN elsewhere."""
+        return [1.0 if case.labels.choice_matters(PICKED) else np.nan for case in self.cases]
 
     def triples_by_chance(self) -> list[float]:
         """The same for three picks by chance: the share of all triples."""
@@ -177,9 +194,7 @@ class Problems:
     def ranking(self, method: tuple[str, str]) -> tuple[Floats, Floats]:
         """Problems with several strategies among the top ones, and AUROC, in every resample."""
         scores = np.array([problem_score(matrix) for matrix in self.matrices[method]], dtype=float)
-        several = np.array(
-            [any(different for _, _, different in case.labels.pairs()) for case in self.cases]
-        )
+        several = self.several.astype(bool)
         top, auroc = [], []
         for row in self.weights:
             drawn = np.repeat(np.arange(len(scores)), row.astype(int))
@@ -192,49 +207,78 @@ class Problems:
 
 
 def print_picks(sets: Mapping[str, Problems]) -> None:
-    """Pairs and triples of every distance and way of picking, and the gain over max-min."""
+    """Pairs and triples of every distance, and what they have more than RPD on LLM steps."""
+    rows = []
+    for name, problems in sets.items():
+        pairs = {one: problems.mean(problems.success(one)) for one in METHODS}
+        triples = {one: problems.mean(problems.triples(one, maxmin)) for one in METHODS}
+        for method in METHODS:
+            row: dict[str, object] = {"set": name, "distance": name_of(*method)}
+            for measure, found in (("most distant pair differs", pairs), ("triples", triples)):
+                row[measure] = f"{estimate(found[method])}"
+                gain = estimate(found[method] - found[RPD])
+                row[f"{measure}, - RPD's"] = "" if method == RPD else format(gain, "+.3f")
+            rows.append(row)
+        for words, pair, three in (
+            ("by chance", problems.success_by_chance(), problems.triples_by_chance()),
+            ("at best", problems.several, problems.triples_at_best()),
+        ):
+            row = {"set": name, "distance": words}
+            for measure, values in (("most distant pair differs", pair), ("triples", three)):
+                row[measure] = f"{estimate(problems.mean(values))}"
+                row[f"{measure}, - RPD's"] = ""
+            rows.append(row)
+    print(markdown(rows), "\n")
+    for name, problems in sets.items():
+        print(
+            f"{name}: {int(problems.several.sum())} of {len(problems.cases)} problems have several "
+            f"strategies; in {int(np.isfinite(problems.triples_at_best()).sum())} the choice of "
+            f"{PICKED} matters."
+        )
+    print()
+
+
+def print_groups(sets: Mapping[str, Problems]) -> None:
+    """Triples by the medoids of groups, minus those by max-min."""
     rows = []
     for method in METHODS:
         for name, problems in sets.items():
+            base = problems.mean(problems.triples(method, maxmin))
             row: dict[str, object] = {"distance": name_of(*method), "set": name}
-            pair = weighted_mean(problems.success(method), problems.weights)
-            row["most distant pair differs"] = f"{estimate(pair)}"
-            base = weighted_mean(problems.triples(method, maxmin), problems.weights)
             row["triples, max-min"] = f"{estimate(base)}"
             for selection, pick in list(SELECTIONS.items())[1:]:
-                found = weighted_mean(problems.triples(method, pick), problems.weights)
+                found = problems.mean(problems.triples(method, pick))
                 row[f"{selection} - max-min"] = format(estimate(found - base), "+.3f")
             rows.append(row)
-    for name, problems in sets.items():
-        chance = weighted_mean(problems.triples_by_chance(), problems.weights)
-        rows.append(
-            {
-                "distance": "three by chance",
-                "set": name,
-                "most distant pair differs": "",
-                "triples, max-min": f"{estimate(chance)}",
-                **{f"{selection} - max-min": "" for selection in list(SELECTIONS)[1:]},
-            }
-        )
     print(markdown(rows), "\n")
 
 
 def print_ranking(sets: Mapping[str, Problems]) -> None:
-    """How well each distance ranks problems, and its difference to RPD on LLM steps."""
+    """How well each distance ranks problems, and its difference to RPD on LLM steps.
+
+    The top ones are counted where the set has at least twice as many problems.
+    """
     rows = []
     for name, problems in sets.items():
         drawn = {method: problems.ranking(method) for method in METHODS}
-        reference = drawn["LLM", "rpd"]
+        many = len(problems.cases) >= 2 * TOP
         for method, (top, auroc) in drawn.items():
+            others_top, others_auroc = drawn[RPD]
             rows.append(
                 {
                     "set": name,
                     "distance": name_of(*method),
-                    f"of the top {TOP}": format(estimate(top), ".0f"),
+                    f"of the top {TOP}": format(estimate(top), ".0f") if many else "",
+                    "top - RPD's": format(estimate(top - others_top), "+.0f") if many else "",
                     "AUROC": f"{estimate(auroc)}",
-                    "top - RPD's": format(estimate(top - reference[0]), "+.0f"),
-                    "AUROC - RPD's": format(estimate(auroc - reference[1]), "+.3f"),
+                    "AUROC - RPD's": format(estimate(auroc - others_auroc), "+.3f"),
                 }
+            )
+        if many:
+            expected = f"{TOP * problems.several.mean():.1f}"
+            empty = {"top - RPD's": "", "AUROC": "0.500", "AUROC - RPD's": ""}
+            rows.append(
+                {"set": name, "distance": "by chance", f"of the top {TOP}": expected} | empty
             )
     print(markdown(rows), "\n")
 
@@ -299,9 +343,9 @@ def main() -> None:
     sets = {
         name: Problems(cases, args.num_bootstrap, args.seed)
         for name, cases in read_sets(args.data, encoder, args.limit).items()
-        if name != "long"
     }
     print_picks(sets)
+    print_groups({name: problems for name, problems in sets.items() if name != "long"})
     print_ranking(sets)
     rows = mixed_rows(args.data, args.limit or NUM_MIXED, args.seed)
     encoder.encode([text for row in rows for text in texts_of(row)])

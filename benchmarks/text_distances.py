@@ -3,8 +3,9 @@
     python benchmarks/text_distances.py [--data FOLDER] [--vectors FILE]
 
 Prints the tables of the first half of `docs/distances.md`: AUROC on the three labelled sets with
-intervals, paired differences, the ablation, what a held-out problem loses by the choice of the
-share of methods and of the number of pieces, and false alarms on long traces. How well distances
+intervals, paired differences, what is gained on each set over plain chunk embeddings, the ablation,
+what a held-out problem loses by the choice of the share of methods and of the number of pieces, and
+false alarms on long traces. How well distances
 pick is `picks.py`, what was tried on given steps `distances.py`.
 """
 
@@ -50,6 +51,8 @@ SHORT = ("dev", "train")
 SHARES = (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.5)
 COUNTS = (3, 4, 6, 8, 12, 24)
 FOLDS = 5
+CHUNKS = "mean of all chunks"
+AGAINST_CHUNKS = ("`pieces`", "`combined`, extractive steps", "`combined`, LLM steps")
 ALARMED = ("`pieces`", "`rpd`, LLM steps", "`strategy`, LLM steps", "`combined`, LLM steps")
 # The share of same-strategy pairs of dev and train that is let pass as different.
 ALARMS = 0.1
@@ -198,12 +201,37 @@ def print_table(sets: Sets, aurocs: Mapping[str, dict[str, Any]]) -> None:
     print(markdown(rows), "\n")
 
 
-def difference(one: dict[str, Any], other: dict[str, Any]) -> dict[str, object]:
-    """Pooled and within, averaged over dev and train, paired by problem."""
+def chunk_scores(sets: Sets, encoder: KeptVectors) -> Scores:
+    """Plain chunk embeddings: the mean of the text in chunks of 40 words, at most 24 of them."""
+    mean = Text(methods=0, nearest=False, statement=False, linked=False)
+    most = max(COUNTS)
+    cases = list(itertools.chain(*sets.cases.values()))
+    encoder.encode(
+        [p for case in cases for t in case.row["solutions"] for p in piece_texts(t, most)]
+    )
+    return sets.measure(lambda case: mean(with_pieces(case, most, encoder)))
+
+
+def difference(
+    one: dict[str, Any], other: dict[str, Any], names: Sequence[str] = SHORT
+) -> dict[str, object]:
+    """Pooled and within, averaged over sets (dev and train), paired by problem."""
     return {
-        measure: format(estimate(averaged(one, measure) - averaged(other, measure)), "+.3f")
+        measure: format(
+            estimate(averaged(one, measure, names) - averaged(other, measure, names)), "+.3f"
+        )
         for measure in ("pooled", "within")
     }
+
+
+def print_gain_over_chunks(sets: Sets, aurocs: Mapping[str, dict[str, Any]]) -> None:
+    """Set by set, what the default distances have more than plain chunk embeddings."""
+    rows = []
+    for distance in AGAINST_CHUNKS:
+        for name in sets.cases:
+            gain = difference(aurocs[distance], aurocs[CHUNKS], (name,))
+            rows.append({f"minus the {CHUNKS}": distance, "set": name, **gain})
+    print(markdown(rows), "\n")
 
 
 def tried(sets: Sets, encoder: KeptVectors) -> dict[tuple[float, int], Scores]:
@@ -343,6 +371,7 @@ def main() -> None:
     encoder = KeptVectors(load_embedder(args.embedder), args.vectors)
     sets = Sets(read_sets(args.data, encoder, args.limit), args.num_bootstrap, args.seed)
     scores = {name: sets.scores(source, one) for name, (source, one) in TABLE.items()}
+    scores[CHUNKS] = chunk_scores(sets, encoder)
     aurocs = {name: sets.aurocs(found) for name, found in scores.items()}
     print(f"{encoder.name}, float32, {args.num_bootstrap} resamples, seed {args.seed}.\n")
     print_table(sets, aurocs)
@@ -355,6 +384,7 @@ def main() -> None:
         ),
         "\n",
     )
+    print_gain_over_chunks(sets, aurocs)
     whole = aurocs["`pieces`"]
     changes = {name: sets.aurocs(sets.scores("", one)) for name, one in ABLATION.items()}
     rows = [{"`pieces`": name, **difference(found, whole)} for name, found in changes.items()]

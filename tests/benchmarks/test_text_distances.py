@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib
 import json
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from rpd_metric.distance.calibration import load_calibration
 from rpd_metric.distance.registry import load_distance
 
+ROOT = Path(__file__).resolve().parents[2]
 METHODS = {"factor": "factor the polynomial", "angle": "chase the angle", "count": "count cases"}
 
 
@@ -64,8 +67,7 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def bench(monkeypatch):
     """Imports a benchmark, as scripts of one folder import each other."""
-    root = importlib.import_module("pathlib").Path(__file__).resolve().parents[2]
-    monkeypatch.syspath_prepend(str(root / "benchmarks"))
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     return importlib.import_module
 
 
@@ -134,19 +136,96 @@ def test_picks_and_uniform_print_their_tables(bench, sets, folder, capsys):
     picks, uniform = bench("picks"), bench("uniform")
     problems = {"dev": picks.Problems(tried.cases["dev"], 50, 0)}
     picks.print_picks(problems)
+    picks.print_groups(problems)
     picks.print_ranking(problems)
     rows = picks.mixed_rows(folder, 3, 0)
     read = [bench("labelled_sets").evidence_of(one, kept) for one in rows]
     picks.print_wrong(rows, read, np.ones((3, len(rows))))
     printed = capsys.readouterr().out
-    assert "| `combined`, LLM steps | dev | 0.600" in printed  # 3 of 5 have several strategies
-    assert "| three by chance | dev | " in printed
+    # 3 of 5 problems have several strategies; of the 6 pairs of each 3, 5 and 3 differ.
+    assert "| dev | `combined`, LLM steps | 0.600" in printed
+    assert f"| dev | by chance | {11 / 30:.3f} " in printed
+    assert "| dev | at best | 0.600 " in printed
+    assert "3 of 5 problems have several strategies; in 3 the choice of 3 matters" in printed
     assert "wrong on average 0.250" in printed
-    matrices = {
-        "pieces": {
-            name: [load_distance("pieces")(case.evidence[""]) for case in cases]
-            for name, cases in tried.cases.items()
-        }
-    }
+    matrices = {("", "pieces"): matrices_of("pieces", "", tried)}
     uniform.print_held_out(tried.cases, matrices)
     assert "| `pieces` | dev | 5 | 0.400 | 0.400" in capsys.readouterr().out
+
+
+def matrices_of(name, source, tried):
+    return {
+        of: [load_distance(name)(case.evidence[source]) for case in cases]
+        for of, cases in tried.cases.items()
+    }
+
+
+def test_the_gain_over_chunks_is_paired_and_by_set(bench, sets, capsys):
+    tried, kept = sets
+    module = bench("text_distances")
+    chunks = tried.aurocs(module.chunk_scores(tried, kept))
+    truth = {name: [y.astype(float) for y in labels] for name, labels in tried.labels.items()}
+    aurocs = {name: tried.aurocs(truth) for name in module.AGAINST_CHUNKS}
+    module.print_gain_over_chunks(tried, aurocs | {module.CHUNKS: chunks})
+    printed = capsys.readouterr().out
+    for name in tried.cases:
+        assert f"| `pieces` | {name} | {1 - chunks[name]['pooled'][0]:+.3f} [" in printed
+
+
+def test_the_curves_are_what_curation_reads(bench, sets, tmp_path, capsys):
+    tried, _ = sets
+    uniform = bench("uniform")
+    matrices = {("LLM", "strategy"): matrices_of("strategy", "LLM", tried)}
+    (curve,) = uniform.curves(tried.cases, matrices)
+    assert (curve.distance, curve.embedder, curve.steps) == ("strategy", "minilm", "chat")
+    assert curve.chance(0) < 0.5 < curve.chance(1)
+    uniform.write(tmp_path / "curves.json", [curve])
+    assert (
+        load_calibration("strategy", "minilm", "chat", path=str(tmp_path / "curves.json")) == curve
+    )
+    assert "| `strategy` | by a chat model |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "tables"),
+    [("text_distances", 8), ("picks", 4), ("uniform", 3)],
+)
+def test_a_benchmark_runs_from_its_command_line(
+    bench, folder, tmp_path, monkeypatch, capsys, name, tables
+):
+    module = bench(name)
+    monkeypatch.setattr(module, "load_embedder", lambda spec: Words())
+    rows = (folder / "long_cot/labelled.jsonl").read_text(encoding="utf-8")
+    (folder / "long_cot/candidates.jsonl").write_text(rows, encoding="utf-8")
+    arguments = ["--data", str(folder), "--vectors", str(tmp_path / "vectors.sqlite")]
+    arguments += [] if name == "uniform" else ["--num-bootstrap", "20"]
+    monkeypatch.setattr("sys.argv", [name, *arguments])
+    module.main()
+    assert sum(line.startswith("| ---") for line in capsys.readouterr().out.splitlines()) == tables
+
+
+def table_rows(path):
+    """The cells of every row of a page's tables, without the marks of bold print."""
+    lines = path.read_text(encoding="utf-8").replace("**", "").splitlines()
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line[:1] == "|"]
+
+
+def test_the_table_of_the_readme_is_that_of_the_page():
+    names = {"by a language model": ", LLM steps", "none": "", "`extractive`": ", extractive steps"}
+    tables = table_rows(ROOT / "docs" / "distances.md")
+    page = {row[0]: row for row in tables if len(row) == 7 and all("[" in cell for cell in row[1:])}
+    rows = [row for row in table_rows(ROOT / "README.md") if len(row) == 5 and row[1] in names]
+    assert len(rows) == 5
+    for distance, steps, *figures in rows:
+        shown = page[distance.replace("RPD", "`rpd`") + names[steps]]
+        assert figures == shown[1:7:2], f"{distance} on steps {steps}"
+
+
+def test_the_page_shows_the_packaged_curves():
+    names = {"none": "", "by a chat model": "chat", "`extractive`": "extractive"}
+    rows = [r for r in table_rows(ROOT / "docs" / "distances.md") if len(r) == 9 and r[1] in names]
+    assert len(rows) == 5
+    for distance, steps, *chances, errors in rows:
+        curve = load_calibration(distance.strip("`"), "minilm", names[steps])
+        assert chances == [f"{curve.chance(one):.2f}" for one in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)]
+        assert max(map(float, errors.split(", "))) == curve.error
