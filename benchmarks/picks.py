@@ -56,8 +56,9 @@ PICKED = 3
 TOP = 30
 MIXED = "multi_solution/candidates.jsonl"
 LISTS = ("solutions", "correct")
-# Problems with right and wrong solutions that are drawn.
+# Problems with right and wrong solutions that are drawn, and solutions of each.
 NUM_MIXED = 40
+MOST_MIXED = 8
 METHODS = (
     ("", "pieces"),
     ("extractive", "rpd"),
@@ -284,21 +285,20 @@ def print_ranking(sets: Mapping[str, Problems]) -> None:
 
 
 def mixed_rows(folder: Path, count: int, seed: int) -> list[dict[str, Any]]:
-    """A draw of the problems with wrong solutions and at least as many right ones as are picked.
+    """A draw of problems with wrong solutions and at least as many right ones as are picked.
 
-    Solutions are shuffled: ties go to the lowest index, and the file's first ones are right more
-    often than its last.
+    Of each problem up to `MOST_MIXED` solutions are drawn, which also shuffles them: ties go to the
+    lowest index, and the file's first ones are right more often than its last.
     """
-    rows = [
-        row
-        for row in read_rows(folder / MIXED)
-        if sum(row["correct"]) >= PICKED and not all(row["correct"])
-    ]
     draw = random.Random(seed)
-    found = []
-    for row in draw.sample(rows, min(count, len(rows))):
-        order = draw.sample(range(len(row["correct"])), len(row["correct"]))
-        found.append({**row, **{name: [row[name][place] for place in order] for name in LISTS}})
+    rows = read_rows(folder / MIXED)
+    found: list[dict[str, Any]] = []
+    for row in draw.sample(rows, len(rows)):
+        size = len(row["correct"])
+        order = draw.sample(range(size), min(size, MOST_MIXED))
+        drawn = {**row, **{name: [row[name][place] for place in order] for name in LISTS}}
+        if len(found) < count and sum(drawn["correct"]) >= PICKED and not all(drawn["correct"]):
+            found.append(drawn)
     return found
 
 

@@ -29,6 +29,7 @@ from machine import markdown
 
 from rpd_datasets.judging.auroc import (
     Floats,
+    Wins,
     count_wins,
     estimate,
     pooled_auroc,
@@ -169,17 +170,25 @@ class Sets:
             ]
         return result
 
-    def aurocs(self, scores: Scores, weights: Mapping[str, Floats] | None = None) -> dict[str, Any]:
+    def aurocs(self, scores: Scores) -> dict[str, Any]:
         """By set, pooled and within, on the problems as they are and on every resample."""
-        weights = weights or self.weights
-        result = {}
-        for name in self.cases:
-            wins = count_wins(scores[name], self.labels[name])
-            result[name] = {
-                "pooled": pooled_auroc(wins, weights[name]),
-                "within": within_auroc(wins, weights[name]),
+        return self.aurocs_of(self.wins(scores), self.weights)
+
+    def wins(self, scores: Scores) -> dict[str, Wins]:
+        """By set, the comparisons that AUROCs are made of."""
+        return {name: count_wins(scores[name], self.labels[name]) for name in self.cases}
+
+    def aurocs_of(
+        self, wins: Mapping[str, Wins], weights: Mapping[str, Floats]
+    ) -> dict[str, dict[str, Floats]]:
+        """By set, pooled and within, for every row of weights."""
+        return {
+            name: {
+                "pooled": pooled_auroc(found, weights[name]),
+                "within": within_auroc(found, weights[name]),
             }
-        return result
+            for name, found in wins.items()
+        }
 
 
 def averaged(aurocs: dict[str, Any], measure: str, names: Sequence[str] = SHORT) -> Floats:
@@ -303,12 +312,13 @@ def cross_validated(
     """Held-out distances, as ranks among the other problems', and the choice of each fold."""
     fold_of = folds(sets, seed)
     held_out: Scores = {name: [np.zeros(0)] * len(found) for name, found in sets.cases.items()}
+    wins = {choice: sets.wins(scores) for choice, scores in grid.items()}
     chosen = []
     for fold in range(FOLDS):
         kept = {name: (of != fold)[None].astype(float) for name, of in fold_of.items()}
 
         def worth(choice: tuple[float, int], kept: Mapping[str, Floats] = kept) -> float:
-            found = sets.aurocs(grid[choice], kept)
+            found = sets.aurocs_of(wins[choice], kept)
             return float(sum(averaged(found, m, judged)[0] for m in ("pooled", "within")))
 
         best = max(grid, key=worth)
