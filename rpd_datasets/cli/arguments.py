@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -157,27 +155,6 @@ def open_input(
 ) -> Source:
     """Open the input that the options name."""
     return open_source(args.input, input_spec(args), scratch=scratch, on_reject=on_reject)
-
-
-def check_input(args: argparse.Namespace) -> None:
-    """Look at the input's first rows, so that what is wrong with it is said before models load.
-
-    Raises:
-        InputError: There is no such input, or a column that the options name is not there.
-    """
-    with tempfile.TemporaryDirectory() as scratch:
-        source = open_input(args, Path(scratch), lambda _: None)
-        for flag in ("correct_column", "answer_column", "quality_column"):
-            name = getattr(args, flag, None)
-            if name is None or name in source.there:
-                continue
-            near = difflib.get_close_matches(name, source.there, n=1)
-            option = f"--{flag.replace('_', '-')}"
-            perhaps = f" Perhaps {option} {near[0]}." if near else ""
-            raise InputError(
-                f"{args.input} has no column {name!r} for {option}. Its columns are: "
-                f"{', '.join(source.there)}.{perhaps}"
-            )
 
 
 def input_spec(args: argparse.Namespace) -> InputSpec:

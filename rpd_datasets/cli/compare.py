@@ -13,11 +13,12 @@ from rpd_datasets.cli.arguments import (
     add_command,
     add_input,
     add_models,
-    check_input,
     curation_config,
+    input_spec,
     open_input,
 )
 from rpd_datasets.cli.output import print_json, print_table, progress
+from rpd_datasets.curation.checks import check_input, check_models
 from rpd_datasets.curation.models import load_flow
 from rpd_datasets.curation.score import load_models
 from rpd_datasets.judging.benchmark import compare_metrics
@@ -71,8 +72,10 @@ def add_compare(commands: Any) -> None:
 
 
 def _compare(args: argparse.Namespace) -> None:
-    check_input(args)
-    models = load_models(curation_config(args, ("models",)))
+    config = curation_config(args, ("models",))
+    check_models(config, judge=args.judge)
+    check_input(args.input, input_spec(args))
+    models = load_models(config)
     judge = PairJudge(load_flow(args.judge, args.store)) if args.judge else None
     rejects: list[Rejected] = []
     rows = []

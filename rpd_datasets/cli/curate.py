@@ -17,7 +17,6 @@ from rpd_datasets.cli.arguments import (
     add_filters,
     add_input,
     add_models,
-    check_input,
     curation_config,
     filter_config,
     input_spec,
@@ -25,14 +24,18 @@ from rpd_datasets.cli.arguments import (
 )
 from rpd_datasets.cli.output import Progress, print_json, print_lines, print_scored, scoring
 from rpd_datasets.cli.push import print_pushed, quiet_upload
+from rpd_datasets.curation.checks import check_input, check_models
 from rpd_datasets.curation.engines import EngineOptions
 from rpd_datasets.curation.outcome import outcome, outcome_lines
 from rpd_datasets.curation.run import RunOptions
 from rpd_datasets.curation.run_summary import counts
 from rpd_datasets.curation.score import CurationConfig, Models, Scored, load_models
+from rpd_datasets.curation.strategies import counting_distance, curve_of
+from rpd_datasets.curation.working_folder import check_output
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS
 from rpd_datasets.evaluation.decontamination import load_contamination
 from rpd_datasets.inputs.counting import count_problems
+from rpd_datasets.inputs.spec import InputSpec
 from rpd_datasets.options import add_options, options_from
 from rpd_datasets.presets import PAPER
 from rpd_datasets.problem import Problem
@@ -131,11 +134,11 @@ def _curate(args: argparse.Namespace) -> None:
     filters = filter_config(args, args.num_solutions)
     config = curation_config(args, ("models", "choice", "tokens"), filters)
     mixed = _mixed_in(args, config.num_problems)
+    _check(args, config, mixed)
     if args.push_to_hub:
         # Checked now rather than after hours of work.
         check_access(args.push_to_hub, repo_type="dataset", private=not args.public)
     chosen: list[dict[str, Any]] = []
-    check_input(args)
     curated, models = _curate_with_progress(args, config, mixed, chosen)
     summary = curated.summary
     assert summary is not None, "a folder that was just made has one"
@@ -165,6 +168,23 @@ def _curate(args: argparse.Namespace) -> None:
     print(f"Written to {args.output}: see README.md there, or load_dataset({str(args.output)!r})")
     if pushed:
         print_pushed(pushed)
+
+
+def _check(
+    args: argparse.Namespace, config: CurationConfig, mixed: Sequence[tuple[str, int]]
+) -> None:
+    """Find what is wrong with the run before anything is loaded."""
+    check_output(args.output, args.overwrite)
+    check_models(config)
+    if args.calibration is not None:
+        curve_of(counting_distance(config), config, config.embedder, args.calibration)
+    check_input(args.input, input_spec(args), config)
+    for name, _ in mixed:
+        check_input(name, _mixed_spec(args), config)
+
+
+def _mixed_spec(args: argparse.Namespace) -> InputSpec:
+    return replace(input_spec(args), only=only_values("--mix-only", args.mix_only))
 
 
 def _curate_with_progress(
@@ -213,7 +233,7 @@ def _curate_with_progress(
             config,
             spec=spec,
             mixed=mixed,
-            mixed_spec=replace(spec, only=only_values("--mix-only", args.mix_only)),
+            mixed_spec=_mixed_spec(args),
             options=options,
         )
     return curated, models

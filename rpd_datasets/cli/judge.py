@@ -52,8 +52,9 @@ from rpd_metric.errors import InputError
 from rpd_metric.inference.concurrency import run_bounded
 from rpd_metric.inference.interrupt import draining
 from rpd_metric.inference.options import RequestOptions
+from rpd_metric.inference.registry import chat_spec
 from rpd_metric.inference.scheduler import Flow
-from rpd_metric.steps.registry import load_summarizer
+from rpd_metric.steps.registry import load_summarizer, summarizer_spec
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -141,10 +142,13 @@ def _judge(args: argparse.Namespace) -> None:
     options = options_from(JudgeOptions, args, requests=request_options(args))
     if options.labels and options.task == "complete":
         raise InputError("labels say nothing about completeness; leave out --labels")
+    chat_spec(args.judge)
+    summarizer_spec(options.summarizer)
     rejects: list[Rejected] = []
     args.input = _rows_of(args.input)
     with tempfile.TemporaryDirectory() as scratch:
         problems = list(open_input(args, Path(scratch), rejects.append))
+    _check_rows(options, problems)
     flow = load_flow(args.judge, options.store, requests=options.requests)
     result = {
         "task": options.task,
@@ -157,6 +161,15 @@ def _judge(args: argparse.Namespace) -> None:
         print_json(result)
     else:
         _print(result)
+
+
+def _check_rows(options: JudgeOptions, problems: Sequence[Problem]) -> None:
+    """Find rows that cannot be judged before a model is loaded. Raises [`InputError`]."""
+    for problem in problems if options.task != "complete" else ():
+        if problem.extra.get("steps") is not None:
+            given_steps(problem)
+        if options.labels:
+            labels_of(problem)
 
 
 def _rows_of(name: str) -> str:

@@ -18,9 +18,11 @@ from rpd_datasets.cli.arguments import (
     add_input,
     add_models,
     curation_config,
+    input_spec,
     open_input,
 )
 from rpd_datasets.cli.output import print_json
+from rpd_datasets.curation.checks import check_input, check_models
 from rpd_datasets.curation.models import configured_summarizer, load_flow
 from rpd_datasets.judging.grouping import (
     Labeller,
@@ -34,6 +36,7 @@ from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.judging.labels import Labels
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
+from rpd_metric.errors import InputError
 from rpd_metric.inference.concurrency import run
 from rpd_metric.steps.protocol import Summarizer
 
@@ -71,9 +74,12 @@ def add_label(commands: Any) -> None:
 
 
 def _label(args: argparse.Namespace) -> None:
-    summarizer = configured_summarizer(curation_config(args, ["models"]))
-    labeller: Labeller = StrategyGrouper(load_flow(args.judge, args.store)) if args.judge else _ask
+    config = curation_config(args, ["models"])
+    check_models(config, judge=args.judge)
+    check_input(args.input, input_spec(args))
     rows = _read(args.output)
+    summarizer = configured_summarizer(config)
+    labeller: Labeller = StrategyGrouper(load_flow(args.judge, args.store)) if args.judge else _ask
     rejects: list[Rejected] = []
     skipped: Counter[str] = Counter()
     with contextlib.suppress(EOFError):  # the person at the terminal has had enough
@@ -174,10 +180,22 @@ def _steps(summarizer: Summarizer, problem: str, solutions: Sequence[str]) -> li
 
 
 def _read(output: Path) -> list[dict[str, Any]]:
-    """The rows that the file already holds."""
+    """The rows that the file already holds. Raises [`InputError`] where it is another file."""
     if not output.exists():
         return []
-    return [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+    rows = []
+    for number, line in enumerate(output.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if not isinstance(row, dict) or not {"problem", "solutions"} <= row.keys():
+            raise InputError(
+                f"{output}:{number} is no labelled row; name a file that rpd label wrote, or a new "
+                "one, with --output"
+            )
+        rows.append(row)
+    return rows
 
 
 async def _ask(

@@ -18,10 +18,12 @@ from rpd_datasets.cli.arguments import (
     add_models,
     curation_config,
     filter_config,
+    input_spec,
     open_input,
 )
 from rpd_datasets.cli.output import print_json, print_lines, print_table, progress
 from rpd_datasets.config import CurationConfig
+from rpd_datasets.curation.checks import check_input, check_models
 from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
 from rpd_datasets.curation.models import Models, chat_models, default_store
 from rpd_datasets.curation.score import check_answers
@@ -87,6 +89,8 @@ def add_plan(commands: Any) -> None:
 def _plan(args: argparse.Namespace) -> None:
     filters = filter_config(args, args.num_solutions)
     config = curation_config(args, ("models", "choice", "tokens"), filters)
+    check_models(config)
+    check_input(args.input, input_spec(args), config)
     # A plan must not make a store, and loads no encoder.
     models = chat_models(config)
     path = Path(config.store) if config.store else default_store()

@@ -13,12 +13,12 @@ from rpd_datasets.cli.arguments import (
     add_command,
     add_input,
     add_models,
-    check_input,
     curation_config,
     input_spec,
     open_input,
 )
 from rpd_datasets.cli.output import Progress, cell, print_json, print_scored, scoring
+from rpd_datasets.curation.checks import check_input, check_models
 from rpd_datasets.curation.reading import reading
 from rpd_datasets.curation.score import Scored, load_models, score_problem
 from rpd_datasets.curation.strategies import curve_of
@@ -58,7 +58,8 @@ def _score(args: argparse.Namespace) -> None:
         min_solutions=1, require_complete=False, drop_duplicates=False, answers="any"
     )
     config = curation_config(args, ("models",), filters)
-    check_input(args)
+    check_models(config)
+    check_input(args.input, input_spec(args), config)
     rejects: list[Rejected] = []
     problems: list[dict[str, Any]] = []
 

@@ -50,11 +50,8 @@ class Spill:
         self._db.close()
 
 
-@contextmanager
-def partial_folder(output: Path, overwrite: bool) -> Iterator[Path]:
-    """The folder a run works in, locked against a second run to the same output."""
-    from filelock import FileLock, Timeout
-
+def check_output(output: Path, overwrite: bool) -> None:
+    """Refuse an output folder that is there already. Raises [`OutputError`]."""
     if output.exists() and not overwrite:
         if not output.is_dir():
             raise OutputError(f"{output} is a file; choose another output folder")
@@ -63,6 +60,14 @@ def partial_folder(output: Path, overwrite: bool) -> Iterator[Path]:
                 f"{output} exists and is not empty; choose another output folder, or pass "
                 "--overwrite to replace it"
             )
+
+
+@contextmanager
+def partial_folder(output: Path, overwrite: bool) -> Iterator[Path]:
+    """The folder a run works in, locked against a second run to the same output."""
+    from filelock import FileLock, Timeout
+
+    check_output(output, overwrite)
     partial = output.with_name(output.name + ".partial")
     try:
         partial.mkdir(parents=True, exist_ok=True)

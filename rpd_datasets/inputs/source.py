@@ -12,9 +12,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,6 @@ class Source:
         columns ([`Columns`]): What the columns are called.
         terms ([`~rpd_datasets.inputs.rows.Terms`]): Licence and language, where they are known.
         known ([`WellKnown`], *optional*): The well-known dataset whose columns it has.
-        there (`tuple[str, ...]`): Every column of the first rows.
         rows_read (`int`): Input rows the latest pass rests on, bad ones included.
         rows_skipped (`int`): Rows of these that `only` left aside.
         num_problems (`int`, *optional*): How many problems there are at most, once rows with one
@@ -85,13 +85,11 @@ class Source:
         on_reject: Callable[[Rejected], None],
         on_read: Callable[[int], None],
         known: WellKnown | None = None,
-        there: Sequence[str] = (),
         contamination: Contamination | None = None,
     ) -> None:
         self.name = rows.name
         self.layout = layout
         self.known = known
-        self.there = tuple(there)
         self.columns = spec.columns
         self.terms: Terms = getattr(rows, "terms", Terms())
         self.rows_read = 0
@@ -278,14 +276,90 @@ def open_source(
     Raises:
         InputError: If the input cannot be found or read, is empty, or lacks a column.
     """
-    spec = spec or InputSpec()
-    rows: RowSource
+    rows = _rows_of(source, spec or InputSpec(), name, without)
+    head = _look_at(rows, spec or InputSpec())
+    return Source(
+        rows,
+        head.spec,
+        head.layout,
+        scratch=scratch,
+        on_reject=on_reject,
+        on_read=on_read,
+        known=head.known,
+        contamination=contamination,
+    )
+
+
+def look_at_head(
+    source: Any, spec: InputSpec | None = None, *, name: str = IN_MEMORY
+) -> tuple[tuple[str, ...], Problem | None]:
+    """What the first rows of an input show, before anything is spent on it.
+
+    Args:
+        source (`str`, `Path`, `datasets.Dataset` or `RowSource`): See [`open_source`].
+        spec ([`InputSpec`], *optional*): How it is read.
+        name (`str`): What a dataset in memory is called.
+
+    Returns:
+        `tuple`: Every column of the first rows, and the first problem in them: with the solutions
+            that stand there, where rows have one each; `None` where later rows may hold the first.
+
+    Raises:
+        InputError: As by [`open_source`]; also if the first rows are all, and hold no problem.
+    """
+    head = _look_at(_rows_of(source, spec or InputSpec(), name), spec or InputSpec())
+    whole = len(head.rows) < PEEK_ROWS
+    # Later rows may give a problem more solutions.
+    spec = replace(head.spec, limit=1, merge=False, exactly=head.spec.exactly if whole else None)
+    with tempfile.TemporaryDirectory() as scratch:
+        problems = Source(
+            head,
+            spec,
+            head.layout,
+            scratch=Path(scratch),
+            on_reject=lambda _: None,
+            on_read=lambda _: None,
+            known=head.known,
+        )
+        try:
+            return head.columns, next(iter(problems), None)
+        except InputError:
+            if whole:
+                raise
+            return head.columns, None
+
+
+@dataclass
+class _Head:
+    """The first rows of an input, which are rows themselves, and what they show."""
+
+    name: str
+    part: str
+    rows: list[Row | Rejected]
+    spec: InputSpec
+    layout: str
+    known: WellKnown | None
+    columns: tuple[str, ...]
+
+    def __iter__(self) -> Iterator[Row | Rejected]:
+        return iter(self.rows)
+
+    def fingerprint(self) -> str:
+        """Nothing of it is kept."""
+        return ""
+
+
+def _rows_of(source: Any, spec: InputSpec, name: str, without: Sequence[str] = ()) -> RowSource:
     if isinstance(source, str | Path):
-        rows = open_rows(str(source), spec)
-    elif hasattr(source, "fingerprint"):
-        rows = source
-    else:
-        rows = DatasetRows(source, name=name, without=without)
+        return open_rows(str(source), spec)
+    if hasattr(source, "fingerprint"):
+        rows: RowSource = source
+        return rows
+    return DatasetRows(source, name=name, without=without)
+
+
+def _look_at(rows: RowSource, spec: InputSpec) -> _Head:
+    """Tell layout and columns from the first rows. Raises [`InputError`]."""
     peeked = list(islice(rows, PEEK_ROWS))
     if not peeked:
         raise InputError(f"{rows.name} is empty: it holds no rows.")
@@ -305,17 +379,8 @@ def open_source(
             f"None of the first {len(peeked)} rows of {rows.name} can be read. "
             f"{first.where}: {first.detail}"
         )
-    return Source(
-        rows,
-        spec,
-        layout,
-        scratch=scratch,
-        on_reject=on_reject,
-        on_read=on_read,
-        known=known,
-        contamination=contamination,
-        there=list(dict.fromkeys(column for sample in samples for column in sample)),
-    )
+    columns = tuple(dict.fromkeys(column for sample in samples for column in sample))
+    return _Head(rows.name, rows.part, peeked, spec, layout, known, columns)
 
 
 def open_rows(source: str, spec: InputSpec) -> RowSource:

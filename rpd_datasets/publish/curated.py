@@ -23,11 +23,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rpd_datasets.curation.checks import check_input, check_models
 from rpd_datasets.curation.mapped_rows import made_columns, scores_of
 from rpd_datasets.curation.run import MixedIn, OpenSource, RunOptions, curate_folder
 from rpd_datasets.curation.run_summary import RunSummary, ranking_scores
 from rpd_datasets.curation.score import CurationConfig, load_models
 from rpd_datasets.curation.tables import SFT_CONFIG
+from rpd_datasets.curation.working_folder import check_output
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.memory import DatasetRows
 from rpd_datasets.inputs.source import open_source
@@ -246,12 +248,20 @@ def curate_dataset(
     ```
     """
     config = config or CurationConfig()
+    options = replace(options or RunOptions(), **changes)
+    spec = spec or _spec_of(config)
+    if options.models is None:
+        # Whoever brings models has looked before loading them.
+        check_output(Path(output), options.overwrite)
+        check_models(config)
+        for one, read in ((source, spec), *((other, mixed_spec or spec) for other, _ in mixed)):
+            check_input(one, read, config, name=options.name)
     return _make(
         source,
         Path(output),
         config,
-        replace(options or RunOptions(), **changes),
-        spec=spec or _spec_of(config),
+        options,
+        spec=spec,
         mixed=mixed,
         mixed_spec=mixed_spec,
     )

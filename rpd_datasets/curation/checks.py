@@ -1,0 +1,97 @@
+"""What can be seen to be wrong with a run before a model is loaded.
+
+The specs of all models are read, the output is looked at, and the first problem of the input goes
+through the filters and is asked for its score of quality. So a wrong option costs a second and not
+the loading of an encoder, or hours of scoring. What only later rows show is not found here.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rpd_datasets.config import CurationConfig
+from rpd_datasets.curation.score import quality_of
+from rpd_datasets.filters.pipeline import filter_problem
+from rpd_datasets.inputs.source import look_at_head
+from rpd_datasets.inputs.spec import IN_MEMORY, InputSpec
+from rpd_datasets.tokens import token_counter
+from rpd_metric.errors import InputError, SpecError
+from rpd_metric.inference.registry import chat_spec, embedder_spec
+from rpd_metric.prompts.templates import load_template
+from rpd_metric.steps.registry import asks_chat_model, summarizer_spec
+
+
+def check_models(config: CurationConfig, *, judge: str | None = None) -> None:
+    """Read the specs of a configuration's models, and the prompt of one's own.
+
+    Args:
+        config ([`CurationConfig`]): The options.
+        judge (`str`, *optional*): A judge that they do not name.
+
+    Raises:
+        [`SpecError`]: One has none of the forms, holds a secret, or names a folder that is not
+            there.
+        [`InputError`]: The template is not there, or lacks a placeholder.
+    """
+    specs = [summarizer_spec(config.summarizer), embedder_spec(config.embedder)]
+    specs += [chat_spec(spec) for spec in (config.judge, judge) if spec is not None]
+    for spec in specs:
+        if spec.runs_here and spec.model:
+            _check_folder(spec.text, spec.model)
+    _check_folder(config.tokenizer, config.tokenizer)
+    if asks_chat_model(config.summarizer):
+        load_template(config.template)
+
+
+def check_input(
+    source: Any, spec: InputSpec, config: CurationConfig | None = None, *, name: str = IN_MEMORY
+) -> None:
+    """Look at an input's first rows.
+
+    Args:
+        source: As [`~rpd_datasets.inputs.source.open_source`] takes it.
+        spec ([`InputSpec`]): How it is read.
+        config ([`CurationConfig`], *optional*): Whose filters and column of scores are tried on the
+            first problem; nothing is if unset.
+        name (`str`): What a dataset in memory is called.
+
+    Raises:
+        InputError: There is no such input, nothing in it can be read, or a column that is needed is
+            not there.
+    """
+    columns, problem = look_at_head(source, spec, name=name)
+    if config is None:
+        return
+    filters = config.filters
+    named = {
+        "correct_column": filters.correct_column,
+        "answer_column": filters.answer_column,
+        "quality_column": config.quality_column,
+    }
+    _check_named(named, columns, source if isinstance(source, str) else name)
+    if problem is not None:
+        # What it keeps is of no interest: a missing column or file of decisions is an error.
+        filter_problem(problem, filters, token_counter("estimate"))
+        quality_of(problem, config, range(len(problem.solutions)))
+
+
+def _check_folder(text: str, name: str) -> None:
+    # An id on the Hub never begins like that.
+    if name.startswith(("/", "./", "../", "~")) and not Path(name).expanduser().exists():
+        raise SpecError(f"{text}: there is no folder {name}")
+
+
+def _check_named(named: Mapping[str, str | None], columns: tuple[str, ...], where: str) -> None:
+    for option, column in named.items():
+        if column is None or column in columns:
+            continue
+        flag = f"--{option.replace('_', '-')}"
+        near = difflib.get_close_matches(column, columns, n=1)
+        perhaps = f" Perhaps {flag} {near[0]}." if near else ""
+        raise InputError(
+            f"{where} has no column {column!r} for {flag} ({option}). Its columns are: "
+            f"{', '.join(columns)}.{perhaps}"
+        )

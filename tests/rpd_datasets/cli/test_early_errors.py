@@ -1,0 +1,121 @@
+"""What is wrong with an input or an option is said before anything heavy is loaded.
+
+All commands run in one process of their own, which says after each of them what was imported: once
+a module of a model is there, every later command would show it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("torch", "transformers", "sentence_transformers", "vllm", "openai", "datasets")
+DRIVER = f"""
+import contextlib, io, json, sys
+from rpd_datasets.cli import main
+for arguments in json.loads(sys.stdin.read()):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = main(arguments)
+    heavy = [name for name in {HEAVY!r} if name in sys.modules]
+    print(json.dumps([status, out.getvalue(), err.getvalue(), heavy]))
+"""
+SOLUTIONS = ["Two and two make 4. The answer is 4.", "Count on: 3, 4. The answer is 4."]
+FILES = {
+    "good": {"problem": "What is 2 + 2?", "solutions": SOLUTIONS},
+    "columns": {"question": "What is 2 + 2?", "responses": SOLUTIONS},
+    "unusable": {"problem": "What is 2 + 2?", "solutions": [4, 5]},
+    "scored": {"problem": "What is 2 + 2?", "solutions": SOLUTIONS, "score": [0.5]},
+    "steps": {"problem": "What is 2 + 2?", "solutions": SOLUTIONS, "steps": [["One."]]},
+}
+# Each would load torch and transformers, or the client of a server, if it came so far.
+MODELS = {
+    "curate": ["--embedder", "minilm"],
+    "plan": ["--summarizer", "hf:some/model"],
+    "score": ["--summarizer", "hf:some/model"],
+    "label": ["--judge", "hf:some/model"],
+    "judge": ["--judge", "hf:some/model"],
+    "compare-metrics": ["--judge", "hf:some/model"],
+}
+INPUTS = {
+    "none": "There is no file",
+    "columns": "--problem-column question --solutions-column responses",
+    "unusable": "no usable problem",
+}
+# Errors of single commands: what is read, the options, and what is said.
+SINGLE = [
+    ("curate", "good", ["--quality-column", "reward"], "no column 'reward' for --quality-column"),
+    ("curate", "scored", ["--quality-column", "score"], "does not hold a score for each solution"),
+    ("curate", "good", ["--only-correct"], "only_correct needs the column"),
+    ("curate", "good", ["--decisions", "none.json"], "none.json"),
+    ("curate", "good", ["--calibration", "none.json"], "none.json"),
+    ("curate", "good", ["--decontaminate", "none.jsonl"], "none.jsonl"),
+    ("curate", "good", ["--mix", "none.jsonl"], "There is no file"),
+    ("curate", "good", ["--embedder", "nonsense:x"], "unknown embedder"),
+    ("curate", "good", ["--embedder", "st:./none"], "there is no folder ./none"),
+    ("curate", "good", ["--summarizer", "hf:some/model", "--template", "none.md"], "none.md"),
+    ("curate", "good", ["--tokenizer", "./none"], "there is no folder ./none"),
+    ("plan", "good", ["--correct-column", "right"], "no column 'right' for --correct-column"),
+    ("plan", "good", ["--embedder", "nonsense:x"], "unknown embedder"),
+    ("score", "good", ["--embedder", "nonsense:x"], "unknown embedder"),
+    ("label", "good", ["--summarizer", "hf:./none"], "there is no folder ./none"),
+    ("judge", "good", ["--labels"], "has no labels"),
+    ("judge", "steps", [], "must hold a list for each solution"),
+    ("judge", "good", ["--summarizer", "nonsense:x"], "unknown summarizer"),
+]
+CASES = [
+    *((command, name, [], said) for command in MODELS for name, said in INPUTS.items()),
+    *SINGLE,
+]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, str, str, list[str]]]:
+    folder = tmp_path_factory.mktemp("early")
+    for name, row in FILES.items():
+        (folder / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
+    (folder / "full").mkdir()
+    (folder / "full" / "file").touch()
+    (folder / "labelled.jsonl").write_text("no row\n")
+    commands = [command(*case[:3]) for case in CASES]
+    commands.append(["curate", "good.jsonl", "--output", "full"])
+    commands.append(["label", "good.jsonl", "--output", "labelled.jsonl"])
+    commands.append(["score", "good.jsonl"])
+    run = subprocess.run(
+        [sys.executable, "-c", DRIVER],
+        input=json.dumps(commands),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [tuple(json.loads(line)) for line in run.stdout.splitlines()]
+
+
+def command(name: str, file: str, options: list[str]) -> list[str]:
+    output = {"curate": ["--output", "out"], "label": ["--output", "out.jsonl"]}.get(name, [])
+    models = [] if options else MODELS[name]
+    needed = ["--judge", "hf:some/model"] if name == "judge" and options else []
+    return [name, f"{file}.jsonl", *output, *models, *needed, *options]
+
+
+@pytest.mark.parametrize("case", range(len(CASES)), ids=[" ".join(c[:2]) for c in CASES])
+def test_an_error_is_one_line_and_nothing_heavy_was_loaded(case, results):
+    status, out, err, heavy = results[case]
+    lines = [line for line in err.splitlines() if line.startswith("rpd ")]
+    assert (status, out, len(lines)) == (1, "", 1), err
+    assert CASES[case][3] in lines[0]
+    assert heavy == []
+
+
+def test_so_is_an_output_that_is_there_and_a_command_that_works_does_load_models(results):
+    exists, no_labels, works = results[-3:]
+    assert (exists[0], exists[3]) == (1, [])
+    assert "--overwrite" in exists[2]
+    assert (no_labels[0], no_labels[3]) == (1, [])
+    assert "labelled.jsonl:1 is no labelled row" in no_labels[2]
+    assert works[0] == 0
+    assert {"torch", "transformers"} <= set(works[3])
