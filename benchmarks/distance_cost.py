@@ -25,7 +25,7 @@ from typing import Any
 from machine import machine, markdown
 
 from rpd_metric.inference.embedders import Dtype, Embedder
-from rpd_metric.inference.registry import load_embedder
+from rpd_metric.inference.sentence_transformer import SentenceTransformerEmbedder, minilm_path
 from rpd_metric.metrics.scoring import distance_matrices
 from rpd_metric.steps.extractive import ExtractiveSummarizer
 
@@ -33,6 +33,11 @@ ROOT = Path(__file__).resolve().parents[1]
 LABELLED = ROOT.parent / "shared" / "data" / "strategy_bench" / "train.jsonl"
 SAMPLE = ROOT / "rpd_datasets" / "sample" / "algebra.jsonl"
 DTYPES: tuple[Dtype, ...] = ("float32", "bfloat16")
+
+
+def encoder_of(dtype: Dtype) -> SentenceTransformerEmbedder:
+    """The packaged encoder with weights of a type."""
+    return SentenceTransformerEmbedder("minilm", str(minilm_path()), dtype=dtype, minilm=True)
 
 
 def ways(row: dict[str, Any], encoder: Embedder) -> dict[str, Callable[[], object]]:
@@ -63,7 +68,7 @@ def main() -> None:
     path = args.file or (LABELLED if LABELLED.is_file() else SAMPLE)
     with path.open(encoding="utf-8") as file:
         rows = [json.loads(line) for line in file][: args.limit]
-    encoders = {dtype: load_embedder("minilm", dtype=dtype) for dtype in DTYPES}
+    encoders = {dtype: encoder_of(dtype) for dtype in DTYPES}
     solutions = sum(len(row["solutions"]) for row in rows)
     for encoder in encoders.values():  # what is imported and compiled on first use
         for way in ways(rows[0], encoder).values():
@@ -72,6 +77,7 @@ def main() -> None:
     for _ in range(args.rounds):
         for dtype, encoder in encoders.items():
             for name in ways(rows[0], encoder):
+                encoder.forget()
                 before = time.process_time()
                 for row in rows:
                     ways(row, encoder)[name]()

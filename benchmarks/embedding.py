@@ -29,8 +29,7 @@ from machine import machine, markdown
 
 from rpd_datasets.inputs.source import open_source
 from rpd_datasets.inputs.spec import InputSpec
-from rpd_metric.inference.registry import load_embedder
-from rpd_metric.inference.sentence_transformer import minilm_path
+from rpd_metric.inference.sentence_transformer import SentenceTransformerEmbedder, minilm_path
 from rpd_metric.metrics.scoring import step_matrices
 from rpd_metric.steps.extractive import ExtractiveSummarizer
 
@@ -72,7 +71,7 @@ def measure(problems: Problems, rounds: int) -> dict[str, Any]:
     from sentence_transformers import SentenceTransformer
 
     plain = SentenceTransformer(str(minilm_path()))
-    embedder = load_embedder("minilm")
+    embedder = SentenceTransformerEmbedder("minilm", str(minilm_path()), minilm=True)
     by_problem = [[step for steps in solutions for step in steps] for solutions in problems]
     texts = [text for part in by_problem for text in part]
     distinct = sum(len(set(part)) for part in by_problem)
@@ -82,6 +81,7 @@ def measure(problems: Problems, rounds: int) -> dict[str, Any]:
             plain.encode(part, show_progress_bar=False)
 
     def ours() -> None:
+        embedder.forget()
         for solutions in problems:
             step_matrices([solutions], embedder)
 

@@ -40,7 +40,7 @@ from rpd_datasets.inputs.spec import InputSpec
 from rpd_datasets.tokens import token_counter
 from rpd_metric.inference.embedders import Embedder
 from rpd_metric.inference.registry import load_embedder
-from rpd_metric.inference.sentence_transformer import minilm_path
+from rpd_metric.inference.sentence_transformer import SentenceTransformerEmbedder, minilm_path
 from rpd_metric.steps.extractive import ExtractiveSummarizer
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -67,11 +67,12 @@ def measure(source: str, problems: int, rounds: int) -> dict[str, Any]:
     from sentence_transformers import SentenceTransformer
 
     plain = SentenceTransformer(str(minilm_path()), device="cpu")
-    ours = load_embedder("minilm")
+    ours = SentenceTransformerEmbedder("minilm", str(minilm_path()), minilm=True)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
 
         def curate(name: str, embedder: Embedder) -> dict[str, list[int]]:
+            ours.forget()
             curated = curate_dataset(
                 source,
                 folder / name,
@@ -90,6 +91,7 @@ def measure(source: str, problems: int, rounds: int) -> dict[str, Any]:
         found = curate("ours", ours)  # draws figures once, too, so that fonts are read
 
         def encoder() -> None:
+            ours.forget()
             for call in recorded.calls:
                 ours.encode(call)
 

@@ -143,6 +143,7 @@ def _print(args: argparse.Namespace, report: WrittenReport) -> None:
         f"{summary['pairs']:,} pairs of solutions"
     )
     for name, value in (
+        (f"distance {summary['chosen_by']}, which chose,", summary["median_distance"]),
         ("RPD", summary["median_rpd"]),
         ("raw-text distance", summary["median_raw"]),
     ):
@@ -231,6 +232,8 @@ def _summary(report: WrittenReport) -> dict[str, Any]:
         "problems_chosen": report.folder.manifest["counts"]["problems_chosen"],
         "problems_shown": len(measures.cases),
         "pairs": len(measures.rpd),
+        "chosen_by": report.folder.manifest["options"].get("solutions", "rpd"),
+        "median_distance": float(np.median(measures.choosing)) if len(measures.choosing) else None,
         "median_rpd": float(np.median(measures.rpd)) if len(measures.rpd) else None,
         "median_raw": float(np.median(measures.raw)) if len(measures.raw) else None,
         "embedder": measures.embedder,

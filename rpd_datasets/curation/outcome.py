@@ -120,7 +120,7 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
     chosen = _median([one.chosen for one in both])
     return {
         "distance": _distance(config),
-        "reading": _reading(chosen, config, summary.embedder),
+        "reading": _reading(chosen, config, summary),
         "median_distance": {
             "chosen": chosen,
             "random": _median([one.random for one in both]),
@@ -181,9 +181,13 @@ def _distance(config: CurationConfig) -> str | None:
     return config.solutions if config.solutions in METRICS else None
 
 
-def _reading(distance: float | None, config: CurationConfig, embedder: str) -> str | None:
+def _reading(distance: float | None, config: CurationConfig, summary: RunSummary) -> str | None:
     """A distance in words, where labelled pairs tell what it means."""
-    curve = curve_of(_distance(config), config, embedder)
+    name = _distance(config)
+    if summary.own_curves is None:
+        curve = curve_of(name, config, summary.embedder)
+    else:
+        curve = next((one for one in summary.own_curves if one.distance == name), None)
     return curve.in_words(distance) if curve and distance is not None else None
 
 

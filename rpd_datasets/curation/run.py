@@ -47,7 +47,12 @@ from rpd_datasets.curation.shards import (
     journal_key,
     score_in_shards,
 )
-from rpd_datasets.curation.strategies import count_strategies, counting_distance, curve_of
+from rpd_datasets.curation.strategies import (
+    count_strategies,
+    counting_distance,
+    curve_of,
+    own_curves,
+)
 from rpd_datasets.curation.tables import Chosen, write_scores, write_tables
 from rpd_datasets.curation.undone import SPENT, Undone, budget_spent
 from rpd_datasets.curation.working_folder import (
@@ -111,7 +116,7 @@ class RunOptions:
     calibration: str | None = option(
         None,
         "what labelled pairs say of another encoder, as rpd compare-metrics --calibrate writes it: "
-        "strategies are then counted by it",
+        "strategies are then counted by it, and distances said in words, in the report, too",
         metavar="FILE",
     )
     preset: str | None = option(
@@ -204,6 +209,7 @@ def curate_folder(
             calibration=curve_of(
                 counting_distance(config), config, models.embedder.name, options.calibration
             ),
+            own_curves=own_curves(config, models.embedder.name, options.calibration),
             embedder=models.embedder.name,
         )
         # Reading runs ahead of scoring by as much as is in flight. Each of the two writes in an

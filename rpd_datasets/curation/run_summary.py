@@ -176,6 +176,8 @@ class RunSummary:
         example (`Example`, *optional*): The best problem.
         calibration ([`~rpd_metric.distance.calibration.Calibration`], *optional*): What labelled
             pairs say of the distance and the encoder, where there were any.
+        own_curves (`tuple`, *optional*): What a file of the user's own says of RPD and of the
+            distance that chose; the packaged curves then say nothing.
         embedder (`str`): Whose vectors were compared.
         shortfall ([`Shortfall`], *optional*): What is missing in a partial set.
     """
@@ -198,6 +200,7 @@ class RunSummary:
     health: SummaryHealth | None = None
     example: Example | None = None
     calibration: Calibration | None = None
+    own_curves: tuple[Calibration, ...] | None = None
     embedder: str = ""
     shortfall: Shortfall | None = None
 

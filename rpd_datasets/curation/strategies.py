@@ -45,6 +45,26 @@ def curve_of(
     return load_calibration(name, embedder, steps if DISTANCES[name].reads_steps else "", path=path)
 
 
+def own_curves(
+    config: CurationConfig, embedder: str, path: str | None
+) -> tuple[Calibration, ...] | None:
+    """What a file of the user's own says of RPD and of the distance that chooses.
+
+    Args:
+        config ([`CurationConfig`]): Says what chooses, and who makes the steps.
+        embedder (`str`): The encoder's name.
+        path (`str`, *optional*): The file.
+
+    Returns:
+        `tuple`: The curves that it has for them; `None` without a file.
+    """
+    if path is None:
+        return None
+    names = dict.fromkeys(("rpd", counting_distance(config)))
+    curves = (curve_of(name, config, embedder, path) for name in names)
+    return tuple(curve for curve in curves if curve is not None)
+
+
 def count_strategies(
     scored: Scored, curve: Calibration | None, among: Sequence[int] | None = None
 ) -> float | None:

@@ -118,6 +118,11 @@ def manifest(
         },
         "counts": counts(summary),
         "outcome": outcome(summary, config),
+        **(
+            {}
+            if summary.own_curves is None
+            else {"calibration": [asdict(curve) for curve in summary.own_curves]}
+        ),
         "drops": [
             {"stage": stage, "reason": reason, "unit": unit, "count": count}
             for (stage, reason, unit), count in sorted(summary.drops.items())

@@ -388,7 +388,7 @@
       parts.push(make("h3", "", "Chosen solutions"), chosenSolutions(one, record));
       if (record.pairs.length) parts.push(make("h3", "", "Which step found which"), pairList(record));
       const maps = make("div", "columns maps");
-      if (record.distances) maps.append(matrixTable(record, "Distance that chose", record.distances));
+      if (record.distances) maps.append(matrixTable(record, `${byId("panes").dataset.chosenBy}, the distance that chose,`, record.distances));
       if (record.rpd) maps.append(matrixTable(record, "RPD", record.rpd));
       if (record.plane) maps.append(planeChart(record.plane));
       parts.push(maps);
@@ -480,7 +480,7 @@
       chart.append(svg("text", { class: "tick", "text-anchor": "middle", x: x(value), y: 280 }, said));
     }
     for (const one of [...points].reverse()) {
-      const dot = svg("circle", { class: one.rank === null ? "rpd" : "rpd marked", cx: x(one.score).toFixed(1), cy: y(one.strategies).toFixed(1), r: 4.5 });
+      const dot = svg("circle", { class: one.rank === null ? "accent" : "accent marked", cx: x(one.score).toFixed(1), cy: y(one.strategies).toFixed(1), r: 4.5 });
       dot.append(svg("title", {}, one.statement || one.where));
       dot.addEventListener("click", () => open(one));
       chart.append(dot);

@@ -93,6 +93,9 @@ def pack(value: Any) -> str:
 def curves_of(manifest: Mapping[str, Any]) -> Curves:
     """What tells what RPD and the distance that chose mean, where anything does."""
     options = manifest["options"]
+    if "calibration" in manifest:  # the user's own, which the run was read by
+        own = {one["distance"]: Calibration(**one) for one in manifest["calibration"]}
+        return own.get("rpd"), own.get(options.get("solutions", "rpd"))
     by_rpd, by_choice = (
         find_curve(
             name,

@@ -18,7 +18,7 @@ import numpy as np
 
 from rpd_datasets.report.charts import Bins, bins_of
 from rpd_datasets.report.funnel import funnel
-from rpd_datasets.report.measures import Case, Measures
+from rpd_datasets.report.measures import Array, Case, Measures, Spread, spreads
 from rpd_datasets.report.reading import CuratedFolder
 from rpd_metric.errors import MissingExtraError
 
@@ -49,17 +49,18 @@ def draw_figures(folder: CuratedFolder, measures: Measures) -> dict[str, bytes]:
     Raises:
         [`MissingExtraError`]: matplotlib is not installed.
     """
+    chosen_by = folder.manifest["options"].get("solutions", "rpd")
     scored = [score.score for score in folder.scores if score.score is not None]
     chosen = [s.score for s in folder.scores if s.score is not None and s.rank is not None]
     figures = {
-        "distances.png": _distances(measures),
+        "distances.png": _distances(measures, chosen_by),
         "left_out.png": _left_out(folder),
         "problem_scores.png": _problem_scores(scored, chosen),
         "token_lengths.png": _token_lengths(folder.selected_tokens),
     }
-    with_rpd = [case for case in measures.cases if not np.isnan(case.row.rpd).all()]
-    for case in with_rpd[:NUM_CASES]:
-        figures[f"case_{case.row.rank + 1}.png"] = _case(case)
+    known = [case for case in measures.cases if not np.isnan(_shown_matrix(case)[1]).all()]
+    for case in known[:NUM_CASES]:
+        figures[f"case_{case.row.rank + 1}.png"] = _case(case, chosen_by)
     return figures
 
 
@@ -143,25 +144,16 @@ def _token_lengths(tokens: Sequence[int]) -> bytes:
     return _png(figure)
 
 
-def _distances(measures: Measures) -> bytes:
-    picked = [pair for case in measures.cases for pair in case.pairs]
-    kinds: list[tuple[str, Any, Sequence[float]]] = [
-        (
-            "raw-text distance",
-            measures.raw,
-            [pair.raw for pair in picked if pair.raw is not None],
-        ),
-        ("RPD", measures.rpd, [pair.rpd for pair in picked if pair.rpd is not None]),
-    ]
+def _distances(measures: Measures, chosen_by: str) -> bytes:
+    shown = spreads(measures, chosen_by)
     # One panel stays, so that there is a figure in any case.
-    kinds = [kind for kind in kinds if len(kind[1])] or kinds[1:]
-    upper = float(max(values.max(initial=0) for _, values, _ in kinds))
-    figure = _figure(4.5 * len(kinds), 3)
-    panels = figure.subplots(1, len(kinds), squeeze=False, sharex=True)[0]
-    for axes, (name, values, chosen) in zip(panels, kinds, strict=True):
-        kind = "accent" if name == "RPD" else "raw"
-        _bars(axes, bins_of(values, chosen, upper), ("all pairs", "chosen pairs"), kind)
-        axes.set(xlabel=f"{name} of {len(values)} pairs", ylabel="pairs")
+    shown = shown or [Spread("RPD", "accent", np.zeros(0), [])]
+    upper = float(max(one.values.max(initial=0) for one in shown))
+    figure = _figure(4.5 * len(shown), 3)
+    panels = figure.subplots(1, len(shown), squeeze=False, sharex=True)[0]
+    for axes, one in zip(panels, shown, strict=True):
+        _bars(axes, bins_of(one.values, one.picked, upper), ("all pairs", "chosen pairs"), one.kind)
+        axes.set(xlabel=f"{one.name} of {len(one.values)} pairs", ylabel="pairs")
     return _png(figure)
 
 
@@ -193,13 +185,21 @@ def _shades() -> Any:
     return LinearSegmentedColormap.from_list("distance", [colours[f"q{n}"] for n in range(11)])
 
 
-def _case(case: Case) -> bytes:
+def _shown_matrix(case: Case, chosen_by: str = "") -> tuple[str, Array]:
+    """The distance that chose the solutions of a problem, else RPD, with its name."""
+    if case.row.distances is None:
+        return "RPD", case.row.rpd
+    return f"Distance {chosen_by}", case.row.distances
+
+
+def _case(case: Case, chosen_by: str) -> bytes:
     row = case.row
-    usable = [index for index in row.usable if not np.isnan(row.rpd[index, index])]
+    name, distances = _shown_matrix(case, chosen_by)
+    usable = [index for index in row.usable if not np.isnan(distances[index, index])]
     figure = _figure(9 if case.plane else 4.5, 4.2)
     panels = figure.subplots(1, 2 if case.plane else 1, squeeze=False)[0]
     heat = panels[0]
-    matrix = row.rpd[np.ix_(usable, usable)]
+    matrix = distances[np.ix_(usable, usable)]
     colours = palette()
     image = heat.imshow(matrix, cmap=_shades(), vmin=0)
     places = range(len(usable))
@@ -223,7 +223,7 @@ def _case(case: Case) -> bytes:
                     fontsize=min(8, 56 / len(usable)),
                     fontweight="bold" if both else "normal",
                 )
-    heat.set_title(f"RPD, problem {row.rank + 1}; [ ] chosen", loc="left", fontsize=10)
+    heat.set_title(f"{name}, problem {row.rank + 1}; [ ] chosen", loc="left", fontsize=10)
     figure.colorbar(image, ax=heat, shrink=0.8)
     if case.plane:
         axes = panels[1]

@@ -8,7 +8,7 @@ Without an encoder only the stored distances are left. Drawing is `charts.py` an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
@@ -72,12 +72,67 @@ class Measures:
         rpd (`array`): As stored, one value per pair with steps.
         raw (`array`): The raw-text distance, one value per pair; empty without an encoder.
         embedder (`str`, *optional*): Who encoded.
+        choosing (`array`): The distance that chose solutions, as stored, one value per pair; empty
+            where it is RPD, or no distance chose.
     """
 
     cases: list[Case]
     rpd: Array
     raw: Array
     embedder: str | None
+    choosing: Array = field(default_factory=lambda: np.zeros(0))
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How one distance is distributed over the pairs of the problems shown.
+
+    Args:
+        name (`str`): What it is called.
+        kind (`str`): Its colour in the page's style sheet: `"accent"` for the distance that chose,
+            `"beside"` for RPD where another one did, `"raw"` for whole texts.
+        values (`array`): Of all pairs of compared solutions.
+        picked (`list[float]`): Of the pairs of chosen solutions.
+    """
+
+    name: str
+    kind: str
+    values: Array
+    picked: list[float]
+
+
+def spreads(measures: Measures, chosen_by: str) -> list[Spread]:
+    """The distances that there is something to show of, the one that chose first.
+
+    Args:
+        measures ([`Measures`]): What was measured.
+        chosen_by (`str`): The manifest's name of the distance that chose solutions.
+    """
+    pairs = [(case.row.distances, pair) for case in measures.cases for pair in case.pairs]
+    by_choice = [
+        float(matrix[pair.first, pair.second]) for matrix, pair in pairs if matrix is not None
+    ]
+    found = [
+        Spread(
+            f"Distance {chosen_by}",
+            "accent",
+            measures.choosing,
+            [value for value in by_choice if not np.isnan(value)],
+        ),
+        Spread(
+            "RPD",
+            "beside" if len(measures.choosing) else "accent",
+            measures.rpd,
+            [pair.rpd for _, pair in pairs if pair.rpd is not None],
+        ),
+        Spread(
+            "Raw-text distance",
+            "raw",
+            measures.raw,
+            [pair.raw for _, pair in pairs if pair.raw is not None],
+        ),
+    ]
+    return [one for one in found if len(one.values)]
 
 
 def measure(
@@ -100,9 +155,11 @@ def measure(
             is stored.
     """
     encoded = set(range(len(rows)) if most is None else spread(len(rows), most))
-    cases, rpd, raw = [], [np.zeros(0)], [np.zeros(0)]
+    cases, rpd, raw, choosing = [], [np.zeros(0)], [np.zeros(0)], [np.zeros(0)]
     for place, row in enumerate(rows):
         rpd.append(_above_diagonal(row.rpd, row.usable))
+        if row.distances is not None:
+            choosing.append(_above_diagonal(row.distances, row.usable))
         if embedder is None or place not in encoded:
             cases.append(Case(row, _pairs(row, None, {}, ties), None))
         else:
@@ -111,7 +168,7 @@ def measure(
             raw.append(_above_diagonal(distances, row.usable))
         on_problem()
     name = None if embedder is None else embedder.name
-    return Measures(cases, np.concatenate(rpd), np.concatenate(raw), name)
+    return Measures(cases, *map(np.concatenate, (rpd, raw)), name, np.concatenate(choosing))
 
 
 def percentile(values: Array, value: float) -> float:

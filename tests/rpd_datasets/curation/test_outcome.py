@@ -19,7 +19,7 @@ from rpd_datasets.curation.outcome import (
 )
 from rpd_datasets.curation.run_summary import Choice, InputInfo, ProblemScore, RunSummary
 from rpd_datasets.curation.score import Scored
-from rpd_datasets.curation.strategies import count_strategies, curve_of
+from rpd_datasets.curation.strategies import count_strategies, curve_of, own_curves
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.errors import InputError
 
@@ -150,6 +150,14 @@ def test_a_file_of_curves_of_ones_own_takes_the_place_of_the_packaged_ones(tmp_p
     curve = curve_of("pieces", config, "st:another", str(tmp_path / "own.json"))
     assert curve is not None
     assert (curve.chance(0.6), curve.pairs) == (0.5, 99)
+    # What the run says in words is by that file, too.
+    found = own_curves(config, "st:another", str(tmp_path / "own.json"))
+    assert found == (curve,)
+    assert own_curves(config, "st:another", None) is None
+    rpd = Calibration("rpd", "st:another", "extractive", 50.0, 0.0, 9)
+    read = outcome(a_run(own_curves=(*found, rpd)), config)["reading"]
+    assert read.endswith(": almost surely another method")
+    assert outcome(a_run(embedder="minilm", own_curves=found), config)["reading"] is None
     (tmp_path / "bad.json").write_text('[{"a": 1}]')
     for name in ("bad.json", "none.json"):
         with pytest.raises(InputError, match="curves"):

@@ -62,6 +62,14 @@ def test_the_figures_have_the_colours_of_the_page(tmp_path):
         "case_1.png": ["s0", "s1", "q0", "q10"],
     }.items():
         assert {page[kind] for kind in kinds} <= colours(found[name]), name
+    # Where another distance chose, that one has the first colour, and is in the heat map.
+    matrix = [[0.0, 0.1, None, 0.4], [0.1, 0.0, None, 0.3], [None] * 4, [0.4, 0.3, None, 0.0]]
+    rows = [a_row(distance_matrix=matrix), a_row("b?", distance_matrix=matrix)]
+    by_pieces = drawn(write_folder(tmp_path / "p", rows, solutions="pieces"), HashEmbedder())
+    assert {page[kind] for kind in ("accent", "beside", "raw")} <= colours(
+        by_pieces["distances.png"]
+    )
+    assert by_pieces["case_1.png"] != found["case_1.png"]
     card = draw_card_figures([0.1, 0.2, 0.5], [0.5], [3, 4])
     assert page["accent"] in colours(card["problem_scores.png"])
 

@@ -9,6 +9,7 @@ import json
 import random
 import re
 import zlib
+from dataclasses import asdict
 from pathlib import Path
 
 import datasets
@@ -18,7 +19,9 @@ import pytest
 from parts.browser import chromium
 from parts.curated_folder import PLAN, STEPS, HashEmbedder, a_row, write_folder
 from parts.report_page import embedded
+from rpd_datasets import CurationConfig, FilterConfig, curate_dataset
 from rpd_datasets.cli import main
+from rpd_datasets.curation.models import Models
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.report import read_curated, write_report
 from rpd_datasets.report.archive import LIMITS, archive
@@ -26,7 +29,10 @@ from rpd_datasets.report.charts import bins_of, nice_step
 from rpd_datasets.report.funnel import funnel
 from rpd_datasets.report.measures import measure, percentile
 from rpd_datasets.report.reading import spread
+from rpd_datasets.tokens import token_counter
+from rpd_metric.distance.calibration import Calibration
 from rpd_metric.errors import InputError
+from rpd_metric.steps.extractive import ExtractiveSummarizer
 
 EVIL = (
     "<script>window.ran = 1</script><img src=x onerror='window.ran = 2'></script></style></title>"
@@ -71,6 +77,9 @@ MATCHED_TEXTS = [
     "c",
     f"{PLAN[:-1]}:\n{WIDE}\nTwo.",
 ]
+
+
+WAYS = ("Count on from two", "Draw five coins in a row", "Add the numbers in the other order")
 
 
 def the_page(folder: Path, embedder=None, max_problems: int = 100) -> str:
@@ -499,9 +508,42 @@ class TestThePage:
         folder = write_folder(
             tmp_path / "curated", [a_row(distance_matrix=matrix)], solutions="raw"
         )
-        _, (problem,) = embedded(the_page(folder))
+        page = the_page(folder)
+        _, (problem,) = embedded(page)
         assert problem["distances"][0] == [0, 125, None, 375]
         assert "distance_matrix" not in problem["carried"]
+        text = words(page)
+        chose = "Distance raw, by which solutions were chosen: quartiles 0.188, 0.250 , 0.312"
+        assert 0 < text.find(chose) < text.find(" RPD: quartiles")
+        assert "0.375 median distance raw between chosen solutions" in text
+        assert 'aria-label="Histogram: Distance raw of 3 pairs of solutions"' in page
+
+    def test_rpd_is_the_first_histogram_where_it_chose(self, tmp_path):
+        text = words(the_page(write_folder(tmp_path / "curated", [a_row()])))
+        assert "RPD, by which solutions were chosen: quartiles" in text
+        assert "Raw-text distance: quartiles" in text
+
+    def test_curves_of_ones_own_are_read_by_in_the_report_too(self, tmp_path):
+        curve = Calibration("pieces", "hash", "", intercept=50.0, slope=0.0, pairs=12)
+        file = tmp_path / "curves.json"
+        file.write_text(json.dumps([asdict(curve)]))
+        models = Models(ExtractiveSummarizer(), HashEmbedder(), token_counter("estimate"))
+        config = CurationConfig(num_solutions=2, filters=FilterConfig(min_solutions=2))
+        rows = datasets.Dataset.from_list(
+            [{"problem": "What is 2 + 3?", "solutions": [f"{way}. So it is 5." for way in WAYS]}]
+        )
+        curated = curate_dataset(
+            rows, tmp_path / "curated", config, models=models, calibration=str(file)
+        )
+        assert curated.manifest["calibration"] == [asdict(curve)]
+        page = the_page(curated.folder)
+        (pair,) = embedded(page)[1][0]["pairs"]
+        assert pair["says"] == "almost surely another method"
+        text = words(page)
+        assert "pieces, the chance of another method at a distance of 0.1: 100%" in text
+        assert "encoder hash, 12 labelled pairs" in text
+        # RPD has no curve in that file, and the packaged ones are not asked.
+        assert "RPD, what such distances mean is not known" in text
 
     def test_a_corpus_too_large_for_a_page_is_cut_and_says_so(self, tmp_path):
         rng = np.random.default_rng(0)

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 from rpd_metric.errors import InputError, MissingExtraError, ModelError, SpecError
+from rpd_metric.inference import sentence_transformer
 from rpd_metric.inference.registry import load_embedder
-from rpd_metric.inference.sentence_transformer import MINILM_SHA256, minilm_path
+from rpd_metric.inference.sentence_transformer import (
+    MINILM_SHA256,
+    SentenceTransformerEmbedder,
+    minilm_path,
+)
 
 TEXTS = ["Factor the polynomial.", "Use similar triangles.", "Factor the polynomial."]
 
 
 @pytest.fixture(scope="module")
 def minilm():
-    return load_embedder("minilm")
+    embedder = load_embedder("minilm")
+    assert isinstance(embedder, SentenceTransformerEmbedder)
+    return embedder
 
 
 def test_minilm_gives_float32_vectors_of_unit_length(minilm):
@@ -36,6 +46,7 @@ def test_each_distinct_text_reaches_the_model_once(minilm, monkeypatch):
         "preprocess",
         lambda texts, **kw: seen.extend(texts) or preprocess(texts, **kw),
     )
+    minilm.forget()
     vectors = minilm.encode(TEXTS)
     assert seen == TEXTS[:2]
     np.testing.assert_array_equal(vectors[0], vectors[2])
@@ -100,7 +111,9 @@ LONGER = [" ".join(["Factor the polynomial over the integers"] * n) for n in ran
 
 
 def test_on_a_cpu_a_vector_depends_on_its_text_alone(minilm):
+    minilm.forget()
     together = minilm.encode(LONGER)
+    minilm.forget()
     alone = np.concatenate([minilm.encode([text]) for text in LONGER])
     np.testing.assert_array_equal(together, alone)
     np.testing.assert_array_equal(load_embedder("minilm", batch_size=8).encode(LONGER), alone)
@@ -124,14 +137,65 @@ def test_no_number_of_threads_changes_a_bit(minilm, threads, torch_threads):
         torch.set_num_threads(before)
 
 
-def test_packed_layers_give_what_the_model_gives(minilm):
+ODD = ["", " two  lines\n", "naïve ÉCOLE, 中文, $\\frac{1}{2}$", "x\u200by\u00a0z", "a word " * 300]
+
+
+@pytest.mark.parametrize(("dtype", "within"), [("float32", 1e-6), ("bfloat16", 2e-2)])
+def test_without_sentence_transformers_the_vectors_are_those_it_gives(dtype, within):
+    import torch
     from sentence_transformers import SentenceTransformer
 
-    plain = SentenceTransformer(str(minilm_path()), device="cpu")
-    np.testing.assert_allclose(minilm.encode(LONGER), plain.encode(LONGER), atol=1e-6)
-    layers = [type(layer).__name__ for layer in minilm._model.modules()]
-    assert layers.count("PackedLinear") == 36 + layers.count("BertPooler")
-    assert "Linear" not in layers
+    options = {"dtype": getattr(torch, dtype)}
+    plain = SentenceTransformer(str(minilm_path()), device="cpu", model_kwargs=options)
+    ours = load_embedder("minilm", dtype=dtype)
+    texts = [*LONGER, *ODD]
+    np.testing.assert_allclose(ours.encode(texts), plain.encode(texts), atol=within)
+    for text in texts:
+        pieces = ours._model.preprocess([text])["input_ids"].tolist()
+        assert pieces == plain.preprocess([text])["input_ids"].tolist()
+    layers = [type(layer).__name__ for layer in ours._model.modules()]
+    packed, left = ("PackedLinear", "Linear") if dtype == "float32" else ("Linear", "PackedLinear")
+    assert layers.count(packed) == 36
+    assert left not in layers
+
+
+def test_the_packaged_encoder_is_loaded_without_transformers():
+    code = (
+        "import sys; from rpd_metric.inference.registry import load_embedder;"
+        "load_embedder('minilm').encode(['a']);"
+        "print([name for name in ('transformers', 'sentence_transformers') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_loading_it_draws_nothing():
+    import torch
+
+    torch.manual_seed(7)
+    expected = torch.rand(1)
+    torch.manual_seed(7)
+    SentenceTransformerEmbedder("minilm", str(minilm_path()), minilm=True)
+    assert torch.rand(1) == expected
+
+
+def test_a_text_that_was_just_encoded_is_not_encoded_again(monkeypatch):
+    minilm = SentenceTransformerEmbedder("minilm", str(minilm_path()), minilm=True)
+    encoded = []
+    one_by_one = minilm._one_by_one
+    monkeypatch.setattr(
+        minilm, "_one_by_one", lambda texts: encoded.extend(texts) or one_by_one(texts)
+    )
+    first = minilm.encode(["a", "b"])
+    monkeypatch.setattr(sentence_transformer, "KEPT_BYTES", 2 * first[0].nbytes)
+    np.testing.assert_array_equal(minilm.encode(["b", "c", "b"])[[0, 2]], first[[1, 1]])
+    assert encoded == ["a", "b", "c"]
+    # "a" was used longest ago, and has made room.
+    np.testing.assert_array_equal(minilm.encode(["a"])[0], first[0])
+    assert encoded == ["a", "b", "c", "a"]
+    # What a caller does with its vectors does not reach those that are kept.
+    minilm.encode(["a"])[:] = 0
+    np.testing.assert_array_equal(minilm.encode(["a"])[0], first[0])
 
 
 def test_threads_below_one_are_refused():
