@@ -168,7 +168,7 @@ def measure(
             raw.append(_above_diagonal(distances, row.usable))
         on_problem()
     name = None if embedder is None else embedder.name
-    return Measures(cases, *map(np.concatenate, (rpd, raw)), name, np.concatenate(choosing))
+    return Measures(cases, np.concatenate(rpd), np.concatenate(raw), name, np.concatenate(choosing))
 
 
 def percentile(values: Array, value: float) -> float:
