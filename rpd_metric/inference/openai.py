@@ -56,8 +56,8 @@ _TOO_LONG = re.compile(r"token|length|too long|context", re.IGNORECASE)
 EMBEDDING_BATCH = 64
 
 
-class _Client:
-    """What both clients share: the package, the connections, and its errors as ours."""
+class OpenAIClient:
+    """What the clients share: the package, the connections, and its errors as ours."""
 
     def __init__(self, address: Address, *, model: str) -> None:
         try:
@@ -107,7 +107,7 @@ class _Client:
             await client.close()
 
 
-class OpenAIChat(_Client):
+class OpenAIChat(OpenAIClient):
     """Any server that speaks OpenAI's chat protocol, through `openai.AsyncOpenAI`.
 
     Args:
@@ -236,7 +236,7 @@ def _chat_body(
     return body
 
 
-class OpenAIEmbeddings(_Client):
+class OpenAIEmbeddings(OpenAIClient):
     """Embeddings of one server; an [`~embedding_servers.EmbeddingClient`].
 
     Args:

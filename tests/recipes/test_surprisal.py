@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from parts.recipe_scripts import script
 from parts.tiny_models import tiny_model
+from parts.vllm_completions import VLLMCompletions
 from rpd_datasets.cli import main
 from rpd_datasets.commands import run_command
 
@@ -69,3 +71,55 @@ def test_a_wrong_input_is_refused_before_a_model_is_loaded(tmp_path, capsys):
     command = [str(tmp_path / "none.jsonl"), "--model", "no/model", "--output", str(tmp_path / "o")]
     assert run_command("surprisal", lambda: surprisal.main(command)) == 1
     assert "none.jsonl" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("with_template", [True, False])
+def test_a_vllm_server_gives_the_figures_of_the_model_in_this_process(
+    with_template, model, tmp_path, capsys
+):
+    folder = model
+    if not with_template:
+        folder = shutil.copytree(model, tmp_path / "bare")
+        (folder / "chat_template.jinja").unlink()
+    rows = tmp_path / "rows.jsonl"
+    texts = [SOLUTIONS, SOLUTIONS[::-1], ["One.", "Two and two are four, so it is 4."]]
+    problems = [{"problem": f"{n}: {PROBLEM}", "solutions": s} for n, s in enumerate(texts)]
+    rows.write_text("".join(json.dumps(row) + "\n" for row in problems))
+
+    def scores(name, spec, *options):
+        out = tmp_path / name
+        command = [str(rows), "--model", spec, "--output", str(out), *options]
+        assert run_command("surprisal", lambda: surprisal.main(command)) == 0
+        assert "scored 6 solutions of 3 problems" in capsys.readouterr().err
+        found = [json.loads(line) for line in out.open()]
+        assert [row["problem"] for row in found] == [row["problem"] for row in problems]
+        return [value for row in found for value in row["surprisal"]]
+
+    here = scores("here", str(folder), "--max-tokens", "150")
+    assert here.count(None) == 2
+    with VLLMCompletions(folder, context=151, refusals=[503]) as server:
+        there = scores("there", f"openai:{server.url}/v1#student")  # by the server's context
+        short = scores("short", f"openai:{server.url}/v1", "--max-tokens", "150")
+    assert there == short
+    assert there == pytest.approx(here, abs=2e-5)
+    assert server.most_at_once > 1
+    sent = [body for path, body in server.requests if path == "/v1/completions"]
+    assert len(sent) == 2 * 6  # what is too long is not sent
+    assert all(body["prompt_logprobs"] == 0 and body["max_tokens"] == 1 for body in sent)
+
+
+@pytest.mark.parametrize(
+    ("without", "message"),
+    [("tokenize", "it has no /tokenize"), ("prompt_logprobs", "have no prompt_logprobs")],
+)
+def test_a_server_that_cannot_score_is_one_line(without, message, model, tmp_path, capsys):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps({"problem": PROBLEM, "solutions": SOLUTIONS[:2]}) + "\n")
+    with VLLMCompletions(model, without=without) as server:
+        spec = f"openai:{server.url}/v1#student"
+        command = [str(rows), "--model", spec, "--output", str(tmp_path / "out.jsonl")]
+        assert run_command("surprisal", lambda: surprisal.main(command)) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+    assert "A vLLM server can" in line
+    assert not (tmp_path / "out.jsonl").exists()
