@@ -318,31 +318,31 @@ class _Run:
         # One thread encodes: several would each keep buffers of their own, and take turns anyway.
         with ThreadPoolExecutor(max_workers=1) as encoding:
 
-            async def work(problem: Problem) -> tuple[Problem, Scored | None]:
+            async def work(problem: Problem) -> tuple[Problem, str, Scored | None]:
                 key = self.key(problem)
                 record = self.journal.get(key)
                 # What a server failed to do in an earlier run it may do now.
                 if record is not None and (final or not failed_on_a_model(record)):
-                    return problem, Scored.from_record(record).standing_at(problem.where)
+                    return problem, key, Scored.from_record(record).standing_at(problem.where)
                 if final:
                     raise InputError(f"{source.name} changed while it was read; run it again")
                 try:
                     scored = await self.options.score(problem, self.config, self.models, encoding)
                 except BudgetSpent:
                     await self.undone.add(problem)
-                    return problem, None
+                    return problem, key, None
                 self.journal.put(key, scored.as_record())
-                return problem, scored
+                return problem, key, scored
 
             results = run_bounded(source, work, max_in_flight=self.options.max_in_flight)
             async with aclosing(results):
-                async for problem, scored in results:
+                async for problem, key, scored in results:
                     if source.num_problems is not None and len(self.keys) == before:
                         self.options.on_total(source.num_problems)
                     if scored is None:
                         self.reject(problem.rejected("budget", *SPENT))
                         continue
-                    self.keys.append(self.key(problem))
+                    self.keys.append(key)
                     self.lots.append(draw_lot(problem.problem, self.config.seed))
                     strategies = count_strategies(scored, self.summary.calibration)
                     self.summary.scores.append(ProblemScore.of(problem, scored, strategies))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -85,4 +84,5 @@ def write_scores(summary: RunSummary, path: Path) -> None:
     place = {index: place for place, index in enumerate(summary.chosen)}
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for index, score in enumerate(summary.scores):
-            file.write(json.dumps({**asdict(score), "rank": place.get(index)}) + "\n")
+            # Not asdict, which would copy what is written at once.
+            file.write(json.dumps({**vars(score), "rank": place.get(index)}) + "\n")

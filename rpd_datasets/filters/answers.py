@@ -84,32 +84,33 @@ class AnswerChecker:
             marks = marks_of(problem, correct_column)
             by: Literal["marks", "reference", ""] = "marks"
             column = mark_column(problem.extra, correct_column)
+            answers = [_named_answer(text) for text in problem.solutions]
             if marks is None and (reference := reference_of(problem, answer_column_)) is not None:
-                marks = tuple(self._verdict(reference, text) for text in problem.solutions)
+                wanted = readable(reference)
+                marks = tuple(
+                    None if answer is None else self._verdict(reference, wanted, text, answer)
+                    for text, answer in zip(problem.solutions, answers, strict=True)
+                )
                 by, column = "reference", answer_column(problem.extra, answer_column_)
             if marks is None:
                 marks, by, column = (None,) * len(problem.solutions), "", None
-            agrees, majority = self._agreement(problem.solutions, marks)
+            agrees, majority = self._agreement(answers, marks)
             return AnswerCheck(marks, by, column, agrees, majority)
 
-    def _verdict(self, reference: str, solution: str) -> bool | None:
-        answer = final_answer(solution)
-        if answer is None or not readable(answer):
-            return None
-        wanted, given = without_lone_unit(readable(reference), readable(answer))
+    def _verdict(self, reference: str, wanted: str, solution: str, answer: str) -> bool | None:
+        wanted, given = without_lone_unit(wanted, readable(answer))
         easy = easy_verdict(tidy(wanted), tidy(given))
         if easy is None:
             (easy,) = self._by_algebra([(reference, solution)])
         return _RIGHT.get(easy)
 
     def _agreement(
-        self, solutions: Sequence[str], marks: Sequence[bool | None]
+        self, answers: Sequence[str | None], marks: Sequence[bool | None]
     ) -> tuple[tuple[bool | None, ...], bool]:
         """Who has the most frequent answer."""
         groups: list[tuple[str, list[int]]] = []  # an answer, and who gives it
-        for index, solution in enumerate(solutions):
-            answer = final_answer(solution)
-            if answer is None or not readable(answer):
+        for index, answer in enumerate(answers):
+            if answer is None:
                 continue
             for other, members in groups:
                 if self._equal(other, answer, marks[members[0]], marks[index]):
@@ -119,10 +120,10 @@ class AnswerChecker:
                 groups.append((answer, [index]))
         sizes = sorted((len(members) for _, members in groups), reverse=True)
         if not sizes or (len(sizes) > 1 and sizes[0] == sizes[1]):
-            return (None,) * len(solutions), False
+            return (None,) * len(answers), False
         largest = next(members for _, members in groups if len(members) == sizes[0])
         named = {index for _, members in groups for index in members}
-        agrees = [index in largest if index in named else None for index in range(len(solutions))]
+        agrees = [index in largest if index in named else None for index in range(len(answers))]
         return tuple(agrees), True
 
     def _equal(self, one: str, other: str, mark: bool | None, other_mark: bool | None) -> bool:
@@ -155,6 +156,12 @@ class AnswerChecker:
         with self._lock:
             if self._grader is not None:
                 self._grader.close()
+
+
+def _named_answer(solution: str) -> str | None:
+    """A solution's final answer; `None` where it names none that can be read."""
+    answer = final_answer(solution)
+    return answer if answer is not None and readable(answer) else None
 
 
 def _boxed(answer: str) -> str:

@@ -112,11 +112,12 @@ class ExtractiveSummarizer:
         count = MIN_STEPS if len(found) <= _SHORT else MIN_STEPS + 1
         if len(found) > _MIDDLING:
             count = MAX_STEPS
-        known = {mention.method.phrase for mention in find_methods(problem or "")}
-        chosen = [
-            max(phase, key=lambda passage: _worth(passage, known))
-            for phase in _phases(found, count)
-        ]
+        phases = _phases(found, count)
+        chosen = [phase[0] for phase in phases]
+        # In a short solution a phase is one passage, and nothing is to be weighed.
+        if len(found) > len(phases):
+            known = {mention.method.phrase for mention in find_methods(problem or "")}
+            chosen = [max(phase, key=lambda one: _worth(one, known)) for phase in phases]
         return Summary(tuple(dict.fromkeys(passage.text for passage in chosen)))
 
 
