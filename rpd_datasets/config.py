@@ -290,6 +290,7 @@ class CurationConfig:
     def asks_judge(self) -> bool:
         """Whether a judge takes part."""
         checks = self.completeness == "llm" and self.filters.require_complete
+        checks = checks or self.filters.soundness == "llm"
         return checks or "llm" in (self.problems, self.solutions)
 
     @property

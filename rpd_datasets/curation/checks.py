@@ -74,7 +74,7 @@ def check_input(
     _check_named(named, columns, source if isinstance(source, str) else name)
     if problem is not None:
         # What it keeps is of no interest: a missing column or file of decisions is an error.
-        filter_problem(problem, filters, token_counter("estimate"))
+        filter_problem(problem, filters, token_counter("estimate"), judged=lambda _: None)
         quality_of(problem, config, range(len(problem.solutions)))
 
 

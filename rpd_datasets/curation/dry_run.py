@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rpd_datasets.config import CurationConfig
+from rpd_datasets.curation.judged import filtered
 from rpd_datasets.curation.models import Models
-from rpd_datasets.curation.score import check_answers, filtered
+from rpd_datasets.curation.score import check_answers
 from rpd_datasets.filters.candidates import AnswerCheck
 from rpd_datasets.judging.judges import (
     CompletenessJudge,
@@ -24,6 +25,7 @@ from rpd_datasets.judging.judges import (
     ProblemJudge,
     PromptedModel,
     SetSelector,
+    SoundnessJudge,
 )
 from rpd_datasets.problem import Problem
 from rpd_metric.inference.chat import ChatReply, ChatRequest
@@ -83,7 +85,7 @@ class DryRun:
 
     Attributes:
         asked (`dict[str, Asked]`): By kind: `"summaries"`, and those of the judges, which are
-            `"completeness"`, `"problems"` and `"solutions"`.
+            `"completeness"`, `"soundness"`, `"problems"` and `"solutions"`.
         problems, solutions (`int`): That pass the filters.
         too_long (`int`): Missing summaries that do not fit the context.
         thought_tokens (`int`): Of the missing prompts, what solutions think before they answer.
@@ -106,7 +108,8 @@ class DryRun:
 
     def __post_init__(self) -> None:
         self.asked = {
-            name: Asked() for name in ("summaries", "completeness", "problems", "solutions")
+            name: Asked()
+            for name in ("summaries", "completeness", "soundness", "problems", "solutions")
         }
         summarizer = self.models.summarizer
         if isinstance(summarizer, ChatSummarizer):
@@ -119,9 +122,10 @@ class DryRun:
             model = self.models.judges.chat.model
             judges = CurationJudges(self.models.judges.chat)
             judges.completeness = CompletenessJudge(self._on_the_store(model, "completeness"))
+            judges.soundness = SoundnessJudge(self._on_the_store(model, "soundness"))
             judges.problems = ProblemJudge(self._on_the_store(model, "problems"))
             judges.solutions = SetSelector(self._on_the_store(model, "solutions"))
-            for name in ("completeness", "problems", "solutions"):
+            for name in ("completeness", "soundness", "problems", "solutions"):
                 self.asked[name].max_tokens = getattr(judges, name).sampling.max_tokens
         self._models = Models(
             summarizer,

@@ -75,6 +75,7 @@ def count_candidates(summary: RunSummary, scored: Scored) -> None:
     summary.answered += answered
     summary.dissenting += answered - agree
     summary.floundering += sum(scored.floundering)
+    summary.soundness.update(filter(None, scored.soundness))
     summary.marked_by[scored.marked_by] += 1
 
 
@@ -149,6 +150,7 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
             "candidate_solutions": counts(summary)["solutions_read"],
             "left_out": summary.drops["filter", "floundering", "solution"],
         },
+        **({"soundness": dict(sorted(summary.soundness.items()))} if summary.soundness else {}),
         "agreement": {
             "chosen_dissenting": sum(one.dissenting for one in summary.choices),
             "chosen_answered": sum(one.answered for one in summary.choices),
@@ -221,7 +223,9 @@ def outcome_lines(found: Mapping[str, Any], summarizer: str) -> list[tuple[str, 
         ("Difference", _difference(found)),
         (
             "Right answers",
-            _right(found["right"], found["agreement"]) + _floundering(found["floundering"]),
+            _right(found["right"], found["agreement"])
+            + _floundering(found["floundering"])
+            + _judged(found.get("soundness", {})),
         ),
         ("Left out", _left_out(found["left_out"])),
         ("Steps", _steps(found["steps"], summarizer)),
@@ -304,6 +308,19 @@ def _floundering(found: Mapping[str, Any]) -> str:
     return f"; signs of a failed argument in {chosen} of the chosen, {everywhere} of all{left_out}"
 
 
+def _judged(soundness: Mapping[str, int]) -> str:
+    """What a judge said of arguments, where it was asked."""
+    if not soundness:
+        return ""
+    total = sum(soundness.values())
+    silent = soundness.get("no_verdict", 0)
+    return (
+        f"; a judge read {total:,} solutions: the argument of "
+        f"{_share(soundness.get('unsound', 0), total - silent)} has failed"
+        + (f", {silent:,} without a verdict" if silent else "")
+    )
+
+
 def _share(part: int, whole: int) -> str:
     return f"{part / whole:.1%}" if whole else "unknown"
 
@@ -351,6 +368,12 @@ def _next(found: Mapping[str, Any]) -> str:
         lost -= right["chosen"] / right["chosen_marked"]
         if lost > MORE_OFTEN_WRONG:
             return "the choice is wrong more often than the candidates: see --answers"
+    judged = found.get("soundness", {})
+    if judged.get("no_verdict", 0) > FAILED_SHARE * sum(judged.values()):
+        return (
+            f"the judge gave no verdict on {judged['no_verdict']:,} arguments, and these solutions "
+            "are left out: rejects.jsonl says why; try another model (--judge)"
+        )
     if found["steps"]["failed"] > FAILED_SHARE * max(1, found["steps"]["solutions"]):
         return "many solutions have no steps: rejects.jsonl says why, one line each"
     if found["wanted"]["chosen"] < found["wanted"]["problems"]:

@@ -171,6 +171,8 @@ class RunSummary:
         dissenting, answered (`int`): Solutions of all problems with another final answer than most
             of their problem's, and those of which that is known.
         floundering (`int`): Solutions of all problems with signs of a failed argument.
+        soundness (`Counter`): Solutions by what a judge made of their argument, where one was
+            asked: `"sound"`, `"unsound"`, `"no_verdict"`.
         health ([`SummaryHealth`], *optional*): How the summaries went, where a chat model wrote
             them.
         example (`Example`, *optional*): The best problem.
@@ -197,6 +199,7 @@ class RunSummary:
     dissenting: int = 0
     answered: int = 0
     floundering: int = 0
+    soundness: Counter[str] = field(default_factory=Counter)
     health: SummaryHealth | None = None
     example: Example | None = None
     calibration: Calibration | None = None

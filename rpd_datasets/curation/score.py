@@ -20,10 +20,10 @@ import numpy.typing as npt
 
 from rpd_datasets.budget import spending_order
 from rpd_datasets.config import METRICS, CurationConfig
+from rpd_datasets.curation.judged import filtered
 from rpd_datasets.curation.models import Models, configured_summarizer, default_store, load_models
 from rpd_datasets.filters.candidates import AnswerCheck
 from rpd_datasets.filters.decisions import choose_around, kept_by_hand, read_decisions
-from rpd_datasets.filters.pipeline import Filtered, filter_problem
 from rpd_datasets.filters.soundness import signs_of_floundering
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.problem import Problem
@@ -80,6 +80,8 @@ class Scored:
         agrees (`list[bool | None]`): Per solution whether it has the problem's most frequent
             answer; `None` where it names none, and everywhere without a majority.
         floundering (`list[bool]`): Per solution whether it shows signs of a failed argument.
+        soundness (`list[str]`): Per solution what a judge made of its argument, see
+            [`~rpd_datasets.filters.pipeline.Filtered`]; empty where none was asked.
     """
 
     steps: list[list[str]]
@@ -97,6 +99,7 @@ class Scored:
     marked_by: str = ""
     agrees: list[bool | None] = field(default_factory=list)
     floundering: list[bool] = field(default_factory=list)
+    soundness: list[str] = field(default_factory=list)
 
     @property
     def usable(self) -> list[int]:
@@ -199,6 +202,7 @@ async def score_problem(
         marked_by=answers.by,
         agrees=list(answers.agrees),
         floundering=[bool(signs_of_floundering(text)) for text in problem.solutions],
+        soundness=list(found.soundness),
     )
 
 
@@ -206,58 +210,6 @@ def check_answers(problem: Problem, config: CurationConfig, models: Models) -> A
     """What is known about a problem's final answers."""
     filters = config.filters
     return models.answers.check(problem, filters.correct_column, filters.answer_column)
-
-
-async def filtered(
-    problem: Problem,
-    config: CurationConfig,
-    models: Models,
-    answers: AnswerCheck,
-    *,
-    unread: bool = False,
-) -> Filtered:
-    """The filters, with a judge in the place of the rules for completeness if that is wanted.
-
-    Args:
-        problem ([`~rpd_datasets.Problem`]): The problem.
-        config ([`CurationConfig`]): The options.
-        models ([`Models`]): What the options name, loaded.
-        answers ([`AnswerCheck`]): What is known about its final answers.
-        unread (`bool`): Whether a solution stays about which the judge gave no verdict.
-    """
-    if config.completeness == "rules" or not config.filters.require_complete:
-        return filter_problem(problem, config.filters, models.count_tokens, answers=answers)
-    tails: dict[str, None] = {}
-
-    def remember(_: str, tail: str) -> tuple[bool, None]:
-        tails[tail] = None
-        return True, None
-
-    # Which ends would be looked at, supposing that all are fine? The rest need no request.
-    if_all_complete = filter_problem(
-        problem, config.filters, models.count_tokens, remember, answers
-    )
-    if not if_all_complete.kept:
-        return if_all_complete
-    judge = models.required_judges().completeness
-    verdicts = dict(
-        zip(tails, await asyncio.gather(*(judge.judge(tail) for tail in tails)), strict=True)
-    )
-    silent: dict[str, Judgement[bool]] = {}
-
-    def look_up(solution: str, tail: str) -> tuple[bool, str | None]:
-        verdict = verdicts[tail]
-        if verdict.value is None:
-            silent[solution] = verdict
-            return unread, verdict.reason
-        return verdict.value, None if verdict.value else "incomplete"
-
-    found = filter_problem(problem, config.filters, models.count_tokens, look_up, answers)
-    details = list(found.details)
-    for index, solution in enumerate(problem.solutions):
-        if solution in silent and details[index]:
-            details[index] = f"no verdict on its completeness: {silent[solution].detail}"
-    return replace(found, details=tuple(details))
 
 
 async def _classified(
@@ -315,6 +267,8 @@ def scoring_fingerprint(config: CurationConfig, models: Models) -> str:
         else None,
         "tokenizer": models.count_tokens.name,
     }
+    if judges and config.filters.soundness == "llm":
+        parts["soundness"] = judges.soundness.fingerprint
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

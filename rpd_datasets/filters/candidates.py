@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +12,9 @@ from rpd_datasets.tokens import TokenCounter
 
 Drops = Mapping[int, tuple[str, str]]
 """By index of a solution that goes: a short reason to count by, and a line for a person."""
+
+Unsound = Callable[[str], tuple[str, str] | None]
+"""From a solution to why it goes, if its argument failed: a short reason, and a line."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class Candidates:
         count_tokens ([`TokenCounter`]): What counted them.
         completeness (`Callable`): Decides from a solution and its end whether it was finished.
         answers ([`AnswerCheck`]): What is known about its final answers.
+        unsound (`Callable`, *optional*): What a judge said of its arguments, where one was asked.
     """
 
     problem: Problem
@@ -53,3 +57,4 @@ class Candidates:
     count_tokens: TokenCounter
     completeness: Completeness
     answers: AnswerCheck
+    unsound: Unsound | None = None

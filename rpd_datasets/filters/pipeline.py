@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from rpd_datasets.filters.answers import marked_only
-from rpd_datasets.filters.candidates import AnswerCheck, Candidates, Drops
+from rpd_datasets.filters.candidates import AnswerCheck, Candidates, Drops, Unsound
 from rpd_datasets.filters.completeness import Completeness, is_complete
 from rpd_datasets.filters.correctness import (
     ANSWER_COLUMNS,
@@ -24,7 +24,7 @@ from rpd_datasets.filters.correctness import (
 )
 from rpd_datasets.filters.decisions import rejected_by_hand
 from rpd_datasets.filters.duplicates import duplicates, near_duplicates
-from rpd_datasets.filters.soundness import floundering
+from rpd_datasets.filters.soundness import floundering, unsound
 from rpd_datasets.filters.unfinished import unfinished
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
@@ -32,7 +32,7 @@ from rpd_datasets.rejects import Rejected
 from rpd_datasets.tokens import TokenCounter
 from rpd_metric.errors import InputError
 
-Soundness = Literal["off", "rules"]
+Soundness = Literal["off", "rules", "llm"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,8 @@ FILTERS = (
     Filter("require_complete", unfinished, reads=("completeness_tokens",)),
     Filter("drop_duplicates", duplicates),
     Filter("near_duplicate", near_duplicates, reads=("near_duplicate",)),
+    # Last, so that a judge reads no more than it must.
+    Filter("soundness", unsound, reads=("soundness",)),
 )
 
 
@@ -113,7 +115,8 @@ class FilterConfig:
     soundness: Soundness = option(
         "off",
         "rules leaves out solutions that admit a mistake, take a result back or make values fit; "
-        "off counts them only",
+        "llm has the judge read each that is left, and leaves out those whose argument failed; "
+        "off counts what the rules find",
     )
     answer_column: str | None = option(
         None,
@@ -167,6 +170,8 @@ class Filtered:
         num_tokens (`tuple[int, ...]`): Per solution.
         problem_reason (`str`, *optional*): Why the whole problem goes.
         problem_detail (`str`): A line about that.
+        soundness (`tuple[str, ...]`): Per solution what a judge made of its argument: `"sound"`,
+            `"unsound"`, `"no_verdict"`, or `""` where it was not asked; empty without a judge.
     """
 
     kept: tuple[int, ...]
@@ -175,6 +180,7 @@ class Filtered:
     num_tokens: tuple[int, ...]
     problem_reason: str | None = None
     problem_detail: str = ""
+    soundness: tuple[str, ...] = ()
 
     @property
     def mean_tokens(self) -> float:
@@ -203,6 +209,7 @@ def filter_problem(
     count_tokens: TokenCounter,
     completeness: Completeness = is_complete,
     answers: AnswerCheck | None = None,
+    judged: Unsound | None = None,
 ) -> Filtered:
     """Decide what is kept of a problem (App. C.1).
 
@@ -214,12 +221,14 @@ def filter_problem(
             `(False, reason)`; the rules if unset.
         answers ([`AnswerCheck`], *optional*): What is known about the final answers; what the
             input's marks say if unset.
+        judged (`Callable`, *optional*): From a solution to why its argument failed, or `None`
+            where it holds: what a judge said. Needed with `soundness="llm"`.
 
     Returns:
         [`Filtered`]: What stays, and a reason for everything that goes.
 
     Raises:
-        InputError: If `only_correct` is on and the column is missing.
+        InputError: If `only_correct` is on and the column is missing, or a judge's verdicts are.
 
     Example:
 
@@ -244,7 +253,9 @@ def filter_problem(
     for one in FILTERS:
         if getattr(config, one.option) in (None, False):
             continue
-        candidates = Candidates(problem, kept, num_tokens, count_tokens, completeness, answers)
+        candidates = Candidates(
+            problem, kept, num_tokens, count_tokens, completeness, answers, judged
+        )
         drops |= one.function(candidates, **{name: getattr(config, name) for name in one.reads})
         kept = tuple(index for index in kept if index not in drops)
     details = tuple(drops.get(index, ("", ""))[1] for index in range(len(solutions)))

@@ -1,4 +1,4 @@
-"""Signs that an argument failed and an answer was given all the same: by rules.
+"""Signs that an argument failed and an answer was given all the same: by rules, or by a judge.
 
     signs_of_floundering("... However, this does not match 812, indicating a miscalculation.")
 
@@ -7,7 +7,8 @@ and then states values that fit. Such solutions look different, so that choosing
 chooses them. The rules look for the words in which models admit it; what they find and miss on
 solutions read by hand is in docs/inputs.md. They do not follow the argument: a mistake that is
 corrected properly is a sign, too, and nonsense that admits nothing is none. Thoughts before an
-answer (a `<think>` block) may go astray and are not looked at.
+answer (a `<think>` block) may go astray and are not looked at. A judge reads the whole argument; it
+is asked in `curation`, last of all filters, and what it said is only looked up here.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import re
 
 from rpd_datasets.filters.candidates import Candidates, Drops
+from rpd_metric.errors import InputError
 
 _WRONG = r"(?:mistake|error|miscalculation|misunderstanding|misinterpretation|inconsistency)"
 SIGNS = {
@@ -54,8 +56,7 @@ def signs_of_floundering(solution: str) -> list[tuple[str, str]]:
     >>> signs_of_floundering("If x = 2, then 32 < 25, which is impossible. So x = 1.")
     []
     """
-    _, closed, after = solution.rpartition("</think>")
-    spoken = " ".join((after if closed and after.strip() else solution).split())
+    spoken = " ".join(argument_of(solution).split())
     found = []
     for name, pattern in _COMPILED.items():
         if match := pattern.search(spoken):
@@ -63,12 +64,22 @@ def signs_of_floundering(solution: str) -> list[tuple[str, str]]:
     return found
 
 
+def argument_of(solution: str) -> str:
+    """A solution without what was thought before it.
+
+    >>> argument_of("<think>Perhaps 5?</think> Two and two are 4.")
+    'Two and two are 4.'
+    """
+    _, closed, after = solution.rpartition("</think>")
+    return (after if closed and after.strip() else solution).strip()
+
+
 def floundering(candidates: Candidates, soundness: str) -> Drops:
     """Leave out solutions with signs of floundering.
 
     Args:
         candidates ([`Candidates`]): The solutions.
-        soundness (`str`): `"rules"`, or `"off"` for leaving none out.
+        soundness (`str`): `"rules"`; nothing is left out by anything else.
     """
     drops: dict[int, tuple[str, str]] = {}
     if soundness != "rules":
@@ -79,3 +90,25 @@ def floundering(candidates: Candidates, soundness: str) -> Drops:
             name, words = found[0]
             drops[index] = ("floundering", f"It shows {name}: {words!r}.")
     return drops
+
+
+def unsound(candidates: Candidates, soundness: str) -> Drops:
+    """Leave out solutions whose argument has failed, by a judge.
+
+    Args:
+        candidates ([`Candidates`]): The solutions, and what the judge said.
+        soundness (`str`): `"llm"`; nothing is left out by anything else.
+
+    Raises:
+        InputError: No judge was asked.
+    """
+    if soundness != "llm":
+        return {}
+    if candidates.unsound is None:
+        raise InputError(
+            'soundness="llm" asks a chat model about each solution: curate with rpd curate, '
+            "curate_dataset or rpd_curate, which do"
+        )
+    texts = candidates.problem.solutions
+    found = {index: candidates.unsound(texts[index]) for index in candidates.left}
+    return {index: why for index, why in found.items() if why is not None}

@@ -1,6 +1,7 @@
 """Language models as judges: is a solution finished, is a problem diverse, do two solutions differ?
 
     CompletenessJudge  the end of a solution: finished or not (App. C.1, stage 2)
+    SoundnessJudge     a whole solution: does its argument carry its answer (not in the paper)
     ProblemJudge       all solutions of a problem: one method or several (App. C.2: 58 % uniform)
     PairJudge          two solutions: the same method or not (App. D.1, Table 1's success rate)
     PairSelector       the two solutions that differ most, or "No" (App. D.1, LLM selection)
@@ -23,7 +24,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
-from rpd_datasets.judging.replies import PARSER_VERSION, parse_pair, parse_rating, parse_set
+from rpd_datasets.judging.replies import (
+    PARSER_VERSION,
+    parse_pair,
+    parse_rating,
+    parse_reasoned,
+    parse_set,
+)
 from rpd_metric.errors import InputError, ModelError, ReplyError
 from rpd_metric.inference.chat import Chat, ChatRequest, Sampling
 from rpd_metric.prompts.templates import fence, load_template, sendable
@@ -43,7 +50,8 @@ class Judgement(Generic[Value]):
         value (*optional*): The verdict; `None` when there is none.
         reason (`str`, *optional*): Why not, a short code: `"model_error"`, `"truncated"`,
             `"no_envelope"`, `"bad_verdict"`, `"wrong_count"`, `"contradiction"`.
-        detail (`str`, *optional*): One line about that for a person.
+        detail (`str`, *optional*): One line about that for a person; the judge's own reasons,
+            where a judge of arguments gives a verdict.
     """
 
     value: Value | None
@@ -121,6 +129,56 @@ class CompletenessJudge(PromptedModel):
             [`Judgement`]: `True` if it was finished.
         """
         return await self._ask(_is_second, tail=fenced("ending", tail))
+
+
+class SoundnessJudge(PromptedModel):
+    """Whether a solution's argument carries its answer, or the answer follows a failed one.
+
+    Args:
+        chat ([`~rpd_metric.inference.chat.Chat`]): The model.
+        template (`str` or `Path`, *optional*): One of your own, with the placeholders
+            `{{problem}}` and `{{solution}}`.
+        sampling ([`~rpd_metric.inference.chat.Sampling`], *optional*): Greedy by default.
+
+    Example:
+
+    ```py
+    >>> import asyncio
+    >>> from rpd_datasets.judging.judges import SoundnessJudge
+    >>> from rpd_metric.inference.chat import ChatReply
+    >>> class Strict:
+    ...     model = "strict"
+    ...     async def __call__(self, request):
+    ...         return ChatReply("Nothing leads to 4.\\n//boxed{1}", "stop")
+    >>> found = asyncio.run(SoundnessJudge(Strict()).judge("2 + 2?", "Say b = 4.5. So it is 4."))
+    >>> found.value, found.detail
+    (False, 'Nothing leads to 4.')
+
+    ```
+    """
+
+    prompt = "judge_sound"
+    required = ("problem", "solution")
+
+    async def judge(self, problem: str, argument: str) -> Judgement[bool]:
+        """Judge one solution.
+
+        Args:
+            problem (`str`): The problem's text.
+            argument (`str`): The solution, without what was thought before it.
+
+        Returns:
+            [`Judgement`]: `True` if the argument holds; `detail` is what the judge gave as reasons.
+        """
+        found = await self._ask(
+            parse_reasoned,
+            problem=fenced("problem", problem),
+            solution=fenced("solution", argument),
+        )
+        if found.value is None:
+            return Judgement(None, found.reason, found.detail)
+        rating, said = found.value
+        return Judgement(rating == 2, detail=said)
 
 
 class ProblemJudge(PromptedModel):
@@ -369,6 +427,7 @@ class CurationJudges:
 
     Attributes:
         completeness ([`CompletenessJudge`]): As a filter.
+        soundness ([`SoundnessJudge`]): As a filter.
         problems ([`ProblemJudge`]): As the choice of problems.
         solutions ([`SetSelector`]): As the choice of solutions.
     """
@@ -376,6 +435,7 @@ class CurationJudges:
     def __init__(self, chat: Chat) -> None:
         self.chat = chat
         self.completeness = CompletenessJudge(chat)
+        self.soundness = SoundnessJudge(chat)
         self.problems = ProblemJudge(chat)
         self.solutions = SetSelector(chat)
 

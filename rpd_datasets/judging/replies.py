@@ -24,6 +24,7 @@ _RATING = re.compile(r"""["']?(?:(?:rating|class)["']?\s*[:=]?\s*)?["']?([12])["
 _ID = re.compile(r"(?:solution|answer|id|s)?[\s_#]*(\d{1,6})", re.I)
 # No answer is longer; a model in a loop can write thousands of numbers.
 _LONGEST_ANSWER = 2000
+_SHOWN_REASONS = 300
 
 
 def last_envelope(text: str, finish_reason: str | None = None) -> str:
@@ -91,6 +92,34 @@ def parse_rating(text: str, finish_reason: str | None = None) -> int:
     if match is None:
         raise ReplyError("bad_verdict", f"the verdict is {_shown(content)}, neither 1 nor 2")
     return int(match[1])
+
+
+def parse_reasoned(text: str, finish_reason: str | None = None) -> tuple[int, str]:
+    r"""Read a class, 1 or 2, and the reasons that stand before it.
+
+    Args:
+        text (`str`): The reply as it came.
+        finish_reason (`str`, *optional*): `"length"` when the server cut the reply off.
+
+    Returns:
+        `tuple`: 1 or 2, and the reasons on one line, shortened; `""` where there are none.
+
+    Raises:
+        [`ReplyError`]: As [`parse_rating`] does.
+
+    Example:
+
+    ```py
+    >>> from rpd_datasets.judging.replies import parse_reasoned
+    >>> parse_reasoned("<think>Hm.</think>It says \"so b = 4\".\n\n//boxed{1}")
+    (1, 'It says "so b = 4".')
+
+    ```
+    """
+    rating = parse_rating(text, finish_reason)
+    before = text[: list(_ENVELOPE.finditer(text))[-1].start()]
+    said = " ".join(before.rpartition("</think>")[2].rstrip("/\\$ \n").split())
+    return rating, said if len(said) <= _SHOWN_REASONS else said[: _SHOWN_REASONS - 1] + "…"
 
 
 def parse_pair(

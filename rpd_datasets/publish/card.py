@@ -152,6 +152,7 @@ def _judge(config: CurationConfig, models: Models) -> dict[str, Any] | None:
     judges = models.judges
     asked = {
         "completeness": judges.completeness if config.completeness == "llm" else None,
+        "soundness": judges.soundness if config.filters.soundness == "llm" else None,
         "problems": judges.problems if config.problems == "llm" else None,
         "solutions": judges.solutions if config.solutions == "llm" else None,
     }

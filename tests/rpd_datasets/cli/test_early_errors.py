@@ -58,6 +58,7 @@ SINGLE = [
     ("curate", "good", ["--embedder", "st:./none"], "there is no folder ./none"),
     ("curate", "good", ["--summarizer", "hf:some/model", "--template", "none.md"], "none.md"),
     ("curate", "good", ["--tokenizer", "./none"], "there is no folder ./none"),
+    ("curate", "good", ["--soundness", "llm"], "asks a chat model"),
     ("plan", "good", ["--correct-column", "right"], "no column 'right' for --correct-column"),
     ("plan", "good", ["--embedder", "nonsense:x"], "unknown embedder"),
     ("score", "good", ["--embedder", "nonsense:x"], "unknown embedder"),

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from parts.fake_judge import kind_of
+from parts.fake_tgi import FakeTGI, Fault
 from rpd_datasets.cli import main
+from rpd_datasets.config import CurationConfig
 from rpd_datasets.filters.pipeline import FilterConfig, filter_problem
 from rpd_datasets.filters.soundness import signs_of_floundering
 from rpd_datasets.presets import PRESETS
@@ -55,8 +58,90 @@ def test_the_filter_is_off_until_asked_for_and_names_the_words():
     assert (found.kept, found.reasons[0]) == ((1,), "floundering")
     assert "mistake" in found.details[0]
     assert {preset.filters.soundness for preset in PRESETS.values()} == {"off"}
-    with pytest.raises(InputError, match="off, rules"):
+    with pytest.raises(InputError, match="off, rules, llm"):
         FilterConfig(soundness="maybe")  # type: ignore[arg-type]
+
+
+def test_a_judge_must_be_named_and_its_verdicts_looked_up():
+    config = FilterConfig(min_solutions=1, require_complete=False, soundness="llm")
+    with pytest.raises(InputError, match="asks a chat model, and none is named"):
+        CurationConfig(filters=config)
+    problem = Problem("p", (SOUND[0], SOUND[1]))
+    count = token_counter("estimate")
+    with pytest.raises(InputError, match="asks a chat model about each solution"):
+        filter_problem(problem, config, count)
+    found = filter_problem(
+        problem, config, count, judged=lambda text: ("unsound", "why") if "twice" in text else None
+    )
+    assert (found.kept, found.reasons) == ((0,), ("", "unsound"))
+
+
+def verdict(body):
+    """A judge that takes one word for a failure, and is silent about another."""
+    assert kind_of(body) == "judge_sound"
+    user = body["messages"][-1]["content"]
+    if "twice" in user:
+        return "I cannot tell."
+    return 'It says "mistake".\n//boxed{1}' if "mistake" in user else "Fine.\n//boxed{2}"
+
+
+def test_a_judge_reads_what_is_left_and_what_failed_goes_with_its_reasons(tmp_path, capsys):
+    solutions = [FAILED[0], SOUND[0], SOUND[1], SOUND[2], SOUND[4], SOUND[4], "We stop here and"]
+    answered = [f"{text} The answer is $8$." for text in solutions]
+    rows = [{"problem": f"Which of {n}?", "solutions": list(answered)} for n in (1, 2)]
+    rows[0]["solutions"][-1] = "<think>So we divide by"  # cut off: nobody is asked about it
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with FakeTGI(reply=verdict) as server:
+        judged = ["--soundness", "llm", "--judge", f"tgi:{server.url}"]
+        judged += ["--store", str(tmp_path / "replies.sqlite"), "--num-solutions", "2"]
+        command = ["curate", str(file), *judged, "--num-problems", "2"]
+
+        def planned():
+            assert main(["plan", str(file), *judged, "--json"]) == 0
+            return json.loads(capsys.readouterr().out)
+
+        plan = planned()
+        assert (plan["judge_requests"], plan["judge_requests_missing"]) == (11, 11)
+        assert plan["prompt_tokens"] > 11 * 300
+        assert server.requests == []
+        assert main([*command, "--output", str(tmp_path / "out")]) == 0
+        assert len(server.requests) == 11  # a copy is not asked about, nor what was cut off
+        said = " ".join(capsys.readouterr().out.split())
+        assert "a judge read 11 solutions: the argument of 22.2% has failed, 2 without" in said
+        assert planned()["judge_requests_missing"] == 0
+        # From the store, and the same bytes.
+        assert main([*command, "--output", str(tmp_path / "again")]) == 0
+        assert len(server.requests) == 11
+    # What was thought before the answer is not judged.
+    assert all("reconsider" not in str(received.body) for received in server.requests)
+    out, again = tmp_path / "out", tmp_path / "again"
+    for name in ("manifest.json", "rejects.jsonl", "README.md"):
+        assert (out / name).read_bytes() == (again / name).read_bytes()
+    rejects = [json.loads(line) for line in (out / "rejects.jsonl").open()]
+    details = {row["reason"]: row["detail"] for row in rejects}
+    assert details["unsound"] == 'The judge: It says "mistake".'
+    assert details["no_envelope"].startswith("no verdict on its argument: ")
+    assert [row["reason"] for row in rejects].count("unsound") == 2
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["outcome"]["soundness"] == {"no_verdict": 2, "sound": 7, "unsound": 2}
+    assert list(manifest["judge"]["prompts"]) == ["soundness"]
+    assert "gave no verdict on 2 arguments" in (out / "README.md").read_text()
+
+
+def test_a_judge_that_failed_is_asked_again_by_the_next_run(tmp_path, capsys):
+    file = tmp_path / "rows.jsonl"
+    solutions = [f"{text} The answer is $8$." for text in SOUND[:3]]
+    file.write_text(json.dumps({"problem": "Which?", "solutions": solutions}) + "\n")
+    command = ["curate", str(file), "--soundness", "llm", "--num-solutions", "2"]
+    command += ["--store", str(tmp_path / "replies.sqlite"), "--output", str(tmp_path / "out")]
+    faults = [Fault.status(422)] * 2
+    with FakeTGI(reply=lambda body: "//boxed{2}", faults=faults) as server:
+        command += ["--judge", f"tgi:{server.url}"]
+        assert main(command) == 1
+        assert "too_few_solutions" in capsys.readouterr().err
+        assert main(command) == 0
+        assert len(server.requests) == 5  # the verdict that came was kept
 
 
 @pytest.mark.skipif(not CANDIDATES.is_file(), reason="../shared/data is not here")

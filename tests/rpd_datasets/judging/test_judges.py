@@ -21,6 +21,7 @@ from rpd_datasets.judging.judges import (
     PairSelector,
     ProblemJudge,
     SetSelector,
+    SoundnessJudge,
 )
 from rpd_metric.errors import InputError, ModelError
 from rpd_metric.inference.chat import ChatReply
@@ -144,6 +145,21 @@ async def test_an_ending_is_finished_or_not():
     judge = CompletenessJudge(Scripted("It states 4.\n//boxed{2}", "It breaks off.\n//boxed{1}"))
     assert await judge.judge("The answer is 4.") == Judgement(True)
     assert await judge.judge("We then divide by") == Judgement(False)
+
+
+async def test_an_argument_holds_or_has_failed_and_the_reasons_are_kept():
+    scripted = Scripted(
+        '<think>Hm.</think>It says "so take b = 4",\nwhich nothing shows.\n\n$\\boxed{1}$',
+        "//boxed{2}",
+        ChatReply("It says //boxed{1}", "length"),
+    )
+    judge = SoundnessJudge(scripted)
+    failed, holds, cut = [await judge.judge("2 + 2?", text) for text in ("one", "two", "three")]
+    said = 'It says "so take b = 4", which nothing shows.'
+    assert failed == Judgement(False, detail=said)
+    assert holds == Judgement(True, detail="")
+    assert (cut.value, cut.reason) == (None, "truncated")
+    assert [text.count("two") for text in scripted.users] == [0, 1, 0]
 
 
 async def test_no_verdict_has_a_reason_and_no_value():
