@@ -75,7 +75,7 @@ distances: $(VENV)/installed  ## Print the tables of docs/distances.md, from ../
 pictures: $(VENV)/installed system  ## Make the pictures of the docs from the demo and its report
 	$(BIN)/python -m benchmarks.pictures
 
-loop: $(VENV)/installed  ## Run the whole loop on a small task and write docs/loop.md (20 minutes)
+loop: $(VENV)/installed  ## Run the whole loop on a small task and write docs/loop.md (45 minutes)
 	$(BIN)/python -m benchmarks.loop
 
 loop-real: $(VENV)/installed  ## Run the chain with SmolLM2-135M, write docs/loop-real.md

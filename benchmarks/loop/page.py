@@ -187,8 +187,9 @@ def page_text(found: Found, output: Path, plan: Plan, *, command: str, figure_na
             "",
             "Modes ask for each of a problem's solutions by a number in the prompt, given in the "
             "order of choice or matched before each epoch (SSFT, arXiv 2510.05132), and samples "
-            "ask for each in turn; models on the way from the base to the tuned one are WiSE-FT's "
-            "(arXiv 2504.10478); the ways to reward diversity are described in "
+            "ask for each in turn; the base has never been asked by a number, and learns what one "
+            "means from these samples alone. Models on the way from the base to the tuned one are "
+            "WiSE-FT's (arXiv 2504.10478). The ways to reward diversity are described in "
             "[recipes/README.md](../recipes/README.md).",
             "",
             arms_table(found, [RPD_1P3S, *beyond]),
@@ -226,7 +227,8 @@ def _wall(output: Path) -> str:
         return ""
     runs = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     minutes = sum(run["wall_seconds"] for run in runs) / 60
-    return f"; {minutes:.0f} minutes on the clock, {len(runs)} calls of the command together"
+    calls = "one call" if len(runs) == 1 else f"{len(runs)} calls"
+    return f"; {minutes:.0f} minutes on the clock in {calls} of the command"
 
 
 def arms_table(found: Found, arms: Sequence[Arm]) -> str:
@@ -264,7 +266,11 @@ def sentences(found: Found, comparisons: Sequence[tuple[str, str, str]]) -> list
 
 def verdict(gap: Interval) -> str:
     """What a difference with its interval says, in points."""
-    shown = f"{100 * gap.value:+.1f} [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"
+    if gap.low == gap.high == 0.0:
+        return "equal in every seed"
+    # Adding 0.0 makes a zero of a small negative number.
+    value, low, high = (round(100 * x, 1) + 0.0 for x in (gap.value, gap.low, gap.high))
+    shown = f"{value:+.1f} [{low:+.1f}, {high:+.1f}]"
     if math.isinf(gap.low):
         return f"{100 * gap.value:+.1f}, one seed only"
     if not gap.excludes_zero:

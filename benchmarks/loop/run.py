@@ -1,6 +1,6 @@
 """Run the arms that are not finished yet, several at a time, and write the page.
 
-    python -m benchmarks.loop               # make loop: about 20 minutes on two quiet cores
+    python -m benchmarks.loop               # make loop: about 40 minutes on two quiet cores
     python -m benchmarks.loop --map         # make loop-map: where the trade turns
     python -m benchmarks.loop --only core --seeds 2
     python -m benchmarks.loop --quick --output /tmp/quick --page /tmp/quick/loop.md
