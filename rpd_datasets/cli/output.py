@@ -129,7 +129,10 @@ def cell(value: Any) -> str:
 
 
 class Progress:
-    """One line on stderr that is never still on a terminal: stage, bar, counts, time."""
+    """One line on stderr that is never still on a terminal: stage, bar, counts, time.
+
+    In a pipe, a line when a stage begins, and one for what it came to.
+    """
 
     def __init__(self, stage: str, total: int | None) -> None:
         from rich.progress import (
@@ -162,6 +165,8 @@ class Progress:
         self._stage, self._total, self._done = stage, total, 0
         self._began = self._said = time.monotonic()
         self._said_done = 0
+        if self._live.disable:
+            self.write(f"{stage} ...")
 
     def stage(self, stage: str, total: int | None = None) -> None:
         """End a stage and begin another."""

@@ -7,8 +7,8 @@ among its right solutions is what the page shows.
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rpd_datasets.cli.arguments import add_command
-from rpd_datasets.cli.output import Progress, print_json, print_lines, progress
+from rpd_datasets.cli.output import Progress, print_json, print_lines
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.outcome import outcome_lines
@@ -119,16 +119,19 @@ def _report(args: argparse.Namespace) -> None:
         if is_log:
             place = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "curated"
             _curate(args, place)
+        line = stack.enter_context(Progress(f"Reading {args.folder}", None))
         folder = read_curated(place, args.max_problems)
-        embedder = _embedder(args, folder.manifest)
-        measured_one = stack.enter_context(progress("Reading problems", len(folder.shown)))
+        line.stage("Loading models")
+        embedder = _embedder(args, folder.manifest, line.write)
+        line.stage("Reading problems", len(folder.shown))
         report = write_report(
             folder,
             page or place / "report.html",
             embedder,
             figures=not args.no_figures,
             measured=args.measure,
-            on_problem=measured_one,
+            on_problem=line.advance,
+            on_stage=line.stage,
         )
     _print(args, report)
 
@@ -194,7 +197,9 @@ def _curate(args: argparse.Namespace, place: Path) -> None:
         )
 
 
-def _embedder(args: argparse.Namespace, manifest: dict[str, Any]) -> Embedder | None:
+def _embedder(
+    args: argparse.Namespace, manifest: dict[str, Any], say: Callable[[str], None]
+) -> Embedder | None:
     if args.embedder == NO_EMBEDDER:
         return None
     options = manifest["options"]
@@ -215,11 +220,10 @@ def _embedder(args: argparse.Namespace, manifest: dict[str, Any]) -> Embedder | 
         if args.embedder:
             raise
         # A server that is gone, for instance: what is stored is enough for most of the report.
-        print(
+        say(
             f"The embedder {spec!r} that made {args.folder} cannot be loaded "
             f"({first_line(error)}): the report has the stored distances, but no raw-text "
-            "distances and step matches. Name one with --embedder",
-            file=sys.stderr,
+            "distances and step matches. Name one with --embedder"
         )
         return None
 

@@ -60,6 +60,7 @@ def write_report(
     figures: bool = True,
     measured: int | None = None,
     on_problem: Callable[[], None] = lambda: None,
+    on_stage: Callable[[str], None] = lambda _: None,
 ) -> WrittenReport:
     """Write the report of a curated folder, replacing an earlier one.
 
@@ -71,6 +72,7 @@ def write_report(
         figures (`bool`): Whether to draw PNGs.
         measured (`int`, *optional*): Encode only so many problems, spread evenly over those shown.
         on_problem (`Callable`): Called after each problem, for a progress bar.
+        on_stage (`Callable`): Called with the name of each stage that follows, before it begins.
 
     Raises:
         [`InputError`]: `page` does not end in `.html`.
@@ -83,9 +85,11 @@ def write_report(
     measures = measure(folder.shown, embedder, ties, on_problem, most=measured)
     pictures: dict[str, bytes] = {}
     if figures:
+        on_stage("Drawing figures")
         from rpd_datasets.report.figures import draw_figures
 
         pictures = draw_figures(folder, measures)
+    on_stage("Writing")
     text = render(folder, measures)
     pictures_folder = page.with_name(f"{page.stem}-figures")
     try:

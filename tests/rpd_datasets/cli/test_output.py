@@ -10,13 +10,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from parts.curated_folder import HashEmbedder
 from rpd_datasets import CurationConfig, FilterConfig, curate_dataset
-from rpd_datasets.cli import output
+from rpd_datasets.cli import curate, main, output
 from rpd_datasets.cli.output import Progress, print_lines, print_scored, print_table
+from rpd_datasets.curation import run
+from rpd_datasets.curation.models import Models
 from rpd_datasets.inputs.counting import count_problems
 from rpd_datasets.inputs.spec import InputSpec
+from rpd_datasets.publish import curated
+from rpd_datasets.tokens import token_counter
 from rpd_metric.inference.chat import ChatReply, ChatRequest
 from rpd_metric.inference.scheduler import Flow
+from rpd_metric.steps.extractive import ExtractiveSummarizer
 
 LONG = "Find the smallest positive integer that leaves remainder four when divided by seven. " * 3
 
@@ -71,7 +77,65 @@ def test_progress_in_a_pipe_says_what_each_stage_came_to(capsys):
         line.advance()
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.splitlines() == ["a message", "Scoring problems: 2 in 0 s"]
+    assert said.err.splitlines() == [
+        "Loading models ...",
+        "Scoring problems ...",
+        "a message",
+        "Scoring problems: 2 in 0 s",
+    ]
+
+
+def test_each_stage_of_a_run_is_named_before_it_begins(monkeypatch, capsys, tmp_path):
+    said, found = "", {}
+
+    def noting(work, what):
+        """The same, noting what stood on stderr when it was first called."""
+
+        def noted(*arguments, **options):
+            nonlocal said
+            said += capsys.readouterr().err
+            found.setdefault(what, said)
+            return work(*arguments, **options)
+
+        return noted
+
+    embedder = HashEmbedder()
+    embedder.encode = noting(embedder.encode, "Scoring problems ...")
+    models = Models(ExtractiveSummarizer(), embedder, token_counter("estimate"))
+    for module, name, what in (
+        (curate, "load_models", "Loading models ..."),
+        (run, "write_tables", "Writing ..."),
+        (curated, "_figures", "Drawing figures ..."),
+    ):
+        work = getattr(module, name)
+        if name == "load_models":
+            work = lambda *_, **__: models  # noqa: E731
+        monkeypatch.setattr(module, name, noting(work, what))
+    rows = tmp_path / "rows.jsonl"
+    ways = ("Count on from two", "Draw five coins in a row", "Add them the other way round")
+    row = {"problem": "What is 2 + 3?", "solutions": [f"{way}. So it is 5." for way in ways]}
+    rows.write_text(json.dumps(row) + "\n")
+    out = str(tmp_path / "out")
+    assert main(["curate", str(rows), "--num-solutions", "2", "-o", out]) == 0
+    assert list(found) == [
+        "Loading models ...",
+        "Scoring problems ...",
+        "Writing ...",
+        "Drawing figures ...",
+    ]
+    for what, before in found.items():
+        assert before.splitlines()[-1] == what
+    assert "Scoring problems: 1 in" in found["Writing ..."]
+
+
+def test_on_a_terminal_the_stage_is_on_the_screen_before_its_work_begins(monkeypatch, capsys):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    with Progress("Loading models", None) as line:
+        assert "Loading models" in capsys.readouterr().err
+        line.stage("Scoring problems", 2)
+        assert "Scoring problems" in capsys.readouterr().err
 
 
 def test_rows_are_counted_until_the_first_problem_is_scored(monkeypatch, capsys):
@@ -83,7 +147,7 @@ def test_rows_are_counted_until_the_first_problem_is_scored(monkeypatch, capsys)
         line.advance()
         line.read(4)
     said = capsys.readouterr().err.splitlines()
-    assert said[0] == "Scoring problems: 0 of 1; 2 rows read"
+    assert said[1] == "Scoring problems: 0 of 1; 2 rows read"
     assert not any("4 rows" in one for one in said)
 
 
@@ -137,7 +201,7 @@ def test_progress_in_a_pipe_says_the_time_left(monkeypatch, capsys):
         for _ in range(500):
             now[0] += 0.1
             line.advance()
-    first = capsys.readouterr().err.splitlines()[0]
+    first = capsys.readouterr().err.splitlines()[1]
     assert first == "Scoring problems: 300 of 1,000, 0:01:10 left"
 
 
