@@ -37,7 +37,8 @@ from benchmarks.loop.arms import (
 from benchmarks.loop.steps import Exact, Kept, Labels, StatedSteps, stated
 from benchmarks.loop.task import pool_rows, problem_rows, strategy_of
 from rpd_datasets.config import CurationConfig
-from rpd_datasets.curation.run import RunOptions, curate_folder
+from rpd_datasets.curation.run import curate_folder
+from rpd_datasets.curation.run_options import RunOptions
 from rpd_datasets.curation.run_summary import RunSummary
 from rpd_datasets.curation.score import Models
 from rpd_datasets.evaluation.results import read_results

@@ -27,7 +27,7 @@ from rpd_datasets.cli.push import print_pushed, quiet_upload
 from rpd_datasets.curation.checks import check_input, check_models
 from rpd_datasets.curation.engines import EngineOptions
 from rpd_datasets.curation.outcome import outcome, outcome_lines
-from rpd_datasets.curation.run import RunOptions
+from rpd_datasets.curation.run_options import RunOptions
 from rpd_datasets.curation.run_summary import counts
 from rpd_datasets.curation.score import CurationConfig, Models, Scored, load_models
 from rpd_datasets.curation.strategies import counting_distance, curve_of

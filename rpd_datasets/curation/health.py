@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from rpd_datasets.curation.score import Scored
+from rpd_datasets.curation.scored import Scored
 
 # Below this share of accepted summaries a summarizer is called unfit.
 FIT = 0.8

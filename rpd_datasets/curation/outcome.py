@@ -18,7 +18,7 @@ import numpy as np
 from rpd_datasets.config import METRICS, CurationConfig
 from rpd_datasets.curation.health import health_line, health_warning
 from rpd_datasets.curation.run_summary import Choice, RunSummary, Shortfall, counts
-from rpd_datasets.curation.score import Scored
+from rpd_datasets.curation.scored import Scored
 from rpd_datasets.curation.strategies import count_strategies, curve_of
 from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.calibration import Calibration

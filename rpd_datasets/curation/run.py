@@ -5,7 +5,8 @@ second time for the chosen problems only, and writes them beside a card, a manif
 and the rejects. Several inputs can be mixed: each is scored and ranked by itself. Everything is
 built in `<output>.partial` and moved into place at the end, so that `<output>` is either complete
 or not there; an interrupted run goes on when it is started again. What happens to one problem is
-`score.py`, what is written of it `tables.py`; the card's words are `card.py`.
+`score.py`, what is written of it `tables.py`; how a run goes about it is `run_options.py`; the
+card's words are `card.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, aclosing, closing
 from dataclasses import asdict, dataclass
@@ -24,6 +25,7 @@ from rpd_datasets.config import METRICS
 from rpd_datasets.curation.health import SummaryHealth, health_line, health_warning
 from rpd_datasets.curation.journal import Journal
 from rpd_datasets.curation.outcome import count_candidates, measure_choice
+from rpd_datasets.curation.run_options import MAX_IN_FLIGHT, RunOptions
 from rpd_datasets.curation.run_summary import (
     Example,
     InputInfo,
@@ -33,15 +35,12 @@ from rpd_datasets.curation.run_summary import (
 from rpd_datasets.curation.score import (
     CurationConfig,
     Models,
-    Scored,
     choose,
-    score_problem,
     scoring_fingerprint,
     solution_order,
 )
+from rpd_datasets.curation.scored import Scored
 from rpd_datasets.curation.shards import (
-    SHARD_SIZE,
-    Engine,
     failed_on_a_model,
     harvest_earlier,
     journal_key,
@@ -64,11 +63,8 @@ from rpd_datasets.curation.working_folder import (
     reject_to,
     write_files,
 )
-from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.inputs.source import Source
-from rpd_datasets.inputs.spec import IN_MEMORY
 from rpd_datasets.judging.judges import Judgement
-from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import draw_lot, rank
@@ -77,11 +73,9 @@ from rpd_metric.inference.concurrency import run_bounded
 from rpd_metric.inference.errors import BudgetSpent
 from rpd_metric.steps.registry import asks_chat_model
 
-MAX_IN_FLIGHT = 32
 REJECTS = ("rejects-read.jsonl", "rejects-scored.jsonl")
 
 OpenSource = Callable[[Path, Callable[[Rejected], None]], Source]
-Score = Callable[[Problem, CurationConfig, Models, ThreadPoolExecutor | None], Awaitable[Scored]]
 
 
 @dataclass(frozen=True)
@@ -90,74 +84,6 @@ class MixedIn:
 
     open_source: OpenSource
     num_problems: int
-
-
-@documented
-@dataclass(frozen=True)
-class RunOptions:
-    """How a run goes about its work and what its card says beside: nothing here decides what is
-    chosen."""
-
-    overwrite: bool = option(False, "replace an existing output folder, at the very end")
-    partial: bool = option(
-        False,
-        "where the budget is spent before the end, write a set of the problems that are complete, "
-        "and say so in its card and manifest",
-    )
-    license: str | None = option(
-        None,
-        "licence of the input's texts, for the card, e.g. apache-2.0 (default: as the input's own "
-        "card on the Hub says)",
-        metavar="ID",
-    )
-    language: str | None = option(
-        None, "their language, for the card, e.g. en (default: likewise)", metavar="CODE"
-    )
-    calibration: str | None = option(
-        None,
-        "what labelled pairs say of another encoder, as rpd compare-metrics --calibrate writes it: "
-        "strategies are then counted by it, and distances said in words, in the report, too",
-        metavar="FILE",
-    )
-    preset: str | None = option(
-        None, "the name of a training set of the paper, for the card", group=None
-    )
-    name: str = option(IN_MEMORY, "what the card calls a dataset in memory", group=None)
-    models: Models | None = option(None, "what the configuration names, loaded already", group=None)
-    engine: Engine | None = option(None, "who scores; this process if unset", group=None)
-    shard_size: int = option(
-        SHARD_SIZE, "problems that an engine's workers are handed at a time", group=None
-    )
-    contamination: Contamination | None = option(
-        None, "problems of benchmarks; what stands among them is left out", group=None
-    )
-    max_in_flight: int = option(MAX_IN_FLIGHT, "problems worked on at once", group=None)
-    score: Score = option(
-        score_problem,
-        "scores a problem; rows that were scored before bring another one",
-        group=None,
-    )
-    on_total: Callable[[int], None] = option(
-        lambda _: None,
-        "called when it is known how many problems there are, which grouping tells",
-        group=None,
-    )
-    on_problem: Callable[[Scored], None] = option(
-        lambda _: None, "called after each problem, for progress bars", group=None
-    )
-    on_stage: Callable[[str], None] = option(
-        lambda _: None,
-        "called with the name of each stage that follows the first scoring",
-        group=None,
-    )
-    on_read: Callable[[int], None] = option(
-        lambda _: None, "called with the number of rows read so far, in each pass", group=None
-    )
-    on_chosen: Callable[[Problem, Scored, list[int]], None] = option(
-        lambda *_: None,
-        "called for each chosen problem, best first, with its solutions' chosen indices",
-        group=None,
-    )
 
 
 def curate_folder(

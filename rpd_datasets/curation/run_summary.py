@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rpd_datasets.curation.health import SummaryHealth
-from rpd_datasets.curation.score import Scored
+from rpd_datasets.curation.scored import Scored
 from rpd_datasets.inputs.rows import Terms
 from rpd_datasets.problem import Problem
 from rpd_metric.arrays import nan_for_none

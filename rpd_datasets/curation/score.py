@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -22,12 +22,12 @@ from rpd_datasets.budget import spending_order
 from rpd_datasets.config import METRICS, CurationConfig
 from rpd_datasets.curation.judged import filtered
 from rpd_datasets.curation.models import Models, configured_summarizer, default_store, load_models
+from rpd_datasets.curation.scored import Scored
 from rpd_datasets.filters.candidates import AnswerCheck
 from rpd_datasets.filters.decisions import choose_around, kept_by_hand, read_decisions
 from rpd_datasets.filters.soundness import signs_of_floundering
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.problem import Problem
-from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import select_solutions
 from rpd_datasets.sft import sft_messages, to_sft
 from rpd_metric.arrays import MatrixRows, nan_for_none, none_for_nan
@@ -54,72 +54,6 @@ __all__ = [
     "sft_messages",
     "to_sft",
 ]
-
-
-@dataclass(frozen=True)
-class Scored:
-    """What is known about a problem before anything is chosen.
-
-    Args:
-        steps (`list[list[str]]`): Per solution; empty where it was left out, and everywhere when
-            nothing that was asked for reads steps.
-        matrix (`list[list[float | None]]`): RPD, k x k; `None` in rows and columns of left-out
-            solutions, and everywhere without steps.
-        score (`float`, *optional*): Eq. 3 on it; `None` under two usable solutions.
-        drop_reasons (`list[str]`): Per solution, why it was left out; `""` where it was not.
-        num_tokens (`list[int]`): Per solution, by the configured tokenizer.
-        rejects (`list[Rejected]`): The same as records for the rejects file.
-        problem_score (`float`, *optional*): Eq. 3 on the distance that ranks problems.
-        distances (`list[list[float | None]]`, *optional*): The distance that chooses solutions,
-            like `matrix`; `None` when it is RPD, or no distance chooses.
-        diverse (`bool`, *optional*): What a judge said of the problem, where it was asked.
-        asked_again, repaired (`int`): Solutions whose summary had to be asked for again, and those
-            that then had steps.
-        marks (`list[bool | None]`): Per solution whether its final answer is right.
-        marked_by (`str`): Who says so: `"marks"`, `"reference"`, `""` for nobody.
-        agrees (`list[bool | None]`): Per solution whether it has the problem's most frequent
-            answer; `None` where it names none, and everywhere without a majority.
-        floundering (`list[bool]`): Per solution whether it shows signs of a failed argument.
-        soundness (`list[str]`): Per solution what a judge made of its argument, see
-            [`~rpd_datasets.filters.pipeline.Filtered`]; empty where none was asked.
-    """
-
-    steps: list[list[str]]
-    matrix: MatrixRows
-    score: float | None
-    drop_reasons: list[str]
-    num_tokens: list[int]
-    rejects: list[Rejected]
-    problem_score: float | None = None
-    distances: MatrixRows | None = None
-    diverse: bool | None = None
-    asked_again: int = 0
-    repaired: int = 0
-    marks: list[bool | None] = field(default_factory=list)
-    marked_by: str = ""
-    agrees: list[bool | None] = field(default_factory=list)
-    floundering: list[bool] = field(default_factory=list)
-    soundness: list[str] = field(default_factory=list)
-
-    @property
-    def usable(self) -> list[int]:
-        """Indices of the solutions that take part in scoring and selection."""
-        return [index for index, reason in enumerate(self.drop_reasons) if not reason]
-
-    def as_record(self) -> dict[str, Any]:
-        """Plain JSON types, for the journal."""
-        # Not asdict, which would copy every step and every distance.
-        return {**vars(self), "rejects": [asdict(reject) for reject in self.rejects]}
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Scored:
-        """The inverse of `as_record`."""
-        rejects = [Rejected(**reject) for reject in record["rejects"]]
-        return cls(**{**record, "rejects": rejects})
-
-    def standing_at(self, where: str) -> Scored:
-        """The same, of an equal problem that stands elsewhere in the input."""
-        return replace(self, rejects=[replace(reject, where=where) for reject in self.rejects])
 
 
 async def score_problem(

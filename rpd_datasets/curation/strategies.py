@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rpd_datasets.config import METRICS, CurationConfig
-from rpd_datasets.curation.score import Scored
+from rpd_datasets.curation.scored import Scored
 from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.calibration import Calibration, load_calibration
 from rpd_metric.distance.registry import DISTANCES

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rpd_datasets.curation.checks import check_input, check_models
 from rpd_datasets.curation.mapped_rows import made_columns, scores_of
-from rpd_datasets.curation.run import MixedIn, OpenSource, RunOptions, curate_folder
+from rpd_datasets.curation.run import MixedIn, OpenSource, curate_folder
+from rpd_datasets.curation.run_options import RunOptions
 from rpd_datasets.curation.run_summary import RunSummary, ranking_scores
 from rpd_datasets.curation.score import CurationConfig, load_models
 from rpd_datasets.curation.tables import SFT_CONFIG

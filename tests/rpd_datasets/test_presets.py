@@ -15,7 +15,8 @@ from parts.fake_judge import judge_reply, kind_of
 from parts.fake_tgi import FakeTGI
 from rpd_datasets import CurationConfig, FilterConfig, Problem, rpd_curate, select_problems
 from rpd_datasets.cli import main
-from rpd_datasets.curation.run import RunOptions, curate_folder
+from rpd_datasets.curation.run import curate_folder
+from rpd_datasets.curation.run_options import RunOptions
 from rpd_datasets.curation.score import Models, choose, score_problem, scoring_fingerprint
 from rpd_datasets.inputs.source import open_source
 from rpd_datasets.judging.judges import CurationJudges

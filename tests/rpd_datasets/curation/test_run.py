@@ -11,7 +11,8 @@ import datasets
 import pytest
 
 from rpd_datasets import CurationConfig, FilterConfig, curate_dataset, rpd_curate, select_samples
-from rpd_datasets.curation.run import RunOptions, curate_folder
+from rpd_datasets.curation.run import curate_folder
+from rpd_datasets.curation.run_options import RunOptions
 from rpd_datasets.curation.score import Models
 from rpd_datasets.inputs.source import open_source
 from rpd_datasets.publish.card import dataset_card, manifest
