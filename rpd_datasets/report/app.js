@@ -147,6 +147,7 @@
     const details = make("details", "", make("summary", "", title));
     const once = () => {
       details.append(fill());
+      textView.fit(details);
     };
     details.addEventListener("toggle", once, { once: true });
     return details;
@@ -215,7 +216,7 @@
     const parts = record.selected
       .filter((other) => other !== index && matrix?.[index][other] != null)
       .map((other) => `${d3(matrix[index][other] / 1000)} to solution ${other}`);
-    return parts.length ? parts.join(", ") : "no distance: it was not compared";
+    return parts.length ? `Distance ${parts.join(", ")}.` : "It was not compared.";
   };
   const otherSolutions = (one, record) => {
     const made = make("div", "others");
@@ -224,7 +225,7 @@
       const why = solution.dropped
         ? `left out: ${solution.dropped}${solution.detail ? ` (${solution.detail})` : ""}`
         : "compared, not chosen: others are further apart";
-      const line = make("p", "facts", `${why}. Distance ${distancesTo(record, index)}.`);
+      const line = make("p", "facts", `${why}. ${distancesTo(record, index)}`);
       const text = lazily("Steps and text", () => {
         const inside = make("div", "");
         inside.append(stepList(solution), body(solution, solution.steps));
@@ -355,6 +356,7 @@
         passage.addEventListener("focus", show);
       }
       columns[side].replaceChildren(choice, facts(record, index), text);
+      textView.fit(columns[side]);
     };
     fill(0);
     fill(1);
@@ -403,7 +405,9 @@
       }
     }
     target.replaceChildren(...parts);
+    textView.fit(target);
   };
+  window.addEventListener("resize", () => textView.fit(byId("problem")));
   const open = async (one, { focus = false } = {}) => {
     current = one;
     document.body.classList.add("open");

@@ -28,6 +28,7 @@ const textView = (() => {
   // `stop` is the punctuation behind an inline formula: it must not stand on a line of its own.
   const formula = ({ source, tex, block }, stop) => {
     const holder = element(block ? "div" : "span", block ? "block" : "formula");
+    holder.tex = tex;
     const grouped = tex.includes("\\begin") || tex.includes("\\\\") || tex.includes("\\tag");
     // Outside Temml's display mode limits stand beside their sign unless they are told where to.
     const placed = block && !grouped ? tex.replace(LIMITED, "$&\\limits") : tex;
@@ -42,6 +43,39 @@ const textView = (() => {
       holder.classList.add("source");
     }
     return holder;
+  };
+
+  // The lines of a formula that has lines of its own, each a formula that may break; else null.
+  const LINED = /^\s*\\begin\{(align|aligned|gather|gathered|eqnarray|multline|split|equation)(\*?)\}([\s\S]*)\\end\{\1\2\}\s*$/;
+  const linesOf = (tex) => {
+    const inside = LINED.exec(tex)?.[3];
+    if (inside === undefined || inside.includes("\\begin")) return null;
+    const lines = inside.split(/\\\\(?:\[[^\]]*\])?/).map((line) => line.replace(/(?<!\\)&/g, " ").trim());
+    return lines.filter(Boolean);
+  };
+  const SMALLEST = 0.65;
+  // What is drawn too wide for its place: lines are set one by one, so that each may break; what
+  // cannot break, as a matrix or a fraction, becomes smaller, and then says that it scrolls.
+  const fit = (root) => {
+    for (const block of root.querySelectorAll(".block")) {
+      block.style.fontSize = "";
+      block.classList.remove("wide");
+      if (!block.clientWidth || block.scrollWidth <= block.clientWidth) continue;
+      const lines = block.tex && linesOf(block.tex);
+      if (lines) {
+        const set = lines.map((line) => formula({ source: line, tex: line, block: true }, ""));
+        block.tex = null;
+        block.replaceChildren(...set);
+        fit(block);
+        continue;
+      }
+      block.style.fontSize = `${Math.max(SMALLEST, (0.98 * block.clientWidth) / block.scrollWidth)}em`;
+      if (block.scrollWidth <= block.clientWidth) continue;
+      block.classList.add("wide");
+      block.tabIndex = 0;
+      block.setAttribute("role", "group");
+      block.setAttribute("aria-label", "A wide formula; scroll it sideways");
+    }
   };
 
   const take = (text) => {
@@ -214,5 +248,5 @@ const textView = (() => {
     return seen;
   };
 
-  return { line, whole, element };
+  return { line, whole, fit, element };
 })();

@@ -405,6 +405,49 @@ def test_the_page_fits_a_phone_and_reads_well_in_light_and_dark(evil_page, tmp_p
         assert window.find_element("id", "list").is_displayed()
 
 
+def test_on_a_phone_a_wide_formula_breaks_or_shrinks_or_says_that_it_scrolls(tmp_path):
+    product = "".join(f"(x-{n})" for n in range(1, 9))
+    cells = " & ".join(map(str, range(1, 14)))
+    longer = " + ".join(f"a_{{{n}}}" for n in range(1, 30))
+    text = (
+        rf"$$\begin{{align*}} f(x) &= {product} \\ &= {longer} \end{{align*}}$$"
+        "\n\n"
+        rf"$$A = \begin{{pmatrix}} {cells} \end{{pmatrix}}$$"
+        "\n\n"
+        rf"$$\frac{{{longer}}}{{2}}$$"
+    )
+    folder = write_folder(tmp_path / "curated", [a_row(solutions=[text, "b", "c", "d"])])
+    page = tmp_path / "report.html"
+    write_report(read_curated(folder, 5), page, None, figures=False)
+    script = """
+        document.querySelector('.entry').click();
+        const done = arguments[0];
+        const wait = () => {
+          const read = document.getElementById('read');
+          if (!read) return setTimeout(wait, 20);
+          read.click();
+          const found = e => [
+            e.querySelectorAll('.block').length, e.scrollWidth - e.clientWidth,
+            e.classList.contains('wide'), parseFloat(getComputedStyle(e).fontSize)];
+          setTimeout(() => done([
+            [...document.querySelectorAll('.column:last-child .fulltext .block')]
+              .filter(e => !e.parentElement.closest('.block')).map(found),
+            document.documentElement.scrollWidth]), 200);
+        };
+        wait();
+    """
+    with chromium(tmp_path / "profile", width=390) as window:
+        window.get(page.as_uri())
+        ready(window)
+        (lines, matrix, fraction), width = window.execute_async_script(script)
+    assert width == 390
+    assert lines == [2, 0, False, 16]  # each line of the two is set by itself, and breaks
+    assert matrix[1:3] == [0, False]
+    assert 10 < matrix[3] < 16
+    assert fraction[1] > 0
+    assert fraction[2:] == [True, pytest.approx(0.65 * 16)]
+
+
 class TestThePage:
     def test_equal_inputs_give_equal_bytes_without_a_path_or_a_date(self, tmp_path):
         folder = write_folder(tmp_path / "curated", [a_row(), a_row("Another?")])
