@@ -51,7 +51,9 @@ const textView = (() => {
     const inside = LINED.exec(tex)?.[3];
     if (inside === undefined || inside.includes("\\begin")) return null;
     const lines = inside.split(/\\\\(?:\[[^\]]*\])?/).map((line) => line.replace(/(?<!\\)&/g, " ").trim());
-    return lines.filter(Boolean);
+    // A line break inside braces, as in \substack, is none of these.
+    const whole = lines.every((line) => line.split("{").length === line.split("}").length);
+    return whole ? lines.filter(Boolean) : null;
   };
   const SMALLEST = 0.65;
   // What is drawn too wide for its place: lines are set one by one, so that each may break; what
