@@ -71,7 +71,11 @@ const textView = (() => {
         fit(block);
         continue;
       }
-      block.style.fontSize = `${Math.max(SMALLEST, (0.98 * block.clientWidth) / block.scrollWidth)}em`;
+      // Not all of a formula shrinks with its letters: the gaps of a matrix stay.
+      for (let size = 1; size > SMALLEST && block.scrollWidth > block.clientWidth; ) {
+        size = Math.max(SMALLEST, (0.98 * size * block.clientWidth) / block.scrollWidth);
+        block.style.fontSize = `${size}em`;
+      }
       if (block.scrollWidth <= block.clientWidth) continue;
       block.classList.add("wide");
       block.tabIndex = 0;
