@@ -87,6 +87,10 @@ def add_report(commands: Any) -> None:
     parser.add_argument(
         "--no-figures", action="store_true", help="write the page only, without PNGs"
     )
+    _add_log_options(parser)
+
+
+def _add_log_options(parser: argparse.ArgumentParser) -> None:
     log = parser.add_argument_group("of a log or a file of solutions")
     log.add_argument(
         "--num-solutions",
