@@ -10,6 +10,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,12 @@ def read_sets(folder: Path, encoder: Embedder, limit: int | None = None) -> dict
 
 def extractive_steps(row: dict[str, Any]) -> list[list[str]]:
     """The steps that `extractive` makes of a row's solutions."""
-    found = run(ExtractiveSummarizer().summarize(row["problem"], row["solutions"]))
+    return _extracted(row["problem"], tuple(row["solutions"]))
+
+
+@cache
+def _extracted(problem: str, solutions: tuple[str, ...]) -> list[list[str]]:
+    found = run(ExtractiveSummarizer().summarize(problem, solutions))
     return [list(summary.steps) for summary in found]
 
 
