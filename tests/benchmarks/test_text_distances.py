@@ -186,22 +186,53 @@ def test_the_curves_are_what_curation_reads(bench, sets, tmp_path, capsys):
     assert "| `strategy` | by a chat model |" in capsys.readouterr().out
 
 
+def in_halves(row):
+    """A row whose steps are the halves of its solutions."""
+    middle = [len(text) // 2 for text in row["solutions"]]
+    steps = [[text[:at], text[at:]] for text, at in zip(row["solutions"], middle, strict=True)]
+    return row | {"steps": steps}
+
+
 @pytest.mark.parametrize(
     ("name", "tables"),
-    [("text_distances", 8), ("picks", 4), ("uniform", 3)],
+    [
+        ("text_distances", 8),
+        ("picks", 4),
+        ("uniform", 3),
+        ("distances", 3),
+        ("distance_cost", 1),
+        ("code_picks", 1),
+    ],
 )
-def test_a_benchmark_runs_from_its_command_line(
+def test_each_script_of_make_distances_runs_from_its_command_line(
     bench, folder, tmp_path, monkeypatch, capsys, name, tables
 ):
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert name in makefile.partition("for script in ")[2].partition(";")[0].split()
     module = bench(name)
-    monkeypatch.setattr(module, "load_embedder", lambda spec: Words())
+    monkeypatch.setattr(module, "load_embedder", lambda spec, **_: Words())
     rows = (folder / "long_cot/labelled.jsonl").read_text(encoding="utf-8")
     (folder / "long_cot/candidates.jsonl").write_text(rows, encoding="utf-8")
-    arguments = ["--data", str(folder), "--vectors", str(tmp_path / "vectors.sqlite")]
-    arguments += [] if name == "uniform" else ["--num-bootstrap", "20"]
+    halves = tmp_path / "halves.jsonl"  # no two solutions have the same steps
+    halves.write_text(
+        "".join(json.dumps(in_halves(json.loads(one))) + "\n" for one in rows.splitlines())
+    )
+    kept = ["--data", str(folder), "--vectors", str(tmp_path / "vectors.sqlite")]
+    few = ["--num-bootstrap", "20"]
+    arguments = {
+        "text_distances": [*kept, *few],
+        "picks": [*kept, *few],
+        "uniform": kept,
+        "distances": [str(halves), *few],
+        "distance_cost": [str(folder / "strategy_bench/dev.jsonl"), "--limit", "1"],
+        "code_picks": ["--data", str(ROOT.parent / "shared" / "data"), *few],
+    }[name]
+    if name == "code_picks" and not (ROOT.parent / "shared" / "data" / "benchmarks").is_dir():
+        pytest.skip("needs the programs of ../shared/data/benchmarks")
     monkeypatch.setattr("sys.argv", [name, *arguments])
     module.main()
-    assert sum(line.startswith("| ---") for line in capsys.readouterr().out.splitlines()) == tables
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith(("| ---", "|---")) for line in lines) == tables
 
 
 def table_rows(path):
