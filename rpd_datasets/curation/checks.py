@@ -71,7 +71,7 @@ def check_input(
         "answer_column": filters.answer_column,
         "quality_column": config.quality_column,
     }
-    _check_named(named, columns, source if isinstance(source, str) else name)
+    _check_named(named, columns, str(source) if isinstance(source, str | Path) else name)
     if problem is not None:
         # What it keeps is of no interest: a missing column or file of decisions is an error.
         filter_problem(problem, filters, token_counter("estimate"), judged=lambda _: None)

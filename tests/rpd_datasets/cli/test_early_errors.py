@@ -25,11 +25,12 @@ for arguments in json.loads(sys.stdin.read()):
 """
 IN_PYTHON = f"""
 import sys
+from pathlib import Path
 from rpd_datasets import CurationConfig, curate_dataset
 from rpd_metric.errors import RPDError
 for source, config in (
     ("none.jsonl", CurationConfig()),
-    ("good.jsonl", CurationConfig(quality_column="reward")),
+    (Path("good.jsonl"), CurationConfig(quality_column="reward")),
     ("good.jsonl", CurationConfig(embedder="nonsense:x")),
 ):
     try:
@@ -144,7 +145,7 @@ def test_curate_dataset_says_it_as_early_in_python(tmp_path):
     )
     none, column, spec, heavy = run.stdout.splitlines()
     assert "There is no file" in none
-    assert "no column 'reward'" in column
+    assert "good.jsonl has no column 'reward'" in column
     assert "unknown embedder" in spec
     assert heavy == "[]"
     assert not (tmp_path / "out").exists()
