@@ -25,20 +25,18 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from rpd_datasets.commands import run_command
 from rpd_datasets.inputs.source import Source, open_source
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
-from rpd_metric.errors import ModelError, OutputError, first_line
+from rpd_metric.errors import OutputError
 from rpd_metric.inference.concurrency import run_bounded
-
-Score = Callable[[str, Sequence[str]], Awaitable[list[float | None]]]
-SERVED = "openai:"
+from rpd_metric.inference.likelihood import Likelihood, load_likelihood
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -52,12 +50,17 @@ def main(arguments: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         # Opened first: what is wrong with the input is said before weights are loaded.
         source = open_source(args.input, scratch=Path(scratch), on_reject=count)
-        score, at_once = _load(args)
+        likelihood = load_likelihood(
+            args.model,
+            device=args.device,
+            max_tokens=args.max_tokens,
+            in_flight=args.max_in_flight,
+        )
         rough = args.output.with_name(f"{args.output.name}.partial")
         try:
             args.output.parent.mkdir(parents=True, exist_ok=True)
             with rough.open("w", encoding="utf-8") as file:
-                done = asyncio.run(_score_all(source, score, at_once, file, args.column))
+                done = asyncio.run(_score_all(source, likelihood, file, args.column))
             os.replace(rough, args.output)
         except OSError as error:
             raise OutputError(f"cannot write {args.output}: {error.strerror}") from error
@@ -69,40 +72,18 @@ def main(arguments: Sequence[str]) -> None:
     )
 
 
-def _load(args: argparse.Namespace) -> tuple[Score, int]:
-    """What scores a problem's solutions, and how many problems it takes at once."""
-    if not args.model.startswith(SERVED):
-        model = Surprisal(args.model, device=args.device, max_tokens=args.max_tokens)
-
-        async def here(problem: str, texts: Sequence[str]) -> list[float | None]:
-            return [model(problem, text) for text in texts]
-
-        return here, 1
-    from rpd_metric.inference.likelihood import load_likelihood
-
-    likelihood = load_likelihood(
-        args.model, max_tokens=args.max_tokens, in_flight=args.max_in_flight
-    )
-
-    async def there(problem: str, texts: Sequence[str]) -> list[float | None]:
-        return [
-            None if one is None else round(-sum(one) / len(one), 5)
-            for one in await likelihood(problem, texts)
-        ]
-
-    return there, args.max_in_flight
-
-
 async def _score_all(
-    source: Source, score: Score, at_once: int, file: TextIO, column: str
+    source: Source, likelihood: Likelihood, file: TextIO, column: str
 ) -> Counter[str]:
     """Write the input's problems with their scores; returns the counts."""
     done = Counter[str]()
 
     async def work(problem: Problem) -> tuple[Problem, list[float | None]]:
-        return problem, await score(problem.problem, problem.solutions)
+        found = await likelihood(problem.problem, problem.solutions)
+        return problem, [None if one is None else round(-sum(one) / len(one), 5) for one in found]
 
-    async with aclosing(run_bounded(source, work, max_in_flight=at_once)) as results:
+    in_flight = likelihood.in_flight
+    async with aclosing(run_bounded(source, work, max_in_flight=in_flight)) as results:
         async for problem, values in results:
             row = {
                 **problem.extra,
@@ -115,51 +96,6 @@ async def _score_all(
             done["scored"] += sum(value is not None for value in values)
             done["unscored"] += sum(value is None for value in values)
     return done
-
-
-class Surprisal:
-    """A model that tells how likely it finds a solution.
-
-    Args:
-        name (`str`): A Hub id or a folder.
-        device (`str`): Where it runs.
-        max_tokens (`int`, *optional*): Longer texts get no score; the model's context if unset.
-
-    Raises:
-        ModelError: It cannot be loaded.
-    """
-
-    def __init__(self, name: str, *, device: str = "cpu", max_tokens: int | None = None) -> None:
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-
-        try:
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(name)
-            self._model: Any = AutoModelForCausalLM.from_pretrained(name).to(device).eval()
-        except (OSError, ValueError, RuntimeError) as error:
-            raise ModelError(f"cannot load {name}: {first_line(error)}") from error
-        context = getattr(self._model.config, "max_position_embeddings", None)
-        self._most = min(limit for limit in (max_tokens, context, 1 << 30) if limit)
-
-    def __call__(self, problem: str, solution: str) -> float | None:
-        """Mean -log p of a solution's tokens in nats; `None` where it is too long."""
-        import torch
-
-        asked = [{"role": "user", "content": problem}]
-        if self._tokenizer.chat_template:
-            before = self._tokenizer.apply_chat_template(
-                asked, tokenize=False, add_generation_prompt=True
-            )
-        else:
-            before = f"{problem}\n\n"
-        given = self._tokenizer(before, add_special_tokens=False)["input_ids"]
-        told = self._tokenizer(solution, add_special_tokens=False)["input_ids"]
-        if not given or not told or len(given) + len(told) > self._most:
-            return None
-        with torch.inference_mode():
-            ids = torch.tensor([given + told], device=self._model.device)
-            logits = self._model(ids).logits[0, len(given) - 1 : -1].float()
-            loss = torch.nn.functional.cross_entropy(logits, ids[0, len(given) :])
-        return round(float(loss), 5)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,12 +1,12 @@
-"""How likely a served model finds a text: the log-probabilities of its tokens, given a question.
+"""How likely a model finds a text: the log-probabilities of its tokens, given a question.
 
-    likelihood = load_likelihood("openai:http://localhost:8000/v1#student")
-    await likelihood("What is 2 + 2?", ["It is 4.", "It is 5."])   # [[-0.2, ...], [-4.1, ...]]
+    likelihood = load_likelihood("openai:http://localhost:8000/v1#student")  # or a folder, an id
+    await likelihood("What is 2 + 2?", ["It is 4.", "It is 5."])  # [[-0.2, ...], [-4.1, ...]]
 
-The server is vLLM's: its `/tokenize` puts the question into the model's chat template and takes
-both texts apart, so that no tokenizer is needed here, and its completions give `prompt_logprobs`.
-OpenAI's own protocol has neither. Nothing is kept: the score of a text is written where it is
-asked for.
+A model runs in this process, or on a vLLM server: that one's `/tokenize` puts the question into the
+model's chat template and takes both texts apart, so that no tokenizer is needed here, and its
+completions give `prompt_logprobs`. OpenAI's own protocol has neither. Nothing is kept: the score of
+a text is written where it is asked for.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
-from rpd_metric.errors import SpecError
+from rpd_metric.errors import ModelError, SpecError, first_line
 from rpd_metric.inference.errors import UNFIT_REQUEST, ServerError
 from rpd_metric.inference.http import only_model, timeout_error
 from rpd_metric.inference.openai import OpenAIClient
@@ -28,6 +28,81 @@ from rpd_metric.inference.spec import Address
 RETRIES = Retries(attempts=7, longest=30.0)
 TIMEOUT = 600.0
 KIND = "openai"
+
+
+class Likelihood(Protocol):
+    """Tells how likely a model finds texts that follow a question.
+
+    Attributes:
+        in_flight (`int`): Questions that are worth having in flight at once.
+    """
+
+    in_flight: int
+
+    async def __call__(self, question: str, texts: Sequence[str]) -> list[list[float] | None]:
+        """Score texts that follow a question.
+
+        Args:
+            question (`str`): A user's message, or what stands before the text where the model has
+                no chat template.
+            texts (`Sequence[str]`): What may follow.
+
+        Returns:
+            `list`: Per text the natural logarithm of each token's probability; `None` for a text
+                that is empty or does not fit the model's context.
+        """
+        ...
+
+
+class LocalLikelihood:
+    """A model of this process, one text at a time.
+
+    Args:
+        name (`str`): A Hub id or a folder.
+        device (`str`): Where it runs.
+        max_tokens (`int`, *optional*): Longer texts, with their question, are not scored; the
+            model's context in any case.
+
+    Raises:
+        [`ModelError`]: It cannot be loaded.
+    """
+
+    in_flight = 1
+
+    def __init__(self, name: str, *, device: str = "cpu", max_tokens: int | None = None) -> None:
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        try:
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(name)
+            self._model: Any = AutoModelForCausalLM.from_pretrained(name).to(device).eval()
+        except (OSError, ValueError, RuntimeError) as error:
+            raise ModelError(f"cannot load {name}: {first_line(error)}") from error
+        context = getattr(self._model.config, "max_position_embeddings", None)
+        self._most = min(limit for limit in (max_tokens, context, 1 << 30) if limit)
+
+    async def __call__(self, question: str, texts: Sequence[str]) -> list[list[float] | None]:
+        """See [`Likelihood`]."""
+        if self._tokenizer.chat_template:
+            before = self._tokenizer.apply_chat_template(
+                [{"role": "user", "content": question}], tokenize=False, add_generation_prompt=True
+            )
+        else:
+            before = f"{question}\n\n"
+        given = self._tokenizer(before, add_special_tokens=False)["input_ids"]
+        return [self._score(given, text) for text in texts]
+
+    def _score(self, given: list[int], text: str) -> list[float] | None:
+        import torch
+
+        told = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        if not given or not told or len(given) + len(told) > self._most:
+            return None
+        with torch.inference_mode():
+            ids = torch.tensor([given + told], device=self._model.device)
+            logits = self._model(ids).logits[0, len(given) - 1 : -1].float()
+            scores = logits.log_softmax(-1).gather(1, ids[0, len(given) :, None])
+        found: list[float] = scores[:, 0].tolist()
+        return found
 
 
 @dataclass(frozen=True)
@@ -71,16 +146,7 @@ class ServerLikelihood(OpenAIClient):
         self._places: asyncio.Semaphore | None = None
 
     async def __call__(self, question: str, texts: Sequence[str]) -> list[list[float] | None]:
-        """Score texts that follow a question.
-
-        Args:
-            question (`str`): A user's message, or what stands before the text where the model has
-                no chat template.
-            texts (`Sequence[str]`): What may follow.
-
-        Returns:
-            `list`: Per text the natural logarithm of each token's probability; `None` for a text
-                that is empty or does not fit the model's context.
+        """See [`Likelihood`].
 
         Raises:
             [`ServerError`]: The server refused, stayed away, or is none of vLLM's.
@@ -172,21 +238,25 @@ class ServerLikelihood(OpenAIClient):
 
 
 def load_likelihood(
-    spec: str, *, max_tokens: int | None = None, in_flight: int = 16
-) -> ServerLikelihood:
-    """A client for the server that a spec names, e.g. `"openai:http://localhost:8000/v1#student"`.
+    spec: str, *, device: str = "cpu", max_tokens: int | None = None, in_flight: int = 16
+) -> Likelihood:
+    """What scores texts by the model that a spec names.
 
     Args:
-        spec (`str`): As chat models are named; one server, `openai:` only.
-        max_tokens (`int`, *optional*): See [`ServerLikelihood`].
-        in_flight (`int`): Likewise.
+        spec (`str`): A Hub id, a folder, or a vLLM server as `"openai:http://host:port/v1#model"`.
+        device (`str`): See [`LocalLikelihood`].
+        max_tokens (`int`, *optional*): Likewise.
+        in_flight (`int`): See [`ServerLikelihood`].
 
     Raises:
-        [`SpecError`]: It is no such spec.
+        [`SpecError`]: It names several servers, or holds a secret.
         [`ServerError`]: The server cannot be asked for its model's name.
+        [`ModelError`]: The model cannot be loaded.
     """
+    if not spec.startswith(f"{KIND}:"):
+        return LocalLikelihood(spec, device=device, max_tokens=max_tokens)
     read = chat_spec(spec)
-    if read.kind != KIND or len(read.urls) != 1:
+    if len(read.urls) != 1:
         raise SpecError("texts are scored by one server: write openai:http://host:port/v1#model")
     (address,) = read.addresses("OPENAI_API_KEY")
     model = address.model or only_model(address, KIND)

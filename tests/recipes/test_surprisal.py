@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from pathlib import Path
@@ -13,6 +14,7 @@ from parts.tiny_models import tiny_model
 from parts.vllm_completions import VLLMCompletions
 from rpd_datasets.cli import main
 from rpd_datasets.commands import run_command
+from rpd_metric.inference.likelihood import load_likelihood
 
 surprisal = script("surprisal")
 
@@ -33,7 +35,7 @@ def test_surprisal_is_the_mean_negative_log_likelihood_given_the_problem(model):
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    found = surprisal.Surprisal(str(model))(PROBLEM, SOLUTIONS[0])
+    ((*scores,),) = asyncio.run(load_likelihood(str(model))(PROBLEM, SOLUTIONS[:1]))
     tokenizer = AutoTokenizer.from_pretrained(model)
     network = AutoModelForCausalLM.from_pretrained(model).eval()
     asked = tokenizer.apply_chat_template(
@@ -44,7 +46,8 @@ def test_surprisal_is_the_mean_negative_log_likelihood_given_the_problem(model):
     # transformers' own loss, over the solution's tokens alone.
     labels = torch.tensor([[-100] * len(given) + told])
     expected = network(torch.tensor([given + told]), labels=labels).loss.item()
-    assert found == pytest.approx(expected, abs=1e-4)
+    assert len(scores) == len(told)
+    assert -sum(scores) / len(scores) == pytest.approx(expected, abs=1e-4)
 
 
 def test_the_recipe_writes_a_column_that_curate_takes(model, tmp_path, capsys):
