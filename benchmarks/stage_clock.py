@@ -89,6 +89,7 @@ def watch_curation() -> StageClock:
     import synthetic
 
     import rpd_datasets.curation.journal
+    import rpd_datasets.curation.judged
     import rpd_datasets.curation.run
     import rpd_datasets.curation.score
     import rpd_datasets.inputs.source
@@ -101,7 +102,7 @@ def watch_curation() -> StageClock:
     clock = StageClock()
     clock.wrap_iterator(rpd_datasets.inputs.source.Source, reading)
     clock.wrap(rpd_datasets.inputs.source.Source, "fingerprint", reading)
-    clock.wrap(rpd_datasets.curation.score, "filter_problem", filters)
+    clock.wrap(rpd_datasets.curation.judged, "filter_problem", filters)
     clock.wrap(rpd_metric.steps.summarizer.ChatSummarizer, "request", summaries)
     clock.wrap(rpd_metric.steps.summarizer, "parse_steps", summaries)
     clock.wrap(rpd_metric.inference.request_key.RequestKeys, "of", summaries)

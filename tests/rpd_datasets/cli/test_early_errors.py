@@ -135,7 +135,8 @@ def test_so_is_an_output_that_is_there_and_a_command_that_works_does_load_models
     assert (no_labels[0], no_labels[3]) == (1, [])
     assert "labelled.jsonl:1 is no labelled row" in no_labels[2]
     assert works[0] == 0
-    assert {"torch", "transformers"} <= set(works[3])
+    # So the test above would see torch if a command that fails loaded it.
+    assert "torch" in works[3]
 
 
 def test_curate_dataset_says_it_as_early_in_python(tmp_path):

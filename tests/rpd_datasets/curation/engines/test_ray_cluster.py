@@ -181,10 +181,13 @@ def test_an_interrupt_that_python_drops_stops_the_run_all_the_same(stop):
 
 
 def test_an_error_in_a_worker_is_one_line_and_names_the_fix(cluster, tmp_path):
-    run = curate_sample(tmp_path, *on(cluster), "--embedder", "st:/no/such/model")
+    # The folder is there, so that only a worker, which loads it, finds that it is no model.
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    run = curate_sample(tmp_path / "run", *on(cluster), "--embedder", f"st:{empty}")
     assert run.returncode == 1
     assert after_the_bar(run.stderr).startswith(
-        "rpd curate: cannot load the embedding model '/no/such/model'"
+        f"rpd curate: cannot load the embedding model '{empty}'"
     )
 
 
