@@ -210,7 +210,8 @@ def test_each_script_of_make_distances_runs_from_its_command_line(
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert name in makefile.partition("for script in ")[2].partition(";")[0].split()
     module = bench(name)
-    monkeypatch.setattr(module, "load_embedder", lambda spec, **_: Words())
+    if hasattr(module, "load_embedder"):  # what is timed is the packaged encoder itself
+        monkeypatch.setattr(module, "load_embedder", lambda spec, **_: Words())
     rows = (folder / "long_cot/labelled.jsonl").read_text(encoding="utf-8")
     (folder / "long_cot/candidates.jsonl").write_text(rows, encoding="utf-8")
     halves = tmp_path / "halves.jsonl"  # no two solutions have the same steps
