@@ -88,7 +88,7 @@ loop-gpu: $(VENV)/installed  ## Run the same on a GPU at a size that tells arms 
 	    --samples 300 --tests 200 --attempts 16 --tokens 256 --epochs 6 \
 	    --output loop-gpu-output/$$seed --page loop-gpu-output/$$seed.md || exit 1; done
 
-loop-map: $(VENV)/installed  ## Add to docs/loop.md where breadth and depth trade places
+loop-map: $(VENV)/installed  ## Add to docs/loop.md where breadth and depth trade places (25 minutes)
 	$(BIN)/python -m benchmarks.loop --map
 
 kill-loop: $(VENV)/installed  ## Kill a run ten times and compare its result with an undisturbed one

@@ -233,11 +233,16 @@ def test_the_loop_closes_and_goes_on_where_it_was(
 ROOT = Path(__file__).resolve().parents[2]
 # Rows of the README's table, by the comparison that docs/loop.md makes under another name.
 SUMMARY = {
+    "problems and solutions chosen by RPD against both at random, 100 x 3": "Choosing by RPD",
     "RPD against random choice of three solutions, same problems": "Choosing only the solutions",
     "three different solutions (RPD) against one three times": "Three different solutions against",
     "problems chosen by RPD, too, against random problems": "Choosing the problems by RPD, too",
     "RPD, 100 problems x 3, against random, 300 x 1": "Depth against breadth at equal samples",
+    "a budget of 300 spent by RPD against random, 300 x 1": "A budget spent by RPD against breadth",
     "after fine-tuning (RPD 1P3S) against the base before it": "After fine-tuning against before",
+    "half of the way from the base to it (WiSE-FT) against all of it": (
+        "50% of the way from the base to RPD 1P3S, against all of it"
+    ),
     "GRPO after RPD 1P3S": "GRPO after RPD 1P3S",
     "the diversity reward in it": "The diversity reward, after RPD 1P3S",
 }
@@ -260,6 +265,12 @@ def test_the_readme_says_what_the_page_says_and_what_falls():
     table = dict(re.findall(r"^\| ([^|]+) \| 5 \|(?:[^|]*\|){6} ([\d.]+) \[", page, re.MULTILINE))
     falls = readme.partition("What falls: ")[2].partition("\n\n")[0]
     for arm in ("base model", "RPD 1P3S", "unfiltered 1P16S", "random 1P1S"):
+        assert table[arm] in falls, arm
+    for arm in (
+        "RPD 1P3S + GRPO",
+        "RPD 1P3S, modes by order",
+        "50% of the way from the base to RPD 1P3S",
+    ):
         assert table[arm] in falls, arm
     first = page.partition("## Training sets of equal size")[2].partition("##")[0]
     others = [float(one) for one in re.findall(r"\| ([\d.]+) \[[\d., ]+\] \| 0\.", first)]
