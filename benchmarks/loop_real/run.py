@@ -31,6 +31,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 DATA = ROOT.parent / "shared/data/benchmarks" / FILE
 BASE = "base"
+CPU_BATCH = 16
 # Arm: what chooses problems and solutions, and how many solutions it takes of a problem.
 ARMS = {"random_1p1s": ("random", 1), "rpd_1p3s": ("rpd", 3)}
 
@@ -169,7 +170,8 @@ def _evaluate(scale: Scale, output: Path, name: str, model: Path, gpu: bool) -> 
     line: list[object] = ["run", "--config", HERE / "passk.yaml", "--name", name]
     line += ["--data", output / "tests.jsonl", "--model", model, "--dtype", "bfloat16"]
     line += ["--output", output / name / "evaluation", "--store", output / "replies.sqlite"]
-    line += ["--batch-size", scale.tests * scale.attempts // 2]
+    # On a CPU more at once are slower: each token is compared with the caches of all replies.
+    line += ["--batch-size", scale.tests * scale.attempts // 2 if gpu else CPU_BATCH]
     if gpu:
         line += ["--device", "cuda"]
     for option, value in (("samples", scale.attempts), ("max_tokens", scale.tokens)):
