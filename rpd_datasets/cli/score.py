@@ -102,17 +102,28 @@ def _score(args: argparse.Namespace) -> None:
     if args.json:
         left_out = [rejected.as_row() for rejected in rejects]
         print_json({**summary, "problems": problems, "left_out": left_out})
-        return
-    print_scored([_scored_row(row, curve) for row in problems[: args.num_rows]])
-    if len(problems) > args.num_rows:
-        print(f"... and {len(problems) - args.num_rows:,} more problems")
+    else:
+        _print_scores(summary, problems, rejects, curve, args.num_rows)
+
+
+def _print_scores(
+    summary: dict[str, Any],
+    problems: list[dict[str, Any]],
+    rejects: list[Rejected],
+    curve: Calibration | None,
+    num_rows: int,
+) -> None:
+    print_scored([_scored_row(row, curve) for row in problems[:num_rows]])
+    if len(problems) > num_rows:
+        print(f"... and {len(problems) - num_rows:,} more problems")
     for rejected in rejects[:MAX_PROMPTED]:
         print(f"Left out: {rejected.where}: {rejected.detail}")
     if len(rejects) > MAX_PROMPTED:
         print(f"... and {len(rejects) - MAX_PROMPTED} more left out; --json names all of them")
+    measured = sum(row["rpd"] is not None for row in problems)
     mean = "not measurable" if summary["rpd"] is None else f"{summary['rpd']:.3f}"
     print(
-        f"\nRPD {mean}, the mean over {len(measured)} problems "
+        f"\nRPD {mean}, the mean over {measured} problems "
         f"(steps: {summary['summarizer']}, embeddings: {summary['embedder']})"
     )
     if "reading" in summary:
