@@ -44,6 +44,7 @@ class Scale:
         pool (`int`): Problems that an arm may choose from.
         samples (`int`): Training samples of an arm.
         tests (`int`): Test problems.
+        calculations (`int`): Most calculations in a problem's reference solution.
         attempts (`int`): Samples per test problem.
         tokens (`int`): Longest reply.
         epochs (`int`): Of fine-tuning.
@@ -52,7 +53,8 @@ class Scale:
 
     pool: int = 96
     samples: int = 48
-    tests: int = 16
+    tests: int = 20
+    calculations: int = 2
     attempts: int = 8
     tokens: int = 160
     epochs: int = 2
@@ -125,7 +127,8 @@ def loop(
     journal = Journal(output / "seconds.json", minutes)
     model = output / "model"
     journal.run("model", lambda: make_smollm2(model))
-    pool, tests = split(problems(data), pool=scale.pool, tests=scale.tests, seed=scale.seed)
+    rows = problems(data, calculations=scale.calculations)
+    pool, tests = split(rows, pool=scale.pool, tests=scale.tests, seed=scale.seed)
     _write(output / "pool.jsonl", pool)
     _write(output / "tests.jsonl", tests)
     journal.run(f"{BASE}: pass@k", lambda: _evaluate(scale, output, BASE, model, gpu))

@@ -43,11 +43,13 @@ def solution_text(text: str) -> str | None:
     return f"{plain[: found.start()]}\nThe answer is \\boxed{{{found[1].strip()}}}."
 
 
-def problems(file: Path) -> list[dict[str, Any]]:
+def problems(file: Path, *, calculations: int | None = None) -> list[dict[str, Any]]:
     """Every problem with its right solutions and its answer.
 
     Args:
         file (`Path`): The JSONL file.
+        calculations (`int`, *optional*): Leave out problems whose reference solution calculates
+            more often: a very small model solves none of them.
 
     Returns:
         `list[dict]`: `problem`, `answer` and `solutions`, which differ from each other.
@@ -62,6 +64,8 @@ def problems(file: Path) -> list[dict[str, Any]]:
     rows = []
     for line in lines:
         row = json.loads(line)
+        if calculations is not None and len(CALCULATOR.findall(row["ground_truth"])) > calculations:
+            continue
         texts = [row["ground_truth"]]
         texts += [
             value["solution"]

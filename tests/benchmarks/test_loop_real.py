@@ -30,6 +30,15 @@ def test_training_and_test_problems_are_apart_and_solutions_are_right():
     assert split(rows, pool=96, tests=16, seed=1) != (pool, tests)
 
 
+@needs_data
+def test_only_problems_of_few_calculations_are_taken_where_that_is_asked_for():
+    few, more = problems(DATA, calculations=2), problems(DATA, calculations=3)
+    assert len(few) < len(more) < len(problems(DATA))
+    # As many as the run draws by default, and as make loop-gpu does.
+    split(few, pool=Scale().pool, tests=Scale().tests, seed=0)
+    split(more, pool=300, tests=200, seed=0)
+
+
 def test_a_solution_without_an_answer_is_none():
     assert solution_text("It goes on and on") is None
 
