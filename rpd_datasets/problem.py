@@ -68,6 +68,29 @@ class Problem:
         return Rejected(stage, reason, self.where, detail, self.problem, solution_index)
 
 
+def strategy_labels(extra: Mapping[str, Any], num_solutions: int) -> list[str] | None:
+    """What labels beside the solutions say of each one's strategy, as the packaged sample has them.
+
+    Args:
+        extra (`Mapping[str, Any]`): The columns beside a problem: `strategies`, a label for each
+            solution, and `strategy_names`, the labels' names, where there are any.
+        num_solutions (`int`): How many solutions the problem has.
+
+    Returns:
+        `list[str]`, *optional*: A name for each solution, or its label; `None` without labels.
+
+    Example:
+
+    >>> strategy_labels({"strategies": [0, 1], "strategy_names": {"0": "by parts"}}, 2)
+    ['by parts', '1']
+    """
+    labels, names = extra.get("strategies"), extra.get("strategy_names")
+    if not isinstance(labels, list) or len(labels) != num_solutions:
+        return None
+    known = names if isinstance(names, Mapping) else {}
+    return [str(known.get(str(label)) or label) for label in labels]
+
+
 def _take(value: Any, count: int, indices: Sequence[int]) -> Any:
     """Pick from every list of length `count`, also inside nested columns."""
     if isinstance(value, Mapping):

@@ -38,7 +38,7 @@ from rpd_datasets.inputs.counting import count_problems
 from rpd_datasets.inputs.spec import InputSpec
 from rpd_datasets.options import add_options, options_from
 from rpd_datasets.presets import PAPER
-from rpd_datasets.problem import Problem
+from rpd_datasets.problem import Problem, strategy_labels
 from rpd_datasets.publish.curated import Curated, curate_dataset
 from rpd_datasets.publish.hub import check_access
 from rpd_metric.errors import InputError
@@ -260,14 +260,10 @@ def _chosen_row(problem: Problem, scored: Scored, selected: list[int]) -> dict[s
         "score": scored.score if scored.problem_score is None else scored.problem_score,
         "chosen": selected,
     }
-    labels = problem.extra.get("strategies")
-    if isinstance(labels, list) and len(labels) == len(problem.solutions):
-        # Labelled as the packaged sample is, so that one sees whether strategies were told apart.
-        names = problem.extra.get("strategy_names") or {}
-        row["strategies"] = [
-            str(names.get(str(labels[index])) or labels[index]) for index in selected
-        ]
-        row["num_strategies"] = len({labels[index] for index in selected})
+    labels = strategy_labels(problem.extra, len(problem.solutions))
+    if labels is not None:  # so that one sees whether strategies were told apart
+        row["strategies"] = [labels[index] for index in selected]
+        row["num_strategies"] = len(set(row["strategies"]))
     return row
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from rpd_datasets.curation.outcome import effective_number
 from rpd_datasets.curation.reading import find_curve
 from rpd_datasets.filters.correctness import mark_column
+from rpd_datasets.problem import strategy_labels
 from rpd_datasets.report.measures import Array, Case, Pair
 from rpd_datasets.report.reading import ChosenProblem, CuratedFolder, LeftOut, Score
 from rpd_metric.distance.calibration import Calibration
@@ -190,6 +191,10 @@ def _record(case: Case, limits: tuple[int, int, int], curves: Curves) -> dict[st
         for name, value in row.extra.items()
         if isinstance(value, list) and len(value) == len(row.solutions)
     }
+    labels = strategy_labels(row.extra, len(row.solutions))
+    shown = {**beside, **({"strategy": labels} if labels else {})}
+    if labels:
+        del shown["strategies"]
     return {
         "problem": row.problem,
         "selected": row.selected,
@@ -200,7 +205,7 @@ def _record(case: Case, limits: tuple[int, int, int], curves: Curves) -> dict[st
                 "tokens": row.num_tokens[index],
                 "dropped": row.drop_reasons[index].replace("_", " "),
                 "detail": row.details.get(index, ""),
-                "beside": {name: _value(values[index], 80) for name, values in beside.items()},
+                "beside": {name: _value(values[index], 80) for name, values in shown.items()},
             }
             for index, text in enumerate(row.solutions)
         ],

@@ -481,6 +481,12 @@ class TestThePage:
         assert "Embeddings by hash" in text
         assert "Solutions chosen by rpd, exact: the subset with the largest smallest" in text
 
+    def test_labels_of_strategies_are_shown_by_their_names(self, tmp_path):
+        row = a_row(strategies=[0, 1, 1, 0], strategy_names={"0": "by parts"})
+        _, (problem,) = embedded(the_page(write_folder(tmp_path / "curated", [row])))
+        shown = [solution["beside"] for solution in problem["solutions"]]
+        assert shown[:2] == [{"strategy": "by parts"}, {"strategy": "1"}]
+
     def test_what_was_left_out_and_carried_columns_are_there(self, tmp_path):
         row = a_row(source="a textbook", correct=[True, False, True, True], subject="sums")
         index, (problem,) = embedded(the_page(write_folder(tmp_path / "curated", [row])))
