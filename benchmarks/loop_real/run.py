@@ -44,7 +44,8 @@ class Scale:
         pool (`int`): Problems that an arm may choose from.
         samples (`int`): Training samples of an arm.
         tests (`int`): Test problems.
-        calculations (`int`): Most calculations in a problem's reference solution.
+        calculations (`int`): Most calculations in the reference solution of a problem of the pool.
+        test_calculations (`int`): The same of a test problem.
         attempts (`int`): Samples per test problem.
         tokens (`int`): Longest reply.
         epochs (`int`): Of fine-tuning.
@@ -55,9 +56,10 @@ class Scale:
     samples: int = 48
     tests: int = 20
     calculations: int = 2
+    test_calculations: int = 1
     attempts: int = 8
     tokens: int = 160
-    epochs: int = 2
+    epochs: int = 3
     seed: int = 0
 
 
@@ -127,8 +129,14 @@ def loop(
     journal = Journal(output / "seconds.json", minutes)
     model = output / "model"
     journal.run("model", lambda: make_smollm2(model))
-    rows = problems(data, calculations=scale.calculations)
-    pool, tests = split(rows, pool=scale.pool, tests=scale.tests, seed=scale.seed)
+    pool, tests = split(
+        problems(data),
+        pool=scale.pool,
+        tests=scale.tests,
+        calculations=scale.calculations,
+        test_calculations=scale.test_calculations,
+        seed=scale.seed,
+    )
     _write(output / "pool.jsonl", pool)
     _write(output / "tests.jsonl", tests)
     journal.run(f"{BASE}: pass@k", lambda: _evaluate(scale, output, BASE, model, gpu))
@@ -173,7 +181,7 @@ def _evaluate(scale: Scale, output: Path, name: str, model: Path, gpu: bool) -> 
     line: list[object] = ["run", "--config", HERE / "passk.yaml", "--name", name]
     line += ["--data", output / "tests.jsonl", "--model", model, "--dtype", "bfloat16"]
     line += ["--output", output / name / "evaluation", "--store", output / "replies.sqlite"]
-    # On a CPU more at once are slower: each token is compared with the caches of all replies.
+    # On a CPU each token is compared with the caches of all replies: more at once gain little.
     line += ["--batch-size", scale.tests * scale.attempts // 2 if gpu else CPU_BATCH]
     if gpu:
         line += ["--device", "cuda"]

@@ -3,8 +3,9 @@
 The file (`gsm8k_example_model_solutions.jsonl` of OpenAI's grade-school-math repository, MIT) has
 for each test problem a reference solution and those of four models, marked right or wrong. Only
 right ones are candidates. Problems with three or more different candidates may be trained on;
-test problems are drawn from all others. These are GSM8K's *test* problems: what is trained here
-must never be compared with anybody's GSM8K figures.
+test problems are drawn from all others. Both are limited to problems of few calculations, since a
+very small model solves no others. These are GSM8K's *test* problems: what is trained here must
+never be compared with anybody's GSM8K figures.
 """
 
 from __future__ import annotations
@@ -43,16 +44,15 @@ def solution_text(text: str) -> str | None:
     return f"{plain[: found.start()]}\nThe answer is \\boxed{{{found[1].strip()}}}."
 
 
-def problems(file: Path, *, calculations: int | None = None) -> list[dict[str, Any]]:
+def problems(file: Path) -> list[dict[str, Any]]:
     """Every problem with its right solutions and its answer.
 
     Args:
         file (`Path`): The JSONL file.
-        calculations (`int`, *optional*): Leave out problems whose reference solution calculates
-            more often: a very small model solves none of them.
 
     Returns:
-        `list[dict]`: `problem`, `answer` and `solutions`, which differ from each other.
+        `list[dict]`: `problem`, `answer`, `solutions`, which differ from each other, and
+            `calculations`, how many the reference solution marks.
 
     Raises:
         [`InputError`]: The file cannot be read.
@@ -64,8 +64,6 @@ def problems(file: Path, *, calculations: int | None = None) -> list[dict[str, A
     rows = []
     for line in lines:
         row = json.loads(line)
-        if calculations is not None and len(CALCULATOR.findall(row["ground_truth"])) > calculations:
-            continue
         texts = [row["ground_truth"]]
         texts += [
             value["solution"]
@@ -75,13 +73,25 @@ def problems(file: Path, *, calculations: int | None = None) -> list[dict[str, A
         found = ANSWER.search(row["ground_truth"])
         solutions = list(dict.fromkeys(filter(None, map(solution_text, texts))))
         if found is not None:
-            answer = found[1].strip()
-            rows.append({"problem": row["question"], "answer": answer, "solutions": solutions})
+            rows.append(
+                {
+                    "problem": row["question"],
+                    "answer": found[1].strip(),
+                    "solutions": solutions,
+                    "calculations": len(CALCULATOR.findall(row["ground_truth"])),
+                }
+            )
     return rows
 
 
 def split(
-    rows: list[dict[str, Any]], *, pool: int, tests: int, seed: int
+    rows: list[dict[str, Any]],
+    *,
+    pool: int,
+    tests: int,
+    calculations: int,
+    test_calculations: int,
+    seed: int,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Draw the problems to train on and those to test on; none is in both.
 
@@ -89,13 +99,24 @@ def split(
         rows (`list[dict]`): From [`problems`].
         pool (`int`): How many to train on, out of those with three candidates or more.
         tests (`int`): How many to test on.
+        calculations (`int`): Most calculations of a problem to train on; all have one at least.
+        test_calculations (`int`): Most calculations of a test problem.
         seed (`int`): Draws both.
 
     Returns:
         `tuple`: The pool, and the test problems.
     """
     draw = random.Random(seed)
-    rich = [row for row in rows if len(row["solutions"]) >= CANDIDATES]
+    rich = [
+        row
+        for row in rows
+        if len(row["solutions"]) >= CANDIDATES and 1 <= row["calculations"] <= calculations
+    ]
     chosen = draw.sample(rich, pool)
     taken = {row["problem"] for row in chosen}
-    return chosen, draw.sample([row for row in rows if row["problem"] not in taken], tests)
+    rest = [
+        row
+        for row in rows
+        if row["problem"] not in taken and 1 <= row["calculations"] <= test_calculations
+    ]
+    return chosen, draw.sample(rest, tests)

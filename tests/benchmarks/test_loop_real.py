@@ -18,25 +18,30 @@ needs_data = pytest.mark.skipif(
 )
 
 
+DEFAULT = {
+    "pool": Scale().pool,
+    "tests": Scale().tests,
+    "calculations": Scale().calculations,
+    "test_calculations": Scale().test_calculations,
+}
+# As make loop-gpu draws them.
+GPU = {"pool": 300, "tests": 200, "calculations": 3, "test_calculations": 3}
+
+
 @needs_data
-def test_training_and_test_problems_are_apart_and_solutions_are_right():
+@pytest.mark.parametrize("size", [DEFAULT, GPU], ids=["default", "gpu"])
+def test_training_and_test_problems_are_apart_and_solutions_are_right(size):
     rows = problems(DATA)
-    pool, tests = split(rows, pool=96, tests=16, seed=0)
+    pool, tests = split(rows, **size, seed=0)
+    assert (len(pool), len(tests)) == (size["pool"], size["tests"])
     assert not {row["problem"] for row in pool} & {row["problem"] for row in tests}
     assert all(len(row["solutions"]) >= 3 for row in pool)
     assert all(len(set(row["solutions"])) == len(row["solutions"]) for row in pool)
     assert all("<<" not in text and "\\boxed{" in text for r in pool for text in r["solutions"])
-    assert split(rows, pool=96, tests=16, seed=0) == (pool, tests)
-    assert split(rows, pool=96, tests=16, seed=1) != (pool, tests)
-
-
-@needs_data
-def test_only_problems_of_few_calculations_are_taken_where_that_is_asked_for():
-    few, more = problems(DATA, calculations=2), problems(DATA, calculations=3)
-    assert len(few) < len(more) < len(problems(DATA))
-    # As many as the run draws by default, and as make loop-gpu does.
-    split(few, pool=Scale().pool, tests=Scale().tests, seed=0)
-    split(more, pool=300, tests=200, seed=0)
+    assert {row["calculations"] for row in pool} == set(range(1, size["calculations"] + 1))
+    assert {row["calculations"] for row in tests} == set(range(1, size["test_calculations"] + 1))
+    assert split(rows, **size, seed=0) == (pool, tests)
+    assert split(rows, **size, seed=1) != (pool, tests)
 
 
 def test_a_solution_without_an_answer_is_none():
