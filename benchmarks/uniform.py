@@ -236,7 +236,7 @@ def main() -> None:
         new = np.array([row["problem"] not in known for row in read])
         rows.append(
             {
-                "file": path.name,
+                "file": f"{path.parent.name}/{path.name}",
                 "problems": len(read),
                 "uniform": with_interval(guess),
                 "without labels": int(new.sum()),
