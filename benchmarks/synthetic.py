@@ -105,8 +105,9 @@ class Corpus:
         random = Random(f"{self.seed}/{number}/strategies")
         strategies = [
             [
-                (random.choice(METHODS), f"{random.choice(OBJECTS)} of problem {number}")
-                for _ in range(random.randint(3, 5))
+                (method, f"{random.choice(OBJECTS)} of problem {number}")
+                # Each method once: a summary that repeats a step is refused.
+                for method in random.sample(METHODS, random.randint(3, 5))
             ]
             for _ in range(random.randint(1, MAX_STRATEGIES))
         ]
