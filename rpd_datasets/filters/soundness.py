@@ -36,6 +36,23 @@ SIGNS = {
     "an impossibility before the answer": r"(?:is|which is|this is a) "
     r"(?:impossible|contradiction)\.\s+(?:The|So the) (?:largest|smallest|final|correct|answer)",
 }
+# One of these stands in every text in which the sign is found. Looking for them first takes a tenth
+# of the time of the patterns, and nearly all texts have none.
+WORDS = {
+    "an admitted mistake": (
+        *("mistake", "error", "miscalculation", "misunderstanding", "misinterpretation"),
+        *("inconsistency", "missed a step", "incorrect assumption"),
+    ),
+    "a result that is taken back": ("incorrect", "wrong", "not correct", "inconsistent"),
+    "a figure that does not match": ("not match", "n't match"),
+    "an approach given up": ("re-evaluate", "reevaluate", "reconsider", "reassess", "rethink"),
+    "values made to fit": (
+        *("trial and error or", "further analysis, we find", "must adjust", "closest", "nearest"),
+        *("after manually enumerating", "reasonable assumption", "reasonable guess"),
+        *("most plausible", "without further confusion"),
+    ),
+    "an impossibility before the answer": ("impossible.", "contradiction."),
+}
 _COMPILED = {name: re.compile(text, flags=re.IGNORECASE) for name, text in SIGNS.items()}
 SHOWN = 60
 
@@ -57,9 +74,10 @@ def signs_of_floundering(solution: str) -> list[tuple[str, str]]:
     []
     """
     spoken = " ".join(argument_of(solution).split())
+    folded = spoken.casefold()
     found = []
     for name, pattern in _COMPILED.items():
-        if match := pattern.search(spoken):
+        if any(word in folded for word in WORDS[name]) and (match := pattern.search(spoken)):
             found.append((name, match.group()[:SHOWN]))
     return found
 

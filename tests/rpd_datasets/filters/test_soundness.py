@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from parts.fake_judge import kind_of
 from parts.fake_tgi import FakeTGI, Fault
 from rpd_datasets.cli import main
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.filters.pipeline import FilterConfig, filter_problem
-from rpd_datasets.filters.soundness import signs_of_floundering
+from rpd_datasets.filters.soundness import SHOWN, SIGNS, argument_of, signs_of_floundering
 from rpd_datasets.presets import PRESETS
 from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import token_counter
@@ -46,6 +49,39 @@ def test_words_that_admit_a_failure_are_signs(solution):
 @pytest.mark.parametrize("solution", SOUND)
 def test_cases_that_are_ruled_out_and_thoughts_are_none(solution):
     assert signs_of_floundering(solution) == []
+
+
+def by_patterns(solution):
+    """The signs by their patterns alone, without a look for words first."""
+    spoken = " ".join(argument_of(solution).split())
+    matches = {name: re.search(one, spoken, re.IGNORECASE) for name, one in SIGNS.items()}
+    return [(name, match.group()[:SHOWN]) for name, match in matches.items() if match]
+
+
+# What the patterns are made of, in any order, so that all of their branches are met.
+PARTS = [part for text in (*FAILED, *SOUND) for part in text.split()] + [
+    *("made", "a", "MISTAKE", "errors", "miscalculation", "Misunderstanding", "inconsistency"),
+    *("in", "our", "working", "we", "missed", "a step", "made an incorrect assumption", "this"),
+    *("result", "is", "wrong", "not correct", "Inconsistent", "doesn't match", "12.", "let's"),
+    *("re-evaluate", "REEVALUATE", "reconsider", "reassess", "rethink", "must adjust", "nearest"),
+    *("integer", "satisfying", "after manually enumerating", "reasonable guess", "most plausible"),
+    *("without further confusion", "further analysis, we find", "is impossible.", "The", "answer"),
+    *("this is a contradiction.", "So the", "smallest", "mi\u017ftake"),
+]
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=14).map(" ".join))
+def test_looking_for_words_first_changes_nothing(text):
+    assert signs_of_floundering(text) == by_patterns(text)
+
+
+@pytest.mark.skipif(not CANDIDATES.is_file(), reason="needs ../shared/data/multi_solution")
+def test_looking_for_words_first_changes_nothing_on_real_solutions():
+    rows = [json.loads(line) for line in CANDIDATES.read_text(encoding="utf-8").splitlines()]
+    texts = [text for row in rows for text in row["solutions"]]
+    found = [signs_of_floundering(text) for text in texts]
+    assert found == [by_patterns(text) for text in texts]
+    assert 20 < sum(map(bool, found)) < len(texts) / 4
 
 
 def test_the_filter_is_off_until_asked_for_and_names_the_words():
