@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from synthetic import HashingEmbedder, InstantChat
 
+from rpd_datasets.curation.score import DIGITS
 from rpd_datasets.filters.pipeline import FilterConfig, filter_problem
 from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import token_counter
@@ -113,7 +114,8 @@ def compare(rows: Path, output: Path) -> None:
             forward, backward = between.min(axis=1).mean(), between.min(axis=0).mean()
             value = forward if len(a) < len(b) else backward
             matrix[i, j] = matrix[j, i] = (forward + backward) / 2 if len(a) == len(b) else value
-        row["matrix"] = matrix
+        # As curation does: of what is nearer than that, neither is the farther one.
+        row["matrix"] = matrix.round(DIGITS)
     output.write_bytes(pickle.dumps(compared))
 
 
@@ -125,7 +127,7 @@ def choose(rows: Path, output: Path, num_problems: int, num_solutions: int) -> N
         row["score"] = -1.0
         if len(usable) >= num_solutions:
             sums = [np.nansum(row["matrix"][index]) for index in usable]
-            row["score"] = max(sums) / (len(usable) - 1)
+            row["score"] = round(max(sums) / (len(usable) - 1), DIGITS)
             row["selected"] = _farthest(row["matrix"], usable, num_solutions)
     scored = [row for row in scored if row["score"] >= 0]
     scored.sort(key=lambda row: -row["score"])
