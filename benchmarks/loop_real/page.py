@@ -69,7 +69,7 @@ Figures are unbiased estimates, differences have 95 % intervals by Student's pai
         "## How different the samples are",
         """\
 Mean RPD (`extractive`, `minilm`) between a problem's samples, over all samples and over right ones
-only, and how many samples name an answer and stop by themselves.""",
+only, and how many samples end by themselves.""",
         _table(
             [
                 "Model",

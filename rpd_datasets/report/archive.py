@@ -192,9 +192,10 @@ def _record(case: Case, limits: tuple[int, int, int], curves: Curves) -> dict[st
         if isinstance(value, list) and len(value) == len(row.solutions)
     }
     labels = strategy_labels(row.extra, len(row.solutions))
-    shown = {**beside, **({"strategy": labels} if labels else {})}
-    if labels:
+    shown = dict(beside)
+    if labels and "strategy" not in beside:  # a column of that name is the user's own
         del shown["strategies"]
+        shown["strategy"] = labels
     return {
         "problem": row.problem,
         "selected": row.selected,

@@ -392,6 +392,15 @@ def test_the_page_fits_a_phone_and_reads_well_in_light_and_dark(evil_page, tmp_p
         ready(window)
         wide = "return [document.documentElement.scrollWidth, window.innerWidth]"
         assert window.execute_script(wide) == [390, 390]
+        gap = """
+            const block = document.body.appendChild(document.createElement('dl'));
+            block.className = 'outcome';
+            const found = getComputedStyle(block).columnGap;
+            block.remove();
+            return found;
+        """
+        # The labels of the block that says how a run went do not touch what they label.
+        assert window.execute_script(gap) == "16px"
         window.execute_script("document.querySelector('.entry').click()")
         window.execute_async_script("setTimeout(arguments[0], 100)")
         assert window.execute_script(wide) == [390, 390]
@@ -486,6 +495,11 @@ class TestThePage:
         _, (problem,) = embedded(the_page(write_folder(tmp_path / "curated", [row])))
         shown = [solution["beside"] for solution in problem["solutions"]]
         assert shown[:2] == [{"strategy": "by parts"}, {"strategy": "1"}]
+
+    def test_a_column_that_is_named_strategy_stays_what_it_is(self, tmp_path):
+        row = a_row(strategies=[0, 1, 1, 0], strategy=["a", "b", "b", "a"])
+        _, (problem,) = embedded(the_page(write_folder(tmp_path / "curated", [row])))
+        assert problem["solutions"][1]["beside"] == {"strategies": "1", "strategy": "b"}
 
     def test_what_was_left_out_and_carried_columns_are_there(self, tmp_path):
         row = a_row(source="a textbook", correct=[True, False, True, True], subject="sums")
