@@ -4,12 +4,12 @@
 sha256; on a CPU it runs without sentence-transformers (`minilm.py`). Torch is imported when an
 encoder is first loaded, never by importing this module.
 
-On a CPU every text is encoded by itself, on one core. So its vector depends on nothing but the
-text, bit for bit: on no padding, no other text of its problem, no number of threads and no number
-of processes. It is the fastest way there, too: nothing is padded, and a text is long enough to keep
-a core busy. The vectors of the texts that were encoded last are kept: another choice from the same
-solutions, or a report on it in the same notebook, encodes little anew. On a GPU texts are encoded
-in batches, their last bits depend on these, and nothing is kept.
+On a CPU every text is encoded as if it were alone, on one core. So its vector depends on nothing
+but the text, bit for bit: on no padding, no other text of its problem, no number of threads and no
+number of processes. It is the fastest way there, too: nothing is padded. The vectors of the texts
+that were encoded last are kept: another choice from the same solutions, or a report on it in the
+same notebook, encodes little anew. On a GPU texts are encoded in batches, their last bits depend on
+these, and nothing is kept.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ class SentenceTransformerEmbedder:
         name (`str`): What cards and manifests call it.
         model_path (`str`): Model id or folder.
         device (`str`, *optional*): `"cpu"`, `"cuda"`, `"mps"`, ...; the library's choice if unset.
-        batch_size (`int`): Texts per forward pass, at most; on a CPU there is one.
+        batch_size (`int`): Texts per forward pass, at most; without meaning on a CPU.
         dtype (`"float32"`, `"bfloat16"` or `"float16"`): Weights' type; the output is float32.
         truncate_dim (`int`, *optional*): Keep the first so many dimensions, renormalised
             to unit length, for models trained for it.
-        threads (`int`): On a CPU, texts that are encoded at once, each on one core.
+        threads (`int`): On a CPU, forward passes at once, each on one core.
         minilm (`bool`): Whether it is the packaged model, which on a CPU needs no library but
             torch, see [`~rpd_metric.inference.minilm.MiniLM`].
     """
@@ -159,7 +159,7 @@ class SentenceTransformerEmbedder:
         new = [text for text in texts if text not in self._kept]
         if new:
             # Copies: a row of an array would keep the whole of it alive.
-            rows = (row.copy() for row in self._one_by_one(new))
+            rows = (row.copy() for row in self._as_if_alone(new))
             self._kept.update(zip(new, rows, strict=True))
         for text in texts:
             self._kept.move_to_end(text)
@@ -168,26 +168,30 @@ class SentenceTransformerEmbedder:
             self._kept.popitem(last=False)
         return vectors
 
-    def _one_by_one(self, texts: Sequence[str]) -> Floats:
-        """On a CPU: each text by itself, and each on one core."""
+    def _as_if_alone(self, texts: Sequence[str]) -> Floats:
+        """On a CPU: no vector depends on another text, and each forward pass runs on one core."""
         import torch
 
-        def vector(features: dict[str, Any]) -> Floats:
+        model = self._model if hasattr(self._model, "blocks") else _OneByOne(self._model)
+
+        def encode_block(block: Any) -> Floats:
             with torch.inference_mode():
-                embedded = self._model(features)["sentence_embedding"][0]
-            found: Floats = embedded.float().numpy()
+                found: Floats = model(block).float().numpy()
             return found
 
-        # Here, because a tokenizer does not bear two threads.
-        features = [self._model.preprocess([text], prompt="") for text in texts]
-        self._model.eval()
         with _one_core():
+            # Here, because a tokenizer does not bear two threads.
+            places, blocks = zip(*model.blocks(texts), strict=True)
             if self.threads == 1:
-                return np.stack([vector(one) for one in features])
-            with ThreadPoolExecutor(
-                self.threads, initializer=torch.set_num_threads, initargs=(1,)
-            ) as pool:
-                return np.stack(list(pool.map(vector, features)))
+                found = list(map(encode_block, blocks))
+            else:
+                with ThreadPoolExecutor(
+                    self.threads, initializer=torch.set_num_threads, initargs=(1,)
+                ) as pool:
+                    found = list(pool.map(encode_block, blocks))
+        vectors = np.empty((len(texts), found[0].shape[1]), dtype=np.float32)
+        vectors[np.concatenate(places)] = np.concatenate(found)
+        return vectors
 
     @property
     def _on_cpu(self) -> bool:
@@ -198,6 +202,21 @@ class SentenceTransformerEmbedder:
         """Length of the vectors."""
         full = int(self._model.get_embedding_dimension())
         return full if self.truncate_dim is None else min(full, self.truncate_dim)
+
+
+class _OneByOne:
+    """A model of the library's with the interface of `MiniLM`: each text is a block."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model.eval()
+
+    def blocks(self, texts: Sequence[str]) -> list[tuple[list[int], Any]]:
+        return [
+            ([place], self._model.preprocess([text], prompt="")) for place, text in enumerate(texts)
+        ]
+
+    def __call__(self, features: Any) -> Any:
+        return self._model(features)["sentence_embedding"]
 
 
 def minilm_path(checksum: Callable[[Path], str] | None = None) -> Path:

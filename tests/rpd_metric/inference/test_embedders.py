@@ -7,9 +7,13 @@ import sys
 
 import numpy as np
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rpd_metric.errors import InputError, MissingExtraError, ModelError, SpecError
 from rpd_metric.inference import sentence_transformer
+from rpd_metric.inference.minilm import BLOCK
 from rpd_metric.inference.registry import load_embedder
 from rpd_metric.inference.sentence_transformer import (
     MINILM_SHA256,
@@ -40,12 +44,8 @@ def test_no_texts_give_an_empty_array_of_the_right_width(minilm):
 
 def test_each_distinct_text_reaches_the_model_once(minilm, monkeypatch):
     seen = []
-    preprocess = minilm._model.preprocess
-    monkeypatch.setattr(
-        minilm._model,
-        "preprocess",
-        lambda texts, **kw: seen.extend(texts) or preprocess(texts, **kw),
-    )
+    blocks = minilm._model.blocks
+    monkeypatch.setattr(minilm._model, "blocks", lambda texts: seen.extend(texts) or blocks(texts))
     minilm.forget()
     vectors = minilm.encode(TEXTS)
     assert seen == TEXTS[:2]
@@ -119,11 +119,62 @@ def test_on_a_cpu_a_vector_depends_on_its_text_alone(minilm):
     np.testing.assert_array_equal(load_embedder("minilm", batch_size=8).encode(LONGER), alone)
 
 
+WORDS = st.lists(st.sampled_from(["factor", "x^2", "so", "angle"]), max_size=40).map(" ".join)
+
+
+@given(texts=st.lists(WORDS, min_size=1, max_size=12))
+@pytest.mark.parametrize("embedder", ["minilm", "minilm in bfloat16", "a library's model"])
+def test_whatever_texts_share_a_block_the_vectors_are_the_same(embedder, texts, alone):
+    model, known = alone[embedder]
+    model.forget()
+    for text, vector in zip(texts, model.encode(texts), strict=True):
+        if text not in known:
+            model.forget()
+            known[text] = model.encode([text])[0]
+        np.testing.assert_array_equal(vector, known[text])
+
+
+@pytest.fixture(scope="module")
+def alone(minilm):
+    """Encoders, and the vectors of texts that each was given alone."""
+    return {
+        "minilm": (minilm, {}),
+        "minilm in bfloat16": (load_embedder("minilm", dtype="bfloat16"), {}),
+        "a library's model": (load_embedder(f"st:{minilm_path()}"), {}),
+    }
+
+
+def test_short_texts_share_a_block_where_no_row_depends_on_the_others(minilm, monkeypatch):
+    model = minilm._model
+    texts = [f"{'so ' * n}x" for n in (1, 200, 90, 3, 200, 60)]
+    assert model._rows_are_independent
+    assert [places for places, _ in model.blocks(texts)] == [[0, 3, 5, 2], [1], [4]]
+    for _, pieces in model.blocks(texts):
+        assert sum(map(len, pieces)) <= BLOCK
+    monkeypatch.setitem(vars(model), "_rows_are_independent", False)
+    assert [places for places, _ in model.blocks(texts)] == [[0], [3], [5], [2], [1], [4]]
+
+
+def test_kernels_whose_rows_depend_on_their_number_are_noticed(monkeypatch):
+    # PyTorch's own products, in float32, may be like that or not: MKL decides by the machine.
+    monkeypatch.setattr("rpd_metric.inference.minilm.pack_linears", lambda model: 0)
+    model = SentenceTransformerEmbedder("minilm", str(minilm_path()), minilm=True)
+
+    class Clumsy(torch.nn.Linear):
+        def forward(self, rows):
+            return super().forward(rows) * (1 + 1e-6 * len(rows))
+
+    assert model._model.layers[3].wide.__class__ is torch.nn.Linear
+    model._model.layers[3].wide.__class__ = Clumsy
+    assert not model._model._rows_are_independent
+    together = model.encode(LONGER)
+    model.forget()
+    np.testing.assert_array_equal(together[2], model.encode(LONGER[2:3])[0])
+
+
 @pytest.mark.parametrize("torch_threads", [1, 2])
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_no_number_of_threads_changes_a_bit(minilm, threads, torch_threads):
-    import torch
-
     expected = minilm.encode(LONGER)
     before = torch.get_num_threads()
     torch.set_num_threads(torch_threads)
@@ -142,7 +193,6 @@ ODD = ["", " two  lines\n", "naïve ÉCOLE, 中文, $\\frac{1}{2}$", "x\u200by\u
 
 @pytest.mark.parametrize(("dtype", "within"), [("float32", 1e-6), ("bfloat16", 2e-2)])
 def test_without_sentence_transformers_the_vectors_are_those_it_gives(dtype, within):
-    import torch
     from sentence_transformers import SentenceTransformer
 
     options = {"dtype": getattr(torch, dtype)}
@@ -151,7 +201,7 @@ def test_without_sentence_transformers_the_vectors_are_those_it_gives(dtype, wit
     texts = [*LONGER, *ODD]
     np.testing.assert_allclose(ours.encode(texts), plain.encode(texts), atol=within)
     for text in texts:
-        pieces = ours._model.preprocess([text])["input_ids"].tolist()
+        ((_, pieces),) = ours._model.blocks([text])
         assert pieces == plain.preprocess([text])["input_ids"].tolist()
     layers = [type(layer).__name__ for layer in ours._model.modules()]
     packed, left = ("PackedLinear", "Linear") if dtype == "float32" else ("Linear", "PackedLinear")
@@ -170,8 +220,6 @@ def test_the_packaged_encoder_is_loaded_without_transformers():
 
 
 def test_loading_it_draws_nothing():
-    import torch
-
     torch.manual_seed(7)
     expected = torch.rand(1)
     torch.manual_seed(7)
@@ -182,9 +230,9 @@ def test_loading_it_draws_nothing():
 def test_a_text_that_was_just_encoded_is_not_encoded_again(monkeypatch):
     minilm = SentenceTransformerEmbedder("minilm", str(minilm_path()), minilm=True)
     encoded = []
-    one_by_one = minilm._one_by_one
+    as_if_alone = minilm._as_if_alone
     monkeypatch.setattr(
-        minilm, "_one_by_one", lambda texts: encoded.extend(texts) or one_by_one(texts)
+        minilm, "_as_if_alone", lambda texts: encoded.extend(texts) or as_if_alone(texts)
     )
     first = minilm.encode(["a", "b"])
     monkeypatch.setattr(sentence_transformer, "KEPT_BYTES", 2 * first[0].nbytes)
