@@ -10,7 +10,7 @@ told for every input, since it needs neither. What is left out for it is `correc
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Literal
 
@@ -109,11 +109,13 @@ class AnswerChecker:
     ) -> tuple[tuple[bool | None, ...], bool]:
         """Who has the most frequent answer."""
         groups: list[tuple[str, list[int]]] = []  # an answer, and who gives it
+        tidied = {answer: tidy(answer) for answer in answers if answer is not None}
         for index, answer in enumerate(answers):
             if answer is None:
                 continue
             for other, members in groups:
-                if self._equal(other, answer, marks[members[0]], marks[index]):
+                first = members[0]
+                if self._equal(other, answer, marks[first], marks[index], tidied):
                     members.append(index)
                     break
             else:
@@ -126,11 +128,18 @@ class AnswerChecker:
         agrees = [index in largest if index in named else None for index in range(len(answers))]
         return tuple(agrees), True
 
-    def _equal(self, one: str, other: str, mark: bool | None, other_mark: bool | None) -> bool:
+    def _equal(
+        self,
+        one: str,
+        other: str,
+        mark: bool | None,
+        other_mark: bool | None,
+        tidied: Mapping[str, str],
+    ) -> bool:
         # Two right answers are the same answer, a right and a wrong one are not.
         if mark is not None and other_mark is not None and (mark or other_mark):
             return mark == other_mark
-        easy = easy_verdict(tidy(one), tidy(other))
+        easy = easy_verdict(tidied[one], tidied[other])
         if easy is not None:
             return easy is Verdict.CORRECT
         if find_spec("math_verify") is None:

@@ -235,10 +235,11 @@ def _last_box(response: str) -> str | None:
     starts = [match.end() for match in _BOX.finditer(response)]
     if not starts:
         return None
-    # One pass over the braces: a model stuck in a loop writes thousands of open boxes.
+    # One pass over the braces: a model stuck in a loop writes thousands of open boxes. Those before
+    # the first box close none.
     closes: dict[int, int] = {}
     opened: list[int] = []
-    for match in _BRACE.finditer(response):
+    for match in _BRACE.finditer(response, starts[0]):
         if match.group() == "{":
             opened.append(match.start())
         elif match.group() == "}" and opened:

@@ -7,7 +7,7 @@ estimated until the server has counted its tokens.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from rpd_metric.inference.chat import ChatReply, ChatRequest
@@ -61,7 +61,9 @@ class Budget:
         tokens = request.sampling.max_tokens
         characters = sum(len(message["content"]) for message in request.messages)
         price = self.price(int(characters / CHARACTERS_PER_TOKEN) + 1, tokens)
-        aside = [sum(column) for column in zip(*self._aside.values(), strict=True)] or [0, 0.0]
+        aside: Sequence[float] = (0, 0.0)
+        if self._aside and (self.output_tokens is not None or self.cost is not None):
+            aside = [sum(column) for column in zip(*self._aside.values(), strict=True)]
         if self.requests is not None and self.sent + 1 > self.requests:
             return None
         if self.output_tokens is not None and self.written + aside[0] + tokens > self.output_tokens:
