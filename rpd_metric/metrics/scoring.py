@@ -72,9 +72,9 @@ def gather(
     """
     filled: Steps = steps if steps is not None else [()] * len(solutions)
     texts = {kind: READINGS[kind](problem, solutions, filled) for kind in kinds}
-    known: dict[str, npt.NDArray[np.float32]] = {}
+    encoded = _encoded((read for kind, read in texts.items() if kind != "methods"), embedder)
     vectors = {
-        kind: _rarities(read) if kind == "methods" else _encoded(read, embedder, known)
+        kind: _rarities(read) if kind == "methods" else _rows(read, encoded)
         for kind, read in texts.items()
     }
     return Evidence(problem, len(solutions), texts, vectors, seed)
@@ -97,10 +97,10 @@ def step_matrices(
         alone would make of it.
     """
     cleaned = [_steps("", (), solutions) for solutions in problems]
-    vectors = iter(_encoded([steps for solutions in cleaned for steps in solutions], embedder, {}))
+    encoded = _encoded(cleaned, embedder)
     matrices = []
     for solutions in cleaned:
-        rows = [next(vectors) for _ in solutions]
+        rows = _rows(solutions, encoded)
         usable = [index for index, steps in enumerate(solutions) if steps]
         matrix = np.full((len(solutions), len(solutions)), np.nan)
         if usable:
@@ -112,16 +112,19 @@ def step_matrices(
 
 
 def _encoded(
-    read: Sequence[Sequence[str]],
-    embedder: Embedder,
-    known: dict[str, npt.NDArray[np.float32]],
+    readings: Iterable[Sequence[Sequence[str]]], embedder: Embedder
+) -> dict[str, npt.NDArray[np.float32]]:
+    """The vector of each distinct text, by one call to the encoder."""
+    texts = list(dict.fromkeys(text for read in readings for texts in read for text in texts))
+    return dict(zip(texts, embedder.encode(texts), strict=True)) if texts else {}
+
+
+def _rows(
+    read: Sequence[Sequence[str]], encoded: Mapping[str, npt.NDArray[np.float32]]
 ) -> list[npt.NDArray[np.float32]]:
-    """Per solution an array with a row for each of its texts; known ones are not encoded."""
-    new = list(dict.fromkeys(text for texts in read for text in texts if text not in known))
-    if new:
-        known.update(zip(new, embedder.encode(new), strict=True))
+    """Per solution an array with a row for each of its texts."""
     empty = np.zeros((0, 0), dtype=np.float32)
-    return [np.stack([known[text] for text in texts]) if texts else empty for texts in read]
+    return [np.stack([encoded[text] for text in texts]) if texts else empty for texts in read]
 
 
 def _rarities(read: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float32]]:
