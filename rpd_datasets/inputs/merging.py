@@ -77,6 +77,8 @@ def merged(path: Path, items: Iterable[Problem | Rejected]) -> Iterator[Problem 
     uri = path.absolute().as_uri() + "?mode=ro"
     with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as later:
         query = "SELECT place, content FROM later WHERE digest = ? ORDER BY rowid"
+        # Nearly all problems stand once, and a query takes longer than the rest of reading one.
+        repeated = {digest for (digest,) in later.execute("SELECT DISTINCT digest FROM later")}
         for item in items:
             if isinstance(item, Rejected):
                 yield item
@@ -84,9 +86,10 @@ def merged(path: Path, items: Iterable[Problem | Rejected]) -> Iterator[Problem 
             digest = problem_digest(item.problem)
             if digest in done:
                 continue
-            rows = later.execute(query, (digest,)).fetchall()
-            if rows:
+            rows: list[tuple[str, str]] = []
+            if digest in repeated:
                 done.add(digest)
+                rows = later.execute(query, (digest,)).fetchall()
             yield together(item, [(place, decode_values(content)) for place, content in rows])
 
 
