@@ -41,7 +41,7 @@ class EmbedderOptions:
             weights' type.
         truncate_dim (`int`, *optional*): For a model of this process: keep the first so many
             dimensions, renormalised.
-        threads (`int`): For a model of this process on a CPU: texts encoded at once, each on one
+        threads (`int`): For a model of this process on a CPU: forward passes at once, each on one
             core. The vectors do not depend on it.
         server_batch (`int`, *optional*): For a server: texts per request, at most what it takes;
             that, or 64, if unset.
