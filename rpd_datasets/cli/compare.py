@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from rpd_datasets.cli.arguments import (
     input_spec,
     open_input,
 )
-from rpd_datasets.cli.output import print_json, print_table, progress
+from rpd_datasets.cli.output import Progress, print_json, print_table, scoring
 from rpd_datasets.curation.checks import check_input, check_models
 from rpd_datasets.curation.models import load_flow
 from rpd_datasets.curation.score import load_models
@@ -75,27 +76,32 @@ def _compare(args: argparse.Namespace) -> None:
     config = curation_config(args, ("models",))
     check_models(config, judge=args.judge)
     check_input(args.input, input_spec(args))
-    models = load_models(config)
-    judge = PairJudge(load_flow(args.judge, args.store)) if args.judge else None
     rejects: list[Rejected] = []
     rows = []
-    with (
-        tempfile.TemporaryDirectory() as scratch,
-        progress("Reading problems", args.limit) as read_one,
-    ):
+    with tempfile.TemporaryDirectory() as scratch, Progress("Loading models", None) as line:
+        models = load_models(config)
+        judge = PairJudge(load_flow(args.judge, args.store)) if args.judge else None
+        line.stage("Reading problems", args.limit)
         for problem in open_input(args, Path(scratch), rejects.append):
             row = {"problem": problem.problem, "solutions": list(problem.solutions)}
             rows.append({**problem.extra, **row})
-            read_one()
-    comparison = compare_metrics(
-        rows,
-        models.embedder,
-        models.summarizer,
-        args.methods,
-        seed=args.seed,
-        num_bootstrap=args.num_bootstrap,
-        judge=judge,
-    )
+            line.advance()
+        with scoring(models, line) as done:
+
+            def on_stage(name: str, total: int) -> Callable[[], None]:
+                line.stage(name, total)
+                return done
+
+            comparison = compare_metrics(
+                rows,
+                models.embedder,
+                models.summarizer,
+                args.methods,
+                seed=args.seed,
+                num_bootstrap=args.num_bootstrap,
+                judge=judge,
+                on_stage=on_stage,
+            )
     if args.calibrate:
         curves = [asdict(one.calibration) for one in comparison.results if one.calibration]
         args.calibrate.write_text(json.dumps(curves, indent=2) + "\n", encoding="utf-8")
@@ -105,6 +111,8 @@ def _compare(args: argparse.Namespace) -> None:
         return
     tables = [comparison.table(), comparison.difference_table(), comparison.chance_table()]
     for table in tables:
+        if len(table) == 1:
+            continue
         print_table([dict(zip(table[0], row, strict=True)) for row in table[1:]])
         print()
     print(comparison.caption())

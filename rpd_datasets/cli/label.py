@@ -9,9 +9,9 @@ import random
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rpd_datasets.cli.arguments import (
     add_command,
@@ -21,7 +21,7 @@ from rpd_datasets.cli.arguments import (
     input_spec,
     open_input,
 )
-from rpd_datasets.cli.output import print_json
+from rpd_datasets.cli.output import Progress, print_json
 from rpd_datasets.curation.checks import check_input, check_models
 from rpd_datasets.curation.models import configured_summarizer, load_flow
 from rpd_datasets.judging.grouping import (
@@ -39,6 +39,8 @@ from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 from rpd_metric.inference.concurrency import run
 from rpd_metric.steps.protocol import Summarizer
+
+Item = TypeVar("Item")
 
 HOW = (
     "Give solutions of the same method the same number, in order, e.g. 1 1 2 1. "
@@ -82,11 +84,15 @@ def _label(args: argparse.Namespace) -> None:
     labeller: Labeller = StrategyGrouper(load_flow(args.judge, args.store)) if args.judge else _ask
     rejects: list[Rejected] = []
     skipped: Counter[str] = Counter()
-    with contextlib.suppress(EOFError):  # the person at the terminal has had enough
-        with tempfile.TemporaryDirectory() as scratch:
-            problems = open_input(args, Path(scratch), rejects.append)
-            _first_pass(labeller, summarizer, problems, rows, args.output, skipped)
-        _second_pass(labeller, summarizer, rows, args, skipped)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.suppress(EOFError))  # the person has had enough
+        line = stack.enter_context(Progress("Labelling", args.limit)) if args.judge else None
+        scratch = stack.enter_context(tempfile.TemporaryDirectory())
+        problems = open_input(args, Path(scratch), rejects.append)
+        _first_pass(labeller, summarizer, _watched(problems, line), rows, args.output, skipped)
+        if line:
+            line.stage("Labelling in another order", len(rows))
+        _second_pass(labeller, summarizer, rows, args, skipped, line)
     labels = [found for row in rows if (found := Labels.of(row))]
     twice = [found for found in labels if len(found.passes) > 1]
     agreement = agreement_of_passes(twice)
@@ -148,15 +154,24 @@ def _first_pass(
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
+def _watched(items: Iterable[Item], line: Progress | None) -> Iterator[Item]:
+    """The items, each counted when the next one is asked for."""
+    for item in items:
+        yield item
+        if line:
+            line.advance()
+
+
 def _second_pass(
     labeller: Labeller,
     summarizer: Summarizer,
     rows: list[dict[str, Any]],
     args: argparse.Namespace,
     skipped: Counter[str],
+    line: Progress | None,
 ) -> None:
     """Ask again about what was labelled once, the problems and their solutions in another order."""
-    for place in random.Random(args.seed).sample(range(len(rows)), len(rows)):
+    for place in _watched(random.Random(args.seed).sample(range(len(rows)), len(rows)), line):
         row = rows[place]
         if row.get("strategy_b") is not None:
             continue

@@ -16,7 +16,7 @@ arithmetic is `auroc.py`, the distances are `rpd_metric/distance/registry.py`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -55,6 +55,7 @@ DISTANCES_SHOWN = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 GIVEN = "given"
 
 Steps = list[list[str]]
+OnStage = Callable[[str, int], Callable[[], object]]
 
 
 @dataclass(frozen=True)
@@ -145,11 +146,14 @@ class Comparison:
     def caption(self) -> str:
         """One line on what was measured."""
         possible = "" if self.possible is None else f"; success at best {self.possible:.3f}"
+        hint = ""
+        if self.possible is not None and not (self.different and self.same):
+            hint = ". Take more rows: AUROC needs pairs that differ and pairs that do not"
         return (
             f"{self.num_problems} problems ({self.skipped} skipped), {self.different} pairs "
             f"differ, {self.same} do not, {self.disputed} disputed{possible}; triples over "
             f"{self.num_triples} problems; embedder {self.embedder}; 95 % intervals from "
-            f"{self.num_bootstrap} resamples of the problems, seed {self.seed}"
+            f"{self.num_bootstrap} resamples of the problems, seed {self.seed}{hint}"
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -187,6 +191,7 @@ def compare_metrics(
     seed: int = 0,
     num_bootstrap: int = 2000,
     judge: PairRater | None = None,
+    on_stage: OnStage = lambda *_: lambda: None,
 ) -> Comparison:
     """Measure how well distances see strategy (Sec. 4.1, Table 1).
 
@@ -202,6 +207,8 @@ def compare_metrics(
         num_bootstrap (`int`): Resamples of the problems.
         judge (`Callable`, *optional*): `async (problem, steps_a, steps_b) -> bool | None`, for
             rows without labels.
+        on_stage (`Callable`): Called with a stage's name and its number of problems or pairs; what
+            it returns is called when one of them is done.
 
     Returns:
         [`Comparison`]
@@ -221,25 +228,29 @@ def compare_metrics(
     sources = [GIVEN] if cases[0].steps else []
     if summarizer is not None:
         maker = load_summarizer(summarizer)
-        for case, steps in zip(cases, run(_extract(maker, cases)), strict=True):
+        done = on_stage("Extracting steps", len(cases))
+        for case, steps in zip(cases, run(_extract(maker, cases, done)), strict=True):
             case.steps[maker.name] = steps
         sources.append(maker.name)
     distances = [load_distance(method) for method in methods]
     if all(distance.name != REFERENCE for distance in distances):
         distances.insert(0, load_distance(REFERENCE))
     if not sources:
-        raise InputError("the rows have no steps; name an summarizer, for instance 'extractive'")
+        raise InputError("the rows have no steps; name a summarizer, for instance 'extractive'")
     columns = [
         _Column(distance, source, [], [], [], [])
         for source in [*sources, ""]
         for distance in distances
         if distance.reads_steps == bool(source)
     ]
+    done = on_stage("Measuring distances", len(cases))
     for case in cases:
         _measure(case, columns, encoder, seed)
+        done()
     if judge is not None:
-        _ask(judge, cases, columns, sources[0])
-    return _summarise(cases, columns, encoder.name, skipped, seed, num_bootstrap)
+        _ask(judge, cases, columns, sources[0], on_stage)
+    done = on_stage("Resampling", len(columns))
+    return _summarise(cases, columns, encoder.name, skipped, seed, num_bootstrap, done)
 
 
 def _read(rows: Sequence[Mapping[str, Any]]) -> tuple[list[_Case], int]:
@@ -264,9 +275,12 @@ def _read(rows: Sequence[Mapping[str, Any]]) -> tuple[list[_Case], int]:
     return cases, len(rows) - len(cases)
 
 
-async def _extract(summarizer: Summarizer, cases: Sequence[_Case]) -> list[Steps]:
+async def _extract(
+    summarizer: Summarizer, cases: Sequence[_Case], done: Callable[[], object]
+) -> list[Steps]:
     async def summarize(case: _Case) -> Steps:
         found = await summarizer.summarize(case.problem or None, case.solutions)
+        done()
         return [list(summary.steps) for summary in found]
 
     async with aclosing(run_bounded(cases, summarize, max_in_flight=16)) as results:
@@ -314,7 +328,13 @@ def _furthest(matrix: npt.NDArray[np.float64]) -> tuple[int, int] | None:
     return int(first[best]), int(second[best])
 
 
-def _ask(judge: PairRater, cases: Sequence[_Case], columns: Sequence[_Column], judged: str) -> None:
+def _ask(
+    judge: PairRater,
+    cases: Sequence[_Case],
+    columns: Sequence[_Column],
+    judged: str,
+    on_stage: OnStage,
+) -> None:
     """Let the judge decide where there are no labels, each pair once for all methods."""
     wanted = {
         (number, pair): None
@@ -326,7 +346,14 @@ def _ask(judge: PairRater, cases: Sequence[_Case], columns: Sequence[_Column], j
     for number, (i, j) in wanted:
         steps = cases[number].steps[judged]
         questions.append((cases[number].problem, steps[i], steps[j]))
-    verdicts = dict(zip(wanted, run(judge_pairs(judge, questions)), strict=True))
+    done = on_stage("Asking the judge", len(questions))
+
+    async def ask(problem: str, one: Sequence[str], other: Sequence[str]) -> bool | None:
+        verdict = await judge(problem, one, other)
+        done()
+        return verdict
+
+    verdicts = dict(zip(wanted, run(judge_pairs(ask, questions)), strict=True))
     for column in columns:
         for number, pair in enumerate(column.furthest):
             if pair and cases[number].labels is None:
@@ -341,12 +368,16 @@ def _summarise(
     skipped: int,
     seed: int,
     num_bootstrap: int,
+    done: Callable[[], object],
 ) -> Comparison:
     weights = resamples(len(cases), num_bootstrap, seed)
     labelled = [case.labels for case in cases if case.labels]
     pairs = [case.labels.pairs() if case.labels else [] for case in cases]
     different = [np.array([label for _, _, label in found], dtype=bool) for found in pairs]
-    drawn = [_draw(column, different, weights) for column in columns]
+    drawn = []
+    for column in columns:
+        drawn.append(_draw(column, different, weights))
+        done()
     # Its first source of steps is the one that counts: the given ones, where there are any.
     reference = next(
         place for place, column in enumerate(columns) if column.distance.name == REFERENCE

@@ -241,7 +241,10 @@ def test_a_judge_decides_on_rows_without_labels(tmp_path, store, capsys):
         judge = ["--judge", f"tgi:{server.url}", "--store", str(store), "--num-bootstrap", "50"]
         assert main([*arguments, *judge]) == 0
         assert server.requests
-    results = json.loads(capsys.readouterr().out)["results"]
+    captured = capsys.readouterr()
+    assert "Measuring distances: 2 in" in captured.err
+    assert "Asking the judge: " in captured.err
+    results = json.loads(captured.out)["results"]
     assert [row["figures"]["success"]["value"] for row in results] == [1.0, 1.0]
 
 

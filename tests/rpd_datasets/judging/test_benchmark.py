@@ -301,7 +301,7 @@ def test_an_extractor_stands_alone_where_no_steps_are_given():
     bare = [{k: v for k, v in labelled.items() if k != "steps"} for labelled in ROWS]
     found = compare_metrics(bare, LetterCounts(), Sentences(), methods=["rpd"], num_bootstrap=20)
     assert [(r.distance, r.steps) for r in found.results] == [("rpd", "sentences")]
-    with pytest.raises(InputError, match="name an summarizer"):
+    with pytest.raises(InputError, match="name a summarizer"):
         compare_metrics(bare, LetterCounts(), methods=["rpd"])
 
 
@@ -359,6 +359,36 @@ def test_labelled_pairs_give_each_method_its_chances():
     header, first, _ = found.chance_table()
     assert first[0] == "rpd"
     assert len(header) == len(first)
+
+
+def test_labels_of_one_kind_alone_are_said_to_be_too_few():
+    one_method = [row("a.b", "a.bb", "c.d", a=[0, 0, 0])]
+    found = compare_metrics(one_method, LetterCounts(), methods=["rpd"], num_bootstrap=10)
+    assert "0 pairs differ" in found.caption()
+    assert "Take more rows" in found.caption()
+    assert "Take more rows" not in compare_metrics(ROWS, LetterCounts()).caption()
+
+
+def test_each_stage_is_named_with_its_size_and_counted():
+    stages = []
+
+    def on_stage(name, total):
+        stages.append([name, total, 0])
+
+        def done():
+            stages[-1][2] += 1
+
+        return done
+
+    bare = [{name: value for name, value in row.items() if name != "steps"} for row in ROWS]
+    compare_metrics(
+        bare, LetterCounts(), "extractive", ["rpd", "raw"], num_bootstrap=10, on_stage=on_stage
+    )
+    assert stages == [
+        ["Extracting steps", len(ROWS), len(ROWS)],
+        ["Measuring distances", len(ROWS), len(ROWS)],
+        ["Resampling", 2, 2],
+    ]
 
 
 def test_equal_seeds_give_equal_results():

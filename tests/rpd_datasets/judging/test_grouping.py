@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 
+from parts.fake_tgi import FakeTGI
 from rpd_datasets.cli import main
 from rpd_datasets.judging.benchmark import compare_metrics
 from rpd_datasets.judging.grouping import (
@@ -124,6 +125,16 @@ def test_a_person_labels_all_once_then_all_again_and_goes_on_where_she_stopped(
     assert (result["num_labelled_twice"], result["pairs"]) == (3, 9)
     assert result["agreement"] == pytest.approx(5 / 9)
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_chat_model_labels_twice_and_says_how_far_it_is(tmp_path, monkeypatch, capsys):
+    with FakeTGI(reply=lambda body: "Two methods.\n//boxed_json{[1, 2, 1]}") as server:
+        judge = ["--judge", f"tgi:{server.url}", "--store", str(tmp_path / "store.sqlite")]
+        rows = label(tmp_path, monkeypatch, "", *judge)
+    assert all("strategy_b" in row for row in rows)
+    said = capsys.readouterr().err
+    assert "Labelling: 3 in" in said
+    assert "Labelling in another order: 3 in" in said
 
 
 def test_a_person_may_read_a_whole_solution_before_she_decides(tmp_path, monkeypatch, capsys):
