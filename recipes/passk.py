@@ -27,6 +27,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
+from rpd_datasets.cli.output import Progress
 from rpd_datasets.commands import run_command
 from rpd_datasets.evaluation import stages
 from rpd_datasets.evaluation.comparison import compare, comparison_json, comparison_text, plot
@@ -121,15 +122,8 @@ def _say(line: str) -> None:
 
 @contextmanager
 def _bar(label: str, total: int) -> Iterator[tuple[stages.Progress, stages.Say]]:
-    from tqdm.auto import tqdm
-
-    with tqdm(desc=label, unit="sample", file=sys.stderr, total=total) as bar:
-
-        def show(done: int, text: str) -> None:
-            bar.set_postfix_str(text, refresh=False)
-            bar.update(done - bar.n)
-
-        yield show, lambda line: bar.write(line, file=sys.stderr)
+    with Progress(label, total) as line:
+        yield line.reach, line.write
 
 
 if __name__ == "__main__":

@@ -181,8 +181,12 @@ class Progress:
 
     def advance(self, note: str = "") -> None:
         """One more is done."""
-        self._done += 1
-        self._live.update(self._task, advance=1, note=note)
+        self.reach(self._done + 1, note)
+
+    def reach(self, done: int, note: str = "") -> None:
+        """So many are done."""
+        self._live.update(self._task, completed=done, note=note)
+        self._done = done
         self._say(note)
 
     def refresh(self, note: str) -> None:

@@ -228,7 +228,10 @@ def sample(evaluation: Evaluation, options: SamplingOptions, bar: Bar) -> None:
     model = evaluation.options.model
     if not model:
         raise InputError("name the model with --model: a folder, or e.g. tgi:http://host:port")
-    with served(options.serve, address(model)) if options.serve else nullcontext():
+    with (
+        served(options.serve, address(model)) if options.serve else nullcontext(),
+        bar("Sampling", evaluation.total) as (show, say),
+    ):
         flow = open_model(
             model,
             ChatOptions(
@@ -240,20 +243,19 @@ def sample(evaluation: Evaluation, options: SamplingOptions, bar: Bar) -> None:
             store=evaluation.store,
             timeout=options.timeout,
         )
-        with bar("Sampling", evaluation.total) as (show, say):
-            try:
-                with draining(flow, notify=say):
-                    work = generate(
-                        evaluation.tasks,
-                        evaluation.config,
-                        flow,
-                        evaluation.folder,
-                        revision=evaluation.revision,
-                        progress=lambda done: show(done, str(flow.stats)),
-                    )
-                    run(work)
-            finally:
-                say(flow.stats.summary())
+        try:
+            with draining(flow, notify=say):
+                work = generate(
+                    evaluation.tasks,
+                    evaluation.config,
+                    flow,
+                    evaluation.folder,
+                    revision=evaluation.revision,
+                    progress=lambda done: show(done, str(flow.stats)),
+                )
+                run(work)
+        finally:
+            say(flow.stats.summary())
 
 
 def grade(
