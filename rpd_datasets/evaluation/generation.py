@@ -35,7 +35,7 @@ from rpd_datasets.prompts import fill_prompt, with_mode
 from rpd_metric.errors import InputError, ModelError, OutputError
 from rpd_metric.inference.chat import ChatOptions, ChatRequest, Sampling
 from rpd_metric.inference.concurrency import run_bounded
-from rpd_metric.inference.registry import load_chat
+from rpd_metric.inference.registry import chat_spec, load_chat
 from rpd_metric.inference.retry import RequestRules
 from rpd_metric.inference.scheduler import Flow
 from rpd_metric.inference.store import ReplyStore
@@ -44,6 +44,27 @@ RUN = "run.json"
 # Requests kept ready for the flow, which decides how many of them are sent at a time.
 _IN_FLIGHT = 1024
 _WEIGHTS = ("*.safetensors", "*.bin", "*.json", "*.jinja", "*.model", "*.txt")
+
+
+def model_spec(model: str) -> str:
+    """The spec of a model that is named by its folder or by a spec; nothing is loaded for it.
+
+    Raises:
+        [`SpecError`]: It is neither.
+        [`InputError`]: The folder holds an adapter alone.
+    """
+    folder = _folder(model)
+    if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
+        raise InputError(
+            f"{folder} is an adapter, and which base it fits is known to merge.py only; merge it "
+            f"first: python recipes/merge.py --adapter {folder} --output {folder}-merged"
+        )
+    named = f"hf:{model}" if folder.is_dir() and not model.startswith("hf:") else model
+    return chat_spec(named).text
+
+
+def _folder(model: str) -> Path:
+    return Path(model.removeprefix("hf:").partition("?")[0])
 
 
 def open_model(
@@ -68,23 +89,14 @@ def open_model(
         `model` of a folder ends in a hash of its files, so that a model trained anew in the same
         folder is not answered with its predecessor's replies.
     """
-    folder = Path(model.removeprefix("hf:").partition("?")[0])
-    is_folder = folder.is_dir()
-    if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
-        raise InputError(
-            f"{folder} is an adapter, and which base it fits is known to merge.py only; merge it "
-            f"first: python recipes/merge.py --adapter {folder} --output {folder}-merged"
-        )
-    chat = load_chat(
-        f"hf:{model}" if is_folder and not model.startswith("hf:") else model,
-        options or ChatOptions(),
-    )
+    chat = load_chat(model_spec(model), options or ChatOptions())
     flow = Flow(
         chat,
         store=ReplyStore(store),
         rules=RequestRules(timeout=timeout, longest_reply=0, other_lengths=False),
     )
-    if is_folder:
+    folder = _folder(model)
+    if folder.is_dir():
         flow.model = f"{chat.model}@{_fingerprint(folder)}"
     return flow
 

@@ -21,7 +21,7 @@ from rpd_datasets.evaluation.benchmarks import (
     load_tasks,
 )
 from rpd_datasets.evaluation.config import EvaluationConfig, read_config, with_data
-from rpd_datasets.evaluation.generation import RUN, generate, open_model, read_run
+from rpd_datasets.evaluation.generation import RUN, generate, model_spec, open_model, read_run
 from rpd_datasets.evaluation.inspect_log import write_inspect_log
 from rpd_datasets.evaluation.marking import VERDICTS, mark, read_marks, write_marks
 from rpd_datasets.evaluation.paper import published
@@ -228,6 +228,7 @@ def sample(evaluation: Evaluation, options: SamplingOptions, bar: Bar) -> None:
     model = evaluation.options.model
     if not model:
         raise InputError("name the model with --model: a folder, or e.g. tgi:http://host:port")
+    model_spec(model)  # what is wrong with the name is said before anything begins
     with (
         served(options.serve, address(model)) if options.serve else nullcontext(),
         bar("Sampling", evaluation.total) as (show, say),

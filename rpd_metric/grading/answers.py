@@ -235,8 +235,8 @@ def _last_box(response: str) -> str | None:
     starts = [match.end() for match in _BOX.finditer(response)]
     if not starts:
         return None
-    # One pass over the braces: a model stuck in a loop writes thousands of open boxes. Those before
-    # the first box close none.
+    # One pass over the braces: a model stuck in a loop writes thousands of open boxes. Braces
+    # before the first box change nothing.
     closes: dict[int, int] = {}
     opened: list[int] = []
     for match in _BRACE.finditer(response, starts[0]):

@@ -288,6 +288,7 @@ def test_missing_samples_stop_the_run_and_only_they_are_asked_for_again(data, tm
         assert main(small(data, folder, server)) == 1
         err = capsys.readouterr().err
         assert "3 of 32 samples are missing (http_422 3" in err
+        assert "Sampling: 29 of 32 in" in err
         assert not (folder / "aime24" / "verdicts.jsonl").exists()
         assert main(["grade", *small(data, folder)]) == 1
         assert "3 of 32 samples are missing" in capsys.readouterr().err
@@ -501,6 +502,8 @@ def test_all_models_of_the_paper_have_its_three_benchmarks():
         (["--set", "paper=Qwen3-5B"], "the paper has no model 'Qwen3-5B'"),
         (["--data", "nowhere.jsonl"], "cannot read nowhere.jsonl"),
         ([], "name the model with --model"),
+        (["--model", "./no-model"], "unknown chat model './no-model'"),
+        (["--model", "tgi:"], "tgi: names no chat model"),
     ],
 )
 def test_what_a_user_can_mend_is_one_line_and_status_1(more, message, data, capsys):

@@ -158,8 +158,10 @@ class Counting(WordCounts):
 
     def __init__(self):
         self.seen = []
+        self.calls = 0
 
     def encode(self, texts):
+        self.calls += 1
         self.seen += texts
         return super().encode(texts)
 
@@ -174,6 +176,7 @@ def test_each_text_of_a_problem_is_encoded_once_whatever_is_asked_of_it():
         | set(SOLUTIONS)
         | {PROBLEM}
     )
+    assert encoder.calls == 1
 
 
 def test_a_distance_is_given_only_what_it_reads():
