@@ -26,8 +26,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from machine import machine, markdown, peak_memory
 
-from rpd_metric.inference.chat import ChatReply, ChatRequest, Sampling
-from rpd_metric.inference.in_process import load_in_process
+from rpd_metric.models.chat import ChatReply, ChatRequest, Sampling
+from rpd_metric.models.in_process import load_in_process
 
 # Short answers and long ones.
 QUESTIONS = (

@@ -43,13 +43,13 @@ from tabulate import tabulate
 
 from rpd_datasets.inputs.source import open_source
 from rpd_datasets.inputs.spec import InputSpec
-from rpd_metric.inference.chat import ChatRequest, Sampling
-from rpd_metric.inference.concurrency import run_bounded
-from rpd_metric.inference.registry import load_chat
-from rpd_metric.inference.retry import RequestRules
-from rpd_metric.inference.scheduler import Flow
-from rpd_metric.inference.store import ReplyStore
-from rpd_metric.steps.summarizer import ChatSummarizer
+from rpd_metric.models.chat import ChatRequest, Sampling
+from rpd_metric.models.concurrency import run_bounded
+from rpd_metric.models.flow import Flow
+from rpd_metric.models.kinds import load_chat
+from rpd_metric.models.retry import RequestRules
+from rpd_metric.models.store import ReplyStore
+from rpd_metric.steps.chat_summarizer import ChatSummarizer
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNNING = re.compile(rb"^vllm:num_requests_running\S* ([\d.]+)", re.MULTILINE)

@@ -32,11 +32,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rpd_metric.inference.chat import ChatReply, ChatRequest
-from rpd_metric.inference.concurrency import run_bounded
-from rpd_metric.inference.registry import load_chat
-from rpd_metric.inference.scheduler import Flow
-from rpd_metric.inference.store import ReplyStore
+from rpd_metric.models.chat import ChatReply, ChatRequest
+from rpd_metric.models.concurrency import run_bounded
+from rpd_metric.models.flow import Flow
+from rpd_metric.models.kinds import load_chat
+from rpd_metric.models.store import ReplyStore
 
 ROOT = Path(__file__).resolve().parents[1]
 SLOTS = 64

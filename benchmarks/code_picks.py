@@ -39,8 +39,8 @@ from rpd_datasets.judging.auroc import (
 from rpd_datasets.judging.labels import Labels
 from rpd_datasets.select import select_solutions
 from rpd_metric.grading.code import FunctionTask, function_program
-from rpd_metric.inference.registry import load_embedder
-from rpd_metric.metrics.scoring import distance_matrices
+from rpd_metric.metrics.matrices import distance_matrices
+from rpd_metric.models.kinds import load_embedder
 
 LABELS = Path(__file__).with_name("code_labels.json")
 PICKED = 3

@@ -54,11 +54,11 @@ from rpd_datasets.select import rank, select_solutions
 from rpd_datasets.tokens import token_counter
 from rpd_metric.distance.core import problem_score
 from rpd_metric.errors import RPDError
-from rpd_metric.inference.scheduler import Flow
-from rpd_metric.inference.store import ReplyStore
-from rpd_metric.metrics.scoring import step_matrices
+from rpd_metric.metrics.matrices import step_matrices
+from rpd_metric.models.flow import Flow
+from rpd_metric.models.store import ReplyStore
+from rpd_metric.steps.chat_summarizer import ChatSummarizer
 from rpd_metric.steps.extractive import ExtractiveSummarizer
-from rpd_metric.steps.summarizer import ChatSummarizer
 
 SIZES = (1000, 10_000, 53_125)
 QUICK = (100, 400)
@@ -190,7 +190,7 @@ def score(options: argparse.Namespace, folder: Path) -> Figures:
 
 def minilm(options: argparse.Namespace, _: Path) -> Figures:
     """How fast minilm encodes the corpus's steps."""
-    from rpd_metric.inference.sentence_transformer import SentenceTransformerEmbedder, minilm_path
+    from rpd_metric.models.sentence_transformer import SentenceTransformerEmbedder, minilm_path
 
     corpus = Corpus(10**6, options.characters, options.seed)
     texts: dict[str, None] = {}

@@ -24,9 +24,9 @@ from typing import Any
 
 from machine import machine, markdown
 
-from rpd_metric.inference.embedders import Dtype, Embedder
-from rpd_metric.inference.sentence_transformer import SentenceTransformerEmbedder, minilm_path
-from rpd_metric.metrics.scoring import distance_matrices
+from rpd_metric.metrics.matrices import distance_matrices
+from rpd_metric.models.embedders import Dtype, Embedder
+from rpd_metric.models.sentence_transformer import SentenceTransformerEmbedder, minilm_path
 from rpd_metric.steps.extractive import ExtractiveSummarizer
 
 ROOT = Path(__file__).resolve().parents[1]

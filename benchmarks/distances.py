@@ -13,7 +13,7 @@ the problems held out. The list of variants was drawn up on the same problems, s
 stable the choice is rather than how it does on new ones. Last come the thresholds at which
 average linkage counts strategies best.
 
-`strategy` in `rpd_metric/distance/registry.py` is what came out of it. The output is Markdown; it
+`strategy` in `rpd_metric/distance/distances.py` is what came out of it. The output is Markdown; it
 stands in `docs/distances.md`.
 """
 
@@ -52,10 +52,10 @@ from rpd_metric.distance.core import rpd_matrix
 from rpd_metric.distance.diversity import effective_strategies
 from rpd_metric.distance.linkage import average_linkage
 from rpd_metric.distance.strategy import strategy_matrix
-from rpd_metric.inference.concurrency import run
-from rpd_metric.inference.embedders import Embedder
-from rpd_metric.inference.registry import load_embedder
-from rpd_metric.steps.registry import load_summarizer
+from rpd_metric.models.concurrency import run
+from rpd_metric.models.embedders import Embedder
+from rpd_metric.models.kinds import load_embedder
+from rpd_metric.steps.summarizers import load_summarizer
 
 Array = Any
 Pairwise = Callable[[Array], float]

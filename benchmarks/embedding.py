@@ -29,8 +29,8 @@ from machine import machine, markdown
 
 from rpd_datasets.inputs.source import open_source
 from rpd_datasets.inputs.spec import InputSpec
-from rpd_metric.inference.sentence_transformer import SentenceTransformerEmbedder, minilm_path
-from rpd_metric.metrics.scoring import step_matrices
+from rpd_metric.metrics.matrices import step_matrices
+from rpd_metric.models.sentence_transformer import SentenceTransformerEmbedder, minilm_path
 from rpd_metric.steps.extractive import ExtractiveSummarizer
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -88,8 +88,8 @@ def engines(count: int) -> list[dict[str, object]]:
 
 def pairs_a_second(replies: Any, count: int) -> float:
     """A look-up and a write for each of so many replies."""
-    from rpd_metric.inference.chat import ChatReply
-    from rpd_metric.inference.request_key import RequestKeys
+    from rpd_metric.models.chat import ChatReply
+    from rpd_metric.models.store import RequestKeys
 
     started = time.perf_counter()
     for index in range(count):
@@ -105,7 +105,7 @@ def stores(count: int) -> list[dict[str, object]]:
     import ray
 
     from rpd_datasets.curation.engines.ray_cluster import RemoteReplies, StoreActor
-    from rpd_metric.inference.store import ReplyStore
+    from rpd_metric.models.store import ReplyStore
 
     with tempfile.TemporaryDirectory() as folder:
         with ReplyStore(Path(folder, "here.sqlite")) as store:

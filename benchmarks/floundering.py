@@ -35,8 +35,8 @@ from rpd_datasets.commands import run_command
 from rpd_datasets.curation.models import load_flow
 from rpd_datasets.filters.soundness import argument_of, signs_of_floundering
 from rpd_datasets.judging.judges import Judgement, SoundnessJudge
-from rpd_metric.inference.concurrency import run_bounded
-from rpd_metric.inference.interrupt import draining
+from rpd_metric.models.concurrency import run_bounded
+from rpd_metric.models.flow import draining
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parents[1] / "shared/data"

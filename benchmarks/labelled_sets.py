@@ -18,9 +18,9 @@ import numpy as np
 
 from rpd_datasets.judging.labels import Labels
 from rpd_metric.distance.evidence import Evidence
-from rpd_metric.inference.concurrency import run
-from rpd_metric.inference.embedders import Embedder
-from rpd_metric.metrics.scoring import READINGS, gather, piece_texts
+from rpd_metric.metrics.matrices import READINGS, gather, piece_texts
+from rpd_metric.models.concurrency import run
+from rpd_metric.models.embedders import Embedder
 from rpd_metric.steps.extractive import ExtractiveSummarizer
 
 Array = Any

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from synthetic import HashingEmbedder, InstantChat
 
-from rpd_datasets.curation.score import DIGITS
+from rpd_datasets.curation.scoring import DIGITS
 from rpd_datasets.filters.pipeline import FilterConfig, filter_problem
 from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import token_counter

@@ -45,9 +45,9 @@ from rpd_datasets.judging.auroc import Floats, estimate, resamples, weighted_mea
 from rpd_datasets.select import select_solutions
 from rpd_metric.distance.calibration import Calibration, load_calibration
 from rpd_metric.distance.core import problem_score
+from rpd_metric.distance.distances import load_distance
 from rpd_metric.distance.evidence import Evidence
-from rpd_metric.distance.registry import load_distance
-from rpd_metric.inference.registry import load_embedder
+from rpd_metric.models.kinds import load_embedder
 
 Array = Any
 Picks = Callable[[Array, Calibration | None], list[int]]

@@ -35,8 +35,8 @@ import numpy as np
 from tabulate import tabulate
 
 from parts.smollm2 import NAME, missing, smollm2
-from rpd_metric.inference.registry import load_embedder
-from rpd_metric.inference.sentence_transformer import minilm_path
+from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.sentence_transformer import minilm_path
 
 SLOTS = 16
 CHAT = (
@@ -284,9 +284,9 @@ def pass_at_k(trial: Trial) -> list[str]:
 _IN_PROCESS = """
 import asyncio, json, sys
 from rpd_metric.errors import ModelError
-from rpd_metric.inference.chat import ChatRequest, Sampling
-from rpd_metric.inference.registry import load_chat
-from rpd_metric.steps.summarizer import steps_schema
+from rpd_metric.models.chat import ChatRequest, Sampling
+from rpd_metric.models.kinds import load_chat
+from rpd_metric.steps.chat_summarizer import steps_schema
 
 if __name__ == "__main__":
     chat = load_chat("vllm:" + sys.argv[1])

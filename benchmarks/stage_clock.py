@@ -91,28 +91,27 @@ def watch_curation() -> StageClock:
     import rpd_datasets.curation.journal
     import rpd_datasets.curation.judged
     import rpd_datasets.curation.run
-    import rpd_datasets.curation.score
+    import rpd_datasets.curation.scoring
     import rpd_datasets.inputs.source
-    import rpd_metric.inference.request_key
-    import rpd_metric.inference.store
+    import rpd_metric.models.store
+    import rpd_metric.steps.chat_summarizer
     import rpd_metric.steps.extractive
-    import rpd_metric.steps.summarizer
 
     reading, filters, summaries, embedding, distances, journal, selection, writing = STAGES
     clock = StageClock()
     clock.wrap_iterator(rpd_datasets.inputs.source.Source, reading)
     clock.wrap(rpd_datasets.inputs.source.Source, "fingerprint", reading)
     clock.wrap(rpd_datasets.curation.judged, "filter_problem", filters)
-    clock.wrap(rpd_metric.steps.summarizer.ChatSummarizer, "request", summaries)
-    clock.wrap(rpd_metric.steps.summarizer, "parse_steps", summaries)
-    clock.wrap(rpd_metric.inference.request_key.RequestKeys, "of", summaries)
-    clock.wrap(rpd_metric.inference.store.ReplyStore, "find", summaries)
-    clock.wrap(rpd_metric.inference.store.ReplyStore, "keep", summaries)
+    clock.wrap(rpd_metric.steps.chat_summarizer.ChatSummarizer, "request", summaries)
+    clock.wrap(rpd_metric.steps.chat_summarizer, "parse_steps", summaries)
+    clock.wrap(rpd_metric.models.store.RequestKeys, "of", summaries)
+    clock.wrap(rpd_metric.models.store.ReplyStore, "find", summaries)
+    clock.wrap(rpd_metric.models.store.ReplyStore, "keep", summaries)
     clock.wrap(rpd_metric.steps.extractive.ExtractiveSummarizer, "steps", summaries)
     clock.wrap(synthetic.InstantChat, "reply", STAND_IN)
     clock.wrap(synthetic.HashingEmbedder, "encode", embedding, apart=True)
-    clock.wrap(rpd_datasets.curation.score, "_matrices", distances)
-    clock.wrap(rpd_datasets.curation.score, "problem_score", distances)
+    clock.wrap(rpd_datasets.curation.scoring, "_matrices", distances)
+    clock.wrap(rpd_datasets.curation.scoring, "problem_score", distances)
     clock.wrap(rpd_datasets.curation.journal.Journal, "get", journal)
     clock.wrap(rpd_datasets.curation.journal.Journal, "put", journal)
     clock.wrap(rpd_datasets.curation.run._Run, "order", selection)

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rpd_metric.inference.chat import ChatReply, ChatRequest
+from rpd_metric.models.chat import ChatReply, ChatRequest
 
 SOLUTIONS = 16
 DIMENSION = 384

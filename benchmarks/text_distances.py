@@ -36,14 +36,14 @@ from rpd_datasets.judging.auroc import (
     resamples,
     within_auroc,
 )
+from rpd_metric.distance.distances import load_distance
 from rpd_metric.distance.evidence import Evidence
 from rpd_metric.distance.linkage import average_linkage
 from rpd_metric.distance.pieces import METHODS_SHARE, TEXT_SHARE, both_ways, without_statement
-from rpd_metric.distance.registry import load_distance
 from rpd_metric.distance.strategy import step_distances
 from rpd_metric.distance.wording import cosine_distances
-from rpd_metric.inference.registry import load_embedder
-from rpd_metric.metrics.scoring import MOST_PIECES, piece_texts
+from rpd_metric.metrics.matrices import MOST_PIECES, piece_texts
+from rpd_metric.models.kinds import load_embedder
 
 Array = Any
 Scores = dict[str, list[Array]]

@@ -38,9 +38,9 @@ from rpd_datasets import CurationConfig, FilterConfig, curate_dataset
 from rpd_datasets.curation.models import Models
 from rpd_datasets.inputs.spec import InputSpec
 from rpd_datasets.tokens import token_counter
-from rpd_metric.inference.embedders import Embedder
-from rpd_metric.inference.registry import load_embedder
-from rpd_metric.inference.sentence_transformer import SentenceTransformerEmbedder, minilm_path
+from rpd_metric.models.embedders import Embedder
+from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.sentence_transformer import SentenceTransformerEmbedder, minilm_path
 from rpd_metric.steps.extractive import ExtractiveSummarizer
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -44,10 +44,10 @@ from rpd_datasets.problem import Problem
 from rpd_datasets.select import draw_lot, rank, select_solutions
 from rpd_datasets.tokens import token_counter
 from rpd_metric.distance.core import problem_score
-from rpd_metric.inference.registry import load_embedder
-from rpd_metric.metrics.scoring import distance_matrices
+from rpd_metric.metrics.matrices import distance_matrices
+from rpd_metric.models.kinds import load_embedder
 from rpd_metric.statistics.bootstrap import percentile_ends, resample_weights
-from rpd_metric.steps.registry import load_summarizer
+from rpd_metric.steps.summarizers import load_summarizer
 
 DATA = Path(__file__).resolve().parents[2] / "shared/data/multi_solution/candidates.jsonl"
 DISTANCES = ("rpd", "strategy", "pieces")

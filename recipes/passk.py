@@ -32,7 +32,7 @@ from rpd_datasets.commands import run_command
 from rpd_datasets.evaluation import stages
 from rpd_datasets.evaluation.comparison import compare, comparison_json, comparison_text, plot
 from rpd_datasets.evaluation.marking import check_ready
-from rpd_datasets.evaluation.report import report_text
+from rpd_datasets.evaluation.reporting import report_text
 from rpd_datasets.evaluation.results import find_results
 from rpd_datasets.options import add_options, options_from
 

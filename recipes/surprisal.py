@@ -35,8 +35,8 @@ from rpd_datasets.inputs.source import Source, open_source
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import OutputError
-from rpd_metric.inference.concurrency import run_bounded
-from rpd_metric.inference.likelihood import Likelihood, load_likelihood
+from rpd_metric.models.concurrency import run_bounded
+from rpd_metric.models.likelihood import Likelihood, load_likelihood
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -11,8 +11,8 @@ Importing this package is fast and imports neither torch nor datasets.
 """
 
 import rpd_metric  # noqa: F401  registers the metric
-from rpd_datasets.budget import select_samples
 from rpd_datasets.config import CurationConfig
+from rpd_datasets.curation.allocation import select_samples
 from rpd_datasets.curation.mapping import rpd_curate
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.problem import Problem

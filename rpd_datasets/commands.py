@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 
 from rpd_metric.errors import RPDError
-from rpd_metric.inference.errors import Interrupted
+from rpd_metric.models.failures import Interrupted
 
 
 def run_command(

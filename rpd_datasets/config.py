@@ -12,11 +12,11 @@ from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.options import documented, option
 from rpd_datasets.select import SELECTIONS, Selection
 from rpd_metric.distance.core import Ties
-from rpd_metric.distance.registry import DISTANCES
+from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.errors import InputError
-from rpd_metric.inference.chat import Sampling
-from rpd_metric.inference.options import RequestOptions
-from rpd_metric.steps.registry import asks_chat_model
+from rpd_metric.models.chat import Sampling
+from rpd_metric.models.requests import RequestOptions
+from rpd_metric.steps.summarizers import asks_chat_model
 
 DEFAULT_TEMPLATE = "summarize"
 PAPER_NUM_PROBLEMS = 100

@@ -17,17 +17,17 @@ import pytest
 from rpd_datasets.cli import main
 from rpd_datasets.evaluation import benchmarks
 from rpd_datasets.filters import pipeline
-from rpd_datasets.inputs import registry as layouts
+from rpd_datasets.inputs import known_layouts as layouts
 from rpd_datasets.inputs.source import open_source
 from rpd_datasets.inputs.spec import InputSpec
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.tokens import token_counter
-from rpd_metric.distance import registry as distances
+from rpd_metric.distance import distances
 from rpd_metric.distance.evidence import Evidence
-from rpd_metric.inference import registry as models
-from rpd_metric.inference.spec import Kind
-from rpd_metric.steps import registry as summarizers
+from rpd_metric.models import kinds as models
+from rpd_metric.models.spec import Kind
+from rpd_metric.steps import summarizers
 
 PAGE = (Path(__file__).resolve().parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 SECTIONS = {

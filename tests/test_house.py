@@ -25,13 +25,18 @@ ROOT = Path(__file__).resolve().parents[1]
 ROOMS = {
     "rpd_metric.errors": set(),
     "rpd_metric.arrays": {"rpd_metric.errors"},
-    "rpd_metric.distance": {"rpd_metric.errors", "rpd_metric.arrays"},
+    "rpd_metric.registry": {"rpd_metric.errors"},
+    "rpd_metric.distance": {"rpd_metric.errors", "rpd_metric.arrays", "rpd_metric.registry"},
     "rpd_metric.statistics": {"rpd_metric.errors", "rpd_metric.arrays"},
     "rpd_metric.grading": {"rpd_metric.errors"},
     "rpd_metric.prompts": {"rpd_metric.errors"},
-    "rpd_metric.inference": {"rpd_metric.errors", "rpd_metric.arrays", "rpd_metric.prompts"},
 }
-ROOMS["rpd_metric.steps"] = {"rpd_metric.errors", "rpd_metric.prompts", "rpd_metric.inference"}
+ROOMS["rpd_metric.models"] = {
+    f"rpd_metric.{name}" for name in ("errors", "arrays", "registry", "prompts")
+}
+ROOMS["rpd_metric.steps"] = {
+    f"rpd_metric.{name}" for name in ("errors", "registry", "prompts", "models")
+}
 ROOMS["rpd_metric.metrics"] = set(ROOMS)
 ROOMS["rpd_metric.registration"] = {"rpd_metric.errors"}
 ROOMS["rpd_metric"] = set(ROOMS)
@@ -41,14 +46,13 @@ BASE = {
     "problem",
     "rejects",
     "select",
-    "budget",
     "filters",
     "tokens",
     "sft",
     "config",
     "presets",
     "sample",
-    "prompts",
+    "instructions",
 }
 BASE |= {"commands", "options"}
 BASE = {f"rpd_datasets.{name}" for name in BASE}

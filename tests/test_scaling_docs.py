@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from rpd_datasets.cli import _parser, main
-from rpd_metric.steps.registry import summarizer_spec
+from rpd_metric.steps.summarizers import summarizer_spec
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE = (DOCS / "scaling.md").read_text(encoding="utf-8")

@@ -40,7 +40,7 @@ from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.run import curate_folder
 from rpd_datasets.curation.run_options import RunOptions
 from rpd_datasets.curation.run_summary import RunSummary
-from rpd_datasets.curation.score import Models
+from rpd_datasets.curation.scoring import Models
 from rpd_datasets.evaluation.results import read_results
 from rpd_datasets.evaluation.samples import read_samples
 from rpd_datasets.filters.pipeline import FilterConfig
@@ -51,11 +51,11 @@ from rpd_datasets.training.record import last_checkpoint
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.distance.diversity import div_self_bleu
 from rpd_metric.errors import RPDError
-from rpd_metric.inference.embedders import Embedder
-from rpd_metric.inference.registry import load_embedder
-from rpd_metric.metrics.scoring import step_matrices
+from rpd_metric.metrics.matrices import step_matrices
+from rpd_metric.models.embedders import Embedder
+from rpd_metric.models.kinds import load_embedder
 from rpd_metric.steps.protocol import Summarizer
-from rpd_metric.steps.registry import load_summarizer
+from rpd_metric.steps.summarizers import load_summarizer
 
 CANDIDATES = 16
 

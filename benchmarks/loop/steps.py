@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.loop.task import strategy_of
-from rpd_metric.inference.embedders import Embedder
+from rpd_metric.models.embedders import Embedder
 from rpd_metric.steps.protocol import MAX_STEPS, Summary
 
 # SQLite takes no more variables in one statement on old builds.
@@ -65,7 +65,7 @@ class Kept:
     """An embedder whose vectors are kept in a file.
 
     Args:
-        embedder ([`~rpd_metric.inference.embedders.Embedder`]): Encodes what is new.
+        embedder ([`~rpd_metric.models.embedders.Embedder`]): Encodes what is new.
         file (`Path`): Several processes may use it.
     """
 
@@ -78,7 +78,7 @@ class Kept:
             database.execute("CREATE TABLE IF NOT EXISTS vectors (text TEXT PRIMARY KEY, v BLOB)")
 
     def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """See [`~rpd_metric.inference.embedders.Embedder`]."""
+        """See [`~rpd_metric.models.embedders.Embedder`]."""
         self._look_up([text for text in dict.fromkeys(texts) if text not in self._vectors])
         new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         if new:

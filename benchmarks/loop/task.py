@@ -28,7 +28,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal
 
-from rpd_datasets.prompts import with_mode
+from rpd_datasets.instructions import with_mode
 from rpd_metric.grading.answers import final_answer
 
 Part = Literal["base", "pool", "test"]

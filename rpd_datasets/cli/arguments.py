@@ -16,8 +16,8 @@ from rpd_datasets.inputs.spec import InputSpec
 from rpd_datasets.options import add_options, options_from
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
-from rpd_metric.inference.chat import Sampling
-from rpd_metric.inference.options import RequestOptions
+from rpd_metric.models.chat import Sampling
+from rpd_metric.models.requests import RequestOptions
 
 DEFAULTS = CurationConfig()
 

@@ -21,11 +21,11 @@ from rpd_datasets.cli.arguments import (
 from rpd_datasets.cli.output import Progress, print_json, print_table, scoring
 from rpd_datasets.curation.checks import check_input, check_models
 from rpd_datasets.curation.models import load_flow
-from rpd_datasets.curation.score import load_models
+from rpd_datasets.curation.scoring import load_models
 from rpd_datasets.judging.benchmark import compare_metrics
 from rpd_datasets.judging.judges import PairJudge
 from rpd_datasets.rejects import Rejected
-from rpd_metric.distance.registry import DISTANCES
+from rpd_metric.distance.distances import DISTANCES
 
 
 def add_compare(commands: Any) -> None:

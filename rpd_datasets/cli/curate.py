@@ -29,7 +29,7 @@ from rpd_datasets.curation.engines import EngineOptions
 from rpd_datasets.curation.outcome import outcome, outcome_lines
 from rpd_datasets.curation.run_options import RunOptions
 from rpd_datasets.curation.run_summary import counts
-from rpd_datasets.curation.score import CurationConfig, Models, Scored, load_models
+from rpd_datasets.curation.scoring import CurationConfig, Models, Scored, load_models
 from rpd_datasets.curation.strategies import counting_distance, curve_of
 from rpd_datasets.curation.working_folder import check_output
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS

@@ -49,12 +49,11 @@ from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.tokens import text_tail, token_counter
 from rpd_metric.errors import InputError
-from rpd_metric.inference.concurrency import run_bounded
-from rpd_metric.inference.interrupt import draining
-from rpd_metric.inference.options import RequestOptions
-from rpd_metric.inference.registry import chat_spec
-from rpd_metric.inference.scheduler import Flow
-from rpd_metric.steps.registry import load_summarizer, summarizer_spec
+from rpd_metric.models.concurrency import run_bounded
+from rpd_metric.models.flow import Flow, draining
+from rpd_metric.models.kinds import chat_spec
+from rpd_metric.models.requests import RequestOptions
+from rpd_metric.steps.summarizers import load_summarizer, summarizer_spec
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

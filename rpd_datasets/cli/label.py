@@ -24,7 +24,8 @@ from rpd_datasets.cli.arguments import (
 from rpd_datasets.cli.output import Progress, print_json
 from rpd_datasets.curation.checks import check_input, check_models
 from rpd_datasets.curation.models import configured_summarizer, load_flow
-from rpd_datasets.judging.grouping import (
+from rpd_datasets.judging.judges import Judgement
+from rpd_datasets.judging.labelling import (
     Labeller,
     StrategyGrouper,
     agreement_of_passes,
@@ -32,12 +33,11 @@ from rpd_datasets.judging.grouping import (
     renumbered,
     second_order,
 )
-from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.judging.labels import Labels
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
-from rpd_metric.inference.concurrency import run
+from rpd_metric.models.concurrency import run
 from rpd_metric.steps.protocol import Summarizer
 
 Item = TypeVar("Item")

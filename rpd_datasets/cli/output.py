@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from rpd_datasets.curation.score import Models
-from rpd_metric.inference.interrupt import draining
+from rpd_datasets.curation.scoring import Models
+from rpd_metric.models.flow import draining
 
 if TYPE_CHECKING:
     from rich.console import Console

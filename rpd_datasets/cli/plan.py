@@ -26,12 +26,12 @@ from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.checks import check_input, check_models
 from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
 from rpd_datasets.curation.models import Models, chat_models, default_store
-from rpd_datasets.curation.score import check_answers
+from rpd_datasets.curation.scoring import check_answers
 from rpd_datasets.inputs.understanding import Understood
 from rpd_datasets.options import add_options
 from rpd_datasets.rejects import Rejected
-from rpd_metric.inference.errors import ServerError
-from rpd_metric.inference.store import ReplyStore
+from rpd_metric.models.failures import ServerError
+from rpd_metric.models.store import ReplyStore
 
 # App. "Computational efficiency" of the paper: Qwen3-14B and Qwen3-Embedding-8B on two H20.
 PAPER_SECONDS_PER_SUMMARY = 1.64

@@ -24,8 +24,8 @@ from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.files import LocalRows
 from rpd_datasets.inputs.rows import Row
 from rpd_metric.errors import InputError, MissingExtraError, RPDError, first_line
-from rpd_metric.inference.embedders import Embedder
-from rpd_metric.inference.registry import load_embedder
+from rpd_metric.models.embedders import Embedder
+from rpd_metric.models.kinds import load_embedder
 
 if TYPE_CHECKING:
     from rpd_datasets.report import WrittenReport

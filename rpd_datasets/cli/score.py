@@ -20,7 +20,7 @@ from rpd_datasets.cli.arguments import (
 from rpd_datasets.cli.output import Progress, cell, print_json, print_scored, scoring
 from rpd_datasets.curation.checks import check_input, check_models
 from rpd_datasets.curation.reading import reading
-from rpd_datasets.curation.score import Scored, load_models, score_problem
+from rpd_datasets.curation.scoring import Scored, load_models, score_problem
 from rpd_datasets.curation.strategies import curve_of
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.counting import count_problems
@@ -30,7 +30,7 @@ from rpd_datasets.rejects import Rejected
 from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.core import mean_pairwise
-from rpd_metric.inference.concurrency import run_bounded
+from rpd_metric.models.concurrency import run_bounded
 
 MAX_PROMPTED = 3
 

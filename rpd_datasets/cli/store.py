@@ -9,8 +9,8 @@ from typing import Any
 
 from rpd_datasets.cli.arguments import add_command
 from rpd_datasets.cli.output import print_json, print_table
-from rpd_datasets.curation.score import default_store
-from rpd_metric.inference.store import ReplyStore
+from rpd_datasets.curation.scoring import default_store
+from rpd_metric.models.store import ReplyStore
 
 
 def add_store(commands: Any) -> None:

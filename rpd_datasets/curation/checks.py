@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from rpd_datasets.config import CurationConfig
-from rpd_datasets.curation.score import quality_of
+from rpd_datasets.curation.scoring import quality_of
 from rpd_datasets.filters.pipeline import filter_problem
 from rpd_datasets.inputs.source import look_at_head
 from rpd_datasets.inputs.spec import IN_MEMORY, InputSpec
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError, SpecError
-from rpd_metric.inference.registry import chat_spec, embedder_spec
+from rpd_metric.models.kinds import chat_spec, embedder_spec
 from rpd_metric.prompts.templates import load_template
-from rpd_metric.steps.registry import asks_chat_model, summarizer_spec
+from rpd_metric.steps.summarizers import asks_chat_model, summarizer_spec
 
 
 def check_models(config: CurationConfig, *, judge: str | None = None) -> None:

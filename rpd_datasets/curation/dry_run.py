@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.judged import filtered
 from rpd_datasets.curation.models import Models
-from rpd_datasets.curation.score import check_answers
+from rpd_datasets.curation.scoring import check_answers
 from rpd_datasets.filters.candidates import AnswerCheck
 from rpd_datasets.judging.judges import (
     CompletenessJudge,
@@ -28,15 +28,14 @@ from rpd_datasets.judging.judges import (
     SoundnessJudge,
 )
 from rpd_datasets.problem import Problem
-from rpd_metric.inference.chat import ChatReply, ChatRequest
-from rpd_metric.inference.errors import ServerError
-from rpd_metric.inference.options import RequestOptions
-from rpd_metric.inference.request_key import request_key
-from rpd_metric.inference.retry import RequestRules
-from rpd_metric.inference.scheduler import Flow
-from rpd_metric.inference.store import Replies
+from rpd_metric.models.chat import ChatReply, ChatRequest
+from rpd_metric.models.failures import ServerError
+from rpd_metric.models.flow import Flow
+from rpd_metric.models.requests import RequestOptions
+from rpd_metric.models.retry import RequestRules
+from rpd_metric.models.store import Replies, request_key
+from rpd_metric.steps.chat_summarizer import ChatSummarizer
 from rpd_metric.steps.protocol import Summary
-from rpd_metric.steps.summarizer import ChatSummarizer
 
 # Three to five steps with their analysis; the paper does not say how long its summaries are.
 ASSUMED_REPLY_TOKENS = 400

@@ -14,8 +14,8 @@ from typing import Any
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.mapping import FINGERPRINT, MADE, curation_fingerprint
 from rpd_datasets.curation.run_options import Score
-from rpd_datasets.curation.score import Models, check_answers, choice_columns
 from rpd_datasets.curation.scored import Scored
+from rpd_datasets.curation.scoring import Models, check_answers, choice_columns
 from rpd_datasets.filters.pipeline import filter_problem
 from rpd_datasets.filters.soundness import signs_of_floundering
 from rpd_datasets.problem import Problem

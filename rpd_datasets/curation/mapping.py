@@ -23,7 +23,7 @@ from typing import Any
 
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import Models, load_models
-from rpd_datasets.curation.score import choice_columns, choose, score_problem, scoring_fingerprint
+from rpd_datasets.curation.scoring import choice_columns, choose, score_problem, scoring_fingerprint
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.problem import Problem
 from rpd_metric.arrays import MatrixRows

@@ -15,14 +15,14 @@ from rpd_datasets.filters.answers import AnswerChecker
 from rpd_datasets.judging.judges import CurationJudges
 from rpd_datasets.tokens import TokenCounter, token_counter
 from rpd_metric.errors import InputError
-from rpd_metric.inference.embedders import Embedder
-from rpd_metric.inference.options import RequestOptions
-from rpd_metric.inference.registry import embedder_spec, load_embedder
-from rpd_metric.inference.scheduler import Flow
-from rpd_metric.inference.store import Replies, ReplyStore
+from rpd_metric.models.embedders import Embedder
+from rpd_metric.models.flow import Flow
+from rpd_metric.models.kinds import embedder_spec, load_embedder
+from rpd_metric.models.requests import RequestOptions
+from rpd_metric.models.store import Replies, ReplyStore
+from rpd_metric.steps.chat_summarizer import steps_schema
 from rpd_metric.steps.protocol import Summarizer
-from rpd_metric.steps.registry import asks_chat_model, load_summarizer
-from rpd_metric.steps.summarizer import steps_schema
+from rpd_metric.steps.summarizers import asks_chat_model, load_summarizer
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class LazyEmbedder:
         self._load = load
 
     def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """See [`~rpd_metric.inference.embedders.Embedder`]."""
+        """See [`~rpd_metric.models.embedders.Embedder`]."""
         return self._load().encode(texts)
 
 
@@ -86,12 +86,12 @@ def load_flow(
     """A chat model whose replies are kept.
 
     Args:
-        spec (`str`): See [`~rpd_metric.inference.registry.load_chat`].
+        spec (`str`): See [`~rpd_metric.models.kinds.load_chat`].
         store (`str`, *optional*): The file; [`default_store`] if unset.
         keep_replies (`bool`): Whether replies go there.
-        requests ([`~rpd_metric.inference.options.RequestOptions`], *optional*): How it is asked.
+        requests ([`~rpd_metric.models.requests.RequestOptions`], *optional*): How it is asked.
     """
-    from rpd_metric.inference.registry import load_chat
+    from rpd_metric.models.kinds import load_chat
 
     path = Path(store) if store else default_store()
     return Flow.with_options(

@@ -7,7 +7,7 @@ nobody has labelled pairs for a distance and an encoder, there is only the comma
 from __future__ import annotations
 
 from rpd_metric.distance.calibration import Calibration, load_calibration
-from rpd_metric.distance.registry import DISTANCES
+from rpd_metric.distance.distances import DISTANCES
 
 UNKNOWN = (
     "what such distances mean is not known for this encoder: rpd compare-metrics LABELLED "

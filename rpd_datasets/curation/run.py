@@ -20,8 +20,8 @@ from contextlib import ExitStack, aclosing, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rpd_datasets.budget import Budget
 from rpd_datasets.config import METRICS
+from rpd_datasets.curation.allocation import Allocation
 from rpd_datasets.curation.health import SummaryHealth, health_line, health_warning
 from rpd_datasets.curation.journal import Journal
 from rpd_datasets.curation.outcome import count_candidates, measure_choice
@@ -32,14 +32,14 @@ from rpd_datasets.curation.run_summary import (
     ProblemScore,
     RunSummary,
 )
-from rpd_datasets.curation.score import (
+from rpd_datasets.curation.scored import Scored
+from rpd_datasets.curation.scoring import (
     CurationConfig,
     Models,
     choose,
     scoring_fingerprint,
     solution_order,
 )
-from rpd_datasets.curation.scored import Scored
 from rpd_datasets.curation.shards import (
     failed_on_a_model,
     harvest_earlier,
@@ -69,9 +69,9 @@ from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import draw_lot, rank
 from rpd_metric.errors import InputError
-from rpd_metric.inference.concurrency import run_bounded
-from rpd_metric.inference.errors import BudgetSpent
-from rpd_metric.steps.registry import asks_chat_model
+from rpd_metric.models.concurrency import run_bounded
+from rpd_metric.models.failures import BudgetSpent
+from rpd_metric.steps.summarizers import asks_chat_model
 
 REJECTS = ("rejects-read.jsonl", "rejects-scored.jsonl")
 
@@ -192,7 +192,7 @@ class _Run:
         self.lots: list[str] = []  # the order in which problems are drawn
         self.picks: dict[int, list[int]] = {}  # by index into the scores
         self.budget = (
-            None if config.num_samples is None else Budget(config.num_samples, config.seed)
+            None if config.num_samples is None else Allocation(config.num_samples, config.seed)
         )
         self.shares: dict[int, int] = {}  # of the budget, by index into the scores
         self.undone = Undone(config, models)  # what is left once the budget is spent

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import Models
-from rpd_datasets.curation.score import score_problem
 from rpd_datasets.curation.scored import Scored
+from rpd_datasets.curation.scoring import score_problem
 from rpd_datasets.curation.shards import SHARD_SIZE, Engine
 from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.inputs.spec import IN_MEMORY

@@ -28,7 +28,7 @@ from typing import Any
 
 from rpd_datasets.curation.journal import Journal
 from rpd_datasets.curation.models import load_models
-from rpd_datasets.curation.score import (
+from rpd_datasets.curation.scoring import (
     CurationConfig,
     Models,
     Scored,
@@ -40,8 +40,8 @@ from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.grouping import encode_values
 from rpd_datasets.problem import Problem
 from rpd_metric.errors import InputError, RPDError
-from rpd_metric.inference.concurrency import run_bounded
-from rpd_metric.inference.store import Replies
+from rpd_metric.models.concurrency import run_bounded
+from rpd_metric.models.store import Replies
 
 SHARD_SIZE = 16
 MAX_IN_FLIGHT = 32

@@ -17,8 +17,8 @@ from rpd_datasets.config import METRICS, CurationConfig
 from rpd_datasets.curation.scored import Scored
 from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.calibration import Calibration, load_calibration
-from rpd_metric.distance.registry import DISTANCES
-from rpd_metric.steps.registry import asks_chat_model
+from rpd_metric.distance.distances import DISTANCES
+from rpd_metric.steps.summarizers import asks_chat_model
 
 
 def counting_distance(config: CurationConfig) -> str | None:

@@ -14,8 +14,8 @@ from typing import Any
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.parquet import ColumnTypes, ShardWriter
 from rpd_datasets.curation.run_summary import RunSummary, TableInfo
-from rpd_datasets.curation.score import choice_columns, sft_messages
 from rpd_datasets.curation.scored import Scored
+from rpd_datasets.curation.scoring import choice_columns, sft_messages
 from rpd_datasets.problem import Problem
 
 SFT_CONFIG = "sft"

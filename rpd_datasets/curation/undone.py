@@ -7,7 +7,7 @@ from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.run_summary import Shortfall
 from rpd_datasets.problem import Problem
-from rpd_metric.inference.errors import BudgetSpent
+from rpd_metric.models.failures import BudgetSpent
 
 # Why a problem is left out where a budget is spent: the reason, and a line about it.
 SPENT = ("budget_spent", "the budget was spent before its requests were answered")

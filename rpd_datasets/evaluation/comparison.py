@@ -17,8 +17,8 @@ from rpd_datasets.evaluation.benchmarks import find_benchmark
 from rpd_datasets.evaluation.results import Results
 from rpd_datasets.evaluation.tables import table_text
 from rpd_metric.errors import InputError, MissingExtraError, OutputError
-from rpd_metric.statistics.comparison import Difference as Gap
-from rpd_metric.statistics.comparison import (
+from rpd_metric.statistics.paired import Difference as Gap
+from rpd_metric.statistics.paired import (
     Needed,
     holm,
     needed,

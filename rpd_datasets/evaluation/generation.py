@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rpd_datasets.evaluation.benchmarks import Task
-from rpd_datasets.evaluation.config import EvaluationConfig
+from rpd_datasets.evaluation.passk_config import EvaluationConfig
 from rpd_datasets.evaluation.samples import (
     SAMPLES,
     Key,
@@ -31,14 +31,14 @@ from rpd_datasets.evaluation.samples import (
     write_samples,
     write_text,
 )
-from rpd_datasets.prompts import fill_prompt, with_mode
+from rpd_datasets.instructions import fill_prompt, with_mode
 from rpd_metric.errors import InputError, ModelError, OutputError
-from rpd_metric.inference.chat import ChatOptions, ChatRequest, Sampling
-from rpd_metric.inference.concurrency import run_bounded
-from rpd_metric.inference.registry import chat_spec, load_chat
-from rpd_metric.inference.retry import RequestRules
-from rpd_metric.inference.scheduler import Flow
-from rpd_metric.inference.store import ReplyStore
+from rpd_metric.models.chat import ChatOptions, ChatRequest, Sampling
+from rpd_metric.models.concurrency import run_bounded
+from rpd_metric.models.flow import Flow
+from rpd_metric.models.kinds import chat_spec, load_chat
+from rpd_metric.models.retry import RequestRules
+from rpd_metric.models.store import ReplyStore
 
 RUN = "run.json"
 # Requests kept ready for the flow, which decides how many of them are sent at a time.
@@ -79,7 +79,7 @@ def open_model(
     Args:
         model (`str`): A folder with a model, which is run in this process, or a spec such as
             `"tgi:http://host:port"`.
-        options ([`~rpd_metric.inference.chat.ChatOptions`], *optional*): For a model of this
+        options ([`~rpd_metric.models.chat.ChatOptions`], *optional*): For a model of this
             machine.
         store (`Path`): The file that keeps the replies.
         timeout (`float`): Seconds for one reply; a long solution on a full server takes minutes.
@@ -132,7 +132,7 @@ async def generate(
     Args:
         tasks (`Sequence` of [`~rpd_datasets.evaluation.benchmarks.Task`]): The problems.
         config ([`EvaluationConfig`]): How to sample.
-        flow ([`~rpd_metric.inference.scheduler.Flow`]): The model.
+        flow ([`~rpd_metric.models.flow.Flow`]): The model.
         folder (`Path`): Where `samples.jsonl` is, or will be.
         revision (`str`, *optional*): The commit of the benchmark's dataset, to be written down.
         progress (`Callable`, *optional*): Called with the number of samples on file.

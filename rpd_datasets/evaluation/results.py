@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from rpd_datasets.evaluation.benchmarks import Benchmark, Task
-from rpd_datasets.evaluation.config import EvaluationConfig
 from rpd_datasets.evaluation.marking import Mark
+from rpd_datasets.evaluation.passk_config import EvaluationConfig
 from rpd_datasets.evaluation.samples import Sample, write_text
 from rpd_metric.distance.diversity import PASS_COUNTS, diversity_by_pass_count
 from rpd_metric.errors import InputError
-from rpd_metric.inference.concurrency import run
-from rpd_metric.inference.embedders import Embedder
-from rpd_metric.metrics.scoring import step_matrices
+from rpd_metric.metrics.matrices import step_matrices
+from rpd_metric.models.concurrency import run
+from rpd_metric.models.embedders import Embedder
 from rpd_metric.statistics.estimators import (
     Bools,
     Floats,
@@ -188,7 +188,7 @@ def measure_diversity(
     Args:
         tasks, samples, marks: As for [`measure`].
         summarizer ([`~rpd_metric.steps.protocol.Summarizer`]): Turns solutions into steps.
-        embedder ([`~rpd_metric.inference.embedders.Embedder`]): Encodes the steps.
+        embedder ([`~rpd_metric.models.embedders.Embedder`]): Encodes the steps.
 
     Returns:
         `list[dict]`: One per range of pass counts, see

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rpd_datasets.evaluation.benchmarks import Task
-from rpd_datasets.evaluation.config import SEEDS_PER_RUN, EvaluationConfig
+from rpd_datasets.evaluation.passk_config import SEEDS_PER_RUN, EvaluationConfig
 from rpd_metric.errors import InputError, OutputError
 
 SAMPLES = "samples.jsonl"

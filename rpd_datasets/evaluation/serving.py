@@ -21,7 +21,7 @@ from collections.abc import Iterator
 import httpx2
 
 from rpd_metric.errors import InputError, ModelError
-from rpd_metric.inference.registry import chat_spec
+from rpd_metric.models.kinds import chat_spec
 
 # Between two looks at whether it answers.
 _PAUSE = 0.5

@@ -20,12 +20,12 @@ from rpd_datasets.evaluation.benchmarks import (
     in_window,
     load_tasks,
 )
-from rpd_datasets.evaluation.config import EvaluationConfig, read_config, with_data
 from rpd_datasets.evaluation.generation import RUN, generate, model_spec, open_model, read_run
 from rpd_datasets.evaluation.inspect_log import write_inspect_log
 from rpd_datasets.evaluation.marking import VERDICTS, mark, read_marks, write_marks
 from rpd_datasets.evaluation.paper import published
-from rpd_datasets.evaluation.report import (
+from rpd_datasets.evaluation.passk_config import EvaluationConfig, read_config, with_data
+from rpd_datasets.evaluation.reporting import (
     is_whole,
     model_index,
     report_text,
@@ -43,11 +43,11 @@ from rpd_datasets.evaluation.samples import SAMPLES, Sample, complete, read_samp
 from rpd_datasets.evaluation.serving import address, served
 from rpd_datasets.options import documented, option
 from rpd_metric.errors import InputError
-from rpd_metric.inference.chat import Batching, ChatOptions
-from rpd_metric.inference.concurrency import run
-from rpd_metric.inference.interrupt import draining
-from rpd_metric.inference.registry import load_embedder
-from rpd_metric.steps.registry import load_summarizer
+from rpd_metric.models.chat import Batching, ChatOptions
+from rpd_metric.models.concurrency import run
+from rpd_metric.models.flow import draining
+from rpd_metric.models.kinds import load_embedder
+from rpd_metric.steps.summarizers import load_summarizer
 
 # Called with the number of samples that are done, and a line about how it goes.
 Progress = Callable[[int, str], None]
@@ -138,7 +138,7 @@ class Evaluation:
     """What every stage needs.
 
     Args:
-        config ([`~rpd_datasets.evaluation.config.EvaluationConfig`]): What is asked for.
+        config ([`~rpd_datasets.evaluation.passk_config.EvaluationConfig`]): What is asked for.
         benchmark ([`~rpd_datasets.evaluation.benchmarks.Benchmark`]): The benchmark.
         tasks (`list` of [`~rpd_datasets.evaluation.benchmarks.Task`]): Its problems that take part.
         of_problems (`int`): Problems of the whole benchmark.

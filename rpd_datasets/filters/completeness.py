@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from rpd_metric.inference.repetition import in_loop
+from rpd_metric.models.repetition import in_loop
 
 EndingCheck = tuple[bool, str | None]
 # The whole solution and its last tokens in, a verdict out; a model can stand in for the rules.

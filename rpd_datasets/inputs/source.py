@@ -33,10 +33,8 @@ from rpd_datasets.inputs.grouping import (
     read_totals,
 )
 from rpd_datasets.inputs.hub import HubRows
-from rpd_datasets.inputs.layouts import Columns, kept_names
-from rpd_datasets.inputs.memory import DatasetRows
-from rpd_datasets.inputs.merging import find_repeated, merged
-from rpd_datasets.inputs.registry import (
+from rpd_datasets.inputs.joining import find_repeated, merged
+from rpd_datasets.inputs.known_layouts import (
     LAYOUTS,
     Layout,
     ReadProblem,
@@ -44,6 +42,8 @@ from rpd_datasets.inputs.registry import (
     check_columns,
     check_only,
 )
+from rpd_datasets.inputs.layouts import Columns, kept_names
+from rpd_datasets.inputs.memory import DatasetRows
 from rpd_datasets.inputs.rows import Row, RowSource, Terms
 from rpd_datasets.inputs.spec import IN_MEMORY, InputSpec
 from rpd_datasets.inputs.well_known import WellKnown, recognise, with_columns

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from rpd_datasets.inputs.known_layouts import Layout
 from rpd_datasets.inputs.layouts import Columns
-from rpd_datasets.inputs.registry import Layout
 from rpd_datasets.options import documented, option
 from rpd_metric.errors import InputError
 

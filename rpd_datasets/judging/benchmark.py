@@ -10,7 +10,7 @@ measured, each with a 95 % bootstrap interval over problems and its paired diffe
   strategies as three can, among those where a bad choice is possible.
 
 Rows without labels have `success` alone, and a judge decides it, as in the paper. The
-arithmetic is `auroc.py`, the distances are `rpd_metric/distance/registry.py`.
+arithmetic is `auroc.py`, the distances are `rpd_metric/distance/distances.py`.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from rpd_datasets.judging.auroc import (
 from rpd_datasets.judging.labels import Labels, PairRater, judge_pairs
 from rpd_datasets.select import select_solutions
 from rpd_metric.distance.calibration import Calibration, calibration_error, fit_curve
+from rpd_metric.distance.distances import DISTANCES, Distance, load_distance
 from rpd_metric.distance.evidence import STEP_KINDS, Evidence
-from rpd_metric.distance.registry import DISTANCES, Distance, load_distance
 from rpd_metric.errors import InputError
-from rpd_metric.inference.concurrency import run, run_bounded
-from rpd_metric.inference.embedders import Embedder
-from rpd_metric.inference.registry import load_embedder
-from rpd_metric.metrics.scoring import gather
+from rpd_metric.metrics.matrices import gather
+from rpd_metric.models.concurrency import run, run_bounded
+from rpd_metric.models.embedders import Embedder
+from rpd_metric.models.kinds import load_embedder
 from rpd_metric.steps.protocol import Summarizer
-from rpd_metric.steps.registry import load_summarizer
+from rpd_metric.steps.summarizers import load_summarizer
 
 MEASURES = ("pooled", "within", "success", "triples")
 REFERENCE = "rpd"
@@ -198,7 +198,7 @@ def compare_metrics(
     Args:
         rows (`Sequence`): Each with `solutions`; with `steps` (per solution a list), `problem`
             and, for labelled rows, `strategy_a` and `strategy_b`, or `strategies`.
-        embedder (`str` or [`~rpd_metric.inference.embedders.Embedder`]): For all of them.
+        embedder (`str` or [`~rpd_metric.models.embedders.Embedder`]): For all of them.
         summarizer (`str` or [`Summarizer`], *optional*): Steps of its making
             stand in the table beside the given ones, or alone where none are given.
         methods (`Sequence` of `str` or [`Distance`]): RPD is added as the

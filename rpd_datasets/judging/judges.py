@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
-from rpd_datasets.judging.replies import (
+from rpd_datasets.judging.verdicts import (
     PARSER_VERSION,
     parse_pair,
     parse_rating,
@@ -32,7 +32,7 @@ from rpd_datasets.judging.replies import (
     parse_set,
 )
 from rpd_metric.errors import InputError, ModelError, ReplyError
-from rpd_metric.inference.chat import Chat, ChatRequest, Sampling
+from rpd_metric.models.chat import Chat, ChatRequest, Sampling
 from rpd_metric.prompts.templates import fence, load_template, sendable
 
 JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=1024)
@@ -66,10 +66,10 @@ class PromptedModel:
     must and may have in its place.
 
     Args:
-        chat ([`~rpd_metric.inference.chat.Chat`]): The model.
+        chat ([`~rpd_metric.models.chat.Chat`]): The model.
         template (`str` or `Path`, *optional*): A packaged prompt or a file of one's own; the
             class's `prompt` by default.
-        sampling ([`~rpd_metric.inference.chat.Sampling`], *optional*): Greedy by default.
+        sampling ([`~rpd_metric.models.chat.Sampling`], *optional*): Greedy by default.
     """
 
     prompt: ClassVar[str]
@@ -111,9 +111,9 @@ class CompletenessJudge(PromptedModel):
     """Whether a solution was finished, told from its end (App. C.1, stage 2).
 
     Args:
-        chat ([`~rpd_metric.inference.chat.Chat`]): The model.
+        chat ([`~rpd_metric.models.chat.Chat`]): The model.
         template (`str` or `Path`, *optional*): One of your own, with the placeholder `{{tail}}`.
-        sampling ([`~rpd_metric.inference.chat.Sampling`], *optional*): Greedy by default.
+        sampling ([`~rpd_metric.models.chat.Sampling`], *optional*): Greedy by default.
     """
 
     prompt = "judge_complete"
@@ -135,17 +135,17 @@ class SoundnessJudge(PromptedModel):
     """Whether a solution's argument carries its answer, or the answer follows a failed one.
 
     Args:
-        chat ([`~rpd_metric.inference.chat.Chat`]): The model.
+        chat ([`~rpd_metric.models.chat.Chat`]): The model.
         template (`str` or `Path`, *optional*): One of your own, with the placeholders
             `{{problem}}` and `{{solution}}`.
-        sampling ([`~rpd_metric.inference.chat.Sampling`], *optional*): Greedy by default.
+        sampling ([`~rpd_metric.models.chat.Sampling`], *optional*): Greedy by default.
 
     Example:
 
     ```py
     >>> import asyncio
     >>> from rpd_datasets.judging.judges import SoundnessJudge
-    >>> from rpd_metric.inference.chat import ChatReply
+    >>> from rpd_metric.models.chat import ChatReply
     >>> class Strict:
     ...     model = "strict"
     ...     async def __call__(self, request):
@@ -188,17 +188,17 @@ class ProblemJudge(PromptedModel):
     question to choose problems (App. D.2).
 
     Args:
-        chat ([`~rpd_metric.inference.chat.Chat`]): The model.
+        chat ([`~rpd_metric.models.chat.Chat`]): The model.
         template (`str` or `Path`, *optional*): One of your own, with the placeholders
             `{{problem}}` and `{{solutions}}`.
-        sampling ([`~rpd_metric.inference.chat.Sampling`], *optional*): Greedy by default.
+        sampling ([`~rpd_metric.models.chat.Sampling`], *optional*): Greedy by default.
 
     Example:
 
     ```py
     >>> import asyncio
     >>> from rpd_datasets.judging.judges import ProblemJudge
-    >>> from rpd_metric.inference.chat import ChatReply
+    >>> from rpd_metric.models.chat import ChatReply
     >>> class Yes:
     ...     model = "yes"
     ...     async def __call__(self, request):
@@ -278,11 +278,11 @@ class PairJudge(PromptedModel):
     [`~rpd_datasets.judging.benchmark.compare_metrics`] takes one.
 
     Args:
-        chat ([`~rpd_metric.inference.chat.Chat`]): The model.
+        chat ([`~rpd_metric.models.chat.Chat`]): The model.
         template (`str` or `Path`, *optional*): One of your own, with the placeholders
             `{{problem}}`, `{{steps_a}}` and `{{steps_b}}`, and where wanted `{{solution_a}}` and
             `{{solution_b}}`.
-        sampling ([`~rpd_metric.inference.chat.Sampling`], *optional*): Greedy by default.
+        sampling ([`~rpd_metric.models.chat.Sampling`], *optional*): Greedy by default.
         both_orders (`bool`): Whether to ask with the solutions swapped, too.
     """
 
@@ -349,10 +349,10 @@ class PairSelector(PromptedModel):
     """The two solutions that differ most, or "No": LLM selection of Table 1 (App. D.1).
 
     Args:
-        chat ([`~rpd_metric.inference.chat.Chat`]): The model.
+        chat ([`~rpd_metric.models.chat.Chat`]): The model.
         template (`str` or `Path`, *optional*): One of your own, with the placeholders
             `{{problem}}` and `{{solutions}}`.
-        sampling ([`~rpd_metric.inference.chat.Sampling`], *optional*): Greedy by default.
+        sampling ([`~rpd_metric.models.chat.Sampling`], *optional*): Greedy by default.
     """
 
     prompt = "judge_select_pair"
@@ -381,10 +381,10 @@ class SetSelector(PromptedModel):
     """The M solutions that differ most as a set: second stage of LLM selection (App. D.2).
 
     Args:
-        chat ([`~rpd_metric.inference.chat.Chat`]): The model.
+        chat ([`~rpd_metric.models.chat.Chat`]): The model.
         template (`str` or `Path`, *optional*): One of your own, with the placeholders
             `{{problem}}`, `{{solutions}}` and `{{count}}`.
-        sampling ([`~rpd_metric.inference.chat.Sampling`], *optional*): Greedy by default.
+        sampling ([`~rpd_metric.models.chat.Sampling`], *optional*): Greedy by default.
     """
 
     prompt = "judge_select_set"
@@ -423,7 +423,7 @@ class CurationJudges:
     """The judges that take part in curation, over one chat model.
 
     Args:
-        chat ([`~rpd_metric.inference.chat.Chat`]): The model.
+        chat ([`~rpd_metric.models.chat.Chat`]): The model.
 
     Attributes:
         completeness ([`CompletenessJudge`]): As a filter.

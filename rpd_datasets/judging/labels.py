@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from rpd_metric.errors import InputError
-from rpd_metric.inference.concurrency import run_bounded
+from rpd_metric.models.concurrency import run_bounded
 
 COLUMNS = ("strategy_a", "strategy_b", "strategies")
 

@@ -20,7 +20,7 @@ import numpy as np
 from rpd_datasets.curation.outcome import outcome, outcome_lines
 from rpd_datasets.curation.rules import METRIC_NAMES, problem_rule, solution_rule
 from rpd_datasets.curation.run_summary import RunSummary, TableInfo, counts
-from rpd_datasets.curation.score import CurationConfig, Models, choice_columns
+from rpd_datasets.curation.scoring import CurationConfig, Models, choice_columns
 from rpd_datasets.curation.tables import SFT_CONFIG
 from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.inputs.rows import Terms

@@ -28,7 +28,7 @@ from rpd_datasets.curation.mapped_rows import made_columns, scores_of
 from rpd_datasets.curation.run import MixedIn, OpenSource, curate_folder
 from rpd_datasets.curation.run_options import RunOptions
 from rpd_datasets.curation.run_summary import RunSummary, ranking_scores
-from rpd_datasets.curation.score import CurationConfig, load_models
+from rpd_datasets.curation.scoring import CurationConfig, load_models
 from rpd_datasets.curation.tables import SFT_CONFIG
 from rpd_datasets.curation.working_folder import check_output
 from rpd_datasets.inputs.layouts import Columns

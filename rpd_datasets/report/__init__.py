@@ -25,7 +25,7 @@ from rpd_datasets.report.measures import Measures, measure
 from rpd_datasets.report.page import render
 from rpd_datasets.report.reading import CuratedFolder, read_curated
 from rpd_metric.errors import InputError, OutputError
-from rpd_metric.inference.embedders import Embedder
+from rpd_metric.models.embedders import Embedder
 
 __all__ = ["WrittenReport", "read_curated", "write_report"]
 

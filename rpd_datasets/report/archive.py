@@ -24,7 +24,7 @@ from rpd_datasets.problem import strategy_labels
 from rpd_datasets.report.measures import Array, Case, Pair
 from rpd_datasets.report.reading import ChosenProblem, CuratedFolder, LeftOut, Score
 from rpd_metric.distance.calibration import Calibration
-from rpd_metric.steps.registry import WITHOUT_CHAT
+from rpd_metric.steps.summarizers import WITHOUT_CHAT
 
 # For RPD, and for the distance that chose solutions.
 Curves = tuple[Calibration | None, Calibration | None]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from rpd_datasets.report.reading import ChosenProblem, spread
 from rpd_metric.distance.core import StepMatch, Ties, rpd_alignment, rpd_matrix
-from rpd_metric.inference.embedders import Embedder
+from rpd_metric.models.embedders import Embedder
 
 Array = npt.NDArray[np.float64]
 

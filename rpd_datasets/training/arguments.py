@@ -1,6 +1,6 @@
 """The options of the recipes that are this project's own; all others are TRL's.
 
-Each field's help is what `--help` shows; prompts have their names in `rpd_datasets/prompts.py`.
+Each field's help is what `--help` shows; prompts have their names in `rpd_datasets/instructions.py`.
 Not here: what the options do.
 """
 

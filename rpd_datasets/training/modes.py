@@ -1,6 +1,6 @@
 """Which mode asks for which solution of a problem, by matching: set supervised fine-tuning (SSFT).
 
-With modes (`rpd_datasets/prompts.py`) the solutions of a problem are told apart by a number in the
+With modes (`rpd_datasets/instructions.py`) the solutions of a problem are told apart by a number in the
 prompt. In the simple form the number is the order in which curation chose them. Here, before each
 epoch, every solution is tried under every mode, and each problem's solutions get the modes under
 which the model finds them likeliest together (SSFT, arXiv 2510.05132, matches at every step). A way
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rpd_datasets.prompts import with_mode
+from rpd_datasets.instructions import with_mode
 from rpd_datasets.training.data import TokenizedRows, encode_row
 
 # Ways of solving part early, and a whole trace would cost as much as training on it.

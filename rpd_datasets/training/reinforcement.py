@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from rpd_datasets.filters.contamination import Contamination
-from rpd_datasets.prompts import fill_prompt, prompt_template
+from rpd_datasets.instructions import fill_prompt, prompt_template
 from rpd_datasets.training.aime import check_leakage, load_aime
 from rpd_datasets.training.arguments import ReinforcementArguments
 from rpd_datasets.training.rewards import AccuracyReward, DiversityReward, FormatReward
 from rpd_metric.errors import InputError
 from rpd_metric.grading.custom import GraderLike
-from rpd_metric.inference.registry import load_embedder
-from rpd_metric.steps.registry import load_summarizer
+from rpd_metric.models.kinds import load_embedder
+from rpd_metric.steps.summarizers import load_summarizer
 
 
 def check_reinforcement(options: ReinforcementArguments, training: Any, model: Any) -> None:

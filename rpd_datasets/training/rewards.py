@@ -22,9 +22,9 @@ import numpy as np
 from rpd_metric.distance.diversity import strategy_groups
 from rpd_metric.grading.answers import Verdict, final_answer
 from rpd_metric.grading.custom import GraderLike
-from rpd_metric.inference.concurrency import run
-from rpd_metric.inference.embedders import Embedder
-from rpd_metric.metrics.scoring import Matrix, step_matrices
+from rpd_metric.metrics.matrices import Matrix, step_matrices
+from rpd_metric.models.concurrency import run
+from rpd_metric.models.embedders import Embedder
 from rpd_metric.steps.protocol import Summarizer
 
 Completion = str | Sequence[dict[str, Any]]
@@ -90,7 +90,7 @@ class DiversityReward:
     Args:
         grader ([`~rpd_metric.grading.custom.GraderLike`]): Tells which are right.
         summarizer ([`~rpd_metric.steps.protocol.Summarizer`]): Turns completions into steps.
-        embedder ([`~rpd_metric.inference.embedders.Embedder`]): Encodes the steps.
+        embedder ([`~rpd_metric.models.embedders.Embedder`]): Encodes the steps.
         threshold (`float`): Largest mean distance within a strategy, for `rarity`.
     """
 

@@ -17,7 +17,7 @@ from typing import Any
 from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.inputs.files import file_kind
 from rpd_datasets.inputs.hub import HubRows
-from rpd_datasets.prompts import MARK, fill_prompt, prompt_template, with_mode
+from rpd_datasets.instructions import MARK, fill_prompt, prompt_template, with_mode
 from rpd_metric.errors import InputError, first_line
 
 
@@ -94,7 +94,7 @@ def without_contaminated(
 
 
 def with_prompt(rows: Any, prompt: str) -> Any:
-    """Put a prompt, see `rpd_datasets/prompts.py`, around the last user message of each row."""
+    """Put a prompt, see `rpd_datasets/instructions.py`, around the last user message of each row."""
     template = prompt_template(prompt)
     if template == MARK:
         return rows

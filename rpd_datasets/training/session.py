@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from rpd_datasets.prompts import prompt_template, with_mode
+from rpd_datasets.instructions import prompt_template, with_mode
 from rpd_datasets.publish.model_card import CardFacts, model_card
 from rpd_datasets.training.memory import GB, estimate_memory
 from rpd_datasets.training.precision import (
@@ -24,7 +24,7 @@ from rpd_datasets.training.precision import (
     keep_adapters_exact,
     keep_gradients_exact,
 )
-from rpd_datasets.training.push import ModelPush, take_push
+from rpd_datasets.training.publishing import ModelPush, take_push
 from rpd_datasets.training.recipe import parse_recipe
 from rpd_datasets.training.record import (
     base_license,
@@ -68,7 +68,7 @@ class Session:
         training (`transformers.TrainingArguments`): TRL's options of the trainer.
         model (`trl.ModelConfig`): TRL's options of the model.
         settings (`dict`): Every option that the recipe names or that differs from its default.
-        push ([`~rpd_datasets.training.push.ModelPush`], *optional*): Where the model is published.
+        push ([`~rpd_datasets.training.publishing.ModelPush`], *optional*): Where the model is published.
         cached_only (`bool`): Whether the Hub does not answer, so that only its cache is asked.
     """
 

@@ -38,7 +38,7 @@ from benchmarks.loop.task import (
     pool_rows,
     strategy_of,
 )
-from rpd_metric.inference.concurrency import run
+from rpd_metric.models.concurrency import run
 
 
 def test_every_candidate_is_right_and_of_the_strategy_it_states():

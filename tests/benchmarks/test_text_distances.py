@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rpd_metric.distance.calibration import load_calibration
-from rpd_metric.distance.registry import load_distance
+from rpd_metric.distance.distances import load_distance
 
 ROOT = Path(__file__).resolve().parents[2]
 METHODS = {"factor": "factor the polynomial", "angle": "chase the angle", "count": "count cases"}

@@ -13,7 +13,7 @@ import numpy as np
 from rpd_datasets.curation.parquet import ColumnTypes, ShardWriter
 from rpd_datasets.rejects import Rejected
 from rpd_metric.distance.core import mean_pairwise, problem_score
-from rpd_metric.metrics.scoring import step_matrices
+from rpd_metric.metrics.matrices import step_matrices
 
 PLAN = "Compare both sides of the equation."
 STEPS = [

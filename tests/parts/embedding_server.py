@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rpd_metric.inference.embedders import EmbedderOptions
-from rpd_metric.inference.embedding_servers import EmbeddingServer
-from rpd_metric.inference.registry import EMBEDDERS, embedder_spec
-from rpd_metric.inference.spec import load_models
+from rpd_metric.models.embedders import EmbedderOptions
+from rpd_metric.models.embedding_servers import EmbeddingServer
+from rpd_metric.models.kinds import EMBEDDERS, embedder_spec
+from rpd_metric.models.spec import load_models
 
 
 def embedding_server(

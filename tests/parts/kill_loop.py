@@ -24,7 +24,7 @@ from typing import Any
 from parts.fake_tgi import FakeTGI
 from parts.openai_embeddings import OpenAIEmbeddings
 from rpd_datasets import cli
-from rpd_metric.inference.store import ReplyStore
+from rpd_metric.models.store import ReplyStore
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOTS = 16

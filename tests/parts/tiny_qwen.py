@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from rpd_datasets.judging.judges import PairJudge
-from rpd_metric.inference.chat import ChatReply, ChatRequest
-from rpd_metric.inference.concurrency import run
+from rpd_metric.models.chat import ChatReply, ChatRequest
+from rpd_metric.models.concurrency import run
 from rpd_metric.prompts.templates import fence, load_template
 
 SHORT_PROMPT = "List the steps of this solution as JSON.\n\n{{problem}}\n\n{{solution}}"

@@ -15,8 +15,8 @@ import pytest
 
 from parts.fake_tgi import FakeTGI
 from parts.tiny_models import sums, tiny_model
-from rpd_metric.inference.chat import ChatReply, ChatRequest
-from rpd_metric.inference.store import ReplyStore
+from rpd_metric.models.chat import ChatReply, ChatRequest
+from rpd_metric.models.store import ReplyStore
 
 ROOT = Path(__file__).parents[2]
 JOBS = sorted((ROOT / "recipes" / "jobs").glob("*.py"))

@@ -21,8 +21,8 @@ from parts.fake_tgi import FakeTGI, Fault
 from parts.tiny_models import tiny_model
 from parts.tiny_qwen import tiny_qwen
 from parts.transformers_serve import transformers_serve
-from rpd_datasets.evaluation.config import read_config
 from rpd_datasets.evaluation.generation import open_model
+from rpd_datasets.evaluation.passk_config import read_config
 from rpd_datasets.publish.model_card import NOT_EVALUATED
 from rpd_metric.errors import InputError
 

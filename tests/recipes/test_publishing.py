@@ -18,7 +18,7 @@ from parts.tiny_models import tiny_model
 from rpd_datasets.cli import main
 from rpd_datasets.publish.checks import public_record, publishable
 from rpd_datasets.publish.hub import push_folder
-from rpd_datasets.training.push import ModelPush, take_push
+from rpd_datasets.training.publishing import ModelPush, take_push
 from rpd_metric.errors import InputError, OutputError
 
 SFT = [str(RECIPES / "sft.py"), "--config", str(RECIPES / "configs/tiny/sft.yaml")]

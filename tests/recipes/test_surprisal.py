@@ -14,7 +14,7 @@ from parts.tiny_models import tiny_model
 from parts.vllm_completions import VLLMCompletions
 from rpd_datasets.cli import main
 from rpd_datasets.commands import run_command
-from rpd_metric.inference.likelihood import load_likelihood
+from rpd_metric.models.likelihood import load_likelihood
 
 surprisal = script("surprisal")
 

@@ -10,7 +10,7 @@ import pytest
 
 from rpd_datasets.commands import run_command
 from rpd_metric.errors import InputError
-from rpd_metric.inference.errors import Interrupted
+from rpd_metric.models.failures import Interrupted
 
 ROOT = Path(__file__).resolve().parents[2]
 

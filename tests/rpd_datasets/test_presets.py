@@ -17,16 +17,16 @@ from rpd_datasets import CurationConfig, FilterConfig, Problem, rpd_curate, sele
 from rpd_datasets.cli import main
 from rpd_datasets.curation.run import curate_folder
 from rpd_datasets.curation.run_options import RunOptions
-from rpd_datasets.curation.score import Models, choose, score_problem, scoring_fingerprint
+from rpd_datasets.curation.scoring import Models, choose, score_problem, scoring_fingerprint
 from rpd_datasets.inputs.source import open_source
 from rpd_datasets.judging.judges import CurationJudges
 from rpd_datasets.presets import PRESETS, preset_config
 from rpd_datasets.select import shuffled
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError, ModelError
-from rpd_metric.inference.chat import ChatReply
-from rpd_metric.inference.concurrency import run
-from rpd_metric.inference.registry import load_embedder
+from rpd_metric.models.chat import ChatReply
+from rpd_metric.models.concurrency import run
+from rpd_metric.models.kinds import load_embedder
 from rpd_metric.steps.protocol import Summary
 
 LONG = Path(__file__).parents[3] / "shared/data/multi_solution/candidates_long.jsonl"

@@ -20,10 +20,10 @@ from parts.transformers_serve import transformers_serve
 from rpd_datasets.cli import main
 from rpd_datasets.curation.models import load_flow
 from rpd_datasets.judging.judges import PairJudge
-from rpd_metric.inference.chat import Chat, ChatReply, ChatRequest, Sampling
-from rpd_metric.inference.errors import ServerError
-from rpd_metric.inference.registry import load_chat
-from rpd_metric.steps.summarizer import ChatSummarizer
+from rpd_metric.models.chat import Chat, ChatReply, ChatRequest, Sampling
+from rpd_metric.models.failures import ServerError
+from rpd_metric.models.kinds import load_chat
+from rpd_metric.steps.chat_summarizer import ChatSummarizer
 
 pytestmark = pytest.mark.slow
 SCHEMA = {"type": "object", "properties": {"verdict": {"type": "boolean"}}}

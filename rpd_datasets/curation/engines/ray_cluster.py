@@ -32,11 +32,10 @@ from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import default_store
 from rpd_datasets.curation.shards import WAITING, Engine, ShardWorker
 from rpd_metric.errors import InputError, MissingExtraError, RPDError, StoreError, first_line
-from rpd_metric.inference.chat import ChatReply
-from rpd_metric.inference.registry import chat_spec, embedder_spec
-from rpd_metric.inference.request_key import RequestKeys
-from rpd_metric.inference.store import ReplyStore
-from rpd_metric.steps.registry import asks_chat_model, summarizer_spec
+from rpd_metric.models.chat import ChatReply
+from rpd_metric.models.kinds import chat_spec, embedder_spec
+from rpd_metric.models.store import ReplyStore, RequestKeys
+from rpd_metric.steps.summarizers import asks_chat_model, summarizer_spec
 
 # Shards hold paths only in Ray's own memory.
 OBJECT_STORE_BYTES = 100_000_000
@@ -271,12 +270,12 @@ class RemoteReplies:
         self._actor = actor
 
     def find(self, keys: RequestKeys, *, other_lengths: bool = True) -> ChatReply | None:
-        """See [`~rpd_metric.inference.store.Replies`]."""
+        """See [`~rpd_metric.models.store.Replies`]."""
         reply = self._wait(self._actor.find.remote(keys, other_lengths=other_lengths))
         return None if reply is None else _kept(reply)
 
     def keep(self, keys: RequestKeys, reply: ChatReply) -> ChatReply:
-        """See [`~rpd_metric.inference.store.Replies`]."""
+        """See [`~rpd_metric.models.store.Replies`]."""
         return _kept(self._wait(self._actor.keep.remote(keys, reply)))
 
     def _wait(self, reference: Any) -> Any:

@@ -24,10 +24,10 @@ from rpd_datasets.curation.reading import scale
 from rpd_metric.distance.calibration import load_calibration
 from rpd_metric.distance.core import mean_pairwise, rpd_alignment, rpd_matrix
 from rpd_metric.errors import InputError
-from rpd_metric.inference.concurrency import run
-from rpd_metric.inference.embedders import Embedder
-from rpd_metric.inference.registry import load_embedder
-from rpd_metric.steps.registry import load_summarizer
+from rpd_metric.models.concurrency import run
+from rpd_metric.models.embedders import Embedder
+from rpd_metric.models.kinds import load_embedder
+from rpd_metric.steps.summarizers import load_summarizer
 
 SOLUTIONS, STEPS = "solutions", "steps, one per line"
 MAX_ENTRIES = 6
@@ -83,7 +83,7 @@ def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> tuple
     """Look at solutions: how far apart they are, and why.
 
     Args:
-        embedder ([`~rpd_metric.inference.embedders.Embedder`]): Encodes the steps.
+        embedder ([`~rpd_metric.models.embedders.Embedder`]): Encodes the steps.
         problem (`str`): Helps to take steps out of solutions; may be empty.
         kind (`str`): [`SOLUTIONS`] or [`STEPS`].
         entries (`str`): Empty ones are left out.
@@ -213,7 +213,7 @@ def make_page(embedder: Embedder) -> gr.Blocks:
     """The page, not yet served.
 
     Args:
-        embedder ([`~rpd_metric.inference.embedders.Embedder`]): Loaded once, used for everybody.
+        embedder ([`~rpd_metric.models.embedders.Embedder`]): Loaded once, used for everybody.
     """
 
     def answer(problem: str, kind: str, *entries: str) -> tuple[str, str]:

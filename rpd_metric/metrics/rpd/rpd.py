@@ -14,10 +14,10 @@ import evaluate
 from rpd_metric.arrays import none_for_nan
 from rpd_metric.distance.core import mean_pairwise, problem_score
 from rpd_metric.errors import InputError
-from rpd_metric.inference.concurrency import run
-from rpd_metric.inference.registry import load_embedder
-from rpd_metric.metrics.scoring import step_matrices
-from rpd_metric.steps.registry import load_summarizer
+from rpd_metric.metrics.matrices import step_matrices
+from rpd_metric.models.concurrency import run
+from rpd_metric.models.kinds import load_embedder
+from rpd_metric.steps.summarizers import load_summarizer
 
 _DESCRIPTION = """
 Reasoning Path Divergence (RPD) says how differently a problem was solved. Every solution

@@ -20,8 +20,8 @@ from rpd_datasets.inputs.counting import count_problems
 from rpd_datasets.inputs.spec import InputSpec
 from rpd_datasets.publish import curated
 from rpd_datasets.tokens import token_counter
-from rpd_metric.inference.chat import ChatReply, ChatRequest
-from rpd_metric.inference.scheduler import Flow
+from rpd_metric.models.chat import ChatReply, ChatRequest
+from rpd_metric.models.flow import Flow
 from rpd_metric.steps.extractive import ExtractiveSummarizer
 
 LONG = "Find the smallest positive integer that leaves remainder four when divided by seven. " * 3

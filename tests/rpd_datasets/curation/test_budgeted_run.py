@@ -18,7 +18,7 @@ from rpd_datasets import CurationConfig
 from rpd_datasets.cli import main
 from rpd_datasets.curation.engines import EngineOptions
 from rpd_metric.errors import InputError
-from rpd_metric.inference.options import RequestOptions
+from rpd_metric.models.requests import RequestOptions
 
 ROOT = Path(__file__).parents[3]
 PRICES = ("--price-in", "1", "--price-out", "2")

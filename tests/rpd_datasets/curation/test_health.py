@@ -10,15 +10,15 @@ import pytest
 from rpd_datasets import CurationConfig
 from rpd_datasets.curation.health import SummaryHealth, health_line, health_warning
 from rpd_datasets.curation.models import Models
-from rpd_datasets.curation.score import Scored
+from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.publish.curated import curate_dataset
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError
-from rpd_metric.inference.chat import ChatReply
-from rpd_metric.inference.registry import load_embedder
-from rpd_metric.inference.scheduler import Flow
-from rpd_metric.steps.summarizer import ChatSummarizer
+from rpd_metric.models.chat import ChatReply
+from rpd_metric.models.flow import Flow
+from rpd_metric.models.kinds import load_embedder
+from rpd_metric.steps.chat_summarizer import ChatSummarizer
 
 
 def scored(*steps: list[str], refused: int = 0, reason: str = "truncated") -> Scored:

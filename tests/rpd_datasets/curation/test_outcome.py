@@ -18,7 +18,7 @@ from rpd_datasets.curation.outcome import (
     outcome_lines,
 )
 from rpd_datasets.curation.run_summary import Choice, InputInfo, ProblemScore, RunSummary
-from rpd_datasets.curation.score import Scored
+from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.curation.strategies import count_strategies, curve_of, own_curves
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.errors import InputError

@@ -13,12 +13,12 @@ import pytest
 from rpd_datasets import CurationConfig, FilterConfig, curate_dataset, rpd_curate, select_samples
 from rpd_datasets.curation.run import curate_folder
 from rpd_datasets.curation.run_options import RunOptions
-from rpd_datasets.curation.score import Models
+from rpd_datasets.curation.scoring import Models
 from rpd_datasets.inputs.source import open_source
 from rpd_datasets.publish.card import dataset_card, manifest
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError, OutputError
-from rpd_metric.inference.registry import load_embedder
+from rpd_metric.models.kinds import load_embedder
 from rpd_metric.steps.protocol import Summary
 
 FILTERS = FilterConfig(min_solutions=2, require_complete=False)

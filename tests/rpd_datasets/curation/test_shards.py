@@ -165,7 +165,7 @@ def test_a_machine_that_would_score_differently_says_so(tmp_path):
 
 
 def curation_fingerprint() -> str:
-    from rpd_datasets.curation.score import scoring_fingerprint
+    from rpd_datasets.curation.scoring import scoring_fingerprint
 
     return scoring_fingerprint(CONFIG, load_models(CONFIG))
 

@@ -20,16 +20,16 @@ from hypothesis import strategies as st
 from parts.local_hub import LocalHub, Repo
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS, load_benchmark
 from rpd_datasets.evaluation.comparison import Difference
-from rpd_datasets.evaluation.config import EvaluationConfig, parse_config, read_config
 from rpd_datasets.evaluation.generation import claim, read_run
 from rpd_datasets.evaluation.paper import published, published_diversity, published_rows
-from rpd_datasets.evaluation.report import evaluation_entry, write_entry
+from rpd_datasets.evaluation.passk_config import EvaluationConfig, parse_config, read_config
+from rpd_datasets.evaluation.reporting import evaluation_entry, write_entry
 from rpd_datasets.evaluation.results import Results
 from rpd_datasets.evaluation.samples import Sample, expected_keys, read_samples, seed_of
 from rpd_metric.errors import InputError
 from rpd_metric.grading.code import FunctionTask, StdioTask
-from rpd_metric.statistics.comparison import Difference as Gap
-from rpd_metric.statistics.comparison import Needed
+from rpd_metric.statistics.paired import Difference as Gap
+from rpd_metric.statistics.paired import Needed
 
 SHARED = Path(__file__).resolve().parents[4] / "shared"
 DATA = SHARED / "data" / "benchmarks"

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from rpd_datasets.inputs.grouping import FlatRow
+from rpd_datasets.inputs.known_layouts import LAYOUTS, Layout, check_columns, check_only
 from rpd_datasets.inputs.layouts import (
     Columns,
     conversation_row,
@@ -14,7 +15,6 @@ from rpd_datasets.inputs.layouts import (
     grouped_items,
     kept_names,
 )
-from rpd_datasets.inputs.registry import LAYOUTS, Layout, check_columns, check_only
 from rpd_datasets.inputs.rows import Place, Row
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected

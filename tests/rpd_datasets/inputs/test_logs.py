@@ -13,9 +13,9 @@ from parts.report_page import embedded
 from parts.smollm2 import missing, smollm2
 from rpd_datasets.cli import main
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS, Task
-from rpd_datasets.evaluation.config import parse_config
 from rpd_datasets.evaluation.inspect_log import SCORER, write_inspect_log
 from rpd_datasets.evaluation.marking import Mark
+from rpd_datasets.evaluation.passk_config import parse_config
 from rpd_datasets.evaluation.results import measure
 from rpd_datasets.evaluation.samples import Sample
 from rpd_datasets.inputs.files import LocalRows

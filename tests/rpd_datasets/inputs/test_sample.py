@@ -11,8 +11,8 @@ import pytest
 
 from parts import sample_answers_algebra, sample_answers_counting, sample_answers_geometry
 from rpd_datasets import CurationConfig, Problem, select_solutions
-from rpd_datasets.curation.score import load_models, score_problem
-from rpd_metric.inference.concurrency import run
+from rpd_datasets.curation.scoring import load_models, score_problem
+from rpd_metric.models.concurrency import run
 
 ANSWERS = (
     sample_answers_algebra.ANSWERS

@@ -29,9 +29,9 @@ from rpd_datasets.judging.labels import (
     judge_pairs,
     labelled_pairs,
 )
-from rpd_metric.distance.registry import Distance
+from rpd_metric.distance.distances import Distance
 from rpd_metric.errors import InputError
-from rpd_metric.inference.concurrency import run
+from rpd_metric.models.concurrency import run
 from rpd_metric.steps.protocol import Summary
 
 DEV = Path(__file__).parents[4] / "shared/data/strategy_bench/dev.jsonl"

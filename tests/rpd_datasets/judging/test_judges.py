@@ -24,8 +24,8 @@ from rpd_datasets.judging.judges import (
     SoundnessJudge,
 )
 from rpd_metric.errors import InputError, ModelError
-from rpd_metric.inference.chat import ChatReply
-from rpd_metric.inference.errors import Interrupted
+from rpd_metric.models.chat import ChatReply
+from rpd_metric.models.failures import Interrupted
 from rpd_metric.prompts.templates import fence
 
 DEV = Path(__file__).parents[4] / "shared/data/strategy_bench/dev.jsonl"

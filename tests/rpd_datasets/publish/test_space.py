@@ -23,7 +23,7 @@ from rpd_datasets.cli import main
 from rpd_datasets.publish.space.files import GRADIO, space_files, write_space
 from rpd_datasets.publish.space.wheel import build_wheel
 from rpd_metric.errors import InputError, OutputError
-from rpd_metric.inference.registry import load_embedder
+from rpd_metric.models.kinds import load_embedder
 
 ROOT = Path(__file__).resolve().parents[3]
 STEPS = "steps, one per line"

@@ -11,7 +11,7 @@ from rpd_datasets.training.arguments import ReinforcementArguments
 from rpd_datasets.training.reinforcement import advantage_change, load_rewards
 from rpd_datasets.training.rewards import AccuracyReward, DiversityReward, FormatReward, well_formed
 from rpd_metric.grading.mathematics import Grader
-from rpd_metric.inference.registry import load_embedder
+from rpd_metric.models.kinds import load_embedder
 from rpd_metric.steps.extractive import ExtractiveSummarizer
 
 

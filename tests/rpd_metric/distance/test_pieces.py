@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rpd_metric.distance.linkage import average_linkage
-from rpd_metric.metrics.scoring import (
+from rpd_metric.metrics.matrices import (
     MOST_PIECES,
     READINGS,
     distance_matrices,

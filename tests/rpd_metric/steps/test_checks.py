@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import pytest
 
 from rpd_metric.errors import ReplyError
-from rpd_metric.inference.chat import ChatReply
+from rpd_metric.models.chat import ChatReply
 from rpd_metric.prompts.templates import load_template
+from rpd_metric.steps.chat_summarizer import ChatSummarizer
 from rpd_metric.steps.checks import check_steps
-from rpd_metric.steps.summarizer import ChatSummarizer
 
 PROMPTS = [load_template(name).text for name in ("summarize", "summarize_json")]
 OWN = (

@@ -1,0 +1,78 @@
+r"""What is put around a problem before a model sees it: one table for training and evaluation.
+
+Fine-tuning, reinforcement learning and evaluation may ask in different words, and each
+configuration names its own. A prompt is a name of [`PROMPTS`] or a text of one's own with
+`{problem}` in it. Not here: the prompts of summarizers and judges (`rpd_metric/prompts`).
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from rpd_metric.errors import InputError
+
+MARK = "{problem}"
+
+PROMPTS = {
+    "problem": MARK,
+    "box": MARK + "\n\nPut your final answer within \\boxed{}.",
+    "reason_and_box": MARK + "\n\nReason step by step, and put the final answer in \\boxed{}.",
+    "python_function": "Complete this Python function. Reply with the whole function in one "
+    "fenced code block.\n\n```python\n" + MARK + "\n```",
+}
+
+
+def prompt_template(name: str) -> str:
+    r"""The text of a prompt, `{problem}` standing for the problem.
+
+    Args:
+        name (`str`): A name of [`PROMPTS`], or a text with `{problem}` in it.
+
+    Raises:
+        [`InputError`]: It is neither.
+
+    Example:
+
+    ```py
+    >>> from rpd_datasets.instructions import prompt_template
+    >>> prompt_template("problem"), prompt_template("Solve: {problem}")
+    ('{problem}', 'Solve: {problem}')
+
+    ```
+    """
+    if name in PROMPTS:
+        return PROMPTS[name]
+    if MARK in name:
+        return name
+    near = difflib.get_close_matches(name, PROMPTS, n=1)
+    raise InputError(
+        f"prompt must hold {MARK}, which stands for the problem's text, or be one of "
+        f"{', '.join(PROMPTS)}; it is {name!r}" + (f". Did you mean {near[0]!r}?" if near else "")
+    )
+
+
+def fill_prompt(template: str, problem: str) -> str:
+    """Put a problem into a template; braces elsewhere in both stay as they are."""
+    return template.replace(MARK, problem)
+
+
+def with_mode(text: str, mode: int) -> str:
+    """A prompt that asks for one of several ways of solving, told apart by a number only.
+
+    Plain fine-tuning on several solutions of a problem can make a model choose one way for all
+    (SSFT, arXiv 2510.05132). With a number of its own in each prompt, each way stays reachable.
+
+    Args:
+        text (`str`): The prompt.
+        mode (`int`): From 1.
+
+    Example:
+
+    ```py
+    >>> from rpd_datasets.instructions import with_mode
+    >>> with_mode("1 + 1?", 2)
+    '1 + 1?\\n\\n[mode 2]'
+
+    ```
+    """
+    return f"{text}\n\n[mode {mode}]"

@@ -1,0 +1,211 @@
+r"""Reading a judge's reply: from raw text to a rating, a pair or a set of solutions.
+
+The paper's judges end in an envelope: `//boxed{{2}}`, `//boxed_json{{[[1, 4]]}}` (App. C.2, D).
+The last envelope counts, with any number of braces around its content, because analyses mention
+the others. What is not exactly one of the allowed answers is no verdict: it is refused with a
+reason and never guessed from the prose around it.
+
+A reply that was cut off is refused even if it holds an envelope: that one stood in the analysis.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rpd_metric.errors import ReplyError
+from rpd_metric.steps.replies import after_thinking
+
+# Raised whenever the same reply could be read differently; part of a judge's fingerprint.
+PARSER_VERSION = 1
+
+_ENVELOPE = re.compile(r"boxed(?:_json)?\s*(?:\\?\{\s*)+")
+_MARKUP = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\s*\{")
+_RATING = re.compile(r"""["']?(?:(?:rating|class)["']?\s*[:=]?\s*)?["']?([12])["']?""", re.I)
+_ID = re.compile(r"(?:solution|answer|id|s)?[\s_#]*(\d{1,6})", re.I)
+# No answer is longer; a model in a loop can write thousands of numbers.
+_LONGEST_ANSWER = 2000
+_SHOWN_REASONS = 300
+
+
+def last_envelope(text: str, finish_reason: str | None = None) -> str:
+    r"""The content of the last envelope in a reply.
+
+    Args:
+        text (`str`): The reply as it came.
+        finish_reason (`str`, *optional*): `"length"` when the server cut the reply off.
+
+    Returns:
+        `str`: What stands between the braces.
+
+    Raises:
+        [`ReplyError`]: With the reason `"truncated"`, `"no_envelope"` or `"bad_verdict"` (an
+            envelope that never closes).
+
+    Example:
+
+    ```py
+    >>> from rpd_datasets.judging.verdicts import last_envelope
+    >>> last_envelope("It is not //boxed{1}, for the tools differ.\n//boxed{{2}}")
+    '2'
+
+    ```
+    """
+    if finish_reason == "length":
+        raise ReplyError("truncated", "the reply was cut off before its verdict")
+    answer = after_thinking(text)
+    # Ended in good order: the model forgot to close its thoughts, and the last box is its answer.
+    answer = text if answer is None else answer
+    starts = list(_ENVELOPE.finditer(answer))
+    if not starts:
+        raise ReplyError("no_envelope", "the reply holds no //boxed{...}")
+    rest = _MARKUP.sub("", answer[starts[-1].end() : starts[-1].end() + _LONGEST_ANSWER])
+    content, closing, _ = rest.partition("}")
+    if not closing:
+        raise ReplyError("bad_verdict", "the last //boxed{...} of the reply does not close")
+    return content.rstrip("\\ \t\n").strip()
+
+
+def parse_rating(text: str, finish_reason: str | None = None) -> int:
+    r"""Read a rating or class, 1 or 2 (App. C.2 and D.1).
+
+    Args:
+        text (`str`): The reply as it came.
+        finish_reason (`str`, *optional*): `"length"` when the server cut the reply off.
+
+    Returns:
+        `int`: 1 or 2.
+
+    Raises:
+        [`ReplyError`]: See [`last_envelope`]; `"bad_verdict"` also for any other content.
+
+    Example:
+
+    ```py
+    >>> from rpd_datasets.judging.verdicts import parse_rating
+    >>> parse_rating("Both solve the same system.\n//boxed{{1}}")
+    1
+
+    ```
+    """
+    content = last_envelope(text, finish_reason)
+    match = _RATING.fullmatch(content.strip("[] \t\n"))
+    if match is None:
+        raise ReplyError("bad_verdict", f"the verdict is {_shown(content)}, neither 1 nor 2")
+    return int(match[1])
+
+
+def parse_reasoned(text: str, finish_reason: str | None = None) -> tuple[int, str]:
+    r"""Read a class, 1 or 2, and the reasons that stand before it.
+
+    Args:
+        text (`str`): The reply as it came.
+        finish_reason (`str`, *optional*): `"length"` when the server cut the reply off.
+
+    Returns:
+        `tuple`: 1 or 2, and the reasons on one line, shortened; `""` where there are none.
+
+    Raises:
+        [`ReplyError`]: As [`parse_rating`] does.
+
+    Example:
+
+    ```py
+    >>> from rpd_datasets.judging.verdicts import parse_reasoned
+    >>> parse_reasoned("<think>Hm.</think>It says \"so b = 4\".\n\n//boxed{1}")
+    (1, 'It says "so b = 4".')
+
+    ```
+    """
+    rating = parse_rating(text, finish_reason)
+    before = text[: list(_ENVELOPE.finditer(text))[-1].start()]
+    said = " ".join(before.rpartition("</think>")[2].rstrip("/\\$ \n").split())
+    return rating, said if len(said) <= _SHOWN_REASONS else said[: _SHOWN_REASONS - 1] + "…"
+
+
+def parse_pair(
+    text: str, count: int, finish_reason: str | None = None
+) -> tuple[int, int] | tuple[()]:
+    r"""Read the most diverse pair, or "No" (App. D.1).
+
+    Args:
+        text (`str`): The reply as it came.
+        count (`int`): How many solutions there are; the model numbers them from 1.
+        finish_reason (`str`, *optional*): `"length"` when the server cut the reply off.
+
+    Returns:
+        `tuple`: Two indices from 0, the smaller one first; `()` for "No".
+
+    Raises:
+        [`ReplyError`]: See [`last_envelope`]; `"bad_verdict"` also for numbers that are no
+            solutions, `"wrong_count"` for more or fewer than two.
+
+    Example:
+
+    ```py
+    >>> from rpd_datasets.judging.verdicts import parse_pair
+    >>> parse_pair("3 uses vectors.\n//boxed_json{{[[4, 3]]}}", count=5)
+    (2, 3)
+
+    ```
+    """
+    tokens = _tokens(last_envelope(text, finish_reason))
+    if [token.casefold() for token in tokens] == ["no"]:
+        return ()
+    first, second = sorted(_indices(tokens, count, wanted=2))
+    return first, second
+
+
+def parse_set(
+    text: str, count: int, size: int, finish_reason: str | None = None
+) -> tuple[int, ...]:
+    r"""Read a set of solutions (App. D.2).
+
+    Args:
+        text (`str`): The reply as it came.
+        count (`int`): How many solutions there are; the model numbers them from 1.
+        size (`int`): How many it was asked to choose.
+        finish_reason (`str`, *optional*): `"length"` when the server cut the reply off.
+
+    Returns:
+        `tuple` of `int`: Indices from 0, in the model's order.
+
+    Raises:
+        [`ReplyError`]: As [`parse_pair`] does.
+
+    Example:
+
+    ```py
+    >>> from rpd_datasets.judging.verdicts import parse_set
+    >>> parse_set("Three methods.\n//boxed_json{{[5, 1, 2]}}", count=5, size=3)
+    (4, 0, 1)
+
+    ```
+    """
+    return tuple(_indices(_tokens(last_envelope(text, finish_reason)), count, wanted=size))
+
+
+def _tokens(content: str) -> list[str]:
+    # Brackets are dropped whatever their depth: a number of ids that fits tells enough.
+    flat = content.replace("[", " ").replace("]", " ")
+    return [token.strip(" \t\n\"'`") for token in flat.split(",")]
+
+
+def _indices(tokens: list[str], count: int, wanted: int) -> list[int]:
+    indices = []
+    for token in tokens:
+        match = _ID.fullmatch(token)
+        if match is None:
+            raise ReplyError("bad_verdict", f"{_shown(token)} is no number of a solution")
+        index = int(match[1]) - 1
+        if not 0 <= index < count:
+            raise ReplyError("bad_verdict", f"there is no solution {match[1]}, only 1 to {count}")
+        if index in indices:
+            raise ReplyError("bad_verdict", f"solution {match[1]} is named twice")
+        indices.append(index)
+    if len(indices) != wanted:
+        raise ReplyError("wrong_count", f"{len(indices)} solutions instead of {wanted}")
+    return indices
+
+
+def _shown(content: str) -> str:
+    return repr(content if len(content) <= 40 else content[:39] + "…")

@@ -1,0 +1,106 @@
+"""Named distances between the solutions of one problem. A new one is a function and an entry here.
+
+    rpd          Reasoning Path Divergence, ties="mean" (Eq. 1-2)
+    rpd_first    the same with ties="first" (Algorithm 3 to the letter)
+    strategy     steps compared by meaning and by wording, both ways, then by group; `strategy.py`
+    summary      one embedding of the steps joined by blanks (Sec. 4.1)
+    raw          one embedding of the solution's text (Sec. 4.1)
+    raw_chunks   the mean embedding of the whole text, piece by piece
+    random       a draw per pair (Sec. 4.1)
+    pieces       the text piece by piece, and the methods it names; no steps; `pieces.py`
+    combined     strategy, and a quarter of pieces
+
+`strategy`, `pieces` and `combined` are this project's own; `rpd` stays what the paper says
+it is. Choosing among solutions by such a matrix is left to `rpd_datasets/select.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from rpd_metric.distance import baselines
+from rpd_metric.distance.evidence import STEP_KINDS, Evidence
+from rpd_metric.distance.pieces import combined, pieces
+from rpd_metric.distance.strategy import strategy
+from rpd_metric.errors import InputError
+
+Matrix = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Distance:
+    """A distance by name.
+
+    Args:
+        name (`str`): What tables and cards call it.
+        function (`Callable`): [`Evidence`] about `k` solutions to a symmetric `(k, k)` matrix with
+            zeros on its diagonal. It sees only solutions that have texts of every kind it reads.
+        reads (`tuple` of `str`): The kinds of texts it is given; see [`Evidence`].
+    """
+
+    name: str
+    function: Callable[[Evidence], Matrix]
+    reads: tuple[str, ...]
+
+    @property
+    def reads_steps(self) -> bool:
+        """Whether the steps matter to it."""
+        return any(kind in STEP_KINDS for kind in self.reads)
+
+    def __call__(self, evidence: Evidence) -> Matrix:
+        """The `(k, k)` distances between a problem's `k` solutions.
+
+        A solution that it cannot place (no text, no steps) has NaN in its row and column: it is
+        unknown, not far away.
+        """
+        k = evidence.count
+        usable = [i for i in range(k) if all(len(evidence.texts[kind][i]) for kind in self.reads)]
+        matrix = np.full((k, k), np.nan)
+        if usable:
+            matrix[np.ix_(usable, usable)] = self.function(evidence.take(usable))
+        return matrix
+
+
+def load_distance(name: str | Distance) -> Distance:
+    """The distance of that name; a [`Distance`] of one's own is returned as it is.
+
+    Raises:
+        [`InputError`]: There is none of that name.
+
+    Example:
+
+    ```py
+    >>> from rpd_metric.distance.distances import load_distance
+    >>> load_distance("raw").reads
+    ('text',)
+
+    ```
+    """
+    if isinstance(name, Distance):
+        return name
+    if name not in DISTANCES:
+        raise InputError(f"unknown distance {name!r}; use one of {', '.join(DISTANCES)}")
+    return DISTANCES[name]
+
+
+DISTANCES: Mapping[str, Distance] = MappingProxyType(
+    {
+        distance.name: distance
+        for distance in (
+            Distance("rpd", baselines.rpd, ("steps",)),
+            Distance("rpd_first", baselines.rpd_first, ("steps",)),
+            Distance("strategy", strategy, ("steps",)),
+            Distance("combined", combined, ("steps", "statement", "pieces", "methods")),
+            Distance("pieces", pieces, ("statement", "pieces", "methods")),
+            Distance("summary", baselines.summary, ("summary",)),
+            Distance("raw", baselines.raw, ("text",)),
+            Distance("raw_chunks", baselines.raw_chunks, ("chunks",)),
+            Distance("random", baselines.random, ()),
+        )
+    }
+)

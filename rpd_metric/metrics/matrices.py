@@ -1,0 +1,195 @@
+"""From a problem's texts to distance matrices: read, encode each text once, compare.
+
+The middle of the pipeline, shared by the metric, by curation and by the benchmark of distances.
+Steps come in as text;
+making steps of solutions is `rpd_metric.steps`, the arithmetic `rpd_metric.distance`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from rpd_metric.distance.core import Ties, rpd_matrix
+from rpd_metric.distance.distances import Distance, load_distance
+from rpd_metric.distance.evidence import Evidence
+from rpd_metric.models.embedders import Embedder
+from rpd_metric.steps.passages import answer_part
+from rpd_metric.steps.vocabulary import find_methods, known_methods
+
+Matrix = npt.NDArray[np.float64]
+Steps = Sequence[Sequence[str]]
+
+# MiniLM reads 256 word pieces, which is about as many as 150 words with their mathematics.
+CHUNK_WORDS = 150
+# Long enough to say what is done, short enough to say one thing. Eight, evenly spaced, see strategy
+# as well as all of them, and bound what a reasoning trace costs.
+PIECE_WORDS = 40
+MOST_PIECES = 8
+
+
+def distance_matrices(
+    distances: Iterable[str | Distance],
+    problem: str,
+    solutions: Sequence[str],
+    steps: Steps | None,
+    embedder: Embedder,
+    seed: int = 0,
+) -> dict[str, Matrix]:
+    """The matrices of several distances between a problem's solutions, each text encoded once.
+
+    Args:
+        distances (`Iterable`): Names, or [`Distance`] objects.
+        problem (`str`): The problem's text.
+        solutions (`Sequence[str]`): Its `k` solutions.
+        steps (`Sequence`, *optional*): Per solution, its steps, for distances that read them.
+        embedder ([`~rpd_metric.models.embedders.Embedder`]): Encodes.
+        seed (`int`): For distances that draw.
+
+    Returns:
+        `dict`: By name, an array of shape `(k, k)`; NaN for solutions that cannot be placed.
+    """
+    asked = [load_distance(distance) for distance in distances]
+    kinds = dict.fromkeys(kind for distance in asked for kind in distance.reads)
+    evidence = gather(kinds, problem, solutions, steps, embedder, seed)
+    return {distance.name: distance(evidence) for distance in asked}
+
+
+def gather(
+    kinds: Iterable[str],
+    problem: str,
+    solutions: Sequence[str],
+    steps: Steps | None,
+    embedder: Embedder,
+    seed: int = 0,
+) -> Evidence:
+    """Read a problem's solutions and encode what is read; see [`distance_matrices`].
+
+    Args:
+        kinds (`Iterable[str]`): See [`~rpd_metric.distance.evidence.Evidence`].
+    """
+    filled: Steps = steps if steps is not None else [()] * len(solutions)
+    texts = {kind: READINGS[kind](problem, solutions, filled) for kind in kinds}
+    encoded = _encoded((read for kind, read in texts.items() if kind != "methods"), embedder)
+    vectors = {
+        kind: _rarities(read) if kind == "methods" else _rows(read, encoded)
+        for kind, read in texts.items()
+    }
+    return Evidence(problem, len(solutions), texts, vectors, seed)
+
+
+def step_matrices(
+    problems: Sequence[Steps], embedder: Embedder, ties: Ties = "mean"
+) -> list[Matrix]:
+    """RPD matrices of several problems, with one call to the encoder for all of them.
+
+    Args:
+        problems (`Sequence`): Per problem, per solution, the list of its steps.
+            Whitespace-only steps are no steps.
+        embedder ([`~rpd_metric.models.embedders.Embedder`]): Encodes the steps.
+        ties (`"mean"` or `"first"`): See [`~rpd_metric.rpd_distance`].
+
+    Returns:
+        `list` of arrays of shape `(k, k)`: One per problem. A solution without steps has NaN in
+        its row and column: it is unknown, not maximally far away, which is what Algorithm 3
+        alone would make of it.
+    """
+    cleaned = [_steps("", (), solutions) for solutions in problems]
+    encoded = _encoded(cleaned, embedder)
+    matrices = []
+    for solutions in cleaned:
+        rows = _rows(solutions, encoded)
+        usable = [index for index, steps in enumerate(solutions) if steps]
+        matrix = np.full((len(solutions), len(solutions)), np.nan)
+        if usable:
+            matrix[np.ix_(usable, usable)] = rpd_matrix(
+                [rows[index] for index in usable], ties=ties
+            )
+        matrices.append(matrix)
+    return matrices
+
+
+def _encoded(
+    readings: Iterable[Sequence[Sequence[str]]], embedder: Embedder
+) -> dict[str, npt.NDArray[np.float32]]:
+    """The vector of each distinct text, by one call to the encoder."""
+    texts = list(dict.fromkeys(text for read in readings for texts in read for text in texts))
+    return dict(zip(texts, embedder.encode(texts), strict=True)) if texts else {}
+
+
+def _rows(
+    read: Sequence[Sequence[str]], encoded: Mapping[str, npt.NDArray[np.float32]]
+) -> list[npt.NDArray[np.float32]]:
+    """Per solution an array with a row for each of its texts."""
+    empty = np.zeros((0, 0), dtype=np.float32)
+    return [np.stack([encoded[text] for text in texts]) if texts else empty for texts in read]
+
+
+def _rarities(read: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float32]]:
+    """Per solution one row with the weight of each method that it names."""
+    column = {method.phrase: place for place, method in enumerate(known_methods())}
+    weights = np.array([method.weight for method in known_methods()], dtype=np.float32)
+    rows = []
+    for texts in read:
+        row = np.zeros((len(texts), len(weights)), dtype=np.float32)
+        named = [column[phrase] for text in texts for phrase in text.splitlines()]
+        row[:, named] = weights[named]
+        rows.append(row)
+    return rows
+
+
+def _steps(_problem: str, _solutions: Sequence[str], steps: Steps) -> list[list[str]]:
+    return [[step for step in solution if step.strip()] for solution in steps]
+
+
+def _summary(problem: str, solutions: Sequence[str], steps: Steps) -> list[list[str]]:
+    return [[" ".join(kept)] if kept else [] for kept in _steps(problem, solutions, steps)]
+
+
+def _text(_problem: str, solutions: Sequence[str], _steps: Steps) -> list[list[str]]:
+    return [[text] if text.strip() else [] for text in solutions]
+
+
+def _chunks(_problem: str, solutions: Sequence[str], _steps: Steps) -> list[list[str]]:
+    return [in_pieces(text, CHUNK_WORDS) for text in solutions]
+
+
+def _pieces(_problem: str, solutions: Sequence[str], _steps: Steps) -> list[list[str]]:
+    return [piece_texts(text) for text in solutions]
+
+
+def piece_texts(solution: str, most: int = MOST_PIECES) -> list[str]:
+    """The pieces of a solution that are read: at most `most`, evenly spaced from first to last."""
+    pieces = in_pieces(answer_part(solution), PIECE_WORDS)
+    if len(pieces) <= most:
+        return pieces
+    return [pieces[round(place)] for place in np.linspace(0, len(pieces) - 1, most)]
+
+
+def _methods(_problem: str, solutions: Sequence[str], _steps: Steps) -> list[list[str]]:
+    found = [find_methods(answer_part(text)) for text in solutions]
+    return [["\n".join(mention.method.phrase for mention in mentions)] for mentions in found]
+
+
+def _statement(problem: str, solutions: Sequence[str], _steps: Steps) -> list[list[str]]:
+    return [[problem] for _ in solutions]
+
+
+def in_pieces(text: str, size: int) -> list[str]:
+    """A text in pieces of `size` words; the last one may be shorter."""
+    words = text.split()
+    return [" ".join(words[start : start + size]) for start in range(0, len(words), size)]
+
+
+# What the texts of each kind are, of a problem, its solutions and their steps.
+READINGS: Mapping[str, Callable[[str, Sequence[str], Steps], list[list[str]]]] = {
+    "steps": _steps,
+    "summary": _summary,
+    "text": _text,
+    "chunks": _chunks,
+    "pieces": _pieces,
+    "methods": _methods,
+    "statement": _statement,
+}

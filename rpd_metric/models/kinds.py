@@ -1,0 +1,155 @@
+"""Which chat models and encoders there are, one entry each, and loading them by their specs.
+
+To add one, write a module with a function that loads it and enter it here; every command, the
+Python API and the help then know its specs. Summarizers that need no chat model are entered in
+`steps/registry.py`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from rpd_metric.errors import SpecError
+from rpd_metric.models.balance import ChatServers
+from rpd_metric.models.chat import Chat, ChatOptions
+from rpd_metric.models.embedders import Dtype, Embedder, EmbedderOptions
+from rpd_metric.models.spec import Kind, ModelSpec, load_models
+
+CHAT_MODELS = {
+    "openai": Kind(
+        "openai:http://host:port/v1#model",
+        "rpd_metric.models.openai:OpenAIChat.load",
+        is_server=True,
+        key_variable="OPENAI_API_KEY",
+    ),
+    "tgi": Kind(
+        "tgi:http://host:port",
+        "rpd_metric.models.tgi:TGIChat.load",
+        is_server=True,
+        key_variable="HF_TOKEN",
+    ),
+    "hf": Kind("hf:model-id", "rpd_metric.models.in_process:load", needs_gpu=True),
+    "vllm": Kind("vllm:model-id", "rpd_metric.models.vllm:load", needs_gpu=True),
+    "auto": Kind("auto:http://host:port", "rpd_metric.models.auto:load_chat", is_server=True),
+}
+
+EMBEDDERS = {
+    "minilm": Kind("minilm", "rpd_metric.models.sentence_transformer:load_minilm"),
+    "st": Kind("st:model-id", "rpd_metric.models.sentence_transformer:load", needs_gpu=True),
+    "tei": Kind(
+        "tei:http://host:port",
+        "rpd_metric.models.tei:TEIEmbeddings.load",
+        is_server=True,
+        key_variable="HF_TOKEN",
+    ),
+    "openai": Kind(
+        "openai:http://host:port/v1#model",
+        "rpd_metric.models.openai:OpenAIEmbeddings.load",
+        is_server=True,
+        key_variable="OPENAI_API_KEY",
+    ),
+    "auto": Kind("auto:http://host:port", "rpd_metric.models.auto:load_embeddings", is_server=True),
+}
+
+
+def chat_spec(text: str) -> ModelSpec:
+    """Read the spec of a chat model. Raises [`SpecError`].
+
+    >>> chat_spec("hf:org/model").needs_gpu
+    True
+    """
+    return ModelSpec.parse(text, CHAT_MODELS, "chat model")
+
+
+def embedder_spec(text: str) -> ModelSpec:
+    """Read the spec of an encoder. Raises [`SpecError`].
+
+    >>> embedder_spec("minilm").runs_here
+    True
+    """
+    return ModelSpec.parse(text, EMBEDDERS, "embedder")
+
+
+def load_chat(spec: str | Chat, options: ChatOptions | None = None) -> Chat:
+    """Load the chat model that a spec names.
+
+    `tgi:` and `auto:` ask the server for its model's name and limits; `openai:` asks only when no
+    model is given after `#`. Several servers with one model are named with commas.
+
+    Args:
+        spec (`str` or [`Chat`]): One of the forms in `CHAT_MODELS`. A chat model is returned as
+            it is.
+        options ([`ChatOptions`], *optional*): How to load it.
+
+    Returns:
+        [`Chat`]
+
+    Raises:
+        [`SpecError`]: The spec has none of the forms, or holds a secret.
+        [`ServerError`]: The server cannot be asked for its model.
+        [`MissingExtraError`]: The packages for it are not installed.
+        [`ModelError`]: A model of this process cannot be loaded.
+    """
+    if not isinstance(spec, str):
+        if not callable(spec):
+            raise SpecError(f"a chat model is a spec string or a Chat, not {type(spec).__name__}")
+        return spec
+    chats: list[Chat] = load_models(chat_spec(spec), CHAT_MODELS, options or ChatOptions())
+    return chats[0] if len(chats) == 1 else ChatServers(chats)
+
+
+def load_embedder(
+    spec: str | Embedder,
+    *,
+    device: str | None = None,
+    batch_size: int = 64,
+    dtype: Dtype = "float32",
+    truncate_dim: int | None = None,
+    threads: int = 1,
+) -> Embedder:
+    """Load the encoder that a spec names; the same spec and options give the same object.
+
+    Args:
+        spec (`str` or [`Embedder`]): `"minilm"`, `"st:<model id or folder>"`, `"tei:<url>"`,
+            `"openai:<url>#<model>"` or `"auto:<url>"`. An object with an `encode` method is
+            returned as it is.
+        device, batch_size, dtype, truncate_dim, threads: For models that run here, see
+            [`EmbedderOptions`].
+
+    Returns:
+        [`Embedder`]
+
+    Raises:
+        [`SpecError`]: The spec has none of these forms.
+        [`MissingExtraError`]: The packages for it are not installed.
+        [`ModelError`]: The model cannot be loaded, or its weights are not what they claim to be.
+    """
+    if not isinstance(spec, str):
+        if not callable(getattr(spec, "encode", None)):
+            raise SpecError(
+                f"an embedder is a spec string or an object with encode(texts), "
+                f"not {type(spec).__name__}"
+            )
+        return spec
+    return _load(
+        spec,
+        EmbedderOptions(
+            device=device,
+            batch_size=batch_size,
+            dtype=dtype,
+            truncate_dim=truncate_dim,
+            threads=threads,
+        ),
+    )
+
+
+@lru_cache(maxsize=4)
+def _load(text: str, options: EmbedderOptions) -> Embedder:
+    from rpd_metric.models.embedding_servers import EmbeddingServer
+
+    spec = embedder_spec(text)
+    models = load_models(spec, EMBEDDERS, options)
+    if spec.runs_here:
+        embedder: Embedder = models[0]
+        return embedder
+    return EmbeddingServer(models, in_flight=options.in_flight, timeout=options.timeout)

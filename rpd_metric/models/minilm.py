@@ -1,0 +1,183 @@
+"""all-MiniLM-L6-v2 on a CPU, with torch, safetensors and tokenizers alone.
+
+Importing sentence-transformers takes several times as long as importing torch, and longer than
+encoding the solutions of a dozen problems: it brings peft, bitsandbytes, scikit-learn and torch's
+compiler along. The packaged model is one fixed file, so its forward pass is written out here; the
+tests compare it with sentence-transformers'.
+
+Short texts go through the linear layers one behind the other, as rows of one matrix, because a few
+rows keep a core waiting for the weights. Nothing is padded, and attention never leaves a text. So a
+text's vector is bit for bit the one it has alone, wherever a row's sums do not depend on how many
+rows there are. oneDNN's kernels are like that; `MiniLM.blocks` tries it before it relies on it.
+
+Not here: other models, other devices. `sentence_transformer.py` has these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+from torch.nn import functional
+
+from rpd_metric.models.embedders import Dtype
+from rpd_metric.models.packed_linear import pack_linears
+
+LAYERS = 6
+HEADS = 12
+WIDTH = 384
+EPSILON = 1e-12
+# Word pieces that are read, [CLS] and [SEP] included; the model was trained for so many.
+LONGEST = 256
+# Word pieces of a block. More do not make a core faster, and leave its cache.
+BLOCK = 256
+# Lengths of the texts that are tried: alike and different, within a kernel's rows and beyond.
+TRIED = (3, 3, 5, 8, 13, 13, 21, 34, 55)
+
+Weights = dict[str, torch.Tensor]
+# The word pieces of some texts, those of equal length side by side.
+Pieces = Sequence[Sequence[int]]
+# Of texts that lie one behind the other: how many there are of a length, and the length.
+Runs = Sequence[tuple[int, int]]
+
+
+class MiniLM(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+    """The model, called with one block of texts at a time.
+
+    Args:
+        folder (`Path`): With `model.safetensors` and `tokenizer.json`.
+        dtype (`str`): The weights' type; in float32 linear layers are packed, see
+            [`~rpd_metric.models.packed_linear.pack_linears`].
+    """
+
+    def __init__(self, folder: Path, dtype: Dtype = "float32") -> None:
+        super().__init__()
+        weights = {
+            name: weight.to(getattr(torch, dtype)) if weight.is_floating_point() else weight
+            for name, weight in load_file(folder / "model.safetensors").items()
+        }
+        self._words = weights["embeddings.word_embeddings.weight"]
+        self._places = weights["embeddings.position_embeddings.weight"]
+        # A text is no second sentence of a pair.
+        self._first_sentence = weights["embeddings.token_type_embeddings.weight"][0]
+        self.norm = _norm(weights, "embeddings.LayerNorm")
+        self.layers = torch.nn.ModuleList(
+            _Layer(weights, f"encoder.layer.{number}") for number in range(LAYERS)
+        )
+        pack_linears(self)
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(LONGEST)
+        self.device = torch.device("cpu")
+
+    def blocks(self, texts: Sequence[str]) -> list[tuple[list[int], Pieces]]:
+        """What goes through the model together, so that no vector depends on its block.
+
+        Args:
+            texts (`Sequence[str]`): In any order.
+
+        Returns:
+            `list[tuple[list[int], Pieces]]`: For each block the positions of its texts among those
+                given, and their word pieces.
+        """
+        pieces = [self._tokenizer.encode(text).ids for text in texts]
+        blocks: list[tuple[list[int], list[list[int]]]] = []
+        rows = BLOCK
+        for place in sorted(range(len(pieces)), key=lambda place: len(pieces[place])):
+            rows += len(pieces[place])
+            if rows > BLOCK or not self._rows_are_independent:
+                blocks.append(([], []))
+                rows = len(pieces[place])
+            blocks[-1][0].append(place)
+            blocks[-1][1].append(pieces[place])
+        return list(blocks)
+
+    @cached_property
+    def _rows_are_independent(self) -> bool:
+        """Whether on this machine some texts have the same vectors in blocks as alone."""
+        tried = [list(range(length, 2 * length)) for length in TRIED]
+        half = len(tried) // 2
+        with torch.inference_mode():
+            alone = torch.cat([self([pieces]) for pieces in tried])
+            blocks = (
+                self(tried),
+                self(tried[::-1]).flip(0),
+                torch.cat([self(tried[:half]), self(tried[half:])]),
+            )
+            return all(torch.equal(vectors, alone) for vectors in blocks)
+
+    def forward(self, texts: Pieces) -> torch.Tensor:
+        """The texts' vectors of unit length, as `(len(texts), 384)`."""
+        runs = [(len(list(alike)), length) for length, alike in groupby(map(len, texts))]
+        pieces = torch.tensor([piece for text in texts for piece in text])
+        places = torch.cat([torch.arange(len(text)) for text in texts])
+        hidden = self.norm(self._words[pieces] + self._first_sentence + self._places[places])
+        for layer in self.layers:
+            hidden = layer(hidden, runs)
+        means = [run.sum(1) / run.shape[1] for run in _by_run(hidden, runs)]
+        return functional.normalize(torch.cat(means), p=2, dim=1)
+
+    def get_embedding_dimension(self) -> int:
+        """Length of the vectors."""
+        return WIDTH
+
+
+class _Layer(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+    """Attention, and two linear layers with a GELU between them; each is added to its input."""
+
+    def __init__(self, weights: Weights, name: str) -> None:
+        super().__init__()
+        self.query = _linear(weights, f"{name}.attention.self.query")
+        self.key = _linear(weights, f"{name}.attention.self.key")
+        self.value = _linear(weights, f"{name}.attention.self.value")
+        self.joined = _linear(weights, f"{name}.attention.output.dense")
+        self.joined_norm = _norm(weights, f"{name}.attention.output.LayerNorm")
+        self.wide = _linear(weights, f"{name}.intermediate.dense")
+        self.narrow = _linear(weights, f"{name}.output.dense")
+        self.narrow_norm = _norm(weights, f"{name}.output.LayerNorm")
+
+    def forward(self, hidden: torch.Tensor, runs: Runs) -> torch.Tensor:
+        """From `(rows, 384)` to the same."""
+        parts = (_by_run(linear(hidden), runs) for linear in (self.query, self.key, self.value))
+        seen = torch.cat([_attention(*run) for run in zip(*parts, strict=True)])
+        hidden = self.joined_norm(self.joined(seen) + hidden)
+        changed: torch.Tensor = self.narrow(functional.gelu(self.wide(hidden)))
+        normed: torch.Tensor = self.narrow_norm(changed + hidden)
+        return normed
+
+
+def _by_run(rows: torch.Tensor, runs: Runs) -> list[torch.Tensor]:
+    """The rows of each run of texts, as `(texts, length, 384)`."""
+    parts = rows.split([count * length for count, length in runs])
+    return [part.view(*run, WIDTH) for part, run in zip(parts, runs, strict=True)]
+
+
+def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """From `(texts, length, 384)` each to `(texts * length, 384)`; each text sees itself."""
+    heads = (*query.shape[:2], HEADS, WIDTH // HEADS)
+    seen = functional.scaled_dot_product_attention(
+        *(part.view(heads).transpose(1, 2) for part in (query, key, value))
+    )
+    return seen.transpose(1, 2).reshape(-1, WIDTH)
+
+
+def _linear(weights: Weights, name: str) -> torch.nn.Linear:
+    weight = weights[f"{name}.weight"]
+    # On no device: nothing is drawn, which would change what the caller draws next.
+    return _filled(torch.nn.Linear(*reversed(weight.shape), device="meta"), weights, name)
+
+
+def _norm(weights: Weights, name: str) -> torch.nn.LayerNorm:
+    return _filled(torch.nn.LayerNorm(WIDTH, eps=EPSILON, device="meta"), weights, name)
+
+
+def _filled(layer: Any, weights: Weights, name: str) -> Any:
+    layer.weight = torch.nn.Parameter(weights[f"{name}.weight"], requires_grad=False)
+    layer.bias = torch.nn.Parameter(weights[f"{name}.bias"], requires_grad=False)
+    return layer

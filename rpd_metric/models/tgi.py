@@ -1,0 +1,123 @@
+"""Text Generation Inference, `tgi:http://host:port`, through `huggingface_hub`.
+
+TGI is in maintenance: for a new installation take vLLM or SGLang (`openai.py`). It guides decoding
+by `{"type": "json", "value": schema}`, refuses `top_p` 1 and takes `temperature` 0 as greedy. Its
+contract has no `chat_template_kwargs`, so thinking is switched off by Qwen3's own `/no_think` in
+the last message; other thinking models need a chat template that does not think.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+from rpd_metric.errors import SpecError
+from rpd_metric.models.chat import ChatOptions, ChatReply, ChatRequest
+from rpd_metric.models.failures import ServerError
+from rpd_metric.models.http import PerLoop, get_json, read_chat_reply
+from rpd_metric.models.hub_client import hub_client, hub_errors
+from rpd_metric.models.spec import Address
+
+# Qwen3 models that think unless told not to; the later 2507, Coder and Next ones do not, and
+# Qwen3.5 no longer knows the switch.
+_THINKING_QWEN = re.compile(r"qwen3(?![.\d])(?!.*(2507|coder|next|embedding|reranker|vl))", re.I)
+
+
+class TGIChat:
+    """A Text Generation Inference server, through `huggingface_hub.AsyncInferenceClient`.
+
+    Args:
+        address ([`~spec.Address`]): Where it listens.
+        model (`str`): What it serves.
+        max_concurrency (`int`, *optional*): Requests that it takes at once.
+        context (`int`, *optional*): Tokens that prompt and reply may have together.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        model: str,
+        max_concurrency: int | None = None,
+        context: int | None = None,
+    ) -> None:
+        self.model = model
+        self.max_concurrency = max_concurrency
+        self._context = context
+        self._address = address
+        self._clients = PerLoop(lambda: hub_client(address))
+
+    @classmethod
+    def load(cls, address: Address, _options: ChatOptions) -> TGIChat:
+        """Ask a server for its model's name and limits.
+
+        Raises:
+            [`SpecError`]: It is no TGI server, or serves another model.
+            [`ServerError`]: It cannot be asked.
+        """
+        try:
+            info = get_json(address, "/info")
+        except ServerError as error:
+            # With the name given, stored replies can be used while the server is down.
+            if address.model is None or error.kind == "http":
+                raise
+            return cls(address, model=address.model)
+        if not isinstance(info, dict) or not isinstance(info.get("model_id"), str):
+            raise SpecError(
+                f"{address.url} has no /info page as TGI has; for vLLM, SGLang, llama.cpp or "
+                f"transformers serve write openai:{address.root}/v1#model"
+            )
+        served: str = info["model_id"]
+        if address.model is not None and address.model != served:
+            raise SpecError(
+                f"{address.url} serves {served!r}, not {address.model!r}; "
+                "correct what stands after '#', or leave it out"
+            )
+        limit = info.get("max_concurrent_requests")
+        return cls(
+            address,
+            model=served,
+            max_concurrency=limit if isinstance(limit, int) and limit > 0 else None,
+            context=info.get("max_total_tokens"),
+        )
+
+    def context_length(self) -> int | None:
+        """Tokens that prompt and reply may have together, as the server said when it was loaded."""
+        return self._context
+
+    def __repr__(self) -> str:
+        return f"TGIChat({self._address.url!r}, model={self.model!r})"
+
+    async def __call__(self, request: ChatRequest) -> ChatReply:
+        """Send one request; see [`~chat.Chat`]. Raises [`ServerError`]."""
+        sampling = request.sampling
+        greedy = sampling.temperature <= 0
+        body: dict[str, Any] = {
+            "messages": self._messages(request),
+            "max_tokens": sampling.max_tokens,
+            "temperature": 0.0 if greedy else sampling.temperature,
+            "top_p": sampling.top_p if not greedy and 0 < sampling.top_p < 1 else None,
+            "seed": sampling.seed,
+        }
+        if request.schema is not None:
+            body["response_format"] = {"type": "json", "value": dict(request.schema)}
+        started = time.perf_counter()
+        with hub_errors(self._address):
+            reply = await self._clients.get().chat_completion(**body)
+        return read_chat_reply(self._address, reply, time.perf_counter() - started)
+
+    def _messages(self, request: ChatRequest) -> list[dict[str, str]]:
+        messages = [dict(message) for message in request.messages]
+        if not request.sampling.thinking and _THINKING_QWEN.search(self.model):
+            for message in reversed(messages):
+                if message["role"] == "user":
+                    message["content"] += " /no_think"
+                    break
+        return messages
+
+    async def aclose(self) -> None:
+        """Close the running loop's connections."""
+        client = self._clients.pop()
+        if client is not None:
+            await client.close()  # type: ignore[no-untyped-call]

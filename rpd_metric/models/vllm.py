@@ -1,0 +1,166 @@
+"""A chat model in this process through vLLM: `vllm:model-id` or `vllm:FOLDER`.
+
+One engine, which batches whatever is in flight; every request has its own seed, length and schema.
+The scheduler and the store are the same as for a server, so that a run that was stopped goes on.
+It runs on an event loop of its own: an engine belongs to one loop for as long as it lives, while
+each run of ours may start another.
+
+The engine's own settings come from the environment (`VLLM_*`), and from RPD_VLLM_ARGS as JSON for
+what has no variable: `{"max_model_len": 16384, "tensor_parallel_size": 2}`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import json
+import os
+import time
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+from uuid import uuid4
+
+from rpd_metric.errors import InputError, MissingExtraError, ModelError, first_line
+from rpd_metric.models.chat import ChatOptions, ChatReply, ChatRequest
+from rpd_metric.models.concurrency import run, submit
+
+ARGS_VARIABLE = "RPD_VLLM_ARGS"
+
+
+def load(name: str, options: ChatOptions) -> VLLMChat:
+    """Load the model that follows `vllm:`; the same name gives the same engine.
+
+    Raises:
+        [`MissingExtraError`]: vLLM is not installed.
+        [`InputError`]: RPD_VLLM_ARGS is not a JSON object.
+        [`ModelError`]: The model cannot be loaded, or has no chat template.
+    """
+    return _load(name, options.dtype, os.environ.get(ARGS_VARIABLE, "{}"))
+
+
+@lru_cache(maxsize=1)
+def _load(name: str, dtype: str, settings: str) -> VLLMChat:
+    try:
+        from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.v1.engine.async_llm import AsyncLLM
+    except ImportError as error:
+        raise MissingExtraError(
+            f"chat model 'vllm:{name}'", extra="vllm", module=error.name or "vllm"
+        ) from error
+    try:
+        given = json.loads(settings)
+    except ValueError as error:
+        raise InputError(f"{ARGS_VARIABLE} is not JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise InputError(f"{ARGS_VARIABLE} must be a JSON object, e.g. {{'max_model_len': 16384}}")
+
+    async def start() -> tuple[Any, Any]:
+        engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=name, dtype=dtype, **given))
+        return engine, engine.get_tokenizer()
+
+    try:
+        engine, tokenizer = run(start())
+    except (OSError, ValueError, RuntimeError, TypeError) as error:
+        raise ModelError(
+            f"vLLM cannot load {name!r}: {first_line(error)} Check the id or path, and "
+            f"{ARGS_VARIABLE}"
+        ) from error
+    if not getattr(tokenizer, "chat_template", None):
+        raise ModelError(
+            f"{name!r} has no chat template, so it is no chat model; take an instruct model"
+        )
+    # Its processes would be found dead by each other where one of them is ended first.
+    atexit.register(engine.shutdown)
+    return VLLMChat(name, engine=engine, tokenizer=tokenizer)
+
+
+class VLLMChat:
+    """A vLLM engine that answers chat requests.
+
+    Args:
+        name (`str`): What cards and store keys call it.
+        engine: An `AsyncLLM`, started on the background loop.
+        tokenizer: Its tokenizer, with a chat template.
+    """
+
+    def __init__(self, name: str, *, engine: Any, tokenizer: Any) -> None:
+        self.model = name
+        # Half as many again as run at once: the next ones wait where they need not travel.
+        self.max_concurrency: int | None = int(
+            1.5 * engine.vllm_config.scheduler_config.max_num_seqs
+        )
+        self._engine = engine
+        self._tokenizer = tokenizer
+
+    def __repr__(self) -> str:
+        return f"VLLMChat({self.model!r})"
+
+    def context_length(self) -> int:
+        """Tokens that prompt and reply may have together."""
+        return int(self._engine.model_config.max_model_len)
+
+    async def __call__(self, request: ChatRequest) -> ChatReply:
+        """Answer one request; see [`~chat.Chat`].
+
+        Raises:
+            [`ModelError`]: The prompt and its reply do not fit the model's context.
+        """
+        return await asyncio.wrap_future(submit(self._generate(request)))
+
+    async def _generate(self, request: ChatRequest) -> ChatReply:
+        from vllm.sampling_params import RequestOutputKind
+
+        started = time.perf_counter()
+        ids, context = self._encode(request), self.context_length()
+        if len(ids) + request.sampling.max_tokens > context:
+            raise ModelError(
+                f"a prompt of {len(ids)} tokens and {request.sampling.max_tokens} new ones do not "
+                f"fit the {context} of {self.model!r}; lower max_tokens or shorten the solutions"
+            )
+        sampling = _sampling(request)
+        sampling.output_kind = RequestOutputKind.FINAL_ONLY
+        prompt = {"prompt_token_ids": ids}
+        last: Any = None
+        try:
+            async for output in self._engine.generate(prompt, sampling, uuid4().hex):
+                last = output
+        except ValueError as error:  # e.g. a schema that it cannot follow
+            raise ModelError(f"{self.model!r} refuses a request: {first_line(error)}") from error
+        if last is None:
+            raise ModelError(f"{self.model!r} gave no reply")
+        written = last.outputs[0]
+        return ChatReply(
+            text=written.text,
+            finish_reason=written.finish_reason,
+            prompt_tokens=len(last.prompt_token_ids),
+            completion_tokens=len(written.token_ids),
+            seconds=time.perf_counter() - started,
+        )
+
+    def _encode(self, request: ChatRequest) -> list[int]:
+        text = self._tokenizer.apply_chat_template(
+            [dict(message) for message in request.messages],
+            tokenize=False,
+            add_generation_prompt=True,
+            enable_thinking=request.sampling.thinking,
+        )
+        ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids
+
+
+def _sampling(request: ChatRequest) -> Any:
+    from vllm import SamplingParams
+    from vllm.sampling_params import StructuredOutputsParams
+
+    asked = request.sampling
+    settings: Mapping[str, Any] = {
+        "temperature": max(asked.temperature, 0.0),
+        "top_p": asked.top_p,
+        "max_tokens": asked.max_tokens,
+        "seed": asked.seed,
+    }
+    if request.schema is None:
+        return SamplingParams(**settings)
+    guide = StructuredOutputsParams(json=dict(request.schema))
+    return SamplingParams(**settings, structured_outputs=guide)

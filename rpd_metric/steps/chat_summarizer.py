@@ -1,0 +1,259 @@
+"""Step extraction by a language model (Sec. 3.1 and App. A.1 of the paper).
+
+One request per solution: the template's fixed instructions as the system message, then the
+problem, the solution last. What comes back is read by `replies.py`; a reply that cannot be used
+is asked for once more with what was wrong, and then given up with its reason.
+
+How many requests are in flight, how long a reply may be and take, retries after a server's error,
+and the store of replies are the business of the chat callable that is passed in (`scheduler.py`).
+So is the length a model can take: a solution is sent whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal
+
+from rpd_metric.errors import InputError, ModelError, ReplyError
+from rpd_metric.models.chat import Chat, ChatReply, ChatRequest, Sampling
+from rpd_metric.models.repetition import ends_in_loop
+from rpd_metric.prompts.templates import PromptTemplate, fence, load_template, sendable
+from rpd_metric.steps.checks import check_steps
+from rpd_metric.steps.protocol import MAX_STEPS, MIN_STEPS, Summary
+from rpd_metric.steps.replies import PARSER_VERSION, STEPS_KEY, after_thinking, parse_steps
+
+
+def steps_schema(min_steps: int = MIN_STEPS, max_steps: int = MAX_STEPS) -> dict[str, Any]:
+    """The JSON schema of a summary, for guided decoding.
+
+    Args:
+        min_steps (`int`): Fewest steps.
+        max_steps (`int`): Most steps.
+
+    Returns:
+        `dict`: A JSON schema of an object with the key `"logical_steps"`.
+
+    Example:
+
+    ```python
+    >>> from rpd_metric.steps.chat_summarizer import steps_schema
+    >>> steps = steps_schema()["properties"]["logical_steps"]
+    >>> steps["minItems"], steps["maxItems"]
+    (3, 5)
+
+    ```
+    """
+    step = {
+        "type": "object",
+        "properties": {
+            "step_title": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            "step_description": {"type": "string", "minLength": 1},
+        },
+        "required": ["step_title", "step_description"],
+        "additionalProperties": False,
+    }
+    return {
+        "type": "object",
+        "properties": {
+            STEPS_KEY: {
+                "type": "array",
+                "items": step,
+                "minItems": min_steps,
+                "maxItems": max_steps,
+            }
+        },
+        "required": [STEPS_KEY],
+        "additionalProperties": False,
+    }
+
+
+class ChatSummarizer:
+    """Asks a chat model for the steps of each solution.
+
+    Args:
+        chat ([`~rpd_metric.models.chat.Chat`]): The model.
+        template (`str`, `Path` or [`PromptTemplate`]): `"summarize"` (notes,
+            then JSON in an envelope, as in the paper), `"summarize_json"` (JSON only; the one to
+            take with a `schema`), or a file with the placeholders `{{problem}}` and
+            `{{solution}}`, and where wanted `{{min_steps}}` and `{{max_steps}}`.
+        sampling ([`~rpd_metric.models.chat.Sampling`], *optional*): Defaults to the paper's.
+        min_steps (`int`): Fewer steps are an invalid reply.
+        max_steps (`int`): More steps are an invalid reply.
+        repair (`int`): How often an invalid reply is asked for again, with what was wrong.
+        solution_part (`"full"` or `"final"`): Whether the model sees the whole solution or only
+            what follows its last `</think>`.
+        schema (`Mapping`, *optional*): A JSON schema that guides decoding, usually
+            [`steps_schema`]. It leaves no room for the notes that `"summarize"` asks for.
+        name (`str`, *optional*): What cards and reports call this summarizer; the model's name by
+            default.
+
+    Raises:
+        [`InputError`]: If an option is out of range, or the template cannot be used.
+
+    Example:
+
+    ```python
+    >>> import asyncio
+    >>> from rpd_metric.models.chat import ChatReply
+    >>> from rpd_metric.steps.chat_summarizer import ChatSummarizer
+    >>> class Parrot:
+    ...     model = "parrot"
+    ...     async def __call__(self, request):
+    ...         return ChatReply('{"logical_steps": ["Set up.", "Solve.", "Check."]}', "stop")
+    >>> asyncio.run(ChatSummarizer(Parrot()).summarize("1 + 1 = ?", ["It is 2."]))
+    [Summary(steps=('Set up.', 'Solve.', 'Check.'), reason=None, detail=None)]
+
+    ```
+    """
+
+    # Nine parameters: the model, and options that users set by name. All have defaults, and a
+    # dataclass of them would only be a second way to say each.
+    def __init__(
+        self,
+        chat: Chat,
+        *,
+        template: str | Path | PromptTemplate = "summarize",
+        sampling: Sampling | None = None,
+        min_steps: int = MIN_STEPS,
+        max_steps: int = MAX_STEPS,
+        repair: int = 1,
+        solution_part: Literal["full", "final"] = "full",
+        schema: Mapping[str, Any] | None = None,
+        name: str | None = None,
+    ) -> None:
+        if not 1 <= min_steps <= max_steps:
+            raise InputError(
+                f"min_steps={min_steps}, max_steps={max_steps}: choose 1 <= min_steps <= max_steps"
+            )
+        if repair < 0:
+            raise InputError(f"repair={repair}: choose 0 (never ask again) or more")
+        if solution_part not in ("full", "final"):
+            raise InputError(f"solution_part={solution_part!r}: choose 'full' or 'final'")
+        self.chat = chat
+        self.template = (
+            template if isinstance(template, PromptTemplate) else load_template(template)
+        )
+        self.repair_template = load_template("repair", required=("fault",), optional=())
+        self.sampling = sampling or Sampling()
+        self.min_steps = min_steps
+        self.max_steps = max_steps
+        self.repair = repair
+        self.solution_part = solution_part
+        self.schema = schema
+        self.name = name or chat.model
+        decisive = {
+            "parser": PARSER_VERSION,
+            "model": chat.model,
+            "template": self.template.sha,
+            "repair_template": self.repair_template.sha,
+            "sampling": asdict(self.sampling),
+            "schema": schema,
+            "steps": [min_steps, max_steps],
+            "repair": repair,
+            "solution_part": solution_part,
+        }
+        self.fingerprint = hashlib.sha256(
+            json.dumps(decisive, sort_keys=True).encode("utf-8")
+        ).hexdigest()
+
+    def request(self, problem: str | None, solution: str) -> ChatRequest | None:
+        """The first request for a solution, as [`summarize`] sends it.
+
+        Args:
+            problem (`str`, *optional*): The problem, where it is known.
+            solution (`str`): The solution.
+
+        Returns:
+            [`ChatRequest`], *optional*: `None` where there is nothing to ask
+                about: the solution, or the part of it that would be sent, is empty.
+        """
+        part = solution if self.solution_part == "full" else after_thinking(solution)
+        text = sendable(part or "").strip()
+        if not text:
+            return None
+        messages = self.template.render(
+            problem=fence("problem", sendable(problem or "(not given)").strip()),
+            solution=fence("solution", text),
+            min_steps=self.min_steps,
+            max_steps=self.max_steps,
+        )
+        return ChatRequest(messages, self.sampling, self.schema, self.template.sha)
+
+    async def summarize(self, problem: str | None, solutions: Sequence[str]) -> list[Summary]:
+        """Extract the steps of each solution, all of them at once.
+
+        Args:
+            problem (`str`, *optional*): The problem that they solve.
+            solutions (sequence of `str`): The solutions.
+
+        Returns:
+            `list` of [`Summary`]: One per solution, in order. The reasons are
+                `"empty_solution"`, `"model_error"` and those of
+                [`~rpd_metric.steps.replies.parse_steps`].
+        """
+        tasks = [asyncio.ensure_future(self._extract(problem, text)) for text in solutions]
+        try:
+            return list(await asyncio.gather(*tasks))
+        finally:
+            # After a bug or a cancellation, no request of this problem may run on unattended.
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _extract(self, problem: str | None, solution: str) -> Summary:
+        summary, requests = await self._ask(problem, solution)
+        return replace(summary, asked_again=requests > 1)
+
+    async def _ask(self, problem: str | None, solution: str) -> tuple[Summary, int]:
+        """The summary, and how many requests it took."""
+        first = self.request(problem, solution)
+        if first is None:
+            return Summary((), "empty_solution", _why_empty(solution)), 0
+        request = first
+        sent = "\n".join(message["content"] for message in first.messages)
+        for asked in count(1):
+            try:
+                reply = await self.chat(request)
+            except ModelError as error:
+                return Summary((), "model_error", " ".join(str(error).split())), asked
+            try:
+                steps = parse_steps(
+                    reply.text, reply.finish_reason, self.min_steps, self.max_steps, sent=sent
+                )
+                check_steps(steps, self.template.text)
+                return Summary(steps), asked
+            except ReplyError as error:
+                # A cut reply was asked for again with more tokens by the scheduler already.
+                if reply.finish_reason == "length" and ends_in_loop(reply.text):
+                    detail = "the reply repeats itself until it was cut off"
+                    return Summary((), "repetition_loop", detail), asked
+                if asked > self.repair or reply.finish_reason == "length":
+                    return Summary((), error.reason, error.detail), asked
+                request = self._repair_request(first, reply, error)
+        raise AssertionError("requests are counted without end")
+
+    def _repair_request(
+        self, first: ChatRequest, reply: ChatReply, error: ReplyError
+    ) -> ChatRequest:
+        # Only the latest reply is shown: earlier ones would grow the prompt and repeat faults.
+        answer = (after_thinking(reply.text) or reply.text).strip()
+        return replace(
+            first,
+            messages=(
+                *first.messages,
+                {"role": "assistant", "content": sendable(answer) or "(empty)"},
+                *self.repair_template.render(fault=error.detail),
+            ),
+        )
+
+
+def _why_empty(solution: str) -> str:
+    if solution.strip():
+        return "nothing follows the solution's block of thoughts"
+    return "the solution is empty"

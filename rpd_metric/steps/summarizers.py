@@ -1,0 +1,83 @@
+"""Which summarizers there are: one entry each, and every chat model.
+
+To add one that needs no chat model, write a module with a function that makes it, taking no
+arguments, and enter it here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rpd_metric.errors import SpecError
+from rpd_metric.models.kinds import CHAT_MODELS, load_chat
+from rpd_metric.models.requests import RequestOptions
+from rpd_metric.models.spec import Kind, ModelSpec
+from rpd_metric.steps.protocol import Summarizer
+
+WITHOUT_CHAT = {
+    "extractive": Kind("extractive", "rpd_metric.steps.extractive:ExtractiveSummarizer"),
+}
+SUMMARIZERS = {**WITHOUT_CHAT, **CHAT_MODELS}
+
+
+def summarizer_spec(text: str) -> ModelSpec:
+    """Read the spec of a summarizer. Raises [`SpecError`].
+
+    >>> summarizer_spec("extractive").runs_here
+    True
+    """
+    return ModelSpec.parse(text, SUMMARIZERS, "summarizer")
+
+
+def asks_chat_model(text: str) -> bool:
+    """Whether a summarizer's spec names a chat model. Raises [`SpecError`]."""
+    return summarizer_spec(text).kind not in WITHOUT_CHAT
+
+
+def load_summarizer(
+    spec: str | Summarizer,
+    *,
+    store: Path | None = None,
+    requests: RequestOptions | None = None,
+    **options: Any,
+) -> Summarizer:
+    """Make the step summarizer that a spec names.
+
+    Args:
+        spec (`str` or [`Summarizer`]): `"extractive"` (no language model), or a chat model
+            that writes the summaries: `"tgi:<url>"`, `"openai:<url>#<model>"`, `"hf:<model>"`,
+            `"auto:<url>"`. An object with an `summarize` method is returned as it is.
+        store (`Path`, *optional*): The file that keeps every reply of a chat model.
+        requests ([`~rpd_metric.models.requests.RequestOptions`], *optional*): How a chat model
+            is asked.
+        options: For a chat model, see [`~rpd_metric.steps.chat_summarizer.ChatSummarizer`].
+
+    Returns:
+        [`Summarizer`]: One made of a chat model has it, wrapped in a
+        [`~rpd_metric.models.flow.Flow`], as `chat`.
+
+    Raises:
+        [`SpecError`]: The spec has none of these forms.
+        [`ModelError`], [`StoreError`]: The model or the store cannot be used.
+    """
+    if not isinstance(spec, str):
+        if not callable(getattr(spec, "summarize", None)):
+            raise SpecError(
+                "a summarizer is a spec string or an object with an async summarize(problem, "
+                f"solutions), not {type(spec).__name__}"
+            )
+        return spec
+    if not asks_chat_model(spec):
+        summarizer: Summarizer = WITHOUT_CHAT[summarizer_spec(spec).kind].load()
+        return summarizer
+    from rpd_metric.models.flow import Flow
+    from rpd_metric.models.store import ReplyStore
+    from rpd_metric.steps.chat_summarizer import ChatSummarizer
+
+    flow = Flow.with_options(
+        load_chat(spec),
+        requests or RequestOptions(),
+        store=ReplyStore(store) if store else None,
+    )
+    return ChatSummarizer(flow, **options)

@@ -1,0 +1,158 @@
+"""A budget of samples, against a greedy that looks at every solution of every problem each time."""
+
+from __future__ import annotations
+
+import math
+
+import datasets
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from rpd_datasets import CurationConfig, select_samples
+from rpd_datasets.curation.allocation import Allocation, spending_order
+from rpd_datasets.select import draw_lot
+from rpd_metric.errors import InputError
+
+
+@st.composite
+def corpora(draw):
+    """Problems with distance matrices of few distinct values, so that ties are common."""
+    matrices = []
+    for _ in range(draw(st.integers(1, 6))):
+        k = draw(st.integers(0, 5))
+        half = draw(hnp.arrays(np.float64, (k, k), elements=st.sampled_from([0.0, 1.0, 2.0, 5.0])))
+        matrix = np.triu(half, 1) + np.triu(half, 1).T
+        for index in draw(st.sets(st.integers(0, k - 1), max_size=k)) if k else ():
+            matrix[index, :] = matrix[:, index] = np.nan
+        matrices.append(matrix)
+    return matrices
+
+
+def naive(matrices, num_samples, seed):
+    """The issue's words: a medoid each, then one by one what adds most, over all problems."""
+    usable = [[i for i in range(len(m)) if not math.isnan(m[i, i])] for m in matrices]
+    lots = [draw_lot(str(name), seed) for name in range(len(matrices))]
+    names = sorted((n for n in range(len(matrices)) if usable[n]), key=lots.__getitem__)
+    chosen = {}
+    for name in names[:num_samples]:
+        sums = [sum(matrices[name][i, j] for j in usable[name]) for i in usable[name]]
+        chosen[name] = [usable[name][sums.index(min(sums))]]
+    while sum(map(len, chosen.values())) < num_samples:
+        best = None
+        for name in names[:num_samples]:
+            for i in usable[name]:
+                if i in chosen[name]:
+                    continue
+                gain = min(matrices[name][i, j] for j in chosen[name])
+                if best is None or gain > best[0]:
+                    best = (gain, name, i)
+        if best is None:
+            break
+        chosen[best[1]].append(best[2])
+    return chosen
+
+
+def spent(matrices, num_samples, seed, order=None):
+    budget = Allocation(num_samples, seed)
+    for name in order or range(len(matrices)):
+        budget.offer(name, str(name), spending_order(matrices[name])[1])
+    return {
+        name: spending_order(matrices[name])[0][:share] for name, share in budget.shares().items()
+    }
+
+
+@given(matrices=corpora(), num_samples=st.integers(1, 20), seed=st.integers(0, 3))
+def test_one_heap_spends_as_the_greedy_over_the_whole_corpus(matrices, num_samples, seed):
+    assert spent(matrices, num_samples, seed) == naive(matrices, num_samples, seed)
+
+
+@given(matrices=corpora(), num_samples=st.integers(1, 20), data=st.data())
+def test_the_order_of_the_problems_decides_nothing(matrices, num_samples, data):
+    order = data.draw(st.permutations(range(len(matrices))))
+    assert spent(matrices, num_samples, 0, order) == spent(matrices, num_samples, 0)
+
+
+@given(matrices=corpora())
+def test_what_a_solution_adds_never_grows(matrices):
+    for matrix in matrices:
+        _, gains = spending_order(matrix)
+        assert gains == sorted(gains, reverse=True)
+
+
+def test_what_a_person_kept_comes_first_and_costs_the_budget_first():
+    matrix = [[0.0, 0.1, 0.9], [0.1, 0.0, 0.8], [0.9, 0.8, 0.0]]
+    assert spending_order(matrix, kept=[2, 0]) == ([2, 0, 1], [math.inf, math.inf, 0.1])
+
+
+def test_no_more_is_held_than_the_budget_has_room_for():
+    budget = Allocation(10, seed=0)
+    for name in range(1000):
+        budget.offer(name, str(name), [math.inf, 0.5, 0.4, 0.3])
+        assert len(budget._drawn) <= 10
+        assert len(budget._deeper) <= max(0, 10 - name - 1)
+    drawn = sorted(range(1000), key=lambda name: draw_lot(str(name), 0))[:10]
+    assert budget.shares() == dict.fromkeys(drawn, 1)
+
+
+def rows_of(matrices):
+    none = [[[None if math.isnan(v) else v for v in row] for row in m.tolist()] for m in matrices]
+    return [
+        {"problem": str(name), "level": name, "rpd_matrix": matrix, "selected": [0]}
+        for name, matrix in enumerate(none)
+    ]
+
+
+@pytest.mark.parametrize("num_samples", [2, 9, 100])
+def test_lists_datasets_and_streams_give_the_same(num_samples):
+    rng = np.random.default_rng(0)
+    matrices = []
+    for _ in range(7):
+        half = np.triu(rng.random((4, 4)), 1)
+        matrices.append(half + half.T)
+    rows = rows_of(matrices)
+    # Distances other than RPD are the ones that choose, where there are any.
+    for row in rows:
+        row["distance_matrix"], row["rpd_matrix"] = row["rpd_matrix"], [[0.0] * 4] * 4
+    expected = naive(matrices, num_samples, seed=3)
+    ds = datasets.Dataset.from_list(rows)
+    found = [
+        select_samples(rows, num_samples, seed=3),
+        select_samples(ds, num_samples, seed=3).to_list(),
+        select_samples(ds.to_iterable_dataset(), num_samples, seed=3).to_list(),
+    ]
+    for one in found:
+        assert [(row["level"], row["selected"]) for row in one] == list(expected.items())
+    assert sum(len(row["selected"]) for row in found[0]) == min(num_samples, 28)
+
+
+def test_rows_without_distances_are_refused():
+    with pytest.raises(InputError, match="no rpd_matrix; run"):
+        select_samples([{"problem": "p"}], 3)
+    with pytest.raises(InputError, match="num_samples is 0"):
+        select_samples([], 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"num_problems": 50}, "num_problems cannot be 50"),
+        ({"num_solutions": 2}, "num_solutions cannot be 2"),
+        ({"problems": "rpd"}, "problems cannot be 'rpd'"),
+        ({"solutions": "random"}, "must name one"),
+        ({"selection": "exact"}, "selection be 'maxmin'"),
+    ],
+)
+def test_a_budget_stands_alone(options, words):
+    with pytest.raises(InputError, match=words):
+        CurationConfig(num_samples=300, **options)
+
+
+def test_a_configuration_names_what_a_budget_decides():
+    config = CurationConfig(num_samples=300)
+    assert (config.problems, config.solutions) == ("random", "pieces")
+    assert (config.num_problems, config.num_solutions) == (300, 1)
+    # As a manifest holds it.
+    assert CurationConfig(num_samples=300, num_problems=300, num_solutions=1) == config

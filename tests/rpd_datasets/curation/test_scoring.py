@@ -1,0 +1,252 @@
+"""`rpd_curate` for `ds.map`, and what becomes of a single problem."""
+
+from __future__ import annotations
+
+import pickle
+
+import datasets
+import numpy as np
+import pytest
+
+import rpd_datasets
+from rpd_datasets import CurationConfig, FilterConfig, Problem, rpd_curate, select_problems, to_sft
+from rpd_datasets.curation.scoring import (
+    Models,
+    Scored,
+    load_models,
+    score_problem,
+    scoring_fingerprint,
+)
+from rpd_datasets.tokens import token_counter
+from rpd_metric.distance.core import problem_score
+from rpd_metric.errors import InputError
+from rpd_metric.models.concurrency import run
+from rpd_metric.models.kinds import load_embedder
+from rpd_metric.steps.protocol import Summary
+
+FACTOR = (
+    "We look for two numbers whose product is 6 and whose sum is 5. They are 2 and 3, so the "
+    "quadratic factors as $(x-2)(x-3)$. A product vanishes when a factor does. The larger root "
+    "is therefore $\\boxed{3}$."
+)
+FORMULA = (
+    "Apply the quadratic formula with $a=1$, $b=-5$, $c=6$. The discriminant is $25-24=1$. The "
+    "roots are $(5\\pm1)/2$. The larger of the two is $\\boxed{3}$."
+)
+SQUARE = (
+    "Complete the square: the equation becomes $(x-5/2)^2=1/4$. Take the square root of both "
+    "sides to get $x-5/2=\\pm1/2$. The larger solution is $\\boxed{3}$."
+)
+PROBLEM = "What is the larger root of $x^2-5x+6=0$?"
+ROW = {"problem": PROBLEM, "solutions": [FACTOR, FORMULA, SQUARE, FACTOR], "level": "easy"}
+COLUMNS = {"steps", "rpd_matrix", "rpd_score", "selected", "drop_reasons", "rpd_fingerprint"}
+# What problems and solutions are chosen by, where that is another distance than RPD.
+CHOICE = {"problem_score", "distance_matrix"}
+
+
+class GivenSteps:
+    """Splits at full stops, and fails where the text says so."""
+
+    name = "given"
+    fingerprint = "given/1"
+
+    async def summarize(self, problem, solutions):
+        return [
+            Summary((), "no_envelope", "there was no envelope")
+            if "FAIL" in text
+            else Summary(tuple(part for part in text.split(".") if part.strip()))
+            for text in solutions
+        ]
+
+
+def given_models(config):
+    return Models(GivenSteps(), load_embedder(config.embedder), token_counter(config.tokenizer))
+
+
+def loose(**options):
+    filters = FilterConfig(min_solutions=1, require_complete=False, drop_duplicates=False)
+    return CurationConfig(filters=filters, **options)
+
+
+def test_map_adds_the_columns_and_carries_all_others_along():
+    ds = datasets.Dataset.from_list([ROW]).map(rpd_curate)
+    assert set(ds.column_names) == {"problem", "solutions", "level"} | COLUMNS | CHOICE
+    row = ds[0]
+    assert row["solutions"] == ROW["solutions"]
+    assert [len(steps) > 0 for steps in row["steps"]] == [True, True, True, False]
+    assert row["drop_reasons"] == ["", "", "", "duplicate"]
+    assert sorted(row["selected"]) == [0, 1, 2]
+    matrix = np.array(row["rpd_matrix"], dtype=float)
+    assert np.isnan(matrix[3]).all()
+    assert row["rpd_score"] == round(problem_score(matrix), 5)
+
+
+def test_map_takes_its_options_through_fn_kwargs():
+    config = CurationConfig(num_solutions=2, ties="first", selection="exact")
+    ds = datasets.Dataset.from_list([ROW]).map(rpd_curate, fn_kwargs={"config": config})
+    assert len(ds[0]["selected"]) == 2
+
+
+def test_other_options_are_not_served_from_the_cache_of_map(tmp_path):
+    datasets.Dataset.from_list([ROW]).save_to_disk(str(tmp_path / "ds"))
+    ds = datasets.load_from_disk(str(tmp_path / "ds"))
+    two = ds.map(rpd_curate, fn_kwargs={"config": CurationConfig(num_solutions=2)})
+    one = ds.map(rpd_curate, fn_kwargs={"config": CurationConfig(num_solutions=1)})
+    assert (len(two[0]["selected"]), len(one[0]["selected"])) == (2, 1)
+
+
+def test_the_config_pickles_and_prints_the_same_twice():
+    config = CurationConfig(seed=3)
+    assert pickle.loads(pickle.dumps(config)) == config
+    assert repr(config) == repr(CurationConfig(seed=3))
+
+
+def test_rpd_curate_gives_the_new_columns():
+    assert set(rpd_curate(ROW)) == COLUMNS | CHOICE
+    by_rpd = CurationConfig(problems="rpd", solutions="rpd")
+    assert set(rpd_curate(ROW, by_rpd)) == COLUMNS
+
+
+def test_columns_may_have_other_names():
+    config = CurationConfig(problem_column="question", solutions_column="answers")
+    result = rpd_curate({"question": PROBLEM, "answers": [FACTOR, FORMULA]}, config)
+    assert sorted(result["selected"]) == [0, 1]
+
+
+def test_a_missing_column_names_those_there_are():
+    with pytest.raises(InputError, match=r"no column 'solutions', only problem, answers"):
+        rpd_curate({"problem": PROBLEM, "answers": [FACTOR]})
+
+
+@pytest.mark.parametrize(
+    ("row", "reasons"),
+    [
+        ({"problem": None, "solutions": [FACTOR, SQUARE]}, ["bad_row", "bad_row"]),
+        ({"problem": PROBLEM, "solutions": None}, []),
+        ({"problem": PROBLEM, "solutions": []}, []),
+        ({"problem": PROBLEM, "solutions": [None, None]}, ["not_text", "not_text"]),
+    ],
+)
+def test_a_bad_row_becomes_data_and_never_stops_the_map(row, reasons):
+    result = rpd_curate(row)
+    assert result["drop_reasons"] == reasons
+    assert (result["rpd_score"], result["selected"]) == (None, [])
+
+
+def test_a_null_among_the_solutions_costs_only_itself():
+    row = {"problem": PROBLEM, "solutions": [FACTOR, None, FORMULA], "correct": [True, None, True]}
+    result = rpd_curate(row)
+    assert result["drop_reasons"] == ["", "not_text", ""]
+    assert sorted(result["selected"]) == [0, 2]
+    assert result["rpd_matrix"][0][2] == result["rpd_matrix"][2][0] == result["rpd_score"]
+
+
+def test_one_usable_solution_has_no_score_and_ranks_last():
+    rows = [
+        {"problem": "p", "solutions": [FACTOR, FACTOR]},
+        {"problem": PROBLEM, "solutions": [FACTOR, FORMULA]},
+    ]
+    ds = datasets.Dataset.from_list(rows).map(rpd_curate)
+    assert ds["rpd_score"][0] is None
+    assert select_problems(ds, 2)["problem"][:] == [PROBLEM, "p"]
+
+
+def test_failed_summaries_are_left_out_and_never_look_diverse():
+    config = loose()
+    problem = Problem(PROBLEM, ("Factor it. Read off.", "FAIL", "Factor it. Read off."))
+    scored = run(score_problem(problem, config, given_models(config)))
+    assert scored.drop_reasons == ["", "no_envelope", ""]
+    assert scored.score == 0
+    assert scored.matrix[1] == [None, None, None]
+    assert [(r.stage, r.reason, r.solution_index) for r in scored.rejects] == [
+        ("steps", "no_envelope", 1)
+    ]
+
+
+def test_scored_survives_its_record():
+    config = loose()
+    problem = Problem(PROBLEM, ("Factor it.", "FAIL", "Use a formula."))
+    scored = run(score_problem(problem, config, given_models(config)))
+    assert Scored.from_record(scored.as_record()) == scored
+
+
+def test_the_scoring_fingerprint_follows_what_scores_and_nothing_else():
+    base = CurationConfig()
+    models = load_models(base)
+    same = CurationConfig(num_problems=7, num_solutions=2, selection="random", seed=9)
+    assert scoring_fingerprint(same, models) == scoring_fingerprint(base, models)
+    for other in (
+        CurationConfig(ties="first"),
+        CurationConfig(filters=FilterConfig(near_duplicate=0.9)),
+        CurationConfig(truncate_dim=64),
+    ):
+        assert scoring_fingerprint(other, models) != scoring_fingerprint(base, models)
+
+
+def test_random_selection_differs_between_problems_and_repeats_with_its_seed():
+    def picks(seed):
+        config = loose(selection="random", seed=seed, num_solutions=2)
+        texts = [f"Take number {i}. Then double it." for i in range(8)]
+        return [
+            tuple(rpd_curate({"problem": f"p{n}", "solutions": texts}, config)["selected"])
+            for n in range(4)
+        ]
+
+    assert picks(1) == picks(1)
+    assert len(set(picks(1))) > 1
+    assert picks(1) != picks(2)
+
+
+def test_to_sft_gives_one_conversational_row_per_chosen_solution_in_order_of_choice():
+    ds = datasets.Dataset.from_list([ROW]).map(rpd_curate)
+    rows = to_sft(ds)
+    assert rows.column_names == ["prompt", "completion"]
+    assert [row["completion"][0]["content"] for row in rows] == [
+        ROW["solutions"][index] for index in ds[0]["selected"]
+    ]
+    assert rows[0]["prompt"] == [{"role": "user", "content": PROBLEM}]
+    assert rows[0]["completion"][0]["role"] == "assistant"
+
+
+def test_to_sft_needs_the_selection():
+    with pytest.raises(InputError, match=r"no column 'selected'.*ds\.map\(rpd_curate\)"):
+        to_sft(datasets.Dataset.from_list([ROW]))
+
+
+def test_the_paper_preset_is_the_papers_set_up():
+    config = CurationConfig.paper(chat="tgi:http://host:1", embeddings="tei:http://host:2")
+    assert (config.num_problems, config.num_solutions, config.ties) == (100, 3, "first")
+    assert config.filters.max_mean_tokens == 14_000
+    assert config.filters.min_solutions == 10
+    assert CurationConfig.paper("a", "b", num_solutions=5).num_solutions == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_problems": 0}, "must be 1 or more"),
+        ({"num_solutions": -1}, "must be 1 or more"),
+        ({"ties": "both"}, "ties is 'both'"),
+        ({"selection": "best"}, "unknown selection 'best'"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        CurationConfig(**options)
+
+
+def test_the_public_names_are_these():
+    assert sorted(rpd_datasets.__all__) == [
+        "Curated",
+        "CurationConfig",
+        "FilterConfig",
+        "Problem",
+        "Rejected",
+        "curate_dataset",
+        "load_curated",
+        "rpd_curate",
+        "select_problems",
+        "select_samples",
+        "select_solutions",
+        "to_sft",
+    ]

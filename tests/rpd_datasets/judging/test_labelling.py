@@ -1,0 +1,161 @@
+"""Labelling in two passes: replies, orders, agreement, and the command by hand."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pytest
+
+from parts.fake_tgi import FakeTGI
+from rpd_datasets.cli import main
+from rpd_datasets.judging.benchmark import compare_metrics
+from rpd_datasets.judging.judges import Judgement
+from rpd_datasets.judging.labelling import (
+    StrategyGrouper,
+    agreement_of_passes,
+    label_once,
+    parse_groups,
+    second_order,
+)
+from rpd_datasets.judging.labels import Labels
+from rpd_metric.errors import ReplyError
+from rpd_metric.models.chat import ChatReply
+from rpd_metric.models.concurrency import run
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ("//boxed_json{[1, 2]}", "wrong_count"),
+        ("//boxed_json{[1, 2, x]}", "bad_verdict"),
+        ("[1, 1, 2]", "no_envelope"),
+    ],
+)
+def test_a_reply_that_does_not_give_each_solution_a_group_is_refused(reply, reason):
+    with pytest.raises(ReplyError) as found:
+        parse_groups(reply, 3)
+    assert found.value.reason == reason
+
+
+def test_what_is_shown_in_another_order_comes_back_in_the_solutions_own():
+    seen = []
+
+    async def by_first_word(_problem, steps, solutions):
+        seen.append(solutions)
+        assert [solution[0] for solution in steps] == solutions
+        return Judgement(tuple(ord(solution[0]) for solution in solutions))
+
+    solutions = ["a1", "a2", "b1", "c1", "b2", "a3"]
+    order = second_order("P", 6, seed=0)
+    found = run(label_once(by_first_word, "P", [[s] for s in solutions], solutions, order))
+    assert seen[0] != solutions
+    assert sorted(seen[0]) == sorted(solutions)
+    assert found.value == (0, 0, 1, 2, 1, 0)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_the_second_order_is_never_the_first(count):
+    orders = [second_order("P", count, seed) for seed in range(50)]
+    assert list(range(count)) not in orders
+    assert all(sorted(order) == list(range(count)) for order in orders)
+
+
+def test_a_problem_without_a_verdict_has_a_reason_and_no_labels():
+    async def silent(_problem, _steps, _solutions):
+        return Judgement(None, "truncated")
+
+    found = run(label_once(silent, "P", [["a"], ["b"]], ["a", "b"], [0, 1]))
+    assert found == Judgement(None, "truncated")
+
+
+def test_a_chat_model_is_shown_all_solutions_and_its_groups_are_read():
+    requests = []
+
+    class Chat:
+        model = "grouper"
+
+        async def __call__(self, request):
+            requests.append(request)
+            return ChatReply("Two methods.\n//boxed_json{[4, 4, 2]}", "stop")
+
+    found = run(StrategyGrouper(Chat())("What is 2 + 2?", [["Add."], ["Sum up."], ["Guess."]]))
+    assert found.value == (0, 0, 1)
+    sent = requests[0].messages[-1]["content"]
+    assert all(text in sent for text in ("What is 2 + 2?", "Solution 3", "Guess."))
+
+
+def test_agreement_counts_pairs_of_both_passes():
+    agreement = agreement_of_passes([Labels(((0, 0, 1), (0, 0, 1))), Labels(((0, 0), (0, 1)))])
+    assert (agreement.judged, agreement.accuracy) == (4, 0.75)
+
+
+ROWS = [
+    {"problem": f"Problem {n}?", "solutions": ["We add them.", "We count up.", "We add all."]}
+    for n in range(3)
+]
+
+
+def label(tmp_path, monkeypatch, typed, *options):
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    output = tmp_path / "labelled.jsonl"
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    assert main(["label", str(file), "--output", str(output), *options]) == 0
+    lines = output.read_text().splitlines() if output.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def test_a_person_labels_all_once_then_all_again_and_goes_on_where_she_stopped(
+    tmp_path, monkeypatch, capsys
+):
+    first = label(tmp_path, monkeypatch, "1 2\n1 2 1\ns\nq\n")
+    assert [row["strategy_a"] for row in first] == [[0, 1, 0]]
+    assert "strategy_b" not in first[0]
+    assert "That is 2 of 3" in capsys.readouterr().err
+    # The two that are left, then one of the three again.
+    second = label(tmp_path, monkeypatch, "1 1 1\n1 1 2\n1 1 1\nq\n", "--json")
+    assert [row["problem"] for row in second] == [f"Problem {n}?" for n in range(3)]
+    assert sum("strategy_b" in row for row in second) == 1
+    capsys.readouterr()
+    third = label(tmp_path, monkeypatch, "1 1 1\n1 1 1\n", "--json")
+    assert all(row["strategy_b"] == [0, 0, 0] for row in third)
+    result = json.loads(capsys.readouterr().out)
+    assert (result["num_labelled_twice"], result["pairs"]) == (3, 9)
+    assert result["agreement"] == pytest.approx(5 / 9)
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_chat_model_labels_twice_and_says_how_far_it_is(tmp_path, monkeypatch, capsys):
+    with FakeTGI(reply=lambda body: "Two methods.\n//boxed_json{[1, 2, 1]}") as server:
+        judge = ["--judge", f"tgi:{server.url}", "--store", str(tmp_path / "store.sqlite")]
+        rows = label(tmp_path, monkeypatch, "", *judge)
+    assert all("strategy_b" in row for row in rows)
+    said = capsys.readouterr().err
+    assert "Labelling: 3 in" in said
+    assert "Labelling in another order: 3 in" in said
+
+
+def test_a_person_may_read_a_whole_solution_before_she_decides(tmp_path, monkeypatch, capsys):
+    label(tmp_path, monkeypatch, "t 2\nt 9\n1 2 1\nq\n")
+    shown = capsys.readouterr().err
+    assert "--- solution 2\nWe count up." in shown
+    assert shown.count("That is") == 1
+
+
+class Lengths:
+    """An encoder of the lengths of texts."""
+
+    name = "lengths"
+
+    def encode(self, texts):
+        return np.array([[1.0, len(text)] for text in texts], dtype=np.float32)
+
+
+def test_what_is_written_is_what_compare_metrics_reads(tmp_path, monkeypatch):
+    rows = label(tmp_path, monkeypatch, "1 2 1\n" * 3 + "q\n")
+    found = compare_metrics(rows, Lengths(), "extractive", ["rpd"], num_bootstrap=10)
+    assert (found.different, found.same) == (6, 3)
+    # The steps that were shown were extractive ones: nothing may take them for a chat model's.
+    assert {result.steps for result in found.results} == {"extractive"}

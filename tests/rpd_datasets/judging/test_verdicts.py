@@ -1,0 +1,146 @@
+"""Reading verdicts: the last envelope counts, and what is not clearly one answer is none."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpd_datasets.judging.verdicts import last_envelope, parse_pair, parse_rating, parse_set
+from rpd_metric.errors import ReplyError
+
+prose = st.text(st.characters(exclude_categories=["Cs"]), max_size=200).filter(
+    lambda text: "boxed" not in text and "think" not in text
+)
+
+
+def reason(parse, *arguments) -> str:
+    with pytest.raises(ReplyError) as error:
+        parse(*arguments)
+    return error.value.reason
+
+
+def outcome(parse) -> str:
+    try:
+        parse()
+    except ReplyError as error:
+        return error.reason
+    return "verdict"
+
+
+@pytest.mark.parametrize(
+    ("reply", "rating"),
+    [
+        ("//boxed{1}", 1),
+        ("//boxed{{2}}", 2),
+        ("Both of them factor the same quadratic.\n\n//boxed{{1}}\n", 1),
+        ("**Rating:** $\\boxed{2}$", 2),
+        ("//boxed\\{\\{2\\}\\}", 2),
+        ('//boxed{{"rating": 2}}', 2),
+        ("//boxed{Rating 1}", 1),
+        ("//boxed_json{{[2]}}", 2),
+        ("\\boxed{\\text{2}}.", 2),
+        ("```\n//boxed{ 2 }\n```", 2),
+        ("//boxed{{2}", 2),
+        ("One might say //boxed{1}, yet the tools differ throughout.\n//boxed{2}", 2),
+        ("<think>//boxed{1} or //boxed{2}?</think>\nThey differ. //boxed{2}", 2),
+        ("<think>They differ. //boxed{2}", 2),
+    ],
+)
+def test_a_rating_is_read_from_the_last_envelope_in_any_of_its_forms(reply, rating):
+    assert parse_rating(reply, "stop") == rating
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ("", "no_envelope"),
+        ("The methods differ, so the rating is 2.", "no_envelope"),
+        ("//boxed{3}", "bad_verdict"),
+        ("//boxed{}", "bad_verdict"),
+        ("//boxed{1 or 2}", "bad_verdict"),
+        ("//boxed{12}", "bad_verdict"),
+        ("//boxed{1, 2}", "bad_verdict"),
+        ("//boxed{2}\nOn reflection: //boxed{unclear}", "bad_verdict"),
+        ("The rating is //boxed{2", "bad_verdict"),
+        ("<think>//boxed{2}</think> I cannot tell.", "no_envelope"),
+    ],
+)
+def test_what_is_not_exactly_a_rating_is_refused_with_a_reason(reply, why):
+    assert reason(parse_rating, reply, "stop") == why
+
+
+def test_a_reply_that_was_cut_off_gives_no_verdict_even_with_an_envelope_in_it():
+    assert reason(parse_rating, "Not //boxed{1}, since A goes on to", "length") == "truncated"
+    assert reason(parse_pair, "//boxed_json{{[[1, 2]]}}", 3, "length") == "truncated"
+
+
+@given(prose, st.sampled_from([1, 2]), st.integers(1, 3), prose)
+def test_a_rating_is_found_whatever_the_analysis_around_it(before, rating, braces, after):
+    envelope = f"//boxed{'{' * braces}{rating}{'}' * braces}"
+    assert parse_rating(f"{before}\n{envelope}\n{after}", "stop") == rating
+
+
+@given(st.text(max_size=300), st.integers(2, 5))
+def test_any_text_is_a_verdict_or_a_reply_error(text, count):
+    for parse in (
+        lambda: parse_rating(text),
+        lambda: parse_pair(text, count),
+        lambda: parse_set(text, count, 2),
+        lambda: parse_set(f"//boxed_json{{{text}", count, 2),
+    ):
+        assert outcome(parse) in {"verdict", "no_envelope", "bad_verdict", "wrong_count"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "pair"),
+    [
+        ("1 uses vectors, 4 uses angles.\n//boxed_json{{[[1, 4]]}}", (0, 3)),
+        ("//boxed_json{[[4, 1]]}", (0, 3)),
+        ("//boxed{[2, 3]}", (1, 2)),
+        ('//boxed_json{{[["Solution 2", "Solution 5"]]}}', (1, 4)),
+        ('//boxed_json{{[["No"]]}}', ()),
+        ("//boxed_json{{[[No]]}}", ()),
+        ('//boxed{"no"}', ()),
+    ],
+)
+def test_a_pair_is_two_indices_in_order_and_no_is_an_answer_of_its_own(reply, pair):
+    assert parse_pair(reply, 5, "stop") == pair
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ("//boxed_json{{[[1, 6]]}}", "bad_verdict"),
+        ("//boxed_json{{[[0, 1]]}}", "bad_verdict"),
+        ("//boxed_json{{[[2, 2]]}}", "bad_verdict"),
+        ("//boxed_json{{[[id_A, id_B]]}}", "bad_verdict"),
+        ("//boxed_json{{[[1, 2], [3, 4]]}}", "wrong_count"),
+        ("//boxed_json{{[[1]]}}", "wrong_count"),
+        ("No two differ.", "no_envelope"),
+        ('//boxed_json{{[["No", 1]]}}', "bad_verdict"),
+        ("//boxed_json{{[[]]}}", "bad_verdict"),
+    ],
+)
+def test_a_pair_that_is_none_is_refused_with_a_reason(reply, why):
+    assert reason(parse_pair, reply, 5, "stop") == why
+
+
+@given(st.data(), prose)
+def test_a_set_comes_back_in_the_models_order(data, analysis):
+    count = data.draw(st.integers(2, 16))
+    size = data.draw(st.integers(1, count))
+    ids = data.draw(st.permutations(range(1, count + 1)))[:size]
+    reply = f"{analysis}\n//boxed_json{{{{{list(ids)}}}}}"
+    assert parse_set(reply, count, size, "stop") == tuple(n - 1 for n in ids)
+
+
+def test_a_set_of_another_size_is_refused():
+    assert reason(parse_set, "//boxed_json{{[1, 2]}}", 5, 3) == "wrong_count"
+    assert reason(parse_set, "//boxed_json{{[1, 2, 3, 4]}}", 5, 3) == "wrong_count"
+
+
+def test_a_model_in_a_loop_is_read_in_linear_time():
+    assert reason(parse_rating, "//boxed{" * 100_000) == "bad_verdict"
+    assert reason(parse_set, "//boxed_json{[" + "1, " * 300_000, 5, 3) == "bad_verdict"
+    assert last_envelope("//boxed{1}" * 50_000) == "1"

@@ -1,0 +1,66 @@
+"""One module owns the prompts; every configuration names its own, and the README shows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rpd_datasets.evaluation.benchmarks import Task
+from rpd_datasets.evaluation.generation import chat_request
+from rpd_datasets.evaluation.passk_config import EvaluationConfig
+from rpd_datasets.instructions import PROMPTS, fill_prompt, prompt_template
+from rpd_datasets.training.recipe import read_recipe
+from rpd_metric.errors import InputError
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+
+
+def test_a_name_or_a_text_is_a_prompt_and_anything_else_is_refused():
+    assert prompt_template("box") == PROMPTS["box"]
+    assert prompt_template("Q: {problem}") == "Q: {problem}"
+    with pytest.raises(InputError, match="Did you mean 'reason_and_box'"):
+        prompt_template("reason_and_boxes")
+
+
+def test_braces_of_a_problem_stay():
+    problem = r"\frac{1}{2} {problem}"
+    assert fill_prompt(PROMPTS["box"], problem).startswith(problem)
+
+
+def test_evaluation_takes_a_prompt_by_its_name():
+    assert EvaluationConfig(benchmark="aime24", prompt="box").sent == PROMPTS["box"]
+    assert EvaluationConfig(benchmark="humaneval").sent == PROMPTS["python_function"]
+
+
+@pytest.mark.parametrize(
+    "file",
+    sorted([*RECIPES.glob("configs/*/*/*.yaml"), *RECIPES.glob("configs/tiny/*.yaml")]),
+    ids=lambda file: str(file.relative_to(RECIPES / "configs")),
+)
+def test_every_configuration_names_its_prompt(file: Path):
+    assert read_recipe(file)["prompt"] in PROMPTS
+
+
+def test_the_readme_has_every_prompt_and_what_uses_it():
+    text = (RECIPES / "README.md").read_text(encoding="utf-8")
+    table = text.partition("## Prompts")[2].partition("\n## ")[0]
+    assert {name for name in PROMPTS if f"| `{name}` |" in table} == set(PROMPTS)
+    sft = yaml.safe_load((RECIPES / "configs/sft.yaml").read_text(encoding="utf-8"))["prompt"]
+    grpo = yaml.safe_load((RECIPES / "configs/grpo.yaml").read_text(encoding="utf-8"))["prompt"]
+    rows = {line.split("|")[1].strip(" `"): line for line in table.splitlines() if "| `" in line}
+    assert "fine-tuning" in rows[sft]
+    assert "reinforcement" in rows[grpo]
+
+
+def test_evaluation_asks_with_each_mode_in_turn():
+    config = EvaluationConfig(benchmark="aime24", prompt="problem", modes=3)
+    task = Task("1", "1 + 1?", "2")
+    asked = [
+        chat_request(task, ("1", 0, sample), config).messages[0]["content"] for sample in range(4)
+    ]
+    assert asked == [f"1 + 1?\n\n[mode {mode}]" for mode in (1, 2, 3, 1)]
+    # Samples that were made before there were modes are still of the same configuration.
+    assert "modes" not in EvaluationConfig(benchmark="aime24").sampling
+    assert config.sampling["modes"] == 3

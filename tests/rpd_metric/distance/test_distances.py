@@ -1,0 +1,256 @@
+"""Named distances: what each one sees, and that `strategy` and linkage keep their promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.cluster.hierarchy import cophenet, linkage
+from scipy.spatial.distance import squareform
+
+from rpd_metric.distance.core import rpd_matrix
+from rpd_metric.distance.distances import DISTANCES, Distance, load_distance
+from rpd_metric.distance.linkage import average_linkage
+from rpd_metric.errors import InputError
+from rpd_metric.metrics.matrices import distance_matrices
+
+WORDS = ["factor", "polynomial", "angle", "count", "cases", "matrix", "root", "modulo"]
+
+
+class WordCounts:
+    """An encoder whose dimensions are words: what it should say can be worked out by hand."""
+
+    name = "word counts"
+
+    def encode(self, texts):
+        return np.array(
+            [[text.lower().split().count(word) for word in WORDS] for text in texts],
+            dtype=np.float32,
+        ).reshape(len(texts), len(WORDS))
+
+
+def measured(name, problem, solutions, steps, encoder, seed=0):
+    return distance_matrices([name], problem, solutions, steps, encoder, seed)[name]
+
+
+def strategy_matrix(steps, encoder):
+    return measured("strategy", "", [""] * len(steps), steps, encoder)
+
+
+steps_of_one = st.lists(
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join), min_size=1, max_size=4
+)
+problems = st.lists(steps_of_one, min_size=2, max_size=6)
+
+PROBLEM = "Find the roots."
+SOLUTIONS = ["factor the polynomial root", "count the cases modulo", "factor polynomial"]
+STEPS = [["factor polynomial", "root"], ["count cases", "modulo"], ["factor polynomial"]]
+
+
+@st.composite
+def square_distances(draw, values):
+    k = draw(st.integers(2, 7))
+    upper = np.zeros((k, k))
+    upper[np.triu_indices(k, 1)] = draw(
+        st.lists(values, min_size=k * (k - 1) // 2, max_size=k * (k - 1) // 2)
+    )
+    return upper + upper.T
+
+
+@pytest.mark.parametrize("name", list(DISTANCES))
+def test_every_distance_is_symmetric_with_zeros_on_the_diagonal(name):
+    matrix = measured(name, PROBLEM, SOLUTIONS, STEPS, WordCounts(), 0)
+    assert matrix.shape == (3, 3)
+    assert np.array_equal(matrix, matrix.T)
+    assert np.array_equal(matrix.diagonal(), np.zeros(3))
+    assert (matrix >= 0).all()
+
+
+@pytest.mark.parametrize("name", [n for n in DISTANCES if n not in ("random", "rpd_first")])
+@given(steps=problems, data=st.data())
+@settings(max_examples=40)
+def test_reordering_the_solutions_reorders_the_matrix(name, steps, data):
+    order = data.draw(st.permutations(range(len(steps))))
+    texts = [" ".join(solution) for solution in steps]
+    matrix = measured(name, PROBLEM, texts, steps, WordCounts(), 0)
+    moved = measured(
+        name, PROBLEM, [texts[i] for i in order], [steps[i] for i in order], WordCounts(), 0
+    )
+    np.testing.assert_allclose(moved, matrix[np.ix_(order, order)], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["rpd", "rpd_first", "strategy", "summary"])
+def test_a_solution_without_steps_is_unknown_rather_than_far_away(name):
+    matrix = measured(name, PROBLEM, SOLUTIONS, [STEPS[0], ["  "], STEPS[2]], WordCounts())
+    assert np.isnan(matrix[1]).all()
+    assert np.isnan(matrix[:, 1]).all()
+    assert np.isfinite(matrix[np.ix_([0, 2], [0, 2])]).all()
+
+
+@pytest.mark.parametrize("name", ["raw", "raw_chunks"])
+def test_a_blank_solution_is_unknown_to_the_distances_of_texts(name):
+    matrix = measured(name, PROBLEM, ["factor", " \n", "angle"], STEPS, WordCounts())
+    assert np.isnan(matrix[1]).all()
+    assert matrix[0, 2] == 1
+
+
+@pytest.mark.parametrize("name", [name for name in DISTANCES if name != "random"])
+def test_a_problem_in_which_no_solution_can_be_placed_is_all_nan(name):
+    assert np.isnan(measured(name, PROBLEM, ["", ""], [[], []], WordCounts())).all()
+
+
+def test_rpd_is_the_matrix_of_the_paper():
+    encoder = WordCounts()
+    vectors = [encoder.encode(solution) for solution in STEPS]
+    for name, ties in (("rpd", "mean"), ("rpd_first", "first")):
+        found = measured(name, PROBLEM, SOLUTIONS, STEPS, encoder)
+        np.testing.assert_allclose(found, rpd_matrix(vectors, ties=ties), atol=1e-6)
+
+
+def test_raw_reads_the_solutions_and_summary_the_steps():
+    same_steps = [["factor"], ["factor"]]
+    assert measured("raw", "", ["angle", "count"], same_steps, WordCounts())[0, 1] == 1
+    assert measured("summary", "", ["angle", "count"], same_steps, WordCounts())[0, 1] == 0
+
+
+def test_chunks_see_the_end_of_a_long_text():
+    start = "factor " * 1000
+    texts = [start + "angle " * 1000, start + "matrix " * 1000]
+
+    class FirstWordsOnly(WordCounts):
+        def encode(self, texts):
+            return super().encode([" ".join(text.split()[:150]) for text in texts])
+
+    assert measured("raw", "", texts, [], FirstWordsOnly())[0, 1] == 0
+    assert measured("raw_chunks", "", texts, [], FirstWordsOnly())[0, 1] > 0.3
+
+
+def test_random_distances_follow_the_seed_and_the_problem_alone():
+    def draw(problem, solutions, seed):
+        return measured("random", problem, solutions, STEPS, WordCounts(), seed)
+
+    first = draw("P", SOLUTIONS, 1)
+    assert np.array_equal(first, draw("P", SOLUTIONS[::-1], 1))
+    assert not np.array_equal(first, draw("P", SOLUTIONS, 2))
+    assert not np.array_equal(first, draw("Q", SOLUTIONS, 1))
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones():
+    with pytest.raises(InputError, match="rpd, rpd_first, strategy"):
+        load_distance("cosine")
+
+
+def test_a_distance_of_ones_own_can_be_used_in_place_of_a_name():
+    def longer_words(evidence):
+        lengths = [float(len(texts[0])) for texts in evidence.texts["text"]]
+        return abs(np.subtract.outer(lengths, lengths))
+
+    own = Distance("own", longer_words, ("text",))
+    assert load_distance(own) is own
+    found = distance_matrices([own], "", ["a", " ", "aaa"], None, WordCounts())["own"]
+    assert found[0, 2] == 2
+    assert np.isnan(found[1]).all()
+
+
+class Counting(WordCounts):
+    """Remembers every text that it was given."""
+
+    def __init__(self):
+        self.seen = []
+        self.calls = 0
+
+    def encode(self, texts):
+        self.calls += 1
+        self.seen += texts
+        return super().encode(texts)
+
+
+def test_each_text_of_a_problem_is_encoded_once_whatever_is_asked_of_it():
+    encoder = Counting()
+    found = distance_matrices(list(DISTANCES), PROBLEM, SOLUTIONS, STEPS, encoder)
+    assert list(found) == list(DISTANCES)
+    assert sorted(encoder.seen) == sorted(
+        {step for solution in STEPS for step in solution}
+        | {" ".join(solution) for solution in STEPS if len(solution) > 1}
+        | set(SOLUTIONS)
+        | {PROBLEM}
+    )
+    assert encoder.calls == 1
+
+
+def test_a_distance_is_given_only_what_it_reads():
+    encoder = Counting()
+    distance_matrices(["random"], PROBLEM, SOLUTIONS, STEPS, encoder)
+    assert encoder.seen == []
+    distance_matrices(["raw"], PROBLEM, SOLUTIONS, STEPS, encoder)
+    assert encoder.seen == SOLUTIONS
+
+
+def test_strategy_lets_both_lists_ask():
+    short, long = ["factor"], ["factor", "angle"]
+    # The short list finds itself in the long one; "angle" finds nothing in the short one.
+    matrix = strategy_matrix([short, long], WordCounts())
+    assert matrix[0, 1] == pytest.approx(0.5)
+
+
+def test_strategy_counts_meaning_and_wording_in_equal_shares():
+    class OneMeaning(WordCounts):
+        def encode(self, texts):
+            return np.ones((len(texts), 2), dtype=np.float32)
+
+    # Same meaning to the encoder, no four-gram in common: half the distance is left.
+    assert strategy_matrix([["factor"], ["modulo"]], OneMeaning())[0, 1] == pytest.approx(0.5)
+
+
+def test_strategy_pulls_a_pair_together_when_a_third_solution_joins_them():
+    first, second = ["factor polynomial"], ["polynomial matrix"]
+    bridge = ["factor polynomial matrix"]
+    alone = strategy_matrix([first, second], WordCounts())[0, 1]
+    joined = strategy_matrix([first, second, bridge], WordCounts())[0, 1]
+    assert joined < alone
+
+
+@pytest.mark.parametrize("steps", [["2 + 2 = 4"], ["因式分解 多项式"], ["a"], ["!"]])
+def test_equal_step_lists_are_at_distance_zero_whatever_they_are_written_in(steps):
+    assert strategy_matrix([steps, list(steps)], WordCounts())[0, 1] == 0
+
+
+@given(steps=problems)
+@settings(max_examples=50)
+def test_strategy_stays_in_its_range_and_keeps_equal_solutions_together(steps):
+    matrix = strategy_matrix([*steps, list(steps[0])], WordCounts())
+    assert (matrix >= 0).all()
+    assert (matrix <= 1.5).all()
+    assert matrix[0, -1] == 0
+
+
+@given(matrix=square_distances(st.floats(0, 2)))
+def test_linkage_levels_are_transitive(matrix):
+    levels = average_linkage(matrix)
+    k = len(levels)
+    for middle in range(k):
+        through = np.maximum(levels[:, middle][:, None], levels[middle][None])
+        assert (levels <= through + 1e-8).all()
+
+
+@given(seed=st.integers(0, 2**32 - 1), k=st.integers(2, 12))
+def test_linkage_without_ties_is_the_cophenetic_distance_of_scipy(seed, k):
+    upper = np.triu(np.random.default_rng(seed).random((k, k)), 1)
+    matrix = upper + upper.T
+    expected = squareform(cophenet(linkage(squareform(matrix), "average")))
+    np.testing.assert_allclose(average_linkage(matrix), expected, atol=1e-12)
+
+
+@given(matrix=square_distances(st.sampled_from([0.0, 1.0, 2.0])), data=st.data())
+def test_linkage_with_ties_does_not_depend_on_the_order(matrix, data):
+    order = data.draw(st.permutations(range(len(matrix))))
+    moved = average_linkage(matrix[np.ix_(order, order)])
+    np.testing.assert_allclose(moved, average_linkage(matrix)[np.ix_(order, order)])
+
+
+def test_linkage_refuses_nan_and_what_is_not_square():
+    with pytest.raises(InputError, match="NaN"):
+        average_linkage([[0, np.nan], [np.nan, 0]])
+    with pytest.raises(InputError, match="square"):
+        average_linkage([[0, 1, 2], [1, 0, 2]])

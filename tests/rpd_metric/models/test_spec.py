@@ -1,0 +1,104 @@
+"""Model specs: read in one place, and every kind that is registered can be loaded."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from operator import attrgetter
+
+import pytest
+
+from rpd_metric.errors import MissingExtraError, SpecError
+from rpd_metric.models.kinds import (
+    CHAT_MODELS,
+    EMBEDDERS,
+    chat_spec,
+    embedder_spec,
+    load_chat,
+)
+from rpd_metric.models.spec import Kind, ModelSpec
+from rpd_metric.steps.summarizers import (
+    SUMMARIZERS,
+    asks_chat_model,
+    load_summarizer,
+    summarizer_spec,
+)
+
+
+@pytest.mark.parametrize("kind", [*CHAT_MODELS.values(), *EMBEDDERS.values()])
+def test_every_kind_has_a_loader_and_its_own_form_is_a_spec(kind: Kind) -> None:
+    module, _, name = kind.loader.partition(":")
+    assert callable(attrgetter(name)(import_module(module)))
+    kinds = CHAT_MODELS if kind in CHAT_MODELS.values() else EMBEDDERS
+    spec = ModelSpec.parse(kind.form.replace(":port", ":80"), kinds)
+    assert kinds[spec.kind] == kind
+    assert spec.runs_here != kind.is_server
+
+
+@pytest.mark.parametrize(
+    ("text", "urls", "model", "here", "gpu"),
+    [
+        ("tgi:http://a:80", ("http://a:80",), None, False, False),
+        ("openai:http://a/v1/, https://b/v1#m", ("http://a/v1", "https://b/v1"), "m", False, False),
+        ("hf:org/model?4bit", (), "org/model?4bit", True, True),
+    ],
+)
+def test_a_chat_spec_is_taken_apart(text, urls, model, here, gpu) -> None:
+    spec = chat_spec(text)
+    assert (spec.urls, spec.model, spec.runs_here, spec.needs_gpu) == (urls, model, here, gpu)
+
+
+def test_an_embedder_of_this_machine_is_told_from_a_server() -> None:
+    found = {text: embedder_spec(text).runs_here for text in ("minilm", "st:a/b", "tei:http://a")}
+    assert found == {"minilm": True, "st:a/b": True, "tei:http://a": False}
+
+
+def test_a_summarizer_is_any_chat_model_or_one_that_needs_none() -> None:
+    assert set(CHAT_MODELS) < set(SUMMARIZERS)
+    assert not asks_chat_model("extractive")
+    assert asks_chat_model("hf:org/model")
+    with pytest.raises(SpecError, match=r"unknown summarizer 'extractiv'; did you mean extractive"):
+        load_summarizer("extractiv")
+    with pytest.raises(SpecError, match=r"takes nothing after it; write extractive"):
+        summarizer_spec("extractive:x")
+
+
+def test_a_spec_is_read_without_a_client_or_a_model_being_imported() -> None:
+    code = (
+        "import sys; from rpd_metric.steps.summarizers import summarizer_spec as s;"
+        "s('openai:http://a/v1#m');"
+        "print([m for m in ('httpx2', 'openai', 'torch', 'huggingface_hub') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
+def test_vllm_in_process_says_what_to_install_where_it_is_missing() -> None:
+    with pytest.raises(MissingExtraError, match=r'pip install "rpd-metric\[vllm\]"'):
+        load_chat("vllm:org/model")
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("tgi:http://localhost:8080", "hf"),
+        ("tgi:http://my.server:8080", None),
+        ("tgi:https://evil.example/x.hf.jobs", None),
+        ("tgi:https://job--8000.hf.jobs", "hf"),
+        ("openai:https://job--8000.hf.jobs/v1#m", "hf"),
+        ("openai:https://a.b.endpoints.huggingface.cloud/v1#m", "hf"),
+        ("openai:http://my.server/v1#m", "sk"),
+        ("auto:https://job--8000.hf.jobs", None),
+    ],
+)
+def test_the_hubs_token_goes_to_hugging_face_and_to_this_machine_only(
+    text: str, key: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk")
+    spec = chat_spec(text)
+    (address,) = spec.addresses(CHAT_MODELS[spec.kind].key_variable)
+    assert address.key == key
