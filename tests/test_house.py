@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # Each room with the rooms that it may import. A file directly in a package is a room of its own.
 ROOMS = {
     "rpd_metric.errors": set(),
+    "rpd_metric.reasons": set(),
     "rpd_metric.arrays": {"rpd_metric.errors"},
     "rpd_metric.registry": {"rpd_metric.errors"},
     "rpd_metric.distance": {"rpd_metric.errors", "rpd_metric.arrays", "rpd_metric.registry"},
@@ -32,10 +33,10 @@ ROOMS = {
     "rpd_metric.prompts": {"rpd_metric.errors"},
 }
 ROOMS["rpd_metric.models"] = {
-    f"rpd_metric.{name}" for name in ("errors", "arrays", "registry", "prompts")
+    f"rpd_metric.{name}" for name in ("errors", "reasons", "arrays", "registry", "prompts")
 }
 ROOMS["rpd_metric.steps"] = {
-    f"rpd_metric.{name}" for name in ("errors", "registry", "prompts", "models")
+    f"rpd_metric.{name}" for name in ("errors", "reasons", "registry", "prompts", "models")
 }
 ROOMS["rpd_metric.metrics"] = set(ROOMS)
 ROOMS["rpd_metric.registration"] = {"rpd_metric.errors"}

@@ -1,0 +1,106 @@
+"""Why a row, a problem, a solution or a reply was left out: one list for both packages.
+
+Nothing is dropped in silence. What leaves something out names one of these, and a run counts by
+them. A filter or layout of another package may bring a word of its own. docs/inputs.md prints the
+list.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """A short code to count by, which is its text everywhere, and what it means.
+
+    Attributes:
+        meaning (`str`): One line for a person.
+
+    Example:
+
+    >>> Reason.DUPLICATE, Reason.DUPLICATE == "duplicate"
+    ('duplicate', True)
+    >>> Reason("duplicate").meaning
+    'the same text as an earlier solution, blank space aside'
+    """
+
+    meaning: str
+
+    def __new__(cls, code: str, meaning: str) -> Reason:
+        """A member is written as its code and its meaning."""
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.meaning = meaning
+        return member
+
+    __repr__ = str.__repr__
+
+    # Reading: a row, or a solution in it.
+    NOT_UTF8 = "not_utf8", "the row is not UTF-8"
+    MALFORMED_JSON = "malformed_json", "the line is not JSON"
+    MALFORMED_CSV = "malformed_csv", "the line has more or fewer cells than there are columns"
+    NOT_AN_OBJECT = "not_an_object", "the row is no object with named columns"
+    MISSING_COLUMN = "missing_column", "the row lacks a column that is read"
+    NULL_GROUP = "null_group", "the list of solutions or messages is null"
+    EMPTY_GROUP = "empty_group", "the list of solutions or messages is empty"
+    NOT_A_LIST = "not_a_list", "what should be a list of solutions or messages is none"
+    NULL_PROBLEM = "null_problem", "the problem is null"
+    EMPTY_PROBLEM = "empty_problem", "the problem is empty or blank"
+    PROBLEM_NOT_TEXT = "problem_not_text", "the problem is a number, a list or the like"
+    NULL_SOLUTION = "null_solution", "the solution is null"
+    EMPTY_SOLUTION = "empty_solution", "the solution holds no text"
+    SOLUTION_NOT_TEXT = "solution_not_text", "the solution is a number, a list or the like"
+    NOT_UNICODE = "not_unicode", "a text holds half of a surrogate pair and cannot be written"
+    NO_USABLE_SOLUTION = "no_usable_solution", "none of the row's solutions can be used"
+    NOT_ONE_EXCHANGE = "not_one_exchange", "the messages are not one question and one answer"
+    NOT_OF_THE_HARNESS = "not_of_the_harness", "the row is not as the harness writes its rows"
+    NO_TEXTS = "no_texts", "the row holds log-likelihoods, and no texts that were written"
+    FAILED_EPOCH = "failed_epoch", "the sample failed in Inspect"
+    # Grouping.
+    DUPLICATE_PROBLEM = "duplicate_problem", "an earlier row has the same problem"
+    WRONG_COUNT = "wrong_count", "another number of solutions than was asked for"
+    # Filters.
+    CONTAMINATED = "contaminated", "the problem stands in a benchmark"
+    TOO_LONG = "too_long", "the problem's solutions are too long on average"
+    TOO_FEW_SOLUTIONS = "too_few_solutions", "too few of the problem's solutions are left"
+    REJECTED_BY_HAND = "rejected_by_hand", "a person rejected the solution"
+    INCORRECT = "incorrect", "the input marks the solution as wrong"
+    CORRECTNESS_UNKNOWN = "correctness_unknown", "the input does not mark the solution"
+    WRONG_ANSWER = "wrong_answer", "the final answer differs from the reference"
+    NO_MAJORITY = "no_majority", "no answer is more frequent than every other"
+    NO_ANSWER = "no_answer", "the solution names no final answer"
+    MINORITY_ANSWER = "minority_answer", "most solutions have another final answer"
+    FLOUNDERING = "floundering", "the solution admits a mistake or makes values fit"
+    UNSOUND = "unsound", "a judge says that the argument has failed"
+    INCOMPLETE = "incomplete", "a judge says that the solution was not finished"
+    EMPTY = "empty", "nothing stands behind the thoughts"
+    UNCLOSED_THINK = "unclosed_think", "the thoughts never end"
+    UNCLOSED_BOX = "unclosed_box", "the box around the answer does not close"
+    UNCLOSED_CODE = "unclosed_code", "a block of code does not close"
+    REPETITION_LOOP = "repetition_loop", "the text ends in a loop"
+    CUT_OFF = "cut_off", "the solution breaks off"
+    NO_FINAL_ANSWER = "no_final_answer", "the solution comes to no answer and ends no proof"
+    DUPLICATE = "duplicate", "the same text as an earlier solution, blank space aside"
+    NEAR_DUPLICATE = "near_duplicate", "nearly the same words as an earlier solution"
+    # Replies of a summarizer or a judge.
+    MODEL_ERROR = "model_error", "the request to the model failed"
+    TRUNCATED = "truncated", "the reply was cut off"
+    NO_ENVELOPE = "no_envelope", "the reply lacks the box or the JSON that was asked for"
+    QUOTED_ENVELOPE = "quoted_envelope", "the reply's JSON is that of the prompt"
+    BAD_JSON = "bad_json", "the reply's JSON is broken"
+    WRONG_SHAPE = "wrong_shape", "the reply's JSON holds something else"
+    CONTROL_CHARACTERS = "control_characters", "a step holds control characters"
+    TOO_FEW_STEPS = "too_few_steps", "the reply has too few steps"
+    TOO_MANY_STEPS = "too_many_steps", "the reply has too many steps"
+    COPIED_EXAMPLE = "copied_example", "the reply repeats the prompt's example"
+    REPEATED_STEPS = "repeated_steps", "two steps of the reply say the same"
+    NO_STEPS = "no_steps", "no step was found in the solution"
+    BAD_VERDICT = "bad_verdict", "the reply names no verdict that can be read"
+    CONTRADICTION = "contradiction", "the judge says one thing in one order, another in the other"
+    NO_VERDICT = "no_verdict", "the judge gave no verdict"
+    # Choosing.
+    UNIFORM = "uniform", "a judge finds one method in all of the problem's solutions"
+    NOT_DIVERSE = "not_diverse", "the problem is not among the diverse ones"
+    NO_SOLUTIONS = "no_solutions", "no solution is left to choose from"
+    SKIPPED = "skipped", "a person labelled nothing"
+    BUDGET_SPENT = "budget_spent", "the budget was spent before the requests were answered"
