@@ -21,7 +21,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.errors import InputError
+
+UNKNOWN = (
+    "what such distances mean is not known for this encoder: rpd compare-metrics LABELLED "
+    "--calibrate FILE finds out"
+)
 
 # Up to which chance each phrase holds.
 _PHRASES = (
@@ -31,6 +37,7 @@ _PHRASES = (
     (0.9, "probably another method"),
     (1.0, "almost surely another method"),
 )
+_SCALE = (0.1, 0.3, 0.5, 0.7)
 _BINS = 10
 _MOST_STEPS = 100
 # Keeps the slope finite where a distance splits the pairs without an error.
@@ -76,13 +83,26 @@ class Calibration:
         """The distance and its phrase, e.g. `"0.41: probably the same method"`."""
         return f"{distance:.2f}: {self.phrase(distance)}"
 
-    def effective_strategies(self, matrix: npt.ArrayLike) -> float | None:
+    def scale(self) -> str:
+        """A few distances with their chance of another strategy, to read others by."""
+        marks = ", ".join(f"{distance:.1f}: {self.chance(distance):.0%}" for distance in _SCALE)
+        error = "" if self.error is None else f", off by {self.error:.0%} on sets it had not seen"
+        return (
+            f"the chance of another method at a distance of {marks} (encoder {self.embedder}, "
+            f"{self.pairs:,} labelled pairs{error})"
+        )
+
+    def effective_strategies(
+        self, matrix: npt.ArrayLike, among: Sequence[int] | None = None
+    ) -> float | None:
         """How many equally common strategies a problem's solutions are worth.
 
         The inverse of the chance that two solutions drawn with replacement have the same strategy.
 
         Args:
-            matrix (`array` of shape `(k, k)`): Distances; rows and columns of NaN are left out.
+            matrix (`array` of shape `(k, k)`): Distances; rows and columns of NaN (in nested
+                lists: None) are left out.
+            among (`Sequence[int]`, *optional*): Of these solutions only.
 
         Returns:
             `float`, or `None` without a usable solution.
@@ -90,8 +110,9 @@ class Calibration:
         distances = np.asarray(matrix, dtype=np.float64)
         if not distances.size:
             return None
-        keep = np.flatnonzero(~np.isnan(np.diagonal(distances)))
-        if not len(keep):
+        among = range(len(distances)) if among is None else among
+        keep = [index for index in among if not np.isnan(distances[index, index])]
+        if not keep:
             return None
         odds = self.intercept + self.slope * distances[np.ix_(keep, keep)]
         same = 1 - 1 / (1 + np.exp(-np.clip(odds, -700, 700)))
@@ -99,17 +120,25 @@ class Calibration:
         return float(len(keep) ** 2 / same.sum())
 
 
-def load_calibration(
-    distance: str, embedder: str, steps: str = "", *, path: str | None = None
+def calibration(
+    distance: str | None,
+    embedder: str,
+    *,
+    chat: bool,
+    path: str | None = None,
+    truncate_dim: int | None = None,
 ) -> Calibration | None:
-    """The curve of a distance, or `None` where none was fitted.
+    """The curve of a distance as it was made, or `None` where nobody has labelled pairs for it.
 
     Args:
-        distance (`str`): Its name.
-        embedder (`str`): Whose vectors it compares.
-        steps (`str`): See [`Calibration`].
+        distance (`str`, *optional*): Its name; other names, such as those of rules that compare
+            nothing, have no curve.
+        embedder (`str`): Whose vectors it compared.
+        chat (`bool`): Whether a chat model made the steps; it makes no difference to a distance
+            that reads none.
         path (`str`, *optional*): A file of curves, as `rpd compare-metrics --calibrate` writes it;
             the packaged ones if unset.
+        truncate_dim (`int`, *optional*): Cut vectors are another encoder's: they have no curve.
 
     Raises:
         [`InputError`]: The file is not there, or not such a file.
@@ -117,14 +146,36 @@ def load_calibration(
     Example:
 
     ```py
-    >>> from rpd_metric.distance.calibration import load_calibration
-    >>> load_calibration("pieces", "minilm").in_words(0.41)
+    >>> from rpd_metric.distance.calibration import calibration
+    >>> calibration("pieces", "minilm", chat=False).in_words(0.41)
     '0.41: probably the same method'
 
     ```
     """
     known = _packaged() if path is None else _read(path)
+    if distance is None or distance not in DISTANCES or truncate_dim is not None:
+        return None
+    made_by = "chat" if chat else "extractive"
+    return known.get((distance, embedder, made_by if DISTANCES[distance].reads_steps else ""))
+
+
+def load_calibration(
+    distance: str, embedder: str, steps: str = "", *, path: str | None = None
+) -> Calibration | None:
+    """The curve of a file by its keys; [`calibration`] knows them."""
+    known = _packaged() if path is None else _read(path)
     return known.get((distance, embedder, steps))
+
+
+def reading(distance: float, curve: Calibration | None) -> str:
+    """A sentence without its full stop: what the distance means and by what.
+
+    >>> reading(0.41, calibration("pieces", "minilm", chat=False))
+    'by labelled pairs with minilm, 0.41: probably the same method'
+    """
+    if curve is None:
+        return UNKNOWN
+    return f"by labelled pairs with {curve.embedder}, {curve.in_words(distance)}"
 
 
 @cache

@@ -16,9 +16,8 @@ it is. Choosing among solutions by such a matrix is left to `rpd_datasets/select
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +26,7 @@ from rpd_metric.distance import baselines
 from rpd_metric.distance.evidence import STEP_KINDS, Evidence
 from rpd_metric.distance.pieces import combined, pieces
 from rpd_metric.distance.strategy import strategy
-from rpd_metric.errors import InputError
+from rpd_metric.registry import Registry
 
 Matrix = npt.NDArray[np.float64]
 
@@ -41,11 +40,13 @@ class Distance:
         function (`Callable`): [`Evidence`] about `k` solutions to a symmetric `(k, k)` matrix with
             zeros on its diagonal. It sees only solutions that have texts of every kind it reads.
         reads (`tuple` of `str`): The kinds of texts it is given; see [`Evidence`].
+        description (`str`): A noun phrase for cards and the terminal: "the distance is ...".
     """
 
     name: str
     function: Callable[[Evidence], Matrix]
     reads: tuple[str, ...]
+    description: str
 
     @property
     def reads_steps(self) -> bool:
@@ -81,26 +82,56 @@ def load_distance(name: str | Distance) -> Distance:
 
     ```
     """
-    if isinstance(name, Distance):
-        return name
-    if name not in DISTANCES:
-        raise InputError(f"unknown distance {name!r}; use one of {', '.join(DISTANCES)}")
-    return DISTANCES[name]
+    return name if isinstance(name, Distance) else DISTANCES.find(name)
 
 
-DISTANCES: Mapping[str, Distance] = MappingProxyType(
-    {
-        distance.name: distance
-        for distance in (
-            Distance("rpd", baselines.rpd, ("steps",)),
-            Distance("rpd_first", baselines.rpd_first, ("steps",)),
-            Distance("strategy", strategy, ("steps",)),
-            Distance("combined", combined, ("steps", "statement", "pieces", "methods")),
-            Distance("pieces", pieces, ("statement", "pieces", "methods")),
-            Distance("summary", baselines.summary, ("summary",)),
-            Distance("raw", baselines.raw, ("text",)),
-            Distance("raw_chunks", baselines.raw_chunks, ("chunks",)),
-            Distance("random", baselines.random, ()),
-        )
-    }
+_OURS = (
+    Distance("rpd", baselines.rpd, ("steps",), "RPD, between the steps of two solutions"),
+    Distance(
+        "rpd_first",
+        baselines.rpd_first,
+        ("steps",),
+        "RPD, between the steps of two solutions, the first asking where both have equally many",
+    ),
+    Distance(
+        "strategy",
+        strategy,
+        ("steps",),
+        "`strategy`, this project's own distance between the steps of two solutions",
+    ),
+    Distance(
+        "combined",
+        combined,
+        ("steps", "statement", "pieces", "methods"),
+        "`combined`, this project's own: `strategy` between steps, and a quarter of what the texts "
+        "say",
+    ),
+    Distance(
+        "pieces",
+        pieces,
+        ("statement", "pieces", "methods"),
+        "`pieces`, this project's own: two solutions' texts in pieces of 40 words, and the methods "
+        "they name",
+    ),
+    Distance(
+        "summary",
+        baselines.summary,
+        ("summary",),
+        "the cosine distance between embeddings of two solutions' joined steps",
+    ),
+    Distance(
+        "raw",
+        baselines.raw,
+        ("text",),
+        "the cosine distance between embeddings of two solutions' texts, as far as the encoder "
+        "reads them",
+    ),
+    Distance(
+        "raw_chunks",
+        baselines.raw_chunks,
+        ("chunks",),
+        "the cosine distance between mean embeddings of two solutions' texts, piece by piece",
+    ),
+    Distance("random", baselines.random, (), "a draw for each pair of solutions"),
 )
+DISTANCES = Registry("distance", Distance, {one.name: one for one in _OURS}, "rpd.distances")

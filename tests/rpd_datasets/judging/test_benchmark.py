@@ -80,7 +80,7 @@ def distance_by(function):
     def of_texts(evidence):
         return function([texts[0] for texts in evidence.texts["text"]])
 
-    return Distance("own", of_texts, ("text",))
+    return Distance("own", of_texts, ("text",), "of one's own")
 
 
 # AUROC and bootstrap

@@ -146,7 +146,7 @@ def test_a_distance_of_ones_own_can_be_used_in_place_of_a_name():
         lengths = [float(len(texts[0])) for texts in evidence.texts["text"]]
         return abs(np.subtract.outer(lengths, lengths))
 
-    own = Distance("own", longer_words, ("text",))
+    own = Distance("own", longer_words, ("text",), "lengths")
     assert load_distance(own) is own
     found = distance_matrices([own], "", ["a", " ", "aaa"], None, WordCounts())["own"]
     assert found[0, 2] == 2
