@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 DEMO := demo-output
 WORKERS ?= 2
 
-.PHONY: help demo test lint fresh dist bench bench-corpus distances pictures loop loop-map loop-real loop-gpu kill-loop real-servers system clean
+.PHONY: help demo test test-all lint fresh dist bench bench-corpus distances pictures loop loop-map loop-real loop-gpu kill-loop real-servers system clean
 
 help:  ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -37,19 +37,22 @@ system:
 	    echo "Tests that need$$missing are left out; to run them: apt-get install$$missing" >&2; \
 	fi
 
-# make test SEED=7 runs the files in another order: none may lean on another.
-SHUFFLE := $(if $(SEED),--shuffle-files $(SEED))
-test: $(VENV)/installed system  ## Run all tests
-	HF_HUB_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1 TOKENIZERS_PARALLELISM=false OMP_NUM_THREADS=1 \
-	    $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(SHUFFLE) $(TESTS)
+PYTEST := HF_HUB_OFFLINE=1 HF_HUB_DISABLE_TELEMETRY=1 TOKENIZERS_PARALLELISM=false \
+    OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+test: $(VENV)/installed system  ## Run the quick tests (5 minutes)
+	$(PYTEST) -m "not slow" $(TESTS)
+
+# Ray, the browser, training, real servers, the wheel, the commands of the docs.
+test-all: test  ## Run all tests (20 minutes)
+	$(PYTEST) -m slow $(TESTS)
 
 lint: $(VENV)/installed  ## Check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-fresh:  ## Lint, demo and test a new clone, with an empty HOME and temporary folder (30 minutes)
-	.ci/fresh --clone env SEED=$(SEED) .ci/run
+fresh:  ## Lint, demo and test a new clone, with an empty HOME and temporary folder (25 minutes)
+	.ci/fresh --clone .ci/run
 
 dist: $(VENV)/installed  ## Build the wheel, in dist/
 	rm -rf build dist

@@ -1,15 +1,14 @@
 """What holds for every test.
 
-A run of the tests has a HOME, a temporary folder and caches of its own, shared by its workers.
-At the end HOME and the temporary folder have to be empty: a test that leaves something there
-fails the run. Caches of libraries, and the tiny model that several files use, may stay; all is
-removed. No test fails because the machine is busy.
+A run of the tests has a HOME, a temporary folder and caches of its own, shared by its workers. At
+the end HOME and the temporary folder must be empty: a test that leaves something there fails the
+run. Examples of property tests are the same in every run; `--hypothesis-profile nightly` draws
+new ones.
 """
 
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import signal
 import tempfile
@@ -19,10 +18,15 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+settings.register_profile("nightly", deadline=None, max_examples=1000, print_blob=True)
 settings.register_profile(
-    "any_machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "fixed",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile("any_machine")
+settings.load_profile("fixed")
 
 # Set by the process that the run began in, read by its workers.
 WORLD = "RPD_TESTS_WORLD"
@@ -37,34 +41,6 @@ CACHES = {
 }
 left_behind = pytest.StashKey[list[str]]()
 ENVIRON = os.environ
-
-# These begin first: a long file that begins last leaves all workers but one without work.
-LONGEST = (
-    "rpd_datasets/curation/engines/test_ray_cluster.py",
-    "rpd_datasets/test_presets.py",
-    "recipes/test_runs.py",
-    "rpd_datasets/cli/test_cli.py",
-    "servers/test_tiny_qwen.py",
-    "recipes/test_passk.py",
-    "test_docs.py",
-    "rpd_datasets/judging/test_benchmark.py",
-    "rpd_datasets/publish/test_push.py",
-    "rpd_datasets/curation/test_serving.py",
-    "rpd_datasets/curation/test_mapping.py",
-    "rpd_datasets/curation/test_shards.py",
-    "recipes/test_smollm2.py",
-    "servers/test_smollm2.py",
-    "recipes/test_publishing.py",
-    "rpd_datasets/report/test_report.py",
-    "benchmarks/test_corpus.py",
-    "benchmarks/test_loop.py",
-)
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--shuffle-files", type=int, metavar="SEED", help="run the test files in a random order"
-    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -89,17 +65,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[left_behind] = []
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    seed = config.getoption("--shuffle-files")
-    files = list(dict.fromkeys(item.path for item in items))
-    if seed is not None:
-        random.Random(seed).shuffle(files)
-    else:
-        tests = Path(__file__).parent
-        first = {tests / name: number for number, name in enumerate(LONGEST)}
-        files.sort(key=lambda file: first.get(file, len(LONGEST)))
-    place = {file: number for number, file in enumerate(files)}
-    items.sort(key=lambda item: place[item.path])
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Files with slow tests begin first: one that begins last leaves a worker without work.
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""The house: which room may use which, no import in a circle, and what both packages offer.
+"""The house: which room may use which, no import in a circle, names that stand once, and its size.
 
 Arrows are read off the source, imports inside functions included: a lazy import hides a dependency
 from the interpreter, not from the reader.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -119,6 +121,40 @@ def test_a_room_imports_only_what_the_arrows_allow(module):
     assert used - {room} <= ROOMS[room], (
         f"{module} may not use {sorted(used - {room} - ROOMS[room])}"
     )
+
+
+def test_every_file_name_stands_once():
+    """A reader finds a module by its noun. A command's file is called like the command."""
+    files = [
+        file for name, file in FILES.items() if not name.startswith(("recipes", "rpd_datasets.cli"))
+    ]
+    names = Counter(file.stem for file in files if not file.stem.startswith("__"))
+    # evaluate wants a metric in a folder and a file of its name.
+    assert {name for name, count in names.items() if count > 1} == set()
+
+
+def test_every_room_is_on_the_page_about_the_house():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    described = {
+        name for names in re.findall(r"^\*\*(.+?)\.\*\*", page, re.M) for name in names.split(", ")
+    }
+    assert described == {room.rpartition(".")[2] for room in ROOMS if "." in room}
+
+
+# Lines of Python, JavaScript, CSS and HTML, at most. A feature pays for its lines: who adds some
+# takes some away elsewhere.
+BUDGET = {"rpd_metric": 8_500, "rpd_datasets": 15_500, "tests": 17_000, "benchmarks": 5_500}
+
+
+@pytest.mark.parametrize("part", BUDGET)
+def test_the_house_stays_within_its_lines(part):
+    files = [
+        file
+        for suffix in ("py", "js", "css", "html")
+        for file in (ROOT / part).rglob(f"*.{suffix}")
+        if "temml" not in file.parts
+    ]
+    assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files) <= BUDGET[part]
 
 
 def test_no_module_is_imported_in_a_circle():

@@ -1,0 +1,24 @@
+"""Every example in a docstring runs."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+
+import rpd_datasets
+import rpd_metric
+
+# `evaluate` loads these two by their path; the third starts the command line.
+NOT_IMPORTED = ("rpd_metric.metrics.rpd.rpd", "rpd_metric.metrics.pass_at_k.pass_at_k", "__main__")
+
+
+def test_the_examples_in_docstrings_run():
+    attempted = 0
+    for package in (rpd_metric, rpd_datasets):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith(NOT_IMPORTED):
+                results = doctest.testmod(importlib.import_module(module.name))
+                assert not results.failed, module.name
+                attempted += results.attempted
+    assert attempted
