@@ -1,92 +1,72 @@
-"""What the docs show works: README's code and commands, and every example in a docstring."""
+"""What the docs show works: README's code and commands, and the commands of the pages."""
 
 from __future__ import annotations
 
 import configparser
-import doctest
-import importlib
-import pkgutil
 import re
 import shlex
 from pathlib import Path
 
 import pytest
 
-import rpd_datasets
-import rpd_metric
 from rpd_datasets.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-PYTHON = [code for language, code in BLOCKS if language == "python"]
-COMMANDS = [
-    line.split(" #")[0].strip()
-    for language, code in BLOCKS
-    if language == "bash"
-    for line in code.replace("\\\n", " ").splitlines()
-    if line.strip()
-]
-# Modules that are scripts of their own, or need a package that is not always installed.
-NO_DOCTESTS = {
-    "rpd_metric.metrics.rpd.rpd",
-    "rpd_metric.metrics.pass_at_k.pass_at_k",
-    "rpd_datasets.cli.__main__",
-}
-MODULES = sorted(
-    module.name
-    for package in (rpd_metric, rpd_datasets)
-    for module in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
-    if module.name not in NO_DOCTESTS
-)
+PAGES = sorted((ROOT / "docs").glob("*.md"))
 
 
-@pytest.mark.parametrize("code", PYTHON, ids=range(len(PYTHON)))
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def commands(text: str) -> list[str]:
+    """The commands of a page's bash blocks; those of text blocks need a server or a GPU."""
+    lines = "".join(blocks(text, "bash")).replace("\\\n", " ").splitlines()
+    return [line.split(" #")[0].strip() for line in lines if line.strip()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", blocks(README, "python"))
 def test_python_in_the_readme_runs(code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """One for all commands: a later one may read what an earlier one wrote."""
-    return tmp_path_factory.mktemp("readme")
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
+def test_rpd_commands_run(page, tmp_path, monkeypatch, capsys):
+    """In one folder: a later command may read what an earlier one wrote."""
+    monkeypatch.chdir(tmp_path)
+    for command in commands(page.read_text(encoding="utf-8")):
+        if command.startswith("rpd "):
+            assert main(shlex.split(command)[1:]) == 0, f"{command}: {capsys.readouterr().err}"
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("rpd ")])
-def test_rpd_commands_in_the_readme_run(command, folder, monkeypatch, capsys):
-    monkeypatch.chdir(folder)
-    assert main(shlex.split(command)[1:]) == 0, capsys.readouterr().err
-
-
-def test_every_other_command_in_the_readme_is_there():
+def test_targets_of_make_and_extras_that_the_docs_name_are_there():
     makefile = (ROOT / "Makefile").read_text()
-    for command in COMMANDS:
-        if command.startswith("make "):
-            assert re.search(rf"^{command.split()[1]}:", makefile, re.MULTILINE), command
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
-    extras = set(setup["options.extras_require"])
-    named = {e for c in COMMANDS for e in re.findall(r"\[([\w,]+)\]", c)}
-    assert named
-    assert {extra for group in named for extra in group.split(",")} <= extras
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES):
+        text = page.read_text(encoding="utf-8")
+        for command in commands(text):
+            if command.startswith("make "):
+                for target in command.split()[1:]:
+                    assert re.search(rf"^{target}:", makefile, re.MULTILINE), command
+        for group in re.findall(r"-e '\.\[([\w,]+)\]'", text):
+            assert set(group.split(",")) <= set(setup["options.extras_require"])
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_the_examples_in_docstrings_run(name):
-    assert doctest.testmod(importlib.import_module(name)).failed == 0
-
-
-def test_files_that_the_readme_names_are_there():
-    for path in re.findall(r"\]\((?!http)([^)#]+)", README):
-        assert (ROOT / path).exists(), path
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES], ids=str)
+def test_files_that_a_page_links_to_are_there(page):
+    for path in re.findall(r"\]\((?!http|#)([^)#]+)", page.read_text(encoding="utf-8")):
+        assert (page.parent / path).exists(), path
 
 
 def test_extras_that_errors_name_exist():
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
-    extras = set(setup["options.extras_require"])
     for package in ("rpd_metric", "rpd_datasets"):
         for file in (ROOT / package).rglob("*.py"):
             for extra in re.findall(r'extra="(\w+)"', file.read_text(encoding="utf-8")):
-                assert extra in extras, f"{file.name} names the extra {extra!r}"
+                assert extra in setup["options.extras_require"], f"{file.name} names {extra!r}"
