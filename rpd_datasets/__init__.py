@@ -16,7 +16,7 @@ from rpd_datasets.curation.allocation import select_samples
 from rpd_datasets.curation.mapping import rpd_curate
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.problem import Problem
-from rpd_datasets.publish.curated import Curated, curate_dataset, load_curated
+from rpd_datasets.curation.curated import Curated, curate_dataset, load_curated
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import select_problems, select_solutions
 from rpd_datasets.sft import to_sft

@@ -53,6 +53,7 @@ BASE = {
     "tokens",
     "sft",
     "config",
+    "account",
     "presets",
     "sample",
     "instructions",
@@ -64,9 +65,8 @@ for name in BASE:
 # From the ground floor up: a room may use those above it in this list, and what lies under all.
 FLOORS = [
     {"rpd_datasets.inputs", "rpd_datasets.judging"},
+    {"rpd_datasets.report", "rpd_datasets.publish"},
     {"rpd_datasets.curation"},
-    {"rpd_datasets.report"},
-    {"rpd_datasets.publish"},
     {"rpd_datasets.training", "rpd_datasets.evaluation"},
     {"rpd_datasets.cli"},
 ]

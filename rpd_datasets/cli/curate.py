@@ -39,7 +39,7 @@ from rpd_datasets.inputs.spec import InputSpec
 from rpd_datasets.options import add_options, options_from
 from rpd_datasets.presets import PAPER
 from rpd_datasets.problem import Problem, strategy_labels
-from rpd_datasets.publish.curated import Curated, curate_dataset
+from rpd_datasets.curation.curated import Curated, curate_dataset
 from rpd_datasets.publish.hub import check_access
 from rpd_metric.errors import InputError
 

@@ -169,7 +169,7 @@ def _print(args: argparse.Namespace, report: WrittenReport) -> None:
 
 def _curate(args: argparse.Namespace, place: Path) -> None:
     """Curate a log for its page: of every problem the most different right solutions."""
-    from rpd_datasets.publish.curated import curate_dataset
+    from rpd_datasets.curation.curated import curate_dataset
 
     count, columns = 0, set[str]()
     for row in LocalRows(args.folder, name=args.folder.name):

@@ -17,13 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from rpd_datasets.curation.outcome import effective_number
-from rpd_datasets.curation.reading import find_curve
 from rpd_datasets.filters.correctness import mark_column
 from rpd_datasets.problem import strategy_labels
 from rpd_datasets.report.measures import Array, Case, Pair
 from rpd_datasets.report.reading import ChosenProblem, CuratedFolder, LeftOut, Score
-from rpd_metric.distance.calibration import Calibration
+from rpd_metric.distance.calibration import Calibration, calibration
 from rpd_metric.steps.summarizers import WITHOUT_CHAT
 
 # For RPD, and for the distance that chose solutions.
@@ -98,10 +96,10 @@ def curves_of(manifest: Mapping[str, Any]) -> Curves:
         own = {one["distance"]: Calibration(**one) for one in manifest["calibration"]}
         return own.get("rpd"), own.get(options.get("solutions", "rpd"))
     by_rpd, by_choice = (
-        find_curve(
+        calibration(
             name,
             manifest["embedder"]["name"],
-            chat_steps=manifest["summarizer"]["name"] not in WITHOUT_CHAT,
+            chat=manifest["summarizer"]["name"] not in WITHOUT_CHAT,
             truncate_dim=options.get("truncate_dim"),
         )
         for name in ("rpd", options.get("solutions", "rpd"))
@@ -132,6 +130,20 @@ def _entry(row: ChosenProblem) -> dict[str, Any]:
         "right": sum(mark is True for mark in chosen),
         "wrong": sum(mark is False for mark in chosen),
     }
+
+
+def effective_number(mean_distance: float, size: int) -> float:
+    """How many fully different solutions a set of `size` is worth, by its mean pairwise distance.
+
+    The similarity-sensitive diversity of order 2 (Leinster and Cobbold, 2012) with similarity
+    1 - distance and equal weights: 1 where all are alike, `size` where all distances are 1.
+
+    Example:
+
+    >>> [round(effective_number(distance, 3), 2) for distance in (0.0, 1.0, 0.3)]
+    [1.0, 3.0, 1.25]
+    """
+    return 1 / (1 - (size - 1) / size * min(mean_distance, 1.0))
 
 
 def _numbers(score: Score) -> dict[str, Any]:

@@ -20,15 +20,14 @@ import numpy as np
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from rpd_datasets.account import BUDGET_RULE, SELECTION_RULES, outcome_lines
 from rpd_datasets.config import METRICS
-from rpd_datasets.curation.outcome import outcome_lines
-from rpd_datasets.curation.reading import UNKNOWN, scale
-from rpd_datasets.curation.rules import BUDGET_RULE, SELECTION_RULES
 from rpd_datasets.report import charts
 from rpd_datasets.report.archive import LIMITS, archive, curves_of
 from rpd_datasets.report.funnel import funnel
 from rpd_datasets.report.measures import Measures, spreads
 from rpd_datasets.report.reading import CuratedFolder
+from rpd_metric.distance.calibration import UNKNOWN
 
 SCRIPTS = ("temml/temml.min.js", "text.js", "app.js")
 STYLES = ("temml/temml.css", "style.css")
@@ -115,7 +114,7 @@ def _readings(manifest: Mapping[str, Any], *, with_rpd: bool) -> list[tuple[str,
     curves = {"RPD": by_rpd} if with_rpd else {}
     if chosen_by != "rpd" and chosen_by in METRICS:
         curves[chosen_by] = by_choice
-    return [(name, scale(curve) if curve else UNKNOWN) for name, curve in curves.items()]
+    return [(name, curve.scale() if curve else UNKNOWN) for name, curve in curves.items()]
 
 
 def _data(name: str) -> str:

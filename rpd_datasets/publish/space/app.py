@@ -20,7 +20,6 @@ import gradio as gr
 import numpy as np
 import numpy.typing as npt
 
-from rpd_datasets.curation.reading import scale
 from rpd_metric.distance.calibration import load_calibration
 from rpd_metric.distance.core import mean_pairwise, rpd_alignment, rpd_matrix
 from rpd_metric.errors import InputError
@@ -156,7 +155,7 @@ def _reading(names: list[str], matrix: npt.NDArray[np.floating], steps: str) -> 
         for b in range(a + 1, len(names))
     )
     return (
-        f'<ul class="reading">{pairs}</ul><p>A scale to read it by: {escape(scale(curve))}. The '
+        f'<ul class="reading">{pairs}</ul><p>A scale to read it by: {escape(curve.scale())}. The '
         "pairs are solutions to competition problems.</p>"
     )
 

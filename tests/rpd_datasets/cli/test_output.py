@@ -18,7 +18,7 @@ from rpd_datasets.curation import run
 from rpd_datasets.curation.models import Models
 from rpd_datasets.inputs.counting import count_problems
 from rpd_datasets.inputs.spec import InputSpec
-from rpd_datasets.publish import curated
+from rpd_datasets.curation import curated
 from rpd_datasets.tokens import token_counter
 from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.flow import Flow

@@ -11,7 +11,7 @@ from rpd_datasets import CurationConfig
 from rpd_datasets.curation.health import SummaryHealth, health_line, health_warning
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.scoring import Scored
-from rpd_datasets.publish.curated import curate_dataset
+from rpd_datasets.curation.curated import curate_dataset
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError

@@ -15,7 +15,7 @@ from rpd_datasets.curation.run import curate_folder
 from rpd_datasets.curation.run_options import RunOptions
 from rpd_datasets.curation.scoring import Models
 from rpd_datasets.inputs.source import open_source
-from rpd_datasets.publish.card import dataset_card, manifest
+from rpd_datasets.curation.card import dataset_card, manifest
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError, OutputError
 from rpd_metric.models.kinds import load_embedder

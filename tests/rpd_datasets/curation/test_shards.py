@@ -32,7 +32,7 @@ from rpd_datasets.curation.shards import (
 )
 from rpd_datasets.inputs.spec import InputSpec
 from rpd_datasets.problem import Problem
-from rpd_datasets.publish.curated import curate_dataset
+from rpd_datasets.curation.curated import curate_dataset
 
 ROOT = Path(__file__).resolve().parents[3]
 CONFIG = CurationConfig(num_problems=5, num_solutions=2, filters=FilterConfig(min_solutions=2))

@@ -35,7 +35,7 @@ from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.memory import DatasetRows
 from rpd_datasets.inputs.source import open_source
 from rpd_datasets.inputs.spec import InputSpec
-from rpd_datasets.publish.card import dataset_card, manifest
+from rpd_datasets.curation.card import dataset_card, manifest
 from rpd_datasets.publish.checks import curated_files
 from rpd_datasets.publish.hub import Pushed, push_folder
 

@@ -209,7 +209,7 @@ def dataset_card(
     from huggingface_hub import DatasetCard
 
     terms = _terms(summary, license, language)
-    template = resources.files("rpd_datasets.publish") / "card_template.md"
+    template = resources.files("rpd_datasets.curation") / "card_template.md"
     card = DatasetCard.from_template(
         _card_data(summary, config, terms),
         template_str=template.read_text(encoding="utf-8"),
