@@ -6,12 +6,12 @@
     ├── MissingExtraError      an optional dependency that is not installed
     ├── ModelError             a model or server failed, or its files are not what they claim
     │   ├── ReplyError         a model's reply that cannot be turned into steps or a verdict
-    │   └── ServerError        one request failed                        (inference/errors.py)
-    ├── Interrupted            the run was asked to stop                 (inference/errors.py)
-    ├── ServerUnavailable      request after request fails               (inference/errors.py)
+    │   └── ServerError        one request failed                        (models/failures.py)
+    ├── Interrupted            the run was asked to stop                 (models/failures.py)
+    ├── BudgetSpent            requests, tokens or money are used up     (models/failures.py)
+    ├── ServerUnavailable      request after request fails               (models/failures.py)
     ├── StoreError             the store of model replies cannot be read or written
-    │   └── DamagedStoreError  a part of it is not what was written      (reply_file.py)
-    ├── SandboxError           untrusted programs cannot be contained    (sandbox.py)
+    ├── SandboxError           untrusted programs cannot be contained    (grading/isolation.py)
     └── OutputError            a result that cannot be written where it was asked for
 
 Every message says what is wrong and how to fix it: the command line prints it as
@@ -46,7 +46,7 @@ class SpecError(InputError):
 
 
 class MissingExtraError(RPDError, ImportError):
-    """An optional dependency is not installed; the message holds the exact `pip install`.
+    """An optional dependency is not installed; the message says how to install it.
 
     Args:
         what (`str`): The feature that was asked for, e.g. `'embedder="minilm"'`.
@@ -56,8 +56,8 @@ class MissingExtraError(RPDError, ImportError):
 
     def __init__(self, what: str, *, extra: str, module: str) -> None:
         super().__init__(
-            f"{what} needs the package {module!r}, which is not installed. "
-            f'Install it with: pip install "rpd-metric[{extra}]"'
+            f"{what} needs the package {module!r}, which is not installed: run "
+            f"pip install -e '.[{extra}]' in the checkout, or install the wheel with [{extra}]"
         )
         self.extra = extra
         self.module = module
@@ -71,7 +71,7 @@ class ReplyError(ModelError):
     """A model's reply cannot be turned into steps or a verdict.
 
     Args:
-        reason (`str`): A short code that failures are counted by, e.g. `"no_envelope"`.
+        reason (`str`): What failures are counted by, see [`~rpd_metric.reasons.Reason`].
         detail (`str`): One line for a person.
     """
 

@@ -95,5 +95,5 @@ def test_a_missing_matplotlib_says_what_to_install(tmp_path, monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingExtraError, match=r'pip install "rpd-metric\[report\]"'):
+    with pytest.raises(MissingExtraError, match=r"pip install -e .*\[report\]"):
         drawn(write_folder(tmp_path / "curated", [a_row()]))

@@ -77,7 +77,7 @@ def test_a_spec_is_read_without_a_client_or_a_model_being_imported() -> None:
 
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
 def test_vllm_in_process_says_what_to_install_where_it_is_missing() -> None:
-    with pytest.raises(MissingExtraError, match=r'pip install "rpd-metric\[vllm\]"'):
+    with pytest.raises(MissingExtraError, match=r"pip install -e .*\[vllm\]"):
         load_chat("vllm:org/model")
 
 

@@ -247,7 +247,7 @@ def test_options_that_make_no_sense_are_one_line(arguments, message, capsys, tmp
 def test_without_ray_the_error_says_what_to_install(monkeypatch, capsys, tmp_path):
     monkeypatch.setitem(sys.modules, "ray", None)
     assert main(["curate", "sample", "-o", str(tmp_path / "out"), "--engine", "ray"]) == 1
-    assert 'pip install "rpd-metric[ray]"' in capsys.readouterr().err
+    assert "pip install -e '.[ray]'" in capsys.readouterr().err
 
 
 def test_ray_is_not_imported_unless_it_is_asked_for():
