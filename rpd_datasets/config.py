@@ -5,8 +5,9 @@ Nothing is loaded here: `models.py` makes models out of the names, `score.py` do
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.options import documented, option
@@ -22,19 +23,36 @@ DEFAULT_TEMPLATE = "summarize"
 PAPER_NUM_PROBLEMS = 100
 PAPER_NUM_SOLUTIONS = 3
 
-# `ties` says which RPD is meant, and choosing at random needs no matrix.
-METRICS = tuple(name for name in DISTANCES if name not in ("rpd_first", "random"))
 AUTO = "auto"
-PROBLEM_CHOICES = (AUTO, *METRICS, "random", "llm")
-SOLUTION_CHOICES = (AUTO, *METRICS, "random", "llm", "all")
+
+
+class Choices(Iterable[str]):
+    """What may choose: a distance, those of other packages included, or a name given here.
+
+    Installed packages are looked through only where a name is not one of ours, or all are listed.
+    """
+
+    # `ties` says which RPD is meant, and choosing at random needs no matrix.
+    HIDDEN = ("rpd_first", "random")
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names or (name not in self.HIDDEN and name in DISTANCES)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (name for name in DISTANCES if name not in self.HIDDEN)
+        yield from self.names
+
+
+METRICS = Choices()
+PROBLEM_CHOICES = Choices(AUTO, "random", "llm")
+SOLUTION_CHOICES = Choices(AUTO, "random", "llm", "all")
 
 
 def default_distance(summarizer: str) -> str:
     """The distance that saw strategy best on labelled problems, see `docs/distances.md`.
-
-    Args:
-        summarizer (`str`): Who makes the steps. Without a chat model `"pieces"`, which reads the
-            text itself; with one `"combined"`.
 
     >>> default_distance("extractive"), default_distance("tgi:http://localhost:8080")
     ('pieces', 'combined')
@@ -50,13 +68,13 @@ class CurationConfig:
     summarizer: str = option(
         "extractive",
         "who turns solutions into steps: extractive (no language model), tgi:URL, "
-        "openai:URL#MODEL, hf:MODEL or auto:URL",
+        "openai:URL#MODEL, hf:MODEL or vllm:MODEL",
         group="models",
         metavar="SPEC",
     )
     embedder: str = option(
         "minilm",
-        "who encodes steps: minilm (packaged, no download), st:MODEL, tei:URL or openai:URL#MODEL",
+        "who encodes steps: minilm (packaged, no download), st:MODEL or openai:URL#MODEL",
         group="models",
         metavar="SPEC",
     )
@@ -122,6 +140,7 @@ class CurationConfig:
         "that a judge calls diverse (llm, App. D.2); auto is the distance that sees strategy best: "
         "pieces, or combined where a chat model makes the steps",
         group="choice",
+        metavar="BY",
         choices=PROBLEM_CHOICES,
     )
     num_problems: int = option(PAPER_NUM_PROBLEMS, "problems", group="choice", metavar="N")
@@ -130,6 +149,7 @@ class CurationConfig:
         "how a problem's solutions are chosen: by a distance (Algorithm 2; auto as for problems), "
         "at random, by a judge (llm, App. D.2), or all of them, the first num_solutions there are",
         group="choice",
+        metavar="BY",
         choices=SOLUTION_CHOICES,
     )
     num_solutions: int = option(
@@ -151,8 +171,8 @@ class CurationConfig:
     seed: int = option(0, "for everything that is random", group="choice")
     quality_column: str | None = option(
         None,
-        "a column with a score for each solution, the higher the better (a reward model's, or "
-        "recipes/surprisal.py's), which a distance is traded against",
+        "a column with a score for each solution, the higher the better (a reward model's), which "
+        "a distance is traded against",
         group="choice",
         metavar="NAME",
     )
@@ -166,7 +186,7 @@ class CurationConfig:
     )
     judge: str | None = option(
         None,
-        "the chat model that llm asks: tgi:URL, openai:URL#MODEL, hf:MODEL or auto:URL (default: "
+        "the chat model that llm asks: tgi:URL, openai:URL#MODEL, hf:MODEL or vllm:MODEL (default: "
         "the summarizer)",
         group="choice",
         metavar="SPEC",
@@ -193,22 +213,11 @@ class CurationConfig:
     )
 
     def __post_init__(self) -> None:
-        if self.num_samples is not None:
-            self._spend()
-        # Here, so that cards and manifests name what was used.
-        for name in ("problems", "solutions"):
-            if getattr(self, name) == AUTO:
-                object.__setattr__(self, name, default_distance(self.summarizer))
-        if self.num_problems < 1 or self.num_solutions < 1:
-            raise InputError(
-                f"num_problems is {self.num_problems} and num_solutions {self.num_solutions}; "
-                "both must be 1 or more"
-            )
-        if self.threads < 1:
-            raise InputError(f"threads is {self.threads}; it must be 1 or more")
-        if self.ties not in ("mean", "first"):
-            raise InputError(f'ties is {self.ties!r}; use "mean" or "first"')
+        for name in ("num_samples", "num_problems", "num_solutions", "threads"):
+            if (number := getattr(self, name)) is not None and number < 1:
+                raise InputError(f"{name} is {number}; it must be 1 or more")
         for name, value, known in (
+            ("ties", self.ties, get_args(Ties)),
             ("selection", self.selection, SELECTIONS),
             ("choice of problems", self.problems, PROBLEM_CHOICES),
             ("choice of solutions", self.solutions, SOLUTION_CHOICES),
@@ -216,19 +225,15 @@ class CurationConfig:
         ):
             if value not in known:
                 raise InputError(f"unknown {name} {value!r}; use one of {', '.join(known)}")
-        if self.solutions == "llm" and self.num_solutions < 2:
+        by_distance = self.solutions == AUTO or self.solutions in METRICS
+        if self.num_samples is not None:
+            self._check_budget(by_distance)
+        elif self.solutions == "llm" and self.num_solutions < 2:
             raise InputError(
                 "a judge chooses sets of two solutions or more; raise num_solutions, or choose "
                 'single solutions with solutions="random"'
             )
-        if self.quality_column is not None and self.num_samples is not None:
-            raise InputError(
-                "num_samples spends by distance alone: give num_problems and num_solutions where "
-                "a quality column is to be weighed"
-            )
-        if self.quality_column is not None and (
-            self.solutions not in METRICS or self.selection == "random"
-        ):
+        if self.quality_column is not None and (not by_distance or self.selection == "random"):
             raise InputError(
                 f"a quality column is traded against a distance, and solutions is "
                 f"{self.solutions!r}; choose them by one of {', '.join(METRICS)}"
@@ -239,29 +244,44 @@ class CurationConfig:
                 "tgi:http://host:port, or make one the summarizer"
             )
 
-    def _spend(self) -> None:
-        """Settle the options that a budget decides, so that manifests and cards name them."""
-        if self.num_samples is not None and self.num_samples < 1:
-            raise InputError(f"num_samples is {self.num_samples}; it must be 1 or more")
-        # At most so many problems, and at least one solution of each.
-        decided = {"num_problems": self.num_samples, "num_solutions": 1, "problems": "random"}
-        free = {
-            "num_problems": PAPER_NUM_PROBLEMS,
-            "num_solutions": PAPER_NUM_SOLUTIONS,
-            "problems": AUTO,
-        }
-        for name, value in decided.items():
-            if getattr(self, name) not in (free[name], value):
+    def _check_budget(self, by_distance: bool) -> None:
+        """Whether the other options leave a budget of samples its freedom."""
+        for name, value in self._settled().items():
+            if getattr(self, name) not in (getattr(CurationConfig, name), value):
                 raise InputError(
                     f"num_samples is spent over all problems, so {name} cannot be "
                     f"{getattr(self, name)!r} beside it; leave one of the two out"
                 )
-            object.__setattr__(self, name, value)
-        if self.solutions not in (AUTO, *METRICS) or self.selection != "maxmin":
+        if not by_distance or self.selection != "maxmin":
             raise InputError(
                 "num_samples chooses greedily by a distance: solutions must name one and selection "
                 f"be 'maxmin', not {self.solutions!r} and {self.selection!r}"
             )
+        if self.quality_column is not None:
+            raise InputError(
+                "num_samples spends by distance alone: give num_problems and num_solutions where "
+                "a quality column is to be weighed"
+            )
+
+    def _settled(self) -> dict[str, Any]:
+        """What `auto` stands for, and what a budget of samples decides."""
+        names = [name for name in ("problems", "solutions") if getattr(self, name) == AUTO]
+        settled: dict[str, Any] = dict.fromkeys(names, default_distance(self.summarizer))
+        if self.num_samples is not None:
+            # At most so many problems, and at least one solution of each.
+            settled |= {"num_problems": self.num_samples, "num_solutions": 1, "problems": "random"}
+        return settled
+
+    def resolved(self) -> CurationConfig:
+        """The same with every option settled, as runs use it and cards and manifests name it.
+
+        >>> CurationConfig().resolved().solutions
+        'pieces'
+        """
+        settled = self._settled()
+        if all(getattr(self, name) == value for name, value in settled.items()):
+            return self
+        return replace(self, **settled)
 
     @classmethod
     def paper(cls, chat: str, embeddings: str, **changes: Any) -> CurationConfig:
@@ -273,18 +293,12 @@ class CurationConfig:
 
         Args:
             chat (`str`): E.g. `"tgi:http://host:port"`.
-            embeddings (`str`): E.g. `"tei:http://host:port"`.
+            embeddings (`str`): E.g. `"openai:http://host:port/v1"`.
             changes: Any field that should differ.
         """
-        config = cls(
-            summarizer=chat,
-            embedder=embeddings,
-            ties="first",
-            problems="rpd",
-            solutions="rpd",
-            filters=FilterConfig.paper(),
-        )
-        return replace(config, **changes)
+        paper: dict[str, Any] = {"summarizer": chat, "embedder": embeddings, "ties": "first"}
+        paper |= {"problems": "rpd", "solutions": "rpd", "filters": FilterConfig.paper()}
+        return cls(**{**paper, **changes})
 
     @property
     def asks_judge(self) -> bool:
@@ -294,19 +308,22 @@ class CurationConfig:
         return checks or "llm" in (self.problems, self.solutions)
 
     @property
+    def _names(self) -> tuple[str, str]:
+        settled = self.resolved()
+        return settled.problems, settled.solutions
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         """The distances that must be computed.
 
         RPD is among them whenever there are steps, so that sets chosen in other ways can be
         compared with those it chose.
         """
-        named = {name for name in (self.problems, self.solutions) if name in METRICS}
-        if self.reads_steps:
-            named.add("rpd")
+        named = {*self._names, *(("rpd",) if self.reads_steps else ())}
         return tuple(name for name in METRICS if name in named)
 
     def metric(self, name: str) -> str:
-        """The name in `registry.py` of a distance chosen here: `ties` says which RPD is meant."""
+        """The registry's name of a distance chosen here: `ties` says which RPD is meant."""
         return "rpd_first" if name == "rpd" and self.ties == "first" else name
 
     @property
@@ -316,13 +333,13 @@ class CurationConfig:
         With `"pieces"` they are made where no chat model is asked: they cost next to nothing, a
         person can read them, and the set's RPD can be told.
         """
-        if "pieces" in (self.problems, self.solutions) and not asks_chat_model(self.summarizer):
+        if "pieces" in self._names and not asks_chat_model(self.summarizer):
             return True
         return any(
             name == "llm" or (name in METRICS and DISTANCES[name].reads_steps)
-            for name in (self.problems, self.solutions)
+            for name in self._names
         )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types, for manifests and cards."""
-        return asdict(self)
+        return asdict(self.resolved())

@@ -139,15 +139,14 @@ def curation_config(
             "serve them and name them with --summarizer (e.g. tgi:http://host:port) and --embedder "
             "(e.g. tei:http://host:port)"
         )
-    sampling = options_from(Sampling, args)
     return options_from(
         CurationConfig,
         args,
         groups,
-        sampling=sampling,
+        sampling=options_from(Sampling, args),
         requests=request_options(args),
         filters=filters or FilterConfig(),
-    )
+    ).resolved()
 
 
 def open_input(

@@ -190,7 +190,7 @@ class Curated:
         )
         ```
         """
-        config = config or CurationConfig()
+        config = (config or CurationConfig()).resolved()
         options = replace(options or RunOptions(), **changes)
         # Opened once before, so that what is no dataset is said before its columns are looked at.
         DatasetRows(rows, name=options.name)
@@ -248,7 +248,7 @@ def curate_dataset(
     print(curated.dataset[0]["problem"], curated.card.data.license)
     ```
     """
-    config = config or CurationConfig()
+    config = (config or CurationConfig()).resolved()
     options = replace(options or RunOptions(), **changes)
     spec = spec or _spec_of(config)
     if options.models is None:

@@ -106,6 +106,7 @@ class DryRun:
     _flows: dict[str, Flow] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.config = self.config.resolved()
         self.asked = {
             name: Asked()
             for name in ("summaries", "completeness", "soundness", "problems", "solutions")

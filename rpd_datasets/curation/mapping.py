@@ -152,7 +152,7 @@ class RowCurator(functools.partial[Any]):
         for one in place:
             # An index or a rank, as `with_indices` and `with_rank` pass them, decides nothing.
             config = one if isinstance(one, CurationConfig) else config
-        config = config or CurationConfig()
+        config = (config or CurationConfig()).resolved()
         if not isinstance(row, Mapping):
             raise InputError("rpd_curate takes whole rows; leave input_columns out of ds.map")
         for column in (config.problem_column, config.solutions_column):

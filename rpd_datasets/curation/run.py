@@ -180,7 +180,7 @@ class _Run:
         summary: RunSummary,
         reject: Callable[[Rejected], None],
     ) -> None:
-        self.config = config
+        self.config = config.resolved()
         self.models = models
         self.options = options
         self.journal = journal

@@ -76,6 +76,7 @@ async def score_problem(
     Returns:
         [`Scored`]: Lists as long as the problem's solutions.
     """
+    config = config.resolved()
     # In a thread too: an answer that takes computer algebra must not hold other problems up.
     answers = await asyncio.get_running_loop().run_in_executor(
         encoding, check_answers, problem, config, models
