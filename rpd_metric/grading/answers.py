@@ -18,26 +18,27 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
+# Models write lines of a thousand "#" and worse: every pattern here takes time linear in the text,
+# with possessive repetitions (*+, ++) where one part could take what the next one may, too.
+
 # "Answer: 5", "the final answer is 5", "**Answer**: 5", to the end of the line; or on the next
 # line with text, unless that announces the answer itself.
 _ANNOUNCED = re.compile(
-    r"\banswer\b[*_ \t]*(?:is\b[ \t]*:?|:)[*_\s]*"
-    r"(?![*_#\s]*(?:final\s+)?answer\b)(?P<answer>(?:(?!\banswer\b\s*(?:is\b|:))[^\n])*)",
+    r"\banswer\b[*_ \t]*+(?:is\b[ \t]*+:?|:)[*_\s]*+"
+    r"(?![*_#\s]*+(?:final\s++)?answer\b)(?P<answer>(?:(?!\banswer\b\s*+(?:is\b|:))[^\n])*)",
     flags=re.IGNORECASE,
 )
-# "**Final Answer**" or "### Final answer" alone on its line, and what is under it: a displayed
-# formula or one line of text.
+# "**Final Answer**" or "### Final answer" alone on its line, up to the text under it.
 _HEADING = re.compile(
-    r"^[ \t]*(?:[#>*_]+[ \t]*)*(?:the\s+)?(?:final\s+)?answer[*_ \t]*:?[*_ \t]*\n\s*"
-    r"(?:\$\$(?P<dollars>.+?)\$\$|\\\[(?P<bracket>.+?)\\\]|(?P<line>[^\n]+))",
-    flags=re.IGNORECASE | re.MULTILINE | re.DOTALL,
+    r"^[ \t#>*_]*+(?:the\s++)?(?:final\s++)?answer[*_ \t]*+(?::[*_ \t]*+)?\n\s*+(?=\S)",
+    flags=re.IGNORECASE | re.MULTILINE,
 )
 _NEXT_SENTENCE = re.compile(r"\.\s+(?=[A-Z])")
 _BOX = re.compile(r"\\f?box(?:ed)?(?![A-Za-z])\s*")
 _BRACE = re.compile(r"\\.|[{}]", flags=re.DOTALL)  # an escaped brace is a set's, not a box's
 _TOKEN = re.compile(r"\\[A-Za-z]+|[^\s{}$\\]")
 # $...$, \( ... \) and \[ ... \] inside a line of prose.
-_INLINE = re.compile(r"\$\$?(?P<dollar>[^$]+)\$\$?|\\[(\[](?P<bracket>.+?)\\[)\]]")
+_INLINE = re.compile(r"\$\$?(?P<dollar>[^$]+)\$\$?|\\[(\[](?P<bracket>(?:(?!\\[(\[]).)+?)\\[)\]]")
 _TEXT = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox)\s*\{([^{}]*)\}")
 _SPACING = re.compile(r"(?<!\\)\\(?:[!,;:> ]|quad\b|qquad\b)|~")  # not the "\\ " that ends a row
 _THOUSANDS = re.compile(
@@ -257,25 +258,26 @@ def _last_box(response: str) -> str | None:
 def _list_of_boxes(response: str, last: int, closes: dict[int, int]) -> str | None:
     """The content of the box that opens at `last`, after those that it continues as a list."""
     boxes = [(m.start(), m.end()) for m in _BOX.finditer(response, 0, last) if m.end() in closes]
-    values = [response[last + 1 : closes[last]].strip()]
+    values = {response[last + 1 : closes[last]].strip(): None}  # the last one first
     begin = boxes.pop()[0] if boxes and boxes[-1][1] == last else last
     for box_begin, start in reversed(boxes):
         if not _BETWEEN_BOXES.fullmatch(response, closes[start] + 1, begin):
             break
-        value = response[start + 1 : closes[start]].strip()
-        if value not in values:
-            values.insert(0, value)
+        values.setdefault(response[start + 1 : closes[start]].strip())
         begin = box_begin
-    return ", ".join(filter(None, values)) or None
+    return ", ".join(filter(None, reversed(values))) or None
 
 
 def _under_heading(response: str) -> str | None:
-    """What stands under the last heading that announces the answer; `None` without one."""
-    found = next(reversed(list(_HEADING.finditer(response))), None)
-    if found is None:
+    """A formula or line under the last heading that announces the answer; `None` without one."""
+    ends = [match.end() for match in _HEADING.finditer(response)]
+    if not ends:
         return None
-    formula = found["dollars"] or found["bracket"]
-    return formula.strip() if formula else _of_line(found["line"].strip("*_ \t\r"))
+    under = response[ends[-1] :]
+    for opening, closing in (("$$", "$$"), (r"\[", r"\]")):
+        if under.startswith(opening) and (end := under.find(closing, 3)) > 0:
+            return under[2:end].strip()
+    return _of_line(under.partition("\n")[0].strip("*_ \t\r"))
 
 
 def _announced(response: str) -> str | None:

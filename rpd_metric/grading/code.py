@@ -31,7 +31,7 @@ from rpd_metric.grading.sandbox import Outcome, Sandbox
 from rpd_metric.grading.sandboxed import candidate_source, checker, checker_source
 
 _FENCE = re.compile(
-    r"^[ \t]*(?:```|~~~)[ \t]*(?P<language>[\w+-]*)[^\n]*\n(?P<code>.*?)(?:^[ \t]*(?:```|~~~)|\Z)",
+    r"^[ \t]*+(?:```|~~~)[^\n]*+\n(?P<code>.*?)(?:^[ \t]*+(?:```|~~~)|\Z)",
     flags=re.DOTALL | re.MULTILINE,
 )
 # Where a base model that was to complete one function goes on to something else.

@@ -37,6 +37,7 @@ _ANSWER = re.compile(
     r"answer\b|\W*\\boxed\b|\W*\\framebox\b|.{0,40}\\boxed\{[^}]{0,80}\}\W*$",
     re.IGNORECASE,
 )
+_ANSWER_INSIDE = re.compile(r"answer\b|\\(?:boxed|framebox)\b", re.IGNORECASE)
 _META = re.compile(
     r"(?:okay|ok|alright|hmm+|wait|sure|great|maybe|perhaps|actually|verif|here'?s"
     r"|to (?:verify|check)|to solve this|so i (?:have|need|got)|but (?:wait|let me|i)"
@@ -200,6 +201,6 @@ def _worth(passage: Passage, known: set[str]) -> float:
         worth -= 3
     if "?" in text:
         worth -= 2
-    if _ANSWER.search(text):
+    if _ANSWER_INSIDE.search(text):
         worth -= 1.5
     return worth

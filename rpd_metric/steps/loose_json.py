@@ -48,7 +48,7 @@ _LATEX_N_OR_T = re.compile(
 _UNICODE_ESCAPE = re.compile(r"u[0-9A-Fa-f]{4}\Z")
 _ROW_BREAK_FOLLOWER = re.compile(r"[\s\d-]|\Z")
 # Whether quotes are balanced before it does not matter: a string is never split.
-_BETWEEN_QUOTES = re.compile(r'(?:[^"\\]+|\\.)+', re.DOTALL)
+_BETWEEN_QUOTES = re.compile(r'(?:[^"\\]++|\\.)+', re.DOTALL)
 _BACKSLASHES = re.compile(r"(\\+)(u[0-9A-Fa-f]{4}|[A-Za-z]+|.|\Z)", re.DOTALL)
 
 # Strict about the rest, but a string may hold a raw line break.

@@ -24,7 +24,8 @@ _COMPOUND = re.compile(
 _RETURNS = re.compile(r"[ \t]+(?:return\b|yield\b|raise\b|break$|continue$|pass$)")
 _IMPORTS = re.compile(r"(?:import [\w.]+|from [\w.]+ import\b)")
 _STATEMENT = re.compile(
-    r"[ \t]*(?:[\w.\[\], '\"]+ ?(?:[-+*/%|&^@]|//|\*\*|<<|>>)?= ?\S|[\w.]+\(.*\)$|@\w|#|[\])}]+,?$"
+    r"[ \t]*+(?:(?:[\w.\[\], '\"]++|(?<= ))(?:[-+*/%|&^@]|//|\*\*|<<|>>)?= ?\S|[\w.]+\(.*\)$|@\w|#"
+    r"|[\])}]+,?$"
     r"|(?:return|yield|raise|break|continue|pass|assert|print|del|global|nonlocal)\b)"
 )
 _SUSPECT = re.compile(
