@@ -20,10 +20,8 @@ from rpd_datasets.cli.arguments import (
 )
 from rpd_datasets.cli.output import Progress, print_json, print_table, scoring
 from rpd_datasets.curation.checks import check_input, check_models
-from rpd_datasets.curation.models import load_flow
 from rpd_datasets.curation.scoring import load_models
 from rpd_datasets.judging.benchmark import compare_metrics
-from rpd_datasets.judging.judges import PairJudge
 from rpd_datasets.rejects import Rejected
 from rpd_metric.distance.distances import DISTANCES
 
@@ -36,7 +34,8 @@ def add_compare(commands: Any) -> None:
         _compare,
         "which distance tells strategies apart",
         "Measure distances on rows with strategy labels (strategy_a and strategy_b, or "
-        "strategies: per solution a number, equal where the strategy is): AUROC over all pairs "
+        "strategies: per solution a number, equal where the strategy is; rpd label makes them): "
+        "AUROC over all pairs "
         "and within problems, the paper's success rate of the most diverse pair (Table 1), and "
         "the share of chosen triples that hold as many strategies as they could, each with a 95 % "
         "interval and its paired difference to RPD. Rows with a column steps are measured on "
@@ -55,12 +54,6 @@ def add_compare(commands: Any) -> None:
     parser.add_argument(
         "--num-bootstrap", type=int, default=2000, metavar="N", help="resamples for the intervals"
     )
-    parser.add_argument(
-        "--judge",
-        metavar="SPEC",
-        help="the chat model that decides on rows without labels, as in the paper: tgi:URL, "
-        "openai:URL#MODEL, hf:MODEL or auto:URL",
-    )
     parser.add_argument("--seed", type=int, default=0, help="of the resamples and of random")
     parser.add_argument(
         "--calibrate",
@@ -74,13 +67,12 @@ def add_compare(commands: Any) -> None:
 
 def _compare(args: argparse.Namespace) -> None:
     config = curation_config(args, ("models",))
-    check_models(config, judge=args.judge)
+    check_models(config)
     check_input(args.input, input_spec(args))
     rejects: list[Rejected] = []
     rows = []
     with tempfile.TemporaryDirectory() as scratch, Progress("Loading models", None) as line:
         models = load_models(config)
-        judge = PairJudge(load_flow(args.judge, args.store)) if args.judge else None
         line.stage("Reading problems", args.limit)
         for problem in open_input(args, Path(scratch), rejects.append):
             row = {"problem": problem.problem, "solutions": list(problem.solutions)}
@@ -99,7 +91,6 @@ def _compare(args: argparse.Namespace) -> None:
                 args.methods,
                 seed=args.seed,
                 num_bootstrap=args.num_bootstrap,
-                judge=judge,
                 on_stage=on_stage,
             )
     if args.calibrate:
@@ -109,11 +100,8 @@ def _compare(args: argparse.Namespace) -> None:
         left_out = [rejected.as_row() for rejected in rejects]
         print_json({**comparison.as_json(), "left_out": left_out})
         return
-    tables = [comparison.table(), comparison.difference_table(), comparison.chance_table()]
-    for table in tables:
-        if len(table) == 1:
-            continue
-        print_table([dict(zip(table[0], row, strict=True)) for row in table[1:]])
+    for table in comparison.tables():
+        print_table(table)
         print()
     print(comparison.caption())
     if rejects:

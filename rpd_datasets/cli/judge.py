@@ -12,7 +12,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -31,16 +31,16 @@ from rpd_datasets.judging.judges import (
     CompletenessJudge,
     Judgement,
     PairJudge,
-    PairJudgement,
     ProblemJudge,
+    PromptedModel,
 )
-from rpd_datasets.judging.labels import judge_agreement
+from rpd_datasets.judging.labels import agreement
 from rpd_datasets.judging.questions import (
     JudgedPair,
     JudgedProblem,
+    Steps,
     draw_pairs,
     given_steps,
-    labelled_diverse,
     labels_of,
     pairs_of,
 )
@@ -58,8 +58,13 @@ from rpd_metric.steps.summarizers import load_summarizer, summarizer_spec
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-PAPER_UNIFORM = 0.58
 MAX_IN_FLIGHT = 64
+# By task: what a verdict of yes and of no is called, and which of them the share is of.
+VERDICTS = {
+    "problems": ("diverse", "uniform", "uniform"),
+    "pairs": ("different", "same", "different"),
+    "complete": ("complete", "incomplete", "complete"),
+}
 
 
 @documented
@@ -93,14 +98,6 @@ class JudgeOptions:
         "who makes steps for rows without: extractive, or a chat model's spec",
         metavar="SPEC",
     )
-    tokenizer: str = option(
-        DEFAULTS.tokenizer, "for complete: who counts the tokens of an ending", metavar="ID"
-    )
-    completeness_tokens: int = option(
-        DEFAULTS.filters.completeness_tokens,
-        "for complete: how much of a solution's end is shown",
-        metavar="N",
-    )
     store: str | None = option(
         None,
         "where every reply is kept (default: $RPD_STORE, or the user's cache folder)",
@@ -109,6 +106,23 @@ class JudgeOptions:
     requests: RequestOptions = option(
         factory=RequestOptions, help="how patiently a server is asked", group=None
     )
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One problem, pair or ending with the verdict on it.
+
+    Args:
+        problem ([`Problem`]): Whose it is.
+        verdict ([`Judgement`]): What the judge said.
+        label (`bool`, *optional*): What the labels say, or for endings the rules.
+        named (`dict`): Which part of the problem it is, for the output.
+    """
+
+    problem: Problem
+    verdict: Judgement[bool]
+    label: bool | None
+    named: dict[str, Any]
 
 
 def add_judge(commands: Any) -> None:
@@ -128,10 +142,7 @@ def add_judge(commands: Any) -> None:
     add_input(parser)
     group = parser.add_argument_group("who judges, and what")
     group.add_argument(
-        "--judge",
-        required=True,
-        metavar="SPEC",
-        help="tgi:URL, openai:URL#MODEL, hf:MODEL or auto:URL",
+        "--judge", required=True, metavar="SPEC", help="tgi:URL, openai:URL#MODEL or hf:MODEL"
     )
     add_options(group, JudgeOptions)
     add_requests(parser)
@@ -147,28 +158,26 @@ def _judge(args: argparse.Namespace) -> None:
     args.input = _rows_of(args.input)
     with tempfile.TemporaryDirectory() as scratch:
         problems = list(open_input(args, Path(scratch), rejects.append))
-    _check_rows(options, problems)
+    if options.task != "complete":
+        for problem in problems:  # rows that cannot be judged, before a model is loaded
+            if problem.extra.get("steps") is not None:
+                given_steps(problem)
+            if options.labels:
+                labels_of(problem)
     flow = load_flow(args.judge, options.store, requests=options.requests)
+    judge, judged = _TASKS[options.task](options, problems, flow)
     result = {
         "task": options.task,
         "judge": flow.model,
+        "prompt": judge.template.sha,
         "num_problems": len(problems),
         "rows_left_out": len(rejects),
-        **_TASKS[options.task](options, problems, flow),
+        **_result(options, judged, len(problems)),
     }
     if args.json:
         print_json(result)
     else:
         _print(result)
-
-
-def _check_rows(options: JudgeOptions, problems: Sequence[Problem]) -> None:
-    """Find rows that cannot be judged before a model is loaded. Raises [`InputError`]."""
-    for problem in problems if options.task != "complete" else ():
-        if problem.extra.get("steps") is not None:
-            given_steps(problem)
-        if options.labels:
-            labels_of(problem)
 
 
 def _rows_of(name: str) -> str:
@@ -178,141 +187,71 @@ def _rows_of(name: str) -> str:
     return str(rows) if (folder / "manifest.json").exists() and rows.is_dir() else name
 
 
-def _problems(options: JudgeOptions, problems: Sequence[Problem], flow: Flow) -> dict[str, Any]:
+Asked = tuple[PromptedModel, list[Judged]]
+
+
+def _problems(options: JudgeOptions, problems: Sequence[Problem], flow: Flow) -> Asked:
     judge = ProblemJudge(flow)
+
+    async def ask(case: JudgedProblem) -> Judged:
+        verdict = await judge.judge(case.problem.problem, list(case.steps.values()))
+        return Judged(case.problem, verdict, case.several, {})
+
     cases = [case for case in _with_steps(options, problems) if len(case.steps) > 1]
-
-    async def ask(case: JudgedProblem) -> Judgement[bool]:
-        return await judge.judge(case.problem.problem, list(case.steps.values()))
-
-    verdicts = _ask_all(cases, ask, flow)
-    counts = _counts(verdicts, "diverse", "uniform")
-    result = {
-        "prompt": judge.template.sha,
-        "counts": counts,
-        "no_verdict": _reasons(verdicts),
-        "too_few_solutions": len(problems) - len(cases),
-        "uniform_share": _share(counts["uniform"], counts["diverse"]),
-        "verdicts": [
-            {**_named(case.problem), "diverse": verdict.value, "reason": verdict.reason}
-            for case, verdict in zip(cases, verdicts, strict=True)
-        ],
-    }
-    if options.labels:
-        result |= _agreement([labelled_diverse(case) for case in cases], verdicts)
-    return result
+    return judge, _ask_all(cases, ask, flow)
 
 
-def _pairs(options: JudgeOptions, problems: Sequence[Problem], flow: Flow) -> dict[str, Any]:
+def _pairs(options: JudgeOptions, problems: Sequence[Problem], flow: Flow) -> Asked:
     judge = PairJudge(flow, both_orders=not options.one_order)
+
+    async def ask(pair: JudgedPair) -> Judged:
+        problem, i, j = pair.case.problem, pair.first, pair.second
+        steps, texts = pair.case.steps, problem.solutions
+        shown = (None, None) if options.steps_only else (texts[i], texts[j])
+        rated = await judge.rate(problem.problem, (steps[i], steps[j]), shown)
+        return Judged(problem, rated.judgement, pair.different, {"pair": [i, j]})
+
     pairs = [pair for case in _with_steps(options, problems) for pair in pairs_of(case)]
     if options.num_pairs is not None:
         pairs = draw_pairs(pairs, options.num_pairs, options.seed)
-
-    async def ask(pair: JudgedPair) -> PairJudgement:
-        texts = pair.case.problem.solutions
-        return await judge.rate(
-            pair.case.problem.problem,
-            (pair.case.steps[pair.first], pair.case.steps[pair.second]),
-            (None, None) if options.steps_only else (texts[pair.first], texts[pair.second]),
-        )
-
-    ratings = _ask_all(pairs, ask, flow)
-    verdicts = [rating.judgement for rating in ratings]
-    disagreed = sum(rating.contradiction for rating in ratings)
-    agreed = sum(
-        rating.backward is not None and rating.judgement.value is not None for rating in ratings
-    )
-    counts = _counts(verdicts, "different", "same")
-    result = {
-        "prompt": judge.template.sha,
-        "counts": counts,
-        "no_verdict": _reasons(verdicts),
-        "different_share": _share(counts["different"], counts["same"]),
-        "orders_agree": agreed,
-        "orders_disagree": disagreed,
-        "order_agreement": _share(agreed, disagreed),
-        "verdicts": [
-            {
-                **_named(pair.case.problem),
-                "pair": [pair.first, pair.second],
-                "different": verdict.value,
-                "reason": verdict.reason,
-            }
-            for pair, verdict in zip(pairs, verdicts, strict=True)
-        ],
-    }
-    if options.labels:
-        result |= _agreement([pair.different for pair in pairs], verdicts)
-    return result
+    return judge, _ask_all(pairs, ask, flow)
 
 
-def _complete(options: JudgeOptions, problems: Sequence[Problem], flow: Flow) -> dict[str, Any]:
+def _endings(_: JudgeOptions, problems: Sequence[Problem], flow: Flow) -> Asked:
     judge = CompletenessJudge(flow)
-    count_tokens = token_counter(options.tokenizer)
-    endings = [
-        (problem, index, text_tail(solution, options.completeness_tokens, count_tokens))
-        for problem in problems
-        for index, solution in enumerate(problem.solutions)
-    ]
+    count_tokens = token_counter(DEFAULTS.tokenizer)
 
-    async def ask(ending: tuple[Problem, int, str]) -> Judgement[bool]:
-        return await judge.judge(ending[2])
+    async def ask(ending: tuple[Problem, int]) -> Judged:
+        problem, index = ending
+        solution = problem.solutions[index]
+        tail = text_tail(solution, DEFAULTS.filters.completeness_tokens, count_tokens)
+        rule = is_complete(solution, tail)[0]
+        named = {"solution": index, "rules": rule}
+        return Judged(problem, await judge.judge(tail), rule, named)
 
-    verdicts = _ask_all(endings, ask, flow)
-    rules = [is_complete(problem.solutions[index], tail)[0] for problem, index, tail in endings]
-    same = sum(
-        verdict.value == rule
-        for verdict, rule in zip(verdicts, rules, strict=True)
-        if verdict.value is not None
-    )
-    counts = _counts(verdicts, "complete", "incomplete")
-    return {
-        "prompt": judge.template.sha,
-        "counts": counts,
-        "no_verdict": _reasons(verdicts),
-        "complete_share": _share(counts["complete"], counts["incomplete"]),
-        "agreement_with_rules": _share(same, counts["complete"] + counts["incomplete"] - same),
-        "verdicts": [
-            {
-                **_named(problem),
-                "solution": index,
-                "complete": verdict.value,
-                "rules": rule,
-                "reason": verdict.reason,
-            }
-            for (problem, index, _), verdict, rule in zip(endings, verdicts, rules, strict=True)
-        ],
-    }
+    endings = [(problem, at) for problem in problems for at in range(len(problem.solutions))]
+    return judge, _ask_all(endings, ask, flow)
 
 
-_TASKS: dict[str, Callable[[JudgeOptions, Sequence[Problem], Flow], dict[str, Any]]] = {
-    "problems": _problems,
-    "pairs": _pairs,
-    "complete": _complete,
-}
+_TASKS = {"problems": _problems, "pairs": _pairs, "complete": _endings}
 
 
 def _with_steps(options: JudgeOptions, problems: Sequence[Problem]) -> list[JudgedProblem]:
-    bare = [problem for problem in problems if problem.extra.get("steps") is None]
-    made: dict[str, dict[int, list[str]]] = {}
-    if bare:
+    """The problems with their steps; those without any are summarised."""
+    steps = {one.key: given_steps(one) for one in problems if one.extra.get("steps") is not None}
+    if bare := [problem for problem in problems if problem.key not in steps]:
         store = Path(options.store) if options.store else default_store()
         summarizer = load_summarizer(options.summarizer, store=store, requests=options.requests)
 
-        async def summarize(problem: Problem) -> tuple[str, dict[int, list[str]]]:
+        async def summarize(problem: Problem) -> tuple[str, Steps]:
             found = await summarizer.summarize(problem.problem, problem.solutions)
             return problem.key, {i: list(one.steps) for i, one in enumerate(found) if one.ok}
 
         chat = getattr(summarizer, "chat", None)
-        made = dict(_ask_all(bare, summarize, chat if isinstance(chat, Flow) else None))
+        steps |= _ask_all(bare, summarize, chat if isinstance(chat, Flow) else None)
     return [
-        JudgedProblem(
-            problem,
-            made[problem.key] if problem.extra.get("steps") is None else given_steps(problem),
-            labels_of(problem) if options.labels else None,
-        )
-        for problem in problems
+        JudgedProblem(one, steps[one.key], labels_of(one) if options.labels else None)
+        for one in problems
     ]
 
 
@@ -330,74 +269,81 @@ def _ask_all(
         return answers
 
     with Progress("Asking", len(items)) as line:
-        flows = [] if flow is None else [flow]
+        if flow is None:
+            return asyncio.run(ask_all(line))
         try:
-            with draining(*flows, notify=line.write):
+            with draining(flow, notify=line.write):
                 return asyncio.run(ask_all(line))
         finally:
-            for one in flows:
-                line.write(one.stats.summary())
+            line.write(flow.stats.summary())
 
 
-def _named(problem: Problem) -> dict[str, str]:
-    return {"problem": problem.problem, "where": problem.where}
-
-
-def _counts(verdicts: Sequence[Judgement[bool]], yes: str, no: str) -> dict[str, int]:
-    found = Counter(verdict.value for verdict in verdicts)
-    return {yes: found[True], no: found[False], "no_verdict": found[None]}
-
-
-def _reasons(verdicts: Sequence[Judgement[bool]]) -> dict[str, int]:
-    return dict(Counter(verdict.reason for verdict in verdicts if verdict.reason).most_common())
-
-
-def _share(part: int, rest: int) -> float | None:
-    return part / (part + rest) if part + rest else None
-
-
-def _agreement(
-    labels: Sequence[bool | None], verdicts: Sequence[Judgement[bool]]
-) -> dict[str, dict[str, Any]]:
-    """The verdicts beside the labels, where these do not contradict each other."""
-    known = [
-        (label, verdict.value)
-        for label, verdict in zip(labels, verdicts, strict=True)
-        if label is not None
+def _result(options: JudgeOptions, judged: Sequence[Judged], num_problems: int) -> dict[str, Any]:
+    yes, no, shared = VERDICTS[options.task]
+    found = Counter(one.verdict.value for one in judged)
+    counts = {yes: found[True], no: found[False], "no_verdict": found[None]}
+    decided = found[True] + found[False]
+    reasons = Counter(one.verdict.reason for one in judged if one.verdict.reason)
+    known = [one for one in judged if one.label is not None]
+    compared = agreement([bool(one.label) for one in known], [one.verdict.value for one in known])
+    result: dict[str, Any] = {
+        "counts": counts,
+        "no_verdict": dict(reasons.most_common()),
+        f"{shared}_share": _share(counts[shared], decided),
+    }
+    if options.task == "problems":
+        result["too_few_solutions"] = num_problems - len(judged)
+    elif options.task == "complete":
+        result["agreement_with_rules"] = compared.accuracy
+    elif not options.one_order:
+        result["orders_agree"] = decided
+        result["orders_disagree"] = reasons["contradiction"]
+        result["order_agreement"] = _share(decided, decided + reasons["contradiction"])
+    if options.labels:
+        result["agreement"] = {**asdict(compared), "disputed_labels": len(judged) - len(known)}
+    result["verdicts"] = [
+        {
+            "problem": one.problem.problem,
+            "where": one.problem.where,
+            **one.named,
+            yes: one.verdict.value,
+            "reason": one.verdict.reason,
+        }
+        for one in judged
     ]
-    found = judge_agreement([label for label, _ in known], [value for _, value in known])
-    return {"agreement": {**found.as_json(), "disputed_labels": len(labels) - len(known)}}
+    return result
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
 
 
 def _print(result: dict[str, Any]) -> None:
-    counts = result["counts"]
-    total = sum(counts.values())
-    print_table([{result["task"]: name, "count": count} for name, count in counts.items()])
-    print(f"\n{total} judged by {result['judge']}, from {result['num_problems']} problems.")
+    counts, task = result["counts"], result["task"]
+    print_table([{task: name, "count": count} for name, count in counts.items()])
+    print(
+        f"\n{sum(counts.values())} judged by {result['judge']}, from {result['num_problems']} "
+        "problems."
+    )
     for reason, count in result["no_verdict"].items():
         print(f"No verdict: {count} ({reason})")
-    if result["task"] == "problems":
+    yes, no, shared = VERDICTS[task]
+    paper = " (the paper's problems: 58%)" if task == "problems" else ""
+    share = _percent(result[f"{shared}_share"])
+    print(f"{shared.capitalize()}: {share} of those with a verdict{paper}")
+    if result.get("order_agreement") is not None:
         print(
-            f"Uniform: {_percent(result['uniform_share'])} of those with a verdict "
-            f"(the paper's problems: {PAPER_UNIFORM:.0%})"
+            f"Both orders agree: {_percent(result['order_agreement'])} "
+            f"({result['orders_disagree']} disagree and are no verdict)"
         )
-    elif result["task"] == "pairs":
-        print(f"Different: {_percent(result['different_share'])} of those with a verdict")
-        if result["order_agreement"] is not None:
-            print(
-                f"Both orders agree: {_percent(result['order_agreement'])} "
-                f"({result['orders_disagree']} disagree and are no verdict)"
-            )
-    else:
-        print(f"Complete: {_percent(result['complete_share'])} of those with a verdict")
+    if task == "complete":
         print(f"The rules agree: {_percent(result['agreement_with_rules'])}")
     if found := result.get("agreement"):
         print("\nAgainst the labels (rows: labels, columns: the judge)")
-        positive, negative = list(counts)[:2]
         print_table(
             [
-                {"": positive, positive: found["true_different"], negative: found["missed"]},
-                {"": negative, positive: found["false_different"], negative: found["true_same"]},
+                {"": yes, yes: found["true_different"], no: found["missed"]},
+                {"": no, yes: found["false_different"], no: found["true_same"]},
             ]
         )
         kappa = "not measurable" if found["kappa"] is None else f"{found['kappa']:.3f}"
@@ -406,7 +352,7 @@ def _print(result: dict[str, Any]) -> None:
             f"kappa {kappa}; {found['undecided']} without a verdict, "
             f"{found['disputed_labels']} with disputed labels."
         )
-        if result["task"] == "pairs":
+        if task == "pairs":
             print("The paper's judge: 41 / 9 / 13 / 37, accuracy 78 %, recall 82 %.")
 
 

@@ -9,9 +9,10 @@ import random
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from rpd_datasets.cli.arguments import (
     add_command,
@@ -24,23 +25,20 @@ from rpd_datasets.cli.arguments import (
 from rpd_datasets.cli.output import Progress, print_json
 from rpd_datasets.curation.checks import check_input, check_models
 from rpd_datasets.curation.models import configured_summarizer, load_flow
-from rpd_datasets.judging.judges import Judgement
-from rpd_datasets.judging.labelling import (
+from rpd_datasets.judging.judges import Judgement, StrategyGrouper
+from rpd_datasets.judging.labels import (
     Labeller,
-    StrategyGrouper,
+    Labels,
     agreement_of_passes,
     label_once,
-    renumbered,
     second_order,
 )
-from rpd_datasets.judging.labels import Labels
+from rpd_datasets.judging.verdicts import renumbered
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import run
 from rpd_metric.steps.protocol import Summarizer
-
-Item = TypeVar("Item")
 
 HOW = (
     "Give solutions of the same method the same number, in order, e.g. 1 1 2 1. "
@@ -68,8 +66,8 @@ def add_label(commands: Any) -> None:
     parser.add_argument(
         "--judge",
         metavar="SPEC",
-        help="the chat model that labels: tgi:URL, openai:URL#MODEL, hf:MODEL or auto:URL "
-        "(default: you, at the terminal)",
+        help="the chat model that labels: tgi:URL, openai:URL#MODEL or hf:MODEL (default: you, at "
+        "the terminal)",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the order in the second pass")
     add_models(parser)
@@ -79,28 +77,30 @@ def _label(args: argparse.Namespace) -> None:
     config = curation_config(args, ["models"])
     check_models(config, judge=args.judge)
     check_input(args.input, input_spec(args))
-    rows = _read(args.output)
-    summarizer = configured_summarizer(config)
     labeller: Labeller = StrategyGrouper(load_flow(args.judge, args.store)) if args.judge else _ask
+    file = _Labelled(args.output, labeller, configured_summarizer(config))
     rejects: list[Rejected] = []
-    skipped: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.suppress(EOFError))  # the person has had enough
         line = stack.enter_context(Progress("Labelling", args.limit)) if args.judge else None
+        advance: Callable[[], None] = line.advance if line else lambda: None
         scratch = stack.enter_context(tempfile.TemporaryDirectory())
-        problems = open_input(args, Path(scratch), rejects.append)
-        _first_pass(labeller, summarizer, _watched(problems, line), rows, args.output, skipped)
+        for problem in open_input(args, Path(scratch), rejects.append):
+            file.label(problem)
+            advance()
         if line:
-            line.stage("Labelling in another order", len(rows))
-        _second_pass(labeller, summarizer, rows, args, skipped, line)
-    labels = [found for row in rows if (found := Labels.of(row))]
+            line.stage("Labelling in another order", len(file.rows))
+        for row in random.Random(args.seed).sample(file.rows, len(file.rows)):
+            file.label_again(row, args.seed)
+            advance()
+    labels = [found for row in file.rows if (found := Labels.of(row))]
     twice = [found for found in labels if len(found.passes) > 1]
     agreement = agreement_of_passes(twice)
     result = {
         "output": str(args.output),
         "num_problems": len(labels),
         "num_labelled_twice": len(twice),
-        "skipped": dict(skipped),
+        "skipped": dict(file.skipped),
         "left_out": len(rejects),
         "pairs": agreement.judged,
         "agreement": agreement.accuracy,
@@ -111,7 +111,7 @@ def _label(args: argparse.Namespace) -> None:
         return
     print(
         f"{len(labels)} problems labelled, {len(twice)} of them twice, in {args.output}; "
-        f"skipped {skipped.total()}."
+        f"skipped {file.skipped.total()}."
     )
     if agreement.accuracy is not None:
         kappa = "" if agreement.kappa is None else f", kappa {agreement.kappa:.2f}"
@@ -121,77 +121,69 @@ def _label(args: argparse.Namespace) -> None:
         )
 
 
-def _first_pass(
-    labeller: Labeller,
-    summarizer: Summarizer,
-    problems: Iterable[Problem],
-    rows: list[dict[str, Any]],
-    output: Path,
-    skipped: Counter[str],
-) -> None:
-    """Ask about every problem that the file does not hold, and add it there."""
-    done = {Problem(row["problem"], tuple(row["solutions"])).key for row in rows}
-    for problem in problems:
-        count = len(problem.solutions)
-        if problem.key in done or count < 2:
-            continue
-        steps = _steps(summarizer, problem.problem, problem.solutions)
-        judgement = run(
-            label_once(labeller, problem.problem, steps, problem.solutions, range(count))
-        )
-        if judgement.value is None:
-            skipped[judgement.reason or "no_verdict"] += 1
-            continue
-        row = {
-            "problem": problem.problem,
-            "solutions": list(problem.solutions),
+@dataclass
+class _Labelled:
+    """The labelled rows in a file, and who adds to them."""
+
+    output: Path
+    labeller: Labeller
+    summarizer: Summarizer
+    skipped: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.rows = _read(self.output)
+        self._known = {Problem(one["problem"], tuple(one["solutions"])).key for one in self.rows}
+
+    def label(self, problem: Problem) -> None:
+        """Ask about a problem that the file does not hold, and add it there."""
+        text, solutions = problem.problem, list(problem.solutions)
+        if problem.key in self._known or len(solutions) < 2:
+            return
+        steps = self._steps(text, solutions)
+        labels = self._ask(text, steps, solutions, range(len(solutions)))
+        if labels is not None:
+            row = {"problem": text, "solutions": solutions, "steps": steps, "strategy_a": labels}
             # compare-metrics takes given steps for a chat model's; it makes extractive ones itself.
-            **({} if summarizer.name == "extractive" else {"steps": steps}),
-            "strategy_a": list(judgement.value),
-        }
-        rows.append(row)
-        with output.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            if self.summarizer.name == "extractive":
+                del row["steps"]
+            self.rows.append(row)
+            with self.output.open("a", encoding="utf-8") as file:
+                file.write(_lines([row]))
 
-
-def _watched(items: Iterable[Item], line: Progress | None) -> Iterator[Item]:
-    """The items, each counted when the next one is asked for."""
-    for item in items:
-        yield item
-        if line:
-            line.advance()
-
-
-def _second_pass(
-    labeller: Labeller,
-    summarizer: Summarizer,
-    rows: list[dict[str, Any]],
-    args: argparse.Namespace,
-    skipped: Counter[str],
-    line: Progress | None,
-) -> None:
-    """Ask again about what was labelled once, the problems and their solutions in another order."""
-    for place in _watched(random.Random(args.seed).sample(range(len(rows)), len(rows)), line):
-        row = rows[place]
+    def label_again(self, row: dict[str, Any], seed: int) -> None:
+        """Ask again about what was labelled once, its solutions in another order."""
         if row.get("strategy_b") is not None:
-            continue
+            return
         problem, solutions = row["problem"], row["solutions"]
-        steps = row.get("steps") or _steps(summarizer, problem, solutions)
-        order = second_order(problem, len(solutions), args.seed)
-        judgement = run(label_once(labeller, problem, steps, solutions, order))
-        if judgement.value is None:
-            skipped[judgement.reason or "no_verdict"] += 1
-            continue
-        row["strategy_b"] = list(judgement.value)
-        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        beside = args.output.with_name(f"{args.output.name}.partial")
-        beside.write_text(lines, encoding="utf-8")
-        beside.replace(args.output)
+        steps = row.get("steps") or self._steps(problem, solutions)
+        order = second_order(problem, len(solutions), seed)
+        labels = self._ask(problem, steps, solutions, order)
+        if labels is not None:
+            row["strategy_b"] = labels
+            beside = self.output.with_name(f"{self.output.name}.partial")
+            beside.write_text(_lines(self.rows), encoding="utf-8")
+            beside.replace(self.output)
+
+    def _ask(
+        self,
+        problem: str,
+        steps: list[list[str]],
+        solutions: Sequence[str],
+        order: Sequence[int],
+    ) -> list[int] | None:
+        found = run(label_once(self.labeller, problem, steps, solutions, order))
+        if found.value is None:
+            self.skipped[found.reason or "no_verdict"] += 1
+            return None
+        return list(found.value)
+
+    def _steps(self, problem: str, solutions: Sequence[str]) -> list[list[str]]:
+        summaries = run(self.summarizer.summarize(problem, solutions))
+        return [list(summary.steps) or ["(no steps)"] for summary in summaries]
 
 
-def _steps(summarizer: Summarizer, problem: str, solutions: Sequence[str]) -> list[list[str]]:
-    summaries = run(summarizer.summarize(problem, solutions))
-    return [list(summary.steps) or ["(no steps)"] for summary in summaries]
+def _lines(rows: Iterable[dict[str, Any]]) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def _read(output: Path) -> list[dict[str, Any]]:
@@ -228,13 +220,10 @@ async def _ask(
             raise EOFError
         if answer == ["s"]:
             return Judgement(None, "skipped")
-        if len(answer) == 2 and answer[0] == "t" and answer[1] in _numbers(solutions):
+        numbers = map(str, range(1, len(solutions) + 1))
+        if len(answer) == 2 and answer[0] == "t" and answer[1] in numbers:
             print(f"\n--- solution {answer[1]}\n{solutions[int(answer[1]) - 1]}", file=sys.stderr)
         elif len(answer) == len(steps) and "t" not in answer:
             return Judgement(renumbered(answer))
         else:
             print(f"That is {len(answer)} of {len(steps)}. {HOW}", file=sys.stderr)
-
-
-def _numbers(solutions: Sequence[str]) -> list[str]:
-    return [str(number) for number in range(1, len(solutions) + 1)]

@@ -3,9 +3,7 @@
 Everything here works on counts per problem, so that a resample of the problems is a vector of
 weights and 2,000 of them are a few small matrix products. A resample draws whole problems:
 pairs of one problem are not independent of each other. The same weights serve every method,
-which makes differences between methods paired.
-
-Where the scores and labels come from is `benchmark.py`.
+which makes differences between methods paired. Scores and labels come from `benchmark.py`.
 """
 
 from __future__ import annotations
@@ -24,13 +22,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure with its 95 % percentile-bootstrap interval.
-
-    Args:
-        value (`float`, *optional*): `None` when the rows do not allow one.
-        low (`float`, *optional*): Lower end of the interval.
-        high (`float`, *optional*): Upper end of the interval.
-    """
+    """A figure with its 95 % percentile-bootstrap interval; `None` where the rows allow none."""
 
     value: float | None
     low: float | None
@@ -68,34 +60,25 @@ def count_wins(distances: Sequence[npt.ArrayLike], different: Sequence[npt.Array
         distances (`Sequence` of arrays): Per problem, the distance of each labelled pair.
             Pairs without a distance (NaN) are left out.
         different (`Sequence` of boolean arrays): Per problem, each pair's label.
-
-    Returns:
-        [`Wins`]
     """
-    scores = [np.asarray(values, dtype=np.float64) for values in distances]
-    labels = [np.asarray(values, dtype=np.bool_) for values in different]
-    known = [~np.isnan(values) for values in scores]
-    above = [s[k & y] for s, y, k in zip(scores, labels, known, strict=True)]
-    below = [np.sort(s[k & ~y]) for s, y, k in zip(scores, labels, known, strict=True)]
-    problem_of = np.repeat(np.arange(len(above)), [len(values) for values in above])
+    above, below = [], []
+    for values, labels in zip(distances, different, strict=True):
+        scores, differ = np.asarray(values, dtype=np.float64), np.asarray(labels, dtype=np.bool_)
+        known = ~np.isnan(scores)
+        above.append(scores[known & differ])
+        below.append(np.sort(scores[known & ~differ]))
+    num_above, num_below = ([len(values) for values in side] for side in (above, below))
+    problem_of = np.repeat(np.arange(len(above)), num_above)
     stacked = np.concatenate([*above, np.zeros(0)])
     won = np.zeros((len(above), len(above)))
     for problem, values in enumerate(below):
         ranks = np.searchsorted(values, stacked, "left") + np.searchsorted(values, stacked, "right")
         won[:, problem] = np.bincount(problem_of, weights=ranks / 2, minlength=len(above))
-    return Wins(
-        won,
-        np.array([len(values) for values in above], dtype=np.float64),
-        np.array([len(values) for values in below], dtype=np.float64),
-    )
+    return Wins(won, np.array(num_above, dtype=np.float64), np.array(num_below, dtype=np.float64))
 
 
 def resamples(num_problems: int, num_bootstrap: int, seed: int) -> Floats:
-    """Weights of the problems: the sample itself in row 0, then one row per resample.
-
-    Returns:
-        `array` of shape `(1 + num_bootstrap, num_problems)`: How often each problem was drawn.
-    """
+    """How often each problem was drawn: the sample itself in row 0, then a row per resample."""
     drawn = resample_weights(num_problems, num_bootstrap, seed)
     return np.vstack([np.ones(num_problems), *drawn])
 
@@ -135,9 +118,8 @@ def estimate(values: Floats) -> Estimate:
     if np.isnan(values[0]):
         return Estimate(None, None, None)
     drawn = values[1:][~np.isnan(values[1:])]
-    if not len(drawn):
-        return Estimate(float(values[0]), None, None)
-    return Estimate(float(values[0]), *percentile_ends(drawn, LEVEL))
+    ends = percentile_ends(drawn, LEVEL) if len(drawn) else (None, None)
+    return Estimate(float(values[0]), *ends)
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:

@@ -4,11 +4,11 @@
     SoundnessJudge     a whole solution: does its argument carry its answer (not in the paper)
     ProblemJudge       all solutions of a problem: one method or several (App. C.2: 58 % uniform)
     PairJudge          two solutions: the same method or not (App. D.1, Table 1's success rate)
-    PairSelector       the two solutions that differ most, or "No" (App. D.1, LLM selection)
     SetSelector        the M solutions that differ most as a set (App. D.2, LLM selection)
+    StrategyGrouper    all solutions of a problem, sorted into groups of one method
 
 They ask any chat model, greedily by default, with prompts that are package data (`judge_*.md`),
-and read its reply with `replies.py`. A reply that cannot be read, and a request that failed, is
+and read its reply with `verdicts.py`. A reply that cannot be read, and a request that failed, is
 a [`Judgement`] with a reason instead of a value: it is counted, never guessed. Requests in flight,
 retries and the store of replies are the business of the chat callable that is passed in. How
 well a judge agrees with labels is `labels.py`.
@@ -21,12 +21,13 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 from rpd_datasets.judging.verdicts import (
     PARSER_VERSION,
-    parse_pair,
+    parse_groups,
     parse_rating,
     parse_reasoned,
     parse_set,
@@ -60,7 +61,7 @@ class Judgement(Generic[Value]):
 
 
 class PromptedModel:
-    """A chat model with one prompt.
+    """A chat model with one prompt; each judge is one.
 
     A class of its own names its packaged prompt, and the placeholders that a template of one's own
     must and may have in its place.
@@ -73,7 +74,7 @@ class PromptedModel:
     """
 
     prompt: ClassVar[str]
-    required: ClassVar[tuple[str, ...]]
+    required: ClassVar[tuple[str, ...]] = ("problem", "solutions")
     optional: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
@@ -108,37 +109,18 @@ class PromptedModel:
 
 
 class CompletenessJudge(PromptedModel):
-    """Whether a solution was finished, told from its end (App. C.1, stage 2).
-
-    Args:
-        chat ([`~rpd_metric.models.chat.Chat`]): The model.
-        template (`str` or `Path`, *optional*): One of your own, with the placeholder `{{tail}}`.
-        sampling ([`~rpd_metric.models.chat.Sampling`], *optional*): Greedy by default.
-    """
+    """Whether a solution was finished, told from its end (App. C.1, stage 2)."""
 
     prompt = "judge_complete"
     required = ("tail",)
 
     async def judge(self, tail: str) -> Judgement[bool]:
-        """Judge one solution.
-
-        Args:
-            tail (`str`): Its end; the paper shows the last 500 tokens.
-
-        Returns:
-            [`Judgement`]: `True` if it was finished.
-        """
-        return await self._ask(_is_second, tail=fenced("ending", tail))
+        """Whether the solution with this end was finished; the paper shows its last 500 tokens."""
+        return await self._ask(_is_second, tail=_fenced("ending", tail))
 
 
 class SoundnessJudge(PromptedModel):
     """Whether a solution's argument carries its answer, or the answer follows a failed one.
-
-    Args:
-        chat ([`~rpd_metric.models.chat.Chat`]): The model.
-        template (`str` or `Path`, *optional*): One of your own, with the placeholders
-            `{{problem}}` and `{{solution}}`.
-        sampling ([`~rpd_metric.models.chat.Sampling`], *optional*): Greedy by default.
 
     Example:
 
@@ -161,19 +143,11 @@ class SoundnessJudge(PromptedModel):
     required = ("problem", "solution")
 
     async def judge(self, problem: str, argument: str) -> Judgement[bool]:
-        """Judge one solution.
-
-        Args:
-            problem (`str`): The problem's text.
-            argument (`str`): The solution, without what was thought before it.
-
-        Returns:
-            [`Judgement`]: `True` if the argument holds; `detail` is what the judge gave as reasons.
-        """
+        """Whether the argument holds: a solution without what was thought before it."""
         found = await self._ask(
             parse_reasoned,
-            problem=fenced("problem", problem),
-            solution=fenced("solution", argument),
+            problem=_fenced("problem", problem),
+            solution=_fenced("solution", argument),
         )
         if found.value is None:
             return Judgement(None, found.reason, found.detail)
@@ -186,46 +160,13 @@ class ProblemJudge(PromptedModel):
 
     The paper finds 58 % of its problems uniform. Its LLM selection baseline asks the same
     question to choose problems (App. D.2).
-
-    Args:
-        chat ([`~rpd_metric.models.chat.Chat`]): The model.
-        template (`str` or `Path`, *optional*): One of your own, with the placeholders
-            `{{problem}}` and `{{solutions}}`.
-        sampling ([`~rpd_metric.models.chat.Sampling`], *optional*): Greedy by default.
-
-    Example:
-
-    ```py
-    >>> import asyncio
-    >>> from rpd_datasets.judging.judges import ProblemJudge
-    >>> from rpd_metric.models.chat import ChatReply
-    >>> class Yes:
-    ...     model = "yes"
-    ...     async def __call__(self, request):
-    ...         return ChatReply("//boxed{2}", "stop")
-    >>> steps = [["Place coordinates.", "Solve."], ["Chase angles.", "Compare."]]
-    >>> asyncio.run(ProblemJudge(Yes()).judge("Find the angle.", steps)).value
-    True
-
-    ```
     """
 
     prompt = "judge_problem"
-    required = ("problem", "solutions")
 
     async def judge(self, problem: str, steps: Sequence[Steps]) -> Judgement[bool]:
-        """Judge one problem.
-
-        Args:
-            problem (`str`): Its text.
-            steps (`Sequence`): Per solution, its steps.
-
-        Returns:
-            [`Judgement`]: `True` if at least two methods are among them.
-        """
-        return await self._ask(
-            _is_second, problem=fenced("problem", problem), solutions=listed(steps)
-        )
+        """Whether at least two methods are among the solutions with these steps."""
+        return await self._ask(_is_second, **_shown(problem, steps))
 
 
 @dataclass(frozen=True)
@@ -241,32 +182,13 @@ class PairJudgement:
     backward: Judgement[bool] | None
 
     @property
-    def contradiction(self) -> bool:
-        """Whether both orders gave a verdict, and not the same one."""
-        return (
-            self.backward is not None
-            and self.forward.value is not None
-            and self.backward.value is not None
-            and self.forward.value != self.backward.value
-        )
-
-    @property
-    def agreement(self) -> bool:
-        """Whether both orders gave the same verdict."""
-        return (
-            self.backward is not None
-            and self.forward.value is not None
-            and self.forward.value == self.backward.value
-        )
-
-    @property
     def judgement(self) -> Judgement[bool]:
         """The one that both orders share; with a reason where there is none."""
-        if self.contradiction:
-            detail = "the judge rates the pair differently when its order is swapped"
-            return Judgement(None, "contradiction", detail)
         if self.backward is None or self.forward.value is None:
             return self.forward
+        if self.backward.value not in (None, self.forward.value):
+            detail = "the judge rates the pair differently when its order is swapped"
+            return Judgement(None, "contradiction", detail)
         return self.backward
 
 
@@ -274,15 +196,10 @@ class PairJudge(PromptedModel):
     """Whether two solutions use different methods: analysis first, then a rating (App. D.1).
 
     The paper asks once; this judge asks in both orders, and one that contradicts itself has not
-    decided. It is also a callable `(problem, steps_a, steps_b) -> bool | None`, as
-    [`~rpd_datasets.judging.benchmark.compare_metrics`] takes one.
+    decided.
 
     Args:
-        chat ([`~rpd_metric.models.chat.Chat`]): The model.
-        template (`str` or `Path`, *optional*): One of your own, with the placeholders
-            `{{problem}}`, `{{steps_a}}` and `{{steps_b}}`, and where wanted `{{solution_a}}` and
-            `{{solution_b}}`.
-        sampling ([`~rpd_metric.models.chat.Sampling`], *optional*): Greedy by default.
+        chat, template, sampling: See [`PromptedModel`].
         both_orders (`bool`): Whether to ask with the solutions swapped, too.
     """
 
@@ -314,9 +231,6 @@ class PairJudge(PromptedModel):
             steps (`tuple`): The steps of both solutions.
             solutions (`tuple`): Their texts, which the paper shows as well; `None` to leave them
                 out, for instance where they are too long for the model.
-
-        Returns:
-            [`PairJudgement`]
         """
         forward = self._rate(problem, steps, solutions)
         if not self.both_orders:
@@ -324,68 +238,22 @@ class PairJudge(PromptedModel):
         backward = self._rate(problem, steps[::-1], solutions[::-1])
         return PairJudgement(*await asyncio.gather(forward, backward))
 
-    async def __call__(self, problem: str, steps_a: Steps, steps_b: Steps) -> bool | None:
-        """Whether the two differ; `None` without a verdict."""
-        return (await self.rate(problem, (steps_a, steps_b))).judgement.value
-
     async def _rate(
-        self,
-        problem: str,
-        steps: tuple[Steps, ...],
-        solutions: tuple[str | None, ...],
+        self, problem: str, steps: tuple[Steps, ...], solutions: tuple[str | None, ...]
     ) -> Judgement[bool]:
-        shown = [NO_TEXT if text is None else fenced("solution", text) for text in solutions]
+        texts = [NO_TEXT if text is None else _fenced("solution", text) for text in solutions]
         return await self._ask(
             _is_second,
-            problem=fenced("problem", problem),
-            steps_a=fenced("steps", _numbered(steps[0])),
-            steps_b=fenced("steps", _numbered(steps[1])),
-            solution_a=shown[0],
-            solution_b=shown[1],
-        )
-
-
-class PairSelector(PromptedModel):
-    """The two solutions that differ most, or "No": LLM selection of Table 1 (App. D.1).
-
-    Args:
-        chat ([`~rpd_metric.models.chat.Chat`]): The model.
-        template (`str` or `Path`, *optional*): One of your own, with the placeholders
-            `{{problem}}` and `{{solutions}}`.
-        sampling ([`~rpd_metric.models.chat.Sampling`], *optional*): Greedy by default.
-    """
-
-    prompt = "judge_select_pair"
-    required = ("problem", "solutions")
-
-    async def select(
-        self, problem: str, steps: Sequence[Steps]
-    ) -> Judgement[tuple[int, int] | tuple[()]]:
-        """Select among one problem's solutions.
-
-        Args:
-            problem (`str`): Its text.
-            steps (`Sequence`): Per solution, its steps.
-
-        Returns:
-            [`Judgement`]: Two indices into `steps`, ascending; `()` for "No".
-        """
-        return await self._ask(
-            lambda text, finish_reason: parse_pair(text, len(steps), finish_reason),
-            problem=fenced("problem", problem),
-            solutions=listed(steps),
+            problem=_fenced("problem", problem),
+            steps_a=_numbered(steps[0]),
+            steps_b=_numbered(steps[1]),
+            solution_a=texts[0],
+            solution_b=texts[1],
         )
 
 
 class SetSelector(PromptedModel):
-    """The M solutions that differ most as a set: second stage of LLM selection (App. D.2).
-
-    Args:
-        chat ([`~rpd_metric.models.chat.Chat`]): The model.
-        template (`str` or `Path`, *optional*): One of your own, with the placeholders
-            `{{problem}}`, `{{solutions}}` and `{{count}}`.
-        sampling ([`~rpd_metric.models.chat.Sampling`], *optional*): Greedy by default.
-    """
+    """The M solutions that differ most as a set: second stage of LLM selection (App. D.2)."""
 
     prompt = "judge_select_set"
     required = ("problem", "solutions", "count")
@@ -411,19 +279,26 @@ class SetSelector(PromptedModel):
             raise InputError(f"a model selects two solutions or more, not {count}")
         if len(steps) <= count:
             return Judgement(tuple(range(len(steps))))
-        return await self._ask(
-            lambda text, finish_reason: parse_set(text, len(steps), count, finish_reason),
-            problem=fenced("problem", problem),
-            solutions=listed(steps),
-            count=count,
-        )
+        parse = partial(parse_set, count=len(steps), size=count)
+        return await self._ask(parse, **_shown(problem, steps), count=count)
+
+
+class StrategyGrouper(PromptedModel):
+    """All solutions of a problem, sorted by their steps into groups of one method."""
+
+    prompt = "judge_group"
+    required = ("problem", "solutions", "count")
+
+    async def __call__(
+        self, problem: str, steps: Sequence[Steps], _solutions: Sequence[str] = ()
+    ) -> Judgement[tuple[int, ...]]:
+        """A group number per solution; see [`~rpd_datasets.judging.labels.Labeller`]."""
+        parse = partial(parse_groups, count=len(steps))
+        return await self._ask(parse, **_shown(problem, steps), count=len(steps))
 
 
 class CurationJudges:
     """The judges that take part in curation, over one chat model.
-
-    Args:
-        chat ([`~rpd_metric.models.chat.Chat`]): The model.
 
     Attributes:
         completeness ([`CompletenessJudge`]): As a filter.
@@ -444,19 +319,18 @@ def _is_second(text: str, finish_reason: str | None) -> bool:
     return parse_rating(text, finish_reason) == 2
 
 
+def _shown(problem: str, steps: Sequence[Steps]) -> dict[str, str]:
+    """A problem and its solutions by their steps, numbered from 1, for a prompt."""
+    listed = (f"Solution {number}:\n{_numbered(one)}" for number, one in enumerate(steps, start=1))
+    return {"problem": _fenced("problem", problem), "solutions": "\n\n".join(listed)}
+
+
 def _numbered(steps: Steps) -> str:
     kept = [step.strip() for step in steps if step.strip()]
-    return "\n".join(f"{number}. {step}" for number, step in enumerate(kept, start=1))
+    lines = (f"{number}. {step}" for number, step in enumerate(kept, start=1))
+    return _fenced("steps", "\n".join(lines))
 
 
-def listed(steps: Sequence[Steps]) -> str:
-    """Solutions by their steps, numbered from 1, for a prompt."""
-    return "\n\n".join(
-        f"Solution {number}:\n{fenced('steps', _numbered(one))}"
-        for number, one in enumerate(steps, start=1)
-    )
-
-
-def fenced(label: str, text: str) -> str:
+def _fenced(label: str, text: str) -> str:
     """A text between tags that it cannot hold itself, for a prompt."""
     return fence(label, sendable(text).strip())

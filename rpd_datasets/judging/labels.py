@@ -1,29 +1,32 @@
-"""Strategy labels: the pairs that they call same or different, and how well a judge agrees.
+"""Strategy labels: how they are read and made, and how far two opinions agree.
 
 A labelled row has `strategy_a` and, from a second and independent pass, `strategy_b`; one pass
 alone may be called `strategies`, as in the packaged sample. Each holds one label per solution,
 equal labels meaning the same methodology. A pair counts as same or different only where the
-passes agree. Distances are measured against these pairs in `benchmark.py`; judges are `judges.py`.
+passes agree. Who labels is a callable: a person at a terminal (`cli/label.py`) or a chat model
+(`StrategyGrouper` in `judges.py`). Distances are measured against labels in `benchmark.py`.
 """
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-import numpy as np
-
+from rpd_datasets.judging.judges import Judgement
+from rpd_datasets.judging.verdicts import renumbered
 from rpd_metric.errors import InputError
-from rpd_metric.models.concurrency import run_bounded
 
 COLUMNS = ("strategy_a", "strategy_b", "strategies")
 
-# The problem and both solutions' steps in; whether they differ, or None where it did not say.
-PairRater = Callable[[str, Sequence[str], Sequence[str]], Awaitable[bool | None]]
+# The problem, the steps of its solutions and the solutions themselves in; a group number for each
+# solution, or why there is none.
+Labeller = Callable[
+    [str, Sequence[Sequence[str]], Sequence[str]], Awaitable[Judgement[tuple[int, ...]]]
+]
 
 
 @dataclass(frozen=True)
@@ -59,12 +62,9 @@ class Labels:
 
     def pairs(self) -> list[tuple[int, int, bool]]:
         """Every pair the passes agree on, with whether it differs."""
-        found = []
-        for i, j in combinations(range(len(self.passes[0])), 2):
-            verdict = self.different(i, j)
-            if verdict is not None:
-                found.append((i, j, verdict))
-        return found
+        every = combinations(range(len(self.passes[0])), 2)
+        verdicts = ((i, j, self.different(i, j)) for i, j in every)
+        return [(i, j, verdict) for i, j, verdict in verdicts if verdict is not None]
 
     def complete(self, chosen: Sequence[int], size: int) -> bool:
         """Whether `chosen` holds as many strategies as `size` solutions can, in every pass."""
@@ -75,156 +75,51 @@ class Labels:
 
     def choice_matters(self, size: int) -> bool:
         """Whether some `size` solutions hold fewer strategies than others in every pass."""
-        for labels in self.passes:
-            common = Counter(labels).most_common()
-            wanted = min(size, len(common))
-            # The worst choice takes the most common strategies first.
-            left, worst = size, 0
-            for _, count in common:
-                if left > 0:
-                    worst += 1
-                    left -= count
-            if worst >= wanted:
-                return False
-        return True
 
+        def fewest(labels: Sequence[Any]) -> int:
+            left, strategies = size, 0
+            for _, count in Counter(labels).most_common():  # the worst choice takes these first
+                strategies += left > 0
+                left -= count
+            return strategies
 
-@dataclass(frozen=True)
-class LabelledPair:
-    """Two solutions of a row and whether their strategies differ.
-
-    Args:
-        row (`int`): Index of the row.
-        first (`int`): Index of a solution.
-        second (`int`): Index of another one.
-        different (`bool`): What the labels say.
-    """
-
-    row: int
-    first: int
-    second: int
-    different: bool
-
-
-def labelled_pairs(
-    rows: Sequence[Mapping[str, Any]], *, per_label: int | None = None, seed: int = 0
-) -> list[LabelledPair]:
-    """The pairs to try a judge on.
-
-    Args:
-        rows (`Sequence`): Labelled rows with their `solutions`.
-        per_label (`int`, *optional*): Draw so many differing and so many same pairs; the paper
-            took 50 of each (App. D.2). Left out, every pair is taken.
-        seed (`int`): For the draw.
-
-    Raises:
-        [`InputError`]: A row has no labels, or there are fewer pairs than asked for.
-    """
-    pairs = []
-    for number, row in enumerate(rows):
-        labels = Labels.of(row)
-        if labels is None:
-            raise InputError(
-                f"row {number} has no strategy labels; a judge is tried on labelled rows"
-            )
-        pairs += [LabelledPair(number, i, j, different) for i, j, different in labels.pairs()]
-    if per_label is None:
-        return pairs
-    rng = np.random.default_rng(seed)
-    chosen: list[int] = []
-    for wanted in (True, False):
-        places = [place for place, pair in enumerate(pairs) if pair.different == wanted]
-        if len(places) < per_label:
-            kind = "differing" if wanted else "same"
-            raise InputError(f"there are {len(places)} {kind} pairs, fewer than {per_label}")
-        chosen += rng.choice(places, size=per_label, replace=False).tolist()
-    return [pairs[place] for place in sorted(chosen)]
-
-
-async def judge_pairs(
-    judge: PairRater,
-    pairs: Sequence[tuple[str, Sequence[str], Sequence[str]]],
-    *,
-    max_in_flight: int = 64,
-) -> list[bool | None]:
-    """Ask a judge about each pair: the problem and the steps of both solutions.
-
-    Returns:
-        `list[bool | None]`: In order; `None` where the judge gave no verdict.
-    """
-
-    async def ask(pair: tuple[str, Sequence[str], Sequence[str]]) -> bool | None:
-        return await judge(*pair)
-
-    verdicts = []
-    async with aclosing(run_bounded(pairs, ask, max_in_flight=max_in_flight)) as answers:
-        async for verdict in answers:
-            verdicts.append(verdict)
-    return verdicts
+        return all(fewest(labels) < min(size, len(set(labels))) for labels in self.passes)
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """A judge's verdicts beside the labels; "different" is the positive class (App. D.2).
+    """Verdicts beside labels; "different" is the positive class (App. D.2).
 
     Args:
-        true_different (`int`): Differ, and the judge says so.
-        missed (`int`): Differ, and the judge says same.
-        false_different (`int`): Same, and the judge says different.
-        true_same (`int`): Same, and the judge says so.
+        true_different (`int`): Differ, and the verdict says so.
+        missed (`int`): Differ, and the verdict says same.
+        false_different (`int`): Same, and the verdict says different.
+        true_same (`int`): Same, and the verdict says so.
         undecided (`int`): No verdict; in none of the figures below.
+        accuracy (`float`, *optional*): Share of the verdicts that agree with the labels.
+        recall (`float`, *optional*): Share of the differing pairs that are called different.
+        precision (`float`, *optional*): Share of the pairs called different that are.
+        kappa (`float`, *optional*): Cohen's: agreement above what chance gives.
     """
 
     true_different: int
     missed: int
     false_different: int
     true_same: int
-    undecided: int = 0
+    undecided: int
+    accuracy: float | None
+    recall: float | None
+    precision: float | None
+    kappa: float | None
 
     @property
     def judged(self) -> int:
         """Pairs with a verdict."""
         return self.true_different + self.missed + self.false_different + self.true_same
 
-    @property
-    def accuracy(self) -> float | None:
-        """Share of the judged pairs on which judge and labels agree."""
-        return _share(self.true_different + self.true_same, self.judged)
 
-    @property
-    def recall(self) -> float | None:
-        """Share of the differing pairs that the judge calls different."""
-        return _share(self.true_different, self.true_different + self.missed)
-
-    @property
-    def precision(self) -> float | None:
-        """Share of the pairs called different that are."""
-        return _share(self.true_different, self.true_different + self.false_different)
-
-    @property
-    def kappa(self) -> float | None:
-        """Cohen's kappa: agreement above what equal shares of verdicts give by chance."""
-        if not self.judged:
-            return None
-        labelled = (self.true_different + self.missed) / self.judged
-        called = (self.true_different + self.false_different) / self.judged
-        chance = labelled * called + (1 - labelled) * (1 - called)
-        observed = (self.true_different + self.true_same) / self.judged
-        return None if chance == 1 else (observed - chance) / (1 - chance)
-
-    def as_json(self) -> dict[str, Any]:
-        """Counts and figures as plain JSON types."""
-        return {
-            **asdict(self),
-            "accuracy": self.accuracy,
-            "recall": self.recall,
-            "precision": self.precision,
-            "kappa": self.kappa,
-        }
-
-
-def judge_agreement(labels: Sequence[bool], verdicts: Sequence[bool | None]) -> Agreement:
-    """Compare a judge's verdicts with labels; `True` means different.
+def agreement(labels: Sequence[bool], verdicts: Sequence[bool | None]) -> Agreement:
+    """Compare verdicts with labels; `True` means different.
 
     Raises:
         [`InputError`]: The lists differ in length.
@@ -232,26 +127,78 @@ def judge_agreement(labels: Sequence[bool], verdicts: Sequence[bool | None]) -> 
     Example:
 
     ```py
-    >>> from rpd_datasets.judging.labels import judge_agreement
-    >>> judge_agreement([True, True, False, False], [True, None, True, False]).accuracy
+    >>> from rpd_datasets.judging.labels import agreement
+    >>> agreement([True, True, False, False], [True, None, True, False]).accuracy
     0.6666666666666666
 
     ```
     """
     if len(labels) != len(verdicts):
         raise InputError(f"{len(verdicts)} verdicts for {len(labels)} labels")
-    counts = Counter(
-        (bool(label), None if verdict is None else bool(verdict))
-        for label, verdict in zip(labels, verdicts, strict=True)
-    )
+    found = Counter(zip(labels, verdicts, strict=True))
+    hit, missed = found[True, True], found[True, False]
+    false, same = found[False, True], found[False, False]
+    judged = hit + missed + false + same
+    # What two with these shares of verdicts agree on by chance, times the pairs.
+    chance = ((hit + missed) * (hit + false) + (false + same) * (missed + same)) / (judged or 1)
     return Agreement(
-        true_different=counts[True, True],
-        missed=counts[True, False],
-        false_different=counts[False, True],
-        true_same=counts[False, False],
-        undecided=counts[True, None] + counts[False, None],
+        hit,
+        missed,
+        false,
+        same,
+        undecided=found[True, None] + found[False, None],
+        accuracy=_share(hit + same, judged),
+        recall=_share(hit, hit + missed),
+        precision=_share(hit, hit + false),
+        kappa=_share(hit + same - chance, judged - chance),
     )
 
 
-def _share(part: int, whole: int) -> float | None:
+def agreement_of_passes(labels: Sequence[Labels]) -> Agreement:
+    """How far two passes agree on which pairs of solutions differ, the first taken as the truth."""
+    first, second = (
+        [i != j for one in labels for i, j in combinations(one.passes[which], 2)]
+        for which in (0, 1)
+    )
+    return agreement(first, second)
+
+
+async def label_once(
+    labeller: Labeller,
+    problem: str,
+    steps: Sequence[Sequence[str]],
+    solutions: Sequence[str],
+    order: Sequence[int],
+) -> Judgement[tuple[int, ...]]:
+    """Label one problem, its solutions shown in a given order.
+
+    Args:
+        labeller (`Labeller`): Who labels.
+        problem (`str`): The problem.
+        steps (`Sequence`): Per solution, its steps.
+        solutions (`Sequence[str]`): The solutions themselves.
+        order (`Sequence[int]`): Indices of the solutions, as they are shown.
+
+    Returns:
+        [`Judgement`]: Group numbers in the order of the solutions, or the reason why there are
+            none.
+    """
+    judgement = await labeller(problem, [steps[i] for i in order], [solutions[i] for i in order])
+    if judgement.value is None:
+        return judgement
+    given = dict(zip(order, judgement.value, strict=True))
+    return Judgement(renumbered([given[index] for index in range(len(steps))]))
+
+
+def second_order(problem: str, count: int, seed: int) -> list[int]:
+    """In which order the second pass shows a problem's solutions: never that of the first.
+
+    >>> second_order("P", 2, seed=0), second_order("P", 2, seed=1)
+    ([1, 0], [1, 0])
+    """
+    order = random.Random(f"{seed}:{problem}").sample(range(count), count)
+    return order[::-1] if order == list(range(count)) else order
+
+
+def _share(part: float, whole: float) -> float | None:
     return part / whole if whole else None

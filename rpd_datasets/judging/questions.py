@@ -16,14 +16,24 @@ from rpd_datasets.judging.labels import Labels
 from rpd_datasets.problem import Problem
 from rpd_metric.errors import InputError
 
+# By solution, where it has any.
+Steps = dict[int, list[str]]
+
 
 @dataclass(frozen=True)
 class JudgedProblem:
-    """A problem, the steps of its usable solutions by index, and its labels where they are."""
+    """A problem, the steps of its usable solutions, and its labels where they are."""
 
     problem: Problem
-    steps: dict[int, list[str]]
+    steps: Steps
     labels: Labels | None
+
+    @property
+    def several(self) -> bool | None:
+        """Whether the labels hold several strategies; `None` without any that agree."""
+        passes = self.labels.passes if self.labels else ()
+        votes = {len({labels[index] for index in self.steps}) > 1 for labels in passes}
+        return votes.pop() if len(votes) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -36,8 +46,8 @@ class JudgedPair:
     different: bool | None
 
 
-def given_steps(problem: Problem) -> dict[int, list[str]]:
-    """The column `steps` of a problem, by index; solutions without any are left out.
+def given_steps(problem: Problem) -> Steps:
+    """The column `steps` of a problem; solutions without any are left out.
 
     Raises:
         [`InputError`]: The column is not a list of texts for each solution.
@@ -69,13 +79,6 @@ def labels_of(problem: Problem) -> Labels:
     return labels
 
 
-def labelled_diverse(case: JudgedProblem) -> bool | None:
-    """Whether the labels hold more than one strategy; `None` where the passes disagree."""
-    passes = case.labels.passes if case.labels else ()
-    votes = {len({one[index] for index in case.steps}) > 1 for one in passes}
-    return votes.pop() if len(votes) == 1 else None
-
-
 def pairs_of(case: JudgedProblem) -> list[JudgedPair]:
     """The pairs of a problem that a judge should see.
 
@@ -83,21 +86,16 @@ def pairs_of(case: JudgedProblem) -> list[JudgedPair]:
     of a curated row, or among all of them. Solutions without steps are in none.
     """
     if case.labels is not None:
-        pairs = [JudgedPair(case, i, j, different) for i, j, different in case.labels.pairs()]
+        pairs = [JudgedPair(case, *pair) for pair in case.labels.pairs()]
     else:
         chosen = case.problem.extra.get("selected")
         among = sorted(case.steps if chosen is None else chosen)
         pairs = [JudgedPair(case, i, j, None) for i, j in combinations(among, 2)]
-    return [pair for pair in pairs if pair.first in case.steps and pair.second in case.steps]
+    return [pair for pair in pairs if {pair.first, pair.second} <= case.steps.keys()]
 
 
 def draw_pairs(pairs: Sequence[JudgedPair], number: int, seed: int) -> list[JudgedPair]:
     """Some of the pairs, in their order; where they are labelled, as many of each kind.
-
-    Args:
-        pairs (`Sequence` of [`JudgedPair`]): To draw from.
-        number (`int`): How many; of labelled ones, half of it differing and half not.
-        seed (`int`): Of the draw.
 
     Raises:
         [`InputError`]: There are not so many.

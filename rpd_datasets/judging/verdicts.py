@@ -1,4 +1,4 @@
-r"""Reading a judge's reply: from raw text to a rating, a pair or a set of solutions.
+r"""Reading a judge's reply: from raw text to a rating, a set of solutions or their groups.
 
 The paper's judges end in an envelope: `//boxed{{2}}`, `//boxed_json{{[[1, 4]]}}` (App. C.2, D).
 The last envelope counts, with any number of braces around its content, because analyses mention
@@ -6,11 +6,15 @@ the others. What is not exactly one of the allowed answers is no verdict: it is 
 reason and never guessed from the prose around it.
 
 A reply that was cut off is refused even if it holds an envelope: that one stood in the analysis.
+Every parser takes the reply as it came and the server's `finish_reason`, which is `"length"` for
+a reply that was cut off, and raises [`ReplyError`] with the reason `"truncated"`, `"no_envelope"`,
+`"bad_verdict"` or `"wrong_count"`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from rpd_metric.errors import ReplyError
 from rpd_metric.steps.replies import after_thinking
@@ -29,17 +33,6 @@ _SHOWN_REASONS = 300
 
 def last_envelope(text: str, finish_reason: str | None = None) -> str:
     r"""The content of the last envelope in a reply.
-
-    Args:
-        text (`str`): The reply as it came.
-        finish_reason (`str`, *optional*): `"length"` when the server cut the reply off.
-
-    Returns:
-        `str`: What stands between the braces.
-
-    Raises:
-        [`ReplyError`]: With the reason `"truncated"`, `"no_envelope"` or `"bad_verdict"` (an
-            envelope that never closes).
 
     Example:
 
@@ -68,16 +61,6 @@ def last_envelope(text: str, finish_reason: str | None = None) -> str:
 def parse_rating(text: str, finish_reason: str | None = None) -> int:
     r"""Read a rating or class, 1 or 2 (App. C.2 and D.1).
 
-    Args:
-        text (`str`): The reply as it came.
-        finish_reason (`str`, *optional*): `"length"` when the server cut the reply off.
-
-    Returns:
-        `int`: 1 or 2.
-
-    Raises:
-        [`ReplyError`]: See [`last_envelope`]; `"bad_verdict"` also for any other content.
-
     Example:
 
     ```py
@@ -95,17 +78,7 @@ def parse_rating(text: str, finish_reason: str | None = None) -> int:
 
 
 def parse_reasoned(text: str, finish_reason: str | None = None) -> tuple[int, str]:
-    r"""Read a class, 1 or 2, and the reasons that stand before it.
-
-    Args:
-        text (`str`): The reply as it came.
-        finish_reason (`str`, *optional*): `"length"` when the server cut the reply off.
-
-    Returns:
-        `tuple`: 1 or 2, and the reasons on one line, shortened; `""` where there are none.
-
-    Raises:
-        [`ReplyError`]: As [`parse_rating`] does.
+    r"""Read a class, 1 or 2, and the reasons before it, on one line and shortened.
 
     Example:
 
@@ -122,55 +95,10 @@ def parse_reasoned(text: str, finish_reason: str | None = None) -> tuple[int, st
     return rating, said if len(said) <= _SHOWN_REASONS else said[: _SHOWN_REASONS - 1] + "…"
 
 
-def parse_pair(
-    text: str, count: int, finish_reason: str | None = None
-) -> tuple[int, int] | tuple[()]:
-    r"""Read the most diverse pair, or "No" (App. D.1).
-
-    Args:
-        text (`str`): The reply as it came.
-        count (`int`): How many solutions there are; the model numbers them from 1.
-        finish_reason (`str`, *optional*): `"length"` when the server cut the reply off.
-
-    Returns:
-        `tuple`: Two indices from 0, the smaller one first; `()` for "No".
-
-    Raises:
-        [`ReplyError`]: See [`last_envelope`]; `"bad_verdict"` also for numbers that are no
-            solutions, `"wrong_count"` for more or fewer than two.
-
-    Example:
-
-    ```py
-    >>> from rpd_datasets.judging.verdicts import parse_pair
-    >>> parse_pair("3 uses vectors.\n//boxed_json{{[[4, 3]]}}", count=5)
-    (2, 3)
-
-    ```
-    """
-    tokens = _tokens(last_envelope(text, finish_reason))
-    if [token.casefold() for token in tokens] == ["no"]:
-        return ()
-    first, second = sorted(_indices(tokens, count, wanted=2))
-    return first, second
-
-
 def parse_set(
-    text: str, count: int, size: int, finish_reason: str | None = None
+    text: str, finish_reason: str | None = None, *, count: int, size: int
 ) -> tuple[int, ...]:
-    r"""Read a set of solutions (App. D.2).
-
-    Args:
-        text (`str`): The reply as it came.
-        count (`int`): How many solutions there are; the model numbers them from 1.
-        size (`int`): How many it was asked to choose.
-        finish_reason (`str`, *optional*): `"length"` when the server cut the reply off.
-
-    Returns:
-        `tuple` of `int`: Indices from 0, in the model's order.
-
-    Raises:
-        [`ReplyError`]: As [`parse_pair`] does.
+    r"""Read which `size` of `count` solutions are chosen (App. D.2): from 0, in the model's order.
 
     Example:
 
@@ -181,18 +109,11 @@ def parse_set(
 
     ```
     """
-    return tuple(_indices(_tokens(last_envelope(text, finish_reason)), count, wanted=size))
-
-
-def _tokens(content: str) -> list[str]:
+    content = last_envelope(text, finish_reason)
+    indices: list[int] = []
     # Brackets are dropped whatever their depth: a number of ids that fits tells enough.
-    flat = content.replace("[", " ").replace("]", " ")
-    return [token.strip(" \t\n\"'`") for token in flat.split(",")]
-
-
-def _indices(tokens: list[str], count: int, wanted: int) -> list[int]:
-    indices = []
-    for token in tokens:
+    for part in re.sub(r"[\[\]]", " ", content).split(","):
+        token = part.strip(" \t\n\"'`")
         match = _ID.fullmatch(token)
         if match is None:
             raise ReplyError("bad_verdict", f"{_shown(token)} is no number of a solution")
@@ -202,9 +123,40 @@ def _indices(tokens: list[str], count: int, wanted: int) -> list[int]:
         if index in indices:
             raise ReplyError("bad_verdict", f"solution {match[1]} is named twice")
         indices.append(index)
-    if len(indices) != wanted:
-        raise ReplyError("wrong_count", f"{len(indices)} solutions instead of {wanted}")
-    return indices
+    if len(indices) != size:
+        raise ReplyError("wrong_count", f"{len(indices)} solutions instead of {size}")
+    return tuple(indices)
+
+
+def parse_groups(text: str, finish_reason: str | None = None, *, count: int) -> tuple[int, ...]:
+    r"""Read a group number for each of `count` solutions, numbered from 0 by first appearance.
+
+    Example:
+
+    ```py
+    >>> from rpd_datasets.judging.verdicts import parse_groups
+    >>> parse_groups("Two methods.\n//boxed_json{[2, 2, 1]}", count=3)
+    (0, 0, 1)
+
+    ```
+    """
+    content = last_envelope(text, finish_reason)
+    tokens = content.strip("[] \t\n").replace(",", " ").split()
+    if not all(re.fullmatch(r"\d{1,4}", token) for token in tokens):
+        raise ReplyError("bad_verdict", "the verdict is no list of group numbers")
+    if len(tokens) != count:
+        raise ReplyError("wrong_count", f"{len(tokens)} group numbers for {count} solutions")
+    return renumbered(tokens)
+
+
+def renumbered(labels: Sequence[object]) -> tuple[int, ...]:
+    """Labels as numbers from 0, by first appearance.
+
+    >>> renumbered(["b", "a", "b"])
+    (0, 1, 0)
+    """
+    first = list(dict.fromkeys(labels))
+    return tuple(first.index(label) for label in labels)
 
 
 def _shown(content: str) -> str:

@@ -17,7 +17,6 @@ KINDS = {
     "judge_sound": "whether the argument of a written solution",
     "judge_problem": "decide whether there is more than one method",
     "judge_pair": "rate how far apart their methods are",
-    "judge_select_pair": "for the two whose methods differ most",
     "judge_select_set": "each one from every other one",
 }
 
@@ -43,9 +42,5 @@ def judge_reply(body: dict[str, Any]) -> str:
         return f"A word on both.\n//boxed{{{1 + digest[0] % 2}}}"
     count = len(re.findall(r"^Solution \d+:$", user, re.MULTILINE))
     ranked = sorted(range(1, count + 1), key=lambda n: hashlib.sha256(digest + bytes([n])).digest())
-    if kind == "judge_select_pair":
-        return "They differ.\n//boxed_json{{" + (
-            f"[{ranked[:2]}]}}}}" if digest[0] % 4 else '[["No"]]}}'
-        )
     wanted = int(re.search(r"exactly (\d+) different", body["messages"][0]["content"])[1])
     return f"Three groups.\n//boxed_json{{{{{ranked[:wanted]}}}}}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from pathlib import Path
 
@@ -22,16 +21,8 @@ from rpd_datasets.judging.auroc import (
     within_auroc,
 )
 from rpd_datasets.judging.benchmark import compare_metrics
-from rpd_datasets.judging.labels import (
-    Agreement,
-    Labels,
-    judge_agreement,
-    judge_pairs,
-    labelled_pairs,
-)
 from rpd_metric.distance.distances import Distance
 from rpd_metric.errors import InputError
-from rpd_metric.models.concurrency import run
 from rpd_metric.steps.protocol import Summary
 
 DEV = Path(__file__).parents[4] / "shared/data/strategy_bench/dev.jsonl"
@@ -162,85 +153,6 @@ def test_estimates_print_with_their_interval():
     assert f"{Estimate(None, None, None)}" == "-"
 
 
-# Labels and judges
-
-
-def test_the_papers_confusion_matrix_gives_the_papers_figures():
-    labels = [True] * 50 + [False] * 50
-    verdicts = [True] * 41 + [False] * 9 + [True] * 13 + [False] * 37
-    agreement = judge_agreement(labels, verdicts)
-    assert agreement == Agreement(true_different=41, missed=9, false_different=13, true_same=37)
-    assert agreement.accuracy == pytest.approx(0.78)
-    assert agreement.recall == pytest.approx(0.82)
-    assert agreement.precision == pytest.approx(41 / 54)
-    assert agreement.kappa == pytest.approx(0.56)
-    assert agreement.as_json()["kappa"] == agreement.kappa
-
-
-def test_a_missing_verdict_is_counted_and_never_guessed():
-    agreement = judge_agreement([True, True, False], [True, None, False])
-    assert agreement.undecided == 1
-    assert (agreement.judged, agreement.accuracy) == (2, 1)
-
-
-def test_a_judge_that_always_says_the_same_has_no_kappa_worth_the_name():
-    assert judge_agreement([True, False], [True, True]).kappa == 0
-    assert judge_agreement([True, True], [True, True]).kappa is None
-    assert judge_agreement([], []).accuracy is None
-
-
-def test_a_verdict_for_every_label():
-    with pytest.raises(InputError, match="1 verdicts for 2 labels"):
-        judge_agreement([True, False], [True])
-
-
-def test_pairs_count_only_where_both_passes_agree():
-    labels = Labels.of(row("a", "b", "c", a=[0, 1, 1], b=[0, 1, 2]))
-    assert labels.pairs() == [(0, 1, True), (0, 2, True)]
-    assert Labels.of(row("a", "b")) is None
-    for column in ("strategy_a", "strategies"):
-        assert Labels.of({"solutions": ["a", "b"], column: [0, 1]}).pairs() == [(0, 1, True)]
-
-
-@given(
-    st.lists(st.integers(0, 3), min_size=3, max_size=7),
-    st.lists(st.integers(0, 3), min_size=7, max_size=7),
-)
-def test_the_choice_of_three_matters_when_some_three_fall_short_in_every_pass(first, second):
-    second = second[: len(first)]
-    for labels in (Labels((tuple(first),)), Labels((tuple(first), tuple(second)))):
-        each = [
-            any(
-                not Labels((one,)).complete(triple, 3)
-                for triple in itertools.combinations(range(len(first)), 3)
-            )
-            for one in labels.passes
-        ]
-        assert labels.choice_matters(3) == all(each)
-
-
-def test_labelled_pairs_can_be_balanced_as_in_the_paper():
-    every = labelled_pairs(ROWS)
-    assert sum(pair.different for pair in every) == 4 + 3
-    drawn = labelled_pairs(ROWS, per_label=4, seed=1)
-    assert [pair.different for pair in drawn].count(True) == 4
-    assert len(set(drawn)) == 8
-    assert set(drawn) <= set(every)
-    assert drawn == labelled_pairs(ROWS, per_label=4, seed=1)
-    with pytest.raises(InputError, match="there are 6 same pairs, fewer than 7"):
-        labelled_pairs(ROWS, per_label=7)
-    with pytest.raises(InputError, match="row 0 has no strategy labels"):
-        labelled_pairs([row("a", "b")])
-
-
-def test_a_judge_answers_in_the_order_of_the_pairs():
-    async def judge(problem, first, second):
-        return {"same": False, "different": True}.get(problem)
-
-    pairs = [("different", ["a"], ["b"]), ("unclear", ["a"], ["b"]), ("same", ["a"], ["a"])]
-    assert run(judge_pairs(judge, pairs, max_in_flight=2)) == [True, None, False]
-
-
 # The bench
 
 
@@ -305,30 +217,6 @@ def test_an_extractor_stands_alone_where_no_steps_are_given():
         compare_metrics(bare, LetterCounts(), methods=["rpd"])
 
 
-def test_a_judge_decides_where_there_are_no_labels_and_sees_each_pair_once():
-    asked = []
-
-    async def judge(problem, first, second):
-        asked.append((problem, tuple(first), tuple(second)))
-        return {"P": True, "Q": False}.get(problem)
-
-    rows = [
-        row("a.b", "a.bb", "c.d"),
-        row("a.b", "c.d", problem="Q"),
-        row("a.b", "e.f", problem="?"),
-        ROWS[0],
-    ]
-    found = compare_metrics(
-        rows, LetterCounts(), methods=["rpd", "summary"], num_bootstrap=20, judge=judge
-    )
-    assert len(asked) == len(set(asked))
-    assert {problem for problem, _, _ in asked} == {"P", "Q", "?"}
-    for result in found.results:
-        # P differs, Q does not, "?" is left out, and the labelled row has its labels.
-        assert result.figures["success"].value == pytest.approx(2 / 3)
-        assert result.undecided == 1
-
-
 def test_solutions_without_steps_are_counted_and_never_crash():
     broken = row("a.b", "", "c.d", "c.dd", a=[0, 0, 1, 1])
     broken["steps"][1] = []
@@ -340,11 +228,10 @@ def test_solutions_without_steps_are_counted_and_never_crash():
 
 def test_tables_have_one_line_per_method_and_json_is_plain():
     found = compare_metrics(ROWS, LetterCounts(), num_bootstrap=20)
-    table = found.table()
-    assert table[0] == ["distance", "steps", "pooled", "within", "success", "triples"]
-    assert len(table) == 1 + len(found.results)
-    assert {len(line) for line in table} == {6}
-    assert len(found.difference_table()) == len(found.results)
+    figures, differences, chances = found.tables()
+    assert list(figures[0]) == ["distance", "steps", "pooled", "within", "success", "triples"]
+    assert len(figures) == len(chances) == len(found.results)
+    assert len(differences) == len(found.results) - 1
     assert "letter counts" in found.caption()
     assert json.loads(json.dumps(found.as_json()))["results"][0]["distance"] == "rpd"
 
@@ -356,9 +243,6 @@ def test_labelled_pairs_give_each_method_its_chances():
     assert curve.pairs == found.different + found.same
     assert curve.chance(0.0) < 0.5 < curve.chance(1.0)
     assert 0 <= curve.error <= 1
-    header, first, _ = found.chance_table()
-    assert first[0] == "rpd"
-    assert len(header) == len(first)
 
 
 def test_labels_of_one_kind_alone_are_said_to_be_too_few():
@@ -403,7 +287,7 @@ def test_equal_seeds_give_equal_results():
         ([row("a.b")], "no row has two or more solutions"),
         ([row("a", "b", a=[0, 1, 2], problem_id="x7")], "row x7: 3 strategy labels for 2"),
         ([row("a", "b", a=[0, 1], steps=[["a"]])], "row 0 has 1 step lists for 2 solutions"),
-        ([row("a", "b")], "no judge to decide"),
+        ([row("a", "b")], "row 0 has no strategy labels: rpd label"),
         ([ROWS[0], row("a", "b", a=[0, 1], steps=None)], "one has steps, the other has not"),
     ],
 )

@@ -13,12 +13,10 @@ from parts.fake_judge import KINDS, judge_reply, kind_of
 from parts.fake_tgi import FakeTGI, Fault
 from rpd_datasets.cli import main
 from rpd_datasets.curation.models import load_flow
-from rpd_datasets.judging.benchmark import compare_metrics
 from rpd_datasets.judging.judges import (
     CompletenessJudge,
     Judgement,
     PairJudge,
-    PairSelector,
     ProblemJudge,
     SetSelector,
     SoundnessJudge,
@@ -66,7 +64,7 @@ def test_all_judges_of_methods_share_one_text_of_criteria_word_for_word():
     def criteria(name):
         return re.search(r"# When methods count.*?(?=# What you reply)", text_of(name), re.S)[0]
 
-    names = ("judge_problem", "judge_pair", "judge_select_pair", "judge_select_set")
+    names = ("judge_problem", "judge_pair", "judge_select_set")
     assert len({criteria(name) for name in names}) == 1
     for topic in ("order", "expansion", "notation", "elimination", "rigour"):
         assert topic in criteria("judge_pair").partition("A difference is made")[0]
@@ -126,7 +124,7 @@ def test_the_fingerprint_follows_model_prompt_and_sampling(tmp_path):
         ProblemJudge(Scripted()).fingerprint,
         ProblemJudge(other).fingerprint,
         ProblemJudge(Scripted(), template=mine).fingerprint,
-        PairSelector(Scripted()).fingerprint,
+        SetSelector(Scripted()).fingerprint,
     }
     assert len(prints) == 4
     assert ProblemJudge(Scripted()).fingerprint in prints
@@ -183,13 +181,6 @@ async def test_what_ends_a_run_is_not_taken_for_a_verdict():
         await ProblemJudge(Scripted(Interrupted("stop"))).judge("p", [COORDINATES, ANGLES])
 
 
-async def test_the_most_diverse_pair_or_none():
-    selector = PairSelector(Scripted("//boxed_json{{[[3, 1]]}}", '//boxed_json{{[["No"]]}}'))
-    steps = [COORDINATES, ANGLES, VECTORS]
-    assert (await selector.select("p", steps)).value == (0, 2)
-    assert (await selector.select("p", steps)).value == ()
-
-
 async def test_a_set_is_asked_for_by_its_size_and_only_where_there_is_a_choice():
     chat = Scripted("//boxed_json{{[3, 1]}}")
     selector = SetSelector(chat)
@@ -209,7 +200,6 @@ async def test_a_pair_is_shown_in_both_orders_with_steps_and_texts():
     chat = Scripted("//boxed{2}", "//boxed{2}")
     found = await PairJudge(chat).rate("p", (COORDINATES, ANGLES), ("Text one.", "Text two."))
     assert found.judgement == Judgement(True)
-    assert found.agreement
     first, second = chat.users
     assert first.index("Text one.") < first.index("Text two.")
     assert second.index("Text two.") < second.index("Text one.")
@@ -219,7 +209,6 @@ async def test_a_pair_is_shown_in_both_orders_with_steps_and_texts():
 
 async def test_a_judge_that_changes_its_mind_with_the_order_has_not_decided():
     found = await PairJudge(Scripted("//boxed{2}", "//boxed{1}")).rate("p", (COORDINATES, ANGLES))
-    assert (found.contradiction, found.agreement) == (True, False)
     assert (found.judgement.value, found.judgement.reason) == (None, "contradiction")
 
 
@@ -227,8 +216,6 @@ async def test_a_judge_that_changes_its_mind_with_the_order_has_not_decided():
 async def test_one_order_without_a_verdict_leaves_the_pair_without_one(answers):
     found = await PairJudge(Scripted(*answers)).rate("p", (COORDINATES, ANGLES))
     assert (found.judgement.value, found.judgement.reason) == (None, "no_envelope")
-    assert not found.contradiction
-    assert not found.agreement
 
 
 async def test_the_papers_single_question_is_an_option():
@@ -236,16 +223,6 @@ async def test_the_papers_single_question_is_an_option():
     found = await PairJudge(chat, both_orders=False).rate("p", (COORDINATES, ANGLES))
     assert found.judgement == Judgement(False)
     assert len(chat.requests) == 1
-
-
-def test_the_pair_judge_decides_for_the_bench_where_labels_are_missing():
-    rows = [
-        {"problem": f"p{n}", "solutions": ["a", "b", "c"], "steps": [COORDINATES, ANGLES, VECTORS]}
-        for n in range(2)
-    ]
-    judge = PairJudge(Scripted(*["//boxed{2}"] * 4))
-    result = compare_metrics(rows, methods=["rpd"], num_bootstrap=10, judge=judge)
-    assert result.results[0].figures["success"].value == 1
 
 
 # Over HTTP

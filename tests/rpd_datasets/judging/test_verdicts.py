@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpd_datasets.judging.verdicts import last_envelope, parse_pair, parse_rating, parse_set
+from rpd_datasets.judging.verdicts import last_envelope, parse_groups, parse_rating, parse_set
 from rpd_metric.errors import ReplyError
 
 prose = st.text(st.characters(exclude_categories=["Cs"]), max_size=200).filter(
@@ -14,9 +14,9 @@ prose = st.text(st.characters(exclude_categories=["Cs"]), max_size=200).filter(
 )
 
 
-def reason(parse, *arguments) -> str:
+def reason(parse, *arguments, **sizes) -> str:
     with pytest.raises(ReplyError) as error:
-        parse(*arguments)
+        parse(*arguments, **sizes)
     return error.value.reason
 
 
@@ -72,7 +72,7 @@ def test_what_is_not_exactly_a_rating_is_refused_with_a_reason(reply, why):
 
 def test_a_reply_that_was_cut_off_gives_no_verdict_even_with_an_envelope_in_it():
     assert reason(parse_rating, "Not //boxed{1}, since A goes on to", "length") == "truncated"
-    assert reason(parse_pair, "//boxed_json{{[[1, 2]]}}", 3, "length") == "truncated"
+    assert reason(parse_set, "//boxed_json{[1, 2]}", "length", count=3, size=2) == "truncated"
 
 
 @given(prose, st.sampled_from([1, 2]), st.integers(1, 3), prose)
@@ -85,45 +85,45 @@ def test_a_rating_is_found_whatever_the_analysis_around_it(before, rating, brace
 def test_any_text_is_a_verdict_or_a_reply_error(text, count):
     for parse in (
         lambda: parse_rating(text),
-        lambda: parse_pair(text, count),
-        lambda: parse_set(text, count, 2),
-        lambda: parse_set(f"//boxed_json{{{text}", count, 2),
+        lambda: parse_groups(text, count=count),
+        lambda: parse_set(text, count=count, size=2),
+        lambda: parse_set(f"//boxed_json{{{text}", count=count, size=2),
     ):
         assert outcome(parse) in {"verdict", "no_envelope", "bad_verdict", "wrong_count"}
 
 
 @pytest.mark.parametrize(
-    ("reply", "pair"),
+    ("reply", "chosen"),
     [
-        ("1 uses vectors, 4 uses angles.\n//boxed_json{{[[1, 4]]}}", (0, 3)),
-        ("//boxed_json{[[4, 1]]}", (0, 3)),
+        ("1 uses vectors, 4 uses angles.\n//boxed_json{{[[4, 1]]}}", (3, 0)),
         ("//boxed{[2, 3]}", (1, 2)),
         ('//boxed_json{{[["Solution 2", "Solution 5"]]}}', (1, 4)),
-        ('//boxed_json{{[["No"]]}}', ()),
-        ("//boxed_json{{[[No]]}}", ()),
-        ('//boxed{"no"}', ()),
     ],
 )
-def test_a_pair_is_two_indices_in_order_and_no_is_an_answer_of_its_own(reply, pair):
-    assert parse_pair(reply, 5, "stop") == pair
+def test_a_set_is_read_whatever_its_brackets_and_names(reply, chosen):
+    assert parse_set(reply, "stop", count=5, size=2) == chosen
 
 
 @pytest.mark.parametrize(
-    ("reply", "why"),
+    ("parse", "reply", "why"),
     [
-        ("//boxed_json{{[[1, 6]]}}", "bad_verdict"),
-        ("//boxed_json{{[[0, 1]]}}", "bad_verdict"),
-        ("//boxed_json{{[[2, 2]]}}", "bad_verdict"),
-        ("//boxed_json{{[[id_A, id_B]]}}", "bad_verdict"),
-        ("//boxed_json{{[[1, 2], [3, 4]]}}", "wrong_count"),
-        ("//boxed_json{{[[1]]}}", "wrong_count"),
-        ("No two differ.", "no_envelope"),
-        ('//boxed_json{{[["No", 1]]}}', "bad_verdict"),
-        ("//boxed_json{{[[]]}}", "bad_verdict"),
+        (parse_set, "//boxed_json{{[1, 6]}}", "bad_verdict"),
+        (parse_set, "//boxed_json{{[0, 1]}}", "bad_verdict"),
+        (parse_set, "//boxed_json{{[2, 2]}}", "bad_verdict"),
+        (parse_set, "//boxed_json{{[id_A, id_B]}}", "bad_verdict"),
+        (parse_set, "//boxed_json{{[]}}", "bad_verdict"),
+        (parse_set, '//boxed_json{{[["No"]]}}', "bad_verdict"),
+        (parse_set, "//boxed_json{{[[1, 2], [3, 4]]}}", "wrong_count"),
+        (parse_set, "//boxed_json{{[1]}}", "wrong_count"),
+        (parse_set, "No two differ.", "no_envelope"),
+        (parse_groups, "//boxed_json{[1, 2]}", "wrong_count"),
+        (parse_groups, "//boxed_json{[1, 2, 1, 1, x]}", "bad_verdict"),
+        (parse_groups, "[1, 1, 2, 1, 1]", "no_envelope"),
     ],
 )
-def test_a_pair_that_is_none_is_refused_with_a_reason(reply, why):
-    assert reason(parse_pair, reply, 5, "stop") == why
+def test_a_list_that_is_not_what_was_asked_for_is_refused_with_a_reason(parse, reply, why):
+    sizes = {"count": 5} if parse is parse_groups else {"count": 5, "size": 2}
+    assert reason(parse, reply, "stop", **sizes) == why
 
 
 @given(st.data(), prose)
@@ -132,15 +132,10 @@ def test_a_set_comes_back_in_the_models_order(data, analysis):
     size = data.draw(st.integers(1, count))
     ids = data.draw(st.permutations(range(1, count + 1)))[:size]
     reply = f"{analysis}\n//boxed_json{{{{{list(ids)}}}}}"
-    assert parse_set(reply, count, size, "stop") == tuple(n - 1 for n in ids)
-
-
-def test_a_set_of_another_size_is_refused():
-    assert reason(parse_set, "//boxed_json{{[1, 2]}}", 5, 3) == "wrong_count"
-    assert reason(parse_set, "//boxed_json{{[1, 2, 3, 4]}}", 5, 3) == "wrong_count"
+    assert parse_set(reply, "stop", count=count, size=size) == tuple(n - 1 for n in ids)
 
 
 def test_a_model_in_a_loop_is_read_in_linear_time():
     assert reason(parse_rating, "//boxed{" * 100_000) == "bad_verdict"
-    assert reason(parse_set, "//boxed_json{[" + "1, " * 300_000, 5, 3) == "bad_verdict"
+    assert reason(parse_set, "//boxed_json{[" + "1, " * 300_000, count=5, size=3) == "bad_verdict"
     assert last_envelope("//boxed{1}" * 50_000) == "1"

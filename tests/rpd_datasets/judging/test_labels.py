@@ -1,42 +1,86 @@
-"""Labelling in two passes: replies, orders, agreement, and the command by hand."""
+"""Strategy labels: their pairs, how far opinions agree, and labelling in two passes."""
 
 from __future__ import annotations
 
 import io
+import itertools
 import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from parts.fake_tgi import FakeTGI
 from rpd_datasets.cli import main
 from rpd_datasets.judging.benchmark import compare_metrics
-from rpd_datasets.judging.judges import Judgement
-from rpd_datasets.judging.labelling import (
-    StrategyGrouper,
+from rpd_datasets.judging.judges import Judgement, StrategyGrouper
+from rpd_datasets.judging.labels import (
+    Labels,
+    agreement,
     agreement_of_passes,
     label_once,
-    parse_groups,
     second_order,
 )
-from rpd_datasets.judging.labels import Labels
-from rpd_metric.errors import ReplyError
+from rpd_metric.errors import InputError
 from rpd_metric.models.chat import ChatReply
 from rpd_metric.models.concurrency import run
 
 
-@pytest.mark.parametrize(
-    ("reply", "reason"),
-    [
-        ("//boxed_json{[1, 2]}", "wrong_count"),
-        ("//boxed_json{[1, 2, x]}", "bad_verdict"),
-        ("[1, 1, 2]", "no_envelope"),
-    ],
+def test_the_papers_confusion_matrix_gives_the_papers_figures():
+    labels = [True] * 50 + [False] * 50
+    verdicts = [True] * 41 + [False] * 9 + [True] * 13 + [False] * 37
+    found = agreement(labels, verdicts)
+    assert (found.true_different, found.missed) == (41, 9)
+    assert (found.false_different, found.true_same) == (13, 37)
+    assert found.accuracy == pytest.approx(0.78)
+    assert found.recall == pytest.approx(0.82)
+    assert found.precision == pytest.approx(41 / 54)
+    assert found.kappa == pytest.approx(0.56)
+
+
+def test_a_missing_verdict_is_counted_and_never_guessed():
+    found = agreement([True, True, False], [True, None, False])
+    assert found.undecided == 1
+    assert (found.judged, found.accuracy) == (2, 1)
+
+
+def test_a_judge_that_always_says_the_same_has_no_kappa_worth_the_name():
+    assert agreement([True, False], [True, True]).kappa == 0
+    assert agreement([True, True], [True, True]).kappa is None
+    assert agreement([], []).accuracy is None
+
+
+def test_a_verdict_for_every_label():
+    with pytest.raises(InputError, match="1 verdicts for 2 labels"):
+        agreement([True, False], [True])
+
+
+def test_pairs_count_only_where_both_passes_agree():
+    labels = Labels.of(
+        {"solutions": ["a", "b", "c"], "strategy_a": [0, 1, 1], "strategy_b": [0, 1, 2]}
+    )
+    assert labels.pairs() == [(0, 1, True), (0, 2, True)]
+    assert Labels.of({"solutions": ["a", "b"]}) is None
+    for column in ("strategy_a", "strategies"):
+        assert Labels.of({"solutions": ["a", "b"], column: [0, 1]}).pairs() == [(0, 1, True)]
+
+
+@given(
+    st.lists(st.integers(0, 3), min_size=3, max_size=7),
+    st.lists(st.integers(0, 3), min_size=7, max_size=7),
 )
-def test_a_reply_that_does_not_give_each_solution_a_group_is_refused(reply, reason):
-    with pytest.raises(ReplyError) as found:
-        parse_groups(reply, 3)
-    assert found.value.reason == reason
+def test_the_choice_of_three_matters_when_some_three_fall_short_in_every_pass(first, second):
+    second = second[: len(first)]
+    for labels in (Labels((tuple(first),)), Labels((tuple(first), tuple(second)))):
+        each = [
+            any(
+                not Labels((one,)).complete(triple, 3)
+                for triple in itertools.combinations(range(len(first)), 3)
+            )
+            for one in labels.passes
+        ]
+        assert labels.choice_matters(3) == all(each)
 
 
 def test_what_is_shown_in_another_order_comes_back_in_the_solutions_own():
@@ -87,8 +131,8 @@ def test_a_chat_model_is_shown_all_solutions_and_its_groups_are_read():
 
 
 def test_agreement_counts_pairs_of_both_passes():
-    agreement = agreement_of_passes([Labels(((0, 0, 1), (0, 0, 1))), Labels(((0, 0), (0, 1)))])
-    assert (agreement.judged, agreement.accuracy) == (4, 0.75)
+    found = agreement_of_passes([Labels(((0, 0, 1), (0, 0, 1))), Labels(((0, 0), (0, 1)))])
+    assert (found.judged, found.accuracy) == (4, 0.75)
 
 
 ROWS = [
