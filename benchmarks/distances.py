@@ -49,9 +49,8 @@ from rpd_datasets.judging.auroc import (
 )
 from rpd_datasets.judging.labels import Labels
 from rpd_metric.distance.core import rpd_matrix
-from rpd_metric.distance.diversity import effective_strategies
-from rpd_metric.distance.linkage import average_linkage
-from rpd_metric.distance.strategy import strategy_matrix
+from rpd_metric.distance.diversity import strategy_groups
+from rpd_metric.distance.strategy import average_linkage, half_linked, step_distances
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.embedders import Embedder
 from rpd_metric.models.kinds import load_embedder
@@ -459,22 +458,27 @@ def print_cross_validation(
         )
 
 
+def effective_number(groups: Sequence[Any]) -> float:
+    """How many groups there are, by how evenly they are filled: the Hill number of order 1."""
+    shares = np.unique(groups, return_counts=True)[1] / len(groups)
+    return float(np.exp(-(shares * np.log(shares)).sum()))
+
+
 def print_thresholds(cases: Sequence[Case]) -> None:
     """Where average linkage cuts best, judged by the labels' own effective number."""
-    known = [
-        float(np.exp(-sum(p * np.log(p) for p in np.unique(one, return_counts=True)[1] / len(one))))
-        for one in (case.labels.passes[0] for case in cases)
-    ]
+    known = [effective_number(case.labels.passes[0]) for case in cases]
     print("| distance | threshold | mean error of the effective number | rank correlation |")
     print("|---|---|---|---|")
     for name in ("rpd", "strategy"):
         matrices = [
-            rpd_matrix(case.vectors) if name == "rpd" else strategy_matrix(case.steps, case.vectors)
+            rpd_matrix(case.vectors)
+            if name == "rpd"
+            else half_linked(step_distances(case.steps, case.vectors))
             for case in cases
         ]
         trials = []
         for threshold in np.arange(0.1, 1, 0.025):
-            found = [effective_strategies(m, float(threshold)) for m in matrices]
+            found = [effective_number(strategy_groups(m, float(threshold))) for m in matrices]
             error = float(np.abs(np.subtract(found, known)).mean())
             trials.append((error, float(threshold), found))
         error, threshold, found = min(trials)

@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 from labelled_sets import (
-    CURVE_STEPS,
     DATA,
     VECTORS,
     Case,
@@ -43,7 +42,7 @@ from scipy.stats import rankdata
 
 from rpd_datasets.judging.auroc import Floats, estimate, resamples, weighted_mean
 from rpd_datasets.select import select_solutions
-from rpd_metric.distance.calibration import Calibration, load_calibration
+from rpd_metric.distance.calibration import Calibration, calibration
 from rpd_metric.distance.core import problem_score
 from rpd_metric.distance.distances import load_distance
 from rpd_metric.distance.evidence import Evidence
@@ -119,7 +118,7 @@ def _picked(matrix: Array, cut: Callable[[Array], Array]) -> list[int]:
 
 def curve_of(source: str, distance: str) -> Calibration | None:
     """The packaged curve of a distance."""
-    return load_calibration(distance, "minilm", CURVE_STEPS[source])
+    return calibration(distance, "minilm", chat=source == "LLM")
 
 
 class Problems:

@@ -37,11 +37,15 @@ from rpd_datasets.judging.auroc import (
     within_auroc,
 )
 from rpd_metric.distance.distances import load_distance
-from rpd_metric.distance.evidence import Evidence
-from rpd_metric.distance.linkage import average_linkage
-from rpd_metric.distance.pieces import METHODS_SHARE, TEXT_SHARE, both_ways, without_statement
-from rpd_metric.distance.strategy import step_distances
-from rpd_metric.distance.wording import cosine_distances
+from rpd_metric.distance.evidence import Evidence, cosine_distances
+from rpd_metric.distance.strategy import (
+    METHODS_SHARE,
+    TEXT_SHARE,
+    average_linkage,
+    both_ways,
+    step_distances,
+    without_statement,
+)
 from rpd_metric.metrics.matrices import MOST_PIECES, piece_texts
 from rpd_metric.models.kinds import load_embedder
 

@@ -154,7 +154,7 @@ def curves(sets: Mapping[str, Sequence[Case]], matrices: Matrices) -> list[Calib
 
 
 def write(path: Path, found: Sequence[Calibration]) -> None:
-    """Keep curves as [`load_calibration`] reads them."""
+    """Keep curves as [`calibration`] reads them."""
     lines = ",\n".join(f"  {json.dumps(asdict(curve))}" for curve in found)
     path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
 

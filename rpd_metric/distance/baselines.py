@@ -5,13 +5,9 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
-import numpy.typing as npt
 
 from rpd_metric.distance.core import Ties, rpd_matrix
-from rpd_metric.distance.evidence import Evidence
-from rpd_metric.distance.wording import cosine_distances
-
-Matrix = npt.NDArray[np.float64]
+from rpd_metric.distance.evidence import Evidence, Matrix, cosine_distances
 
 
 def rpd(evidence: Evidence, ties: Ties = "mean") -> Matrix:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -159,14 +158,6 @@ def calibration(
     return known.get((distance, embedder, made_by if DISTANCES[distance].reads_steps else ""))
 
 
-def load_calibration(
-    distance: str, embedder: str, steps: str = "", *, path: str | None = None
-) -> Calibration | None:
-    """The curve of a file by its keys; [`calibration`] knows them."""
-    known = _packaged() if path is None else _read(path)
-    return known.get((distance, embedder, steps))
-
-
 def reading(distance: float, curve: Calibration | None) -> str:
     """A sentence without its full stop: what the distance means and by what.
 
@@ -180,13 +171,12 @@ def reading(distance: float, curve: Calibration | None) -> str:
 
 @cache
 def _packaged() -> dict[tuple[str, str, str], Calibration]:
-    text = files("rpd_metric.distance").joinpath("calibration.json").read_text(encoding="utf-8")
-    return _curves(json.loads(text))
+    return _curves(files("rpd_metric.distance").joinpath("calibration.json").read_text("utf-8"))
 
 
 def _read(path: str) -> dict[tuple[str, str, str], Calibration]:
     try:
-        return _curves(json.loads(Path(path).read_text(encoding="utf-8")))
+        return _curves(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read the curves {path}: {error.strerror or error}") from error
     except (ValueError, TypeError) as error:
@@ -195,8 +185,8 @@ def _read(path: str) -> dict[tuple[str, str, str], Calibration]:
         ) from error
 
 
-def _curves(entries: list[dict[str, Any]]) -> dict[tuple[str, str, str], Calibration]:
-    found = [Calibration(**entry) for entry in entries]
+def _curves(text: str) -> dict[tuple[str, str, str], Calibration]:
+    found = [Calibration(**entry) for entry in json.loads(text)]
     return {(one.distance, one.embedder, one.steps): one for one in found}
 
 
@@ -205,13 +195,10 @@ def fit_curve(distances: npt.ArrayLike, different: npt.ArrayLike) -> tuple[float
 
     Args:
         distances (`array` of shape `(n,)`): Pairs without a distance (NaN) are left out.
-        different (boolean `array` of shape `(n,)`): Their labels.
+        different (boolean `array` of shape `(n,)`): Their labels, of both kinds.
 
     Returns:
         `tuple[float, float]`: Intercept and slope.
-
-    Raises:
-        [`InputError`]: Not both kinds of pairs are there.
     """
     x = np.asarray(distances, dtype=np.float64)
     y = np.asarray(different, dtype=np.float64)[~np.isnan(x)]

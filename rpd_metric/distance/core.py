@@ -1,12 +1,8 @@
 """Reasoning Path Divergence between lists of step embeddings: numpy in, numpy out.
 
-What is here: the distance of two solutions (Eq. 1-2, Algorithm 3 of the paper), which of their
-steps matched, the matrix of a problem's solutions, and the two figures made from it. What is
-not: texts and models; embeddings come in as arrays.
-
-How the matrix is made. A problem's step embeddings are stacked and multiplied by their own
-transpose once. The small Gram matrix is scaled by the norms, and segmented minima and sums
-give every pair at once:
+How the matrix is made (Eq. 1-2, Algorithm 3 of the paper). A problem's step embeddings are stacked
+and multiplied by their own transpose once. The small Gram matrix is scaled by the norms, and
+segmented minima and sums give every pair at once:
 
     X (s, d) -> X X^T (s, s) -> 1 - cosine (s, s) -> min over each solution's columns (s, k)
       -> mean over each solution's rows (k, k), entry [i, j]: solution i asks, j answers
@@ -63,14 +59,7 @@ def rpd_distance(steps_a: npt.ArrayLike, steps_b: npt.ArrayLike, ties: Ties = "m
 
 
 class StepMatch(NamedTuple):
-    """One step of the list that asks, and the step of the other list that is closest to it.
-
-    Args:
-        asker (`"a"` or `"b"`): Which of the two lists asks.
-        step (`int`): Index into the list that asks.
-        match (`int`): Index into the other list; the lowest where several are equally close.
-        distance (`float`): Cosine distance of the two steps, in [0, 2].
-    """
+    """A step of the list that asks, and the closest step of the other one: the lowest of equals."""
 
     asker: Literal["a", "b"]
     step: int
@@ -86,17 +75,11 @@ def rpd_alignment(
     [`rpd_distance`] is the mean of the distances returned here, up to rounding.
 
     Args:
-        steps_a (`array` of shape `(m, d)`): Step embeddings of one solution, of any norm.
-        steps_b (`array` of shape `(n, d)`): Step embeddings of the other.
-        ties (`"mean"` or `"first"`, defaults to `"mean"`): What to do when `m == n`: both lists
-            ask, or `steps_a` alone does.
+        steps_a, steps_b, ties: As [`rpd_distance`] takes them.
 
     Returns:
         `list` of [`StepMatch`]: One per asking step, in order, those of `steps_a` first. Empty
         when either list is: a distance of 1 by definition comes from no match.
-
-    Raises:
-        [`InputError`]: As [`rpd_distance`] does.
 
     Example:
 
@@ -114,18 +97,15 @@ def rpd_alignment(
         return []
     # Single steps as solutions of their own: the same zeros and clipping as in every distance.
     between = rpd_matrix([step[None] for step in (*a, *b)])[: len(a), len(a) :]
-    matches = []
+    asking: list[tuple[Literal["a", "b"], Floats]] = []
     if len(a) <= len(b):
-        matches += _matches("a", between)
+        asking.append(("a", between))
     if len(a) > len(b) or (len(a) == len(b) and ties == "mean"):
-        matches += _matches("b", between.T)
-    return matches
-
-
-def _matches(asker: Literal["a", "b"], between: Floats) -> list[StepMatch]:
+        asking.append(("b", between.T))
     return [
         StepMatch(asker, step, int(row.argmin()), float(row.min()))
-        for step, row in enumerate(between)
+        for asker, rows in asking
+        for step, row in enumerate(rows)
     ]
 
 
@@ -143,8 +123,7 @@ def rpd_matrix(solutions: Sequence[npt.ArrayLike], ties: Ties = "mean") -> Float
         all inputs are, else float64.
 
     Raises:
-        [`InputError`]: An array is not two-dimensional, dimensions differ, or a value is not
-        finite; the message names the solution.
+        [`InputError`]: As [`rpd_distance`] does; the message names the solution.
 
     Example:
 
@@ -308,10 +287,7 @@ def _rescaled(x: Any, lengths: npt.NDArray[np.intp], usable: list[int]) -> Any:
 
 
 def _zero_identical_steps(
-    closest: Any,
-    x: Any,
-    zero: npt.NDArray[np.bool_],
-    starts: npt.NDArray[np.intp],
+    closest: Any, x: Any, zero: npt.NDArray[np.bool_], starts: npt.NDArray[np.intp]
 ) -> None:
     """Set the distance between bitwise equal steps to exactly 0, in place.
 

@@ -1,17 +1,9 @@
-"""Named distances between the solutions of one problem. A new one is a function and an entry here.
+"""Named distances between the solutions of one problem. A new one is a function and an entry here,
+or an entry point of the group `rpd.distances` in another package.
 
-    rpd          Reasoning Path Divergence, ties="mean" (Eq. 1-2)
-    rpd_first    the same with ties="first" (Algorithm 3 to the letter)
-    strategy     steps compared by meaning and by wording, both ways, then by group; `strategy.py`
-    summary      one embedding of the steps joined by blanks (Sec. 4.1)
-    raw          one embedding of the solution's text (Sec. 4.1)
-    raw_chunks   the mean embedding of the whole text, piece by piece
-    random       a draw per pair (Sec. 4.1)
-    pieces       the text piece by piece, and the methods it names; no steps; `pieces.py`
-    combined     strategy, and a quarter of pieces
-
-`strategy`, `pieces` and `combined` are this project's own; `rpd` stays what the paper says
-it is. Choosing among solutions by such a matrix is left to `rpd_datasets/select.py`.
+`rpd` stays what the paper says it is; `rpd_first` is Algorithm 3 to the letter; `summary`, `raw`
+and `random` are the paper's baselines (Sec. 4.1); `strategy`, `pieces` and `combined` are this
+project's own. Choosing by such a matrix is left to `rpd_datasets/select.py`.
 """
 
 from __future__ import annotations
@@ -20,15 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from rpd_metric.distance import baselines
-from rpd_metric.distance.evidence import STEP_KINDS, Evidence
-from rpd_metric.distance.pieces import combined, pieces
-from rpd_metric.distance.strategy import strategy
+from rpd_metric.distance.evidence import STEP_KINDS, Evidence, Matrix
+from rpd_metric.distance.strategy import combined, pieces, strategy
 from rpd_metric.registry import Registry
-
-Matrix = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -70,17 +58,8 @@ class Distance:
 def load_distance(name: str | Distance) -> Distance:
     """The distance of that name; a [`Distance`] of one's own is returned as it is.
 
-    Raises:
-        [`InputError`]: There is none of that name.
-
-    Example:
-
-    ```py
-    >>> from rpd_metric.distance.distances import load_distance
     >>> load_distance("raw").reads
     ('text',)
-
-    ```
     """
     return name if isinstance(name, Distance) else DISTANCES.find(name)
 

@@ -1,11 +1,12 @@
-"""What a distance is given of a problem's solutions: texts of the kinds it reads, with vectors.
+"""What a distance is given of a problem's solutions: texts by kind, their vectors, and cosines.
 
-How solutions become such texts, and how texts become vectors, is `metrics/scoring.py`; nothing here
-knows an encoder.
+How solutions become such texts, and how texts become vectors, is `metrics/matrices.py`; nothing
+here knows an encoder.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,8 +16,9 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float32]
 Matrix = npt.NDArray[np.float64]
 
-
 STEP_KINDS = ("steps", "summary")
+NGRAM = 4
+LETTERS = re.compile(r"[^\W\d_]+")
 
 
 @dataclass(frozen=True)
@@ -57,3 +59,37 @@ class Evidence:
         """The same with the kinds of text that another reading of the solutions adds."""
         texts, vectors = {**self.texts, **other.texts}, {**self.vectors, **other.vectors}
         return Evidence(self.problem, self.count, texts, vectors, self.seed)
+
+
+def cosines(vectors: npt.ArrayLike) -> Matrix:
+    """Cosines between all rows; a zero row has cosine 0 with every row."""
+    x = np.asarray(vectors, dtype=np.float64)
+    norms = np.linalg.norm(x, axis=1, keepdims=True)
+    x = x / np.where(norms > 0, norms, 1)
+    cosines: Matrix = x @ x.T
+    return cosines
+
+
+def cosine_distances(vectors: npt.ArrayLike) -> Matrix:
+    """Cosine distances between all rows, zero on the diagonal."""
+    distances: Matrix = np.maximum(1 - cosines(vectors), 0)
+    np.fill_diagonal(distances, 0)
+    return distances
+
+
+def four_grams(texts: Sequence[str]) -> Matrix:
+    """`(n, grams)`: 1 where a text has the character four-gram; words are set off by blanks.
+
+    Letters only, so numbers and symbols do not count. Small encoders take "eigenvalues" and
+    "double-angle identities" for near neighbours; their letters are not.
+    """
+    found = []
+    for text in texts:
+        line = " ".join(["", *LETTERS.findall(text.lower()), ""])
+        grams = {line[at : at + NGRAM] for at in range(len(line) - NGRAM + 1)}
+        found.append(grams or {text})  # a formula without a word stands for itself
+    column = {gram: index for index, gram in enumerate(sorted(set().union(*found)))}
+    table = np.zeros((len(texts), len(column)))
+    for row, grams in enumerate(found):
+        table[row, [column[gram] for gram in grams]] = 1
+    return table

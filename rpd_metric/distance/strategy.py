@@ -1,6 +1,8 @@
-"""`strategy`: this project's own distance between lists of steps.
+"""`strategy`, `pieces` and `combined`: this project's own distances.
 
-What was tried on the way and what it was worth is the log in `benchmarks/distances.py`.
+`strategy` compares steps, `pieces` the solutions' own texts and needs neither steps nor a language
+model, `combined` adds a share of the second to the first. What each part is worth, with intervals,
+is in `docs/distances.md`; `benchmarks/distances.py` measures it and logs what was tried.
 """
 
 from __future__ import annotations
@@ -10,48 +12,49 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from rpd_metric.distance.evidence import Evidence
-from rpd_metric.distance.linkage import average_linkage
-from rpd_metric.distance.wording import cosines, four_grams
+from rpd_metric.distance.evidence import Evidence, Matrix, cosine_distances, cosines, four_grams
+from rpd_metric.errors import InputError
 
-Matrix = npt.NDArray[np.float64]
+# A quarter each: whole shares, not fitted ones. From 0.2 to 0.3 the figures hardly move.
+METHODS_SHARE = 0.25
+TEXT_SHARE = 0.25
+# Far above rounding errors and far below any difference between embeddings that means something.
+TIE = 1e-9
 
 
-def strategy_matrix(
-    steps: Sequence[Sequence[str]], vectors: Sequence[npt.NDArray[np.floating]]
-) -> Matrix:
-    """Pairwise distances that see a change of strategy better than RPD does.
+def strategy(evidence: Evidence) -> Matrix:
+    """Distances between steps that see a change of strategy better than RPD does.
 
     Three things differ from RPD, each with equal shares and without a fitted number:
 
     - two steps are compared by meaning and by wording: the mean of the cosine of their
-      embeddings and the cosine of their sets of character four-grams (see `wording.py`);
+      embeddings and the cosine of their sets of character four-grams ([`four_grams`]);
     - both lists ask, and the larger mean counts. A solution that contains another one and
       goes on to something else is different, which the shorter list alone cannot tell;
     - using the same strategy is an equivalence: if A resembles C and B resembles C, so do A
-      and B, however differently they put it. Half of the result is therefore the level at which
-      average linkage joins the pair ([`average_linkage`]), half is the pair's own distance,
-      which keeps the order within a group.
+      and B, however differently they put it ([`half_linked`]).
 
     The values are larger than those of RPD: wordings agree less than meanings. A pair's value
     depends on the problem's other solutions; it does not depend on their order.
 
     Args:
-        steps (`Sequence`): Per solution, its steps; at least one.
-        vectors (`Sequence` of arrays of shape `(n_i, d)`): Their embeddings.
+        evidence ([`Evidence`]): With `"steps"`.
 
     Returns:
         `array` of shape `(k, k)`: Values in [0, 1.5].
     """
-    pairs = step_distances(steps, vectors)
-    matrix: Matrix = (pairs + average_linkage(pairs)) / 2
-    return matrix
+    return half_linked(step_distances(evidence.texts["steps"], evidence.vectors["steps"]))
 
 
 def step_distances(
     steps: Sequence[Sequence[str]], vectors: Sequence[npt.NDArray[np.floating]]
 ) -> Matrix:
-    """The first two of the three: by meaning and by wording, the larger direction."""
+    """The first two of [`strategy`]'s three: by meaning and by wording, the larger direction.
+
+    Args:
+        steps (`Sequence`): Per solution, its steps; at least one.
+        vectors (`Sequence` of arrays of shape `(n_i, d)`): Their embeddings.
+    """
     texts = [step for solution in steps for step in solution]
     stacked = np.concatenate(list(vectors))
     distinct = sorted(set(texts))
@@ -64,14 +67,149 @@ def step_distances(
     np.maximum(between, 0, out=between)
     rows = [row_of[text] for text in texts]
     between = between[np.ix_(rows, rows)]
-    lengths = np.array([len(solution) for solution in steps])
-    starts = np.cumsum(lengths) - lengths
-    closest = np.minimum.reduceat(between, starts, axis=1)
-    asked = np.add.reduceat(closest, starts, axis=0) / lengths[:, None]
+    asked = _asked(between, [len(solution) for solution in steps])
     pairs: Matrix = np.maximum(asked, asked.T)
     return pairs
 
 
-def strategy(evidence: Evidence) -> Matrix:
-    """[`strategy_matrix`] of a problem's solutions."""
-    return strategy_matrix(evidence.texts["steps"], evidence.vectors["steps"])
+def _asked(between: Matrix, lengths: Sequence[int]) -> Matrix:
+    """`(s, s)` distances of texts to `(k, k)`: how far row i's texts are from the nearest of j."""
+    counts = np.array(lengths)
+    starts = np.cumsum(counts) - counts
+    nearest = np.minimum.reduceat(between, starts, axis=1)
+    asked: Matrix = np.add.reduceat(nearest, starts, axis=0) / counts[:, None]
+    return asked
+
+
+def pieces(evidence: Evidence) -> Matrix:
+    """How far apart the texts of solutions are, whoever summarises them.
+
+    - Pieces of 40 words are compared as steps are in RPD, both lists asking: the mean distance of a
+      piece to the nearest piece of the other solution. Before, each piece loses its direction
+      along the problem's statement, which all solutions share.
+    - A quarter is the distance of the methods that the texts name, a method counting by how rare
+      it is.
+    - Half of the result is the level at which average linkage joins the pair ([`half_linked`]).
+
+    Args:
+        evidence ([`Evidence`]): With `"statement"`, `"pieces"` and `"methods"`.
+
+    Returns:
+        `array` of shape `(k, k)`: Values in [0, 2].
+    """
+    return half_linked(_text_distances(evidence))
+
+
+def combined(evidence: Evidence) -> Matrix:
+    """Three quarters `strategy` on steps without the statement's direction, one quarter `pieces`.
+
+    Args:
+        evidence ([`Evidence`]): With `"steps"` and the kinds that [`pieces`] reads.
+
+    Returns:
+        `array` of shape `(k, k)`: Values in [0, 2].
+    """
+    vectors = without_statement(evidence, evidence.vectors["steps"])
+    steps = step_distances(evidence.texts["steps"], vectors)
+    return half_linked((1 - TEXT_SHARE) * steps + TEXT_SHARE * _text_distances(evidence))
+
+
+def half_linked(distances: Matrix) -> Matrix:
+    """Half of each distance, which keeps the order within a group, half its [`average_linkage`]."""
+    linked: Matrix = (distances + average_linkage(distances)) / 2
+    return linked
+
+
+def _text_distances(evidence: Evidence) -> Matrix:
+    vectors = without_statement(evidence, evidence.vectors["pieces"])
+    near = both_ways(evidence.texts["pieces"], vectors)
+    methods = np.concatenate(evidence.vectors["methods"])
+    named = cosine_distances(methods)
+    # Equal lists of methods are at distance 0, empty ones too.
+    named[(methods[:, None] == methods).all(axis=2)] = 0
+    distances: Matrix = (1 - METHODS_SHARE) * near + METHODS_SHARE * named
+    return distances
+
+
+def without_statement(
+    evidence: Evidence, vectors: Sequence[npt.NDArray[np.float32]]
+) -> list[Matrix]:
+    """Vectors without their direction along the problem's statement, if there is one."""
+    statement = np.asarray(evidence.vectors["statement"][0][0], dtype=np.float64)
+    norm = np.linalg.norm(statement)
+    direction = statement / norm if norm > 0 and evidence.problem.strip() else 0 * statement
+    rows = [np.asarray(array, dtype=np.float64) for array in vectors]
+    return [array - np.outer(array @ direction, direction) for array in rows]
+
+
+def both_ways(texts: Sequence[Sequence[str]], vectors: Sequence[Matrix]) -> Matrix:
+    """Mean distance of a text to the nearest one of the other list, averaged over both lists.
+
+    Args:
+        texts (`Sequence`): Per solution, at least one; equal ones are at distance 0.
+        vectors (`Sequence` of arrays of shape `(n_i, d)`): Their embeddings.
+    """
+    between = cosine_distances(np.concatenate(list(vectors)))
+    # Whatever rounding or a zero vector makes of them.
+    _, same = np.unique([text for solution in texts for text in solution], return_inverse=True)
+    between[same[:, None] == same] = 0
+    asked = _asked(between, [len(rows) for rows in vectors])
+    distances: Matrix = (asked + asked.T) / 2
+    np.fill_diagonal(distances, 0)
+    return distances
+
+
+def average_linkage(matrix: npt.ArrayLike) -> Matrix:
+    """At which level average linkage (UPGMA) puts two solutions into one group.
+
+    Starting with every solution alone, the two groups with the smallest mean distance between
+    their members are joined, until one is left. The level of a pair is that distance at the
+    moment they meet. Levels are transitive: `levels <= t` splits the solutions into groups for
+    every `t`. Groups that tie are joined at once, so that the result does not depend on the order
+    of the solutions (as in multidendrograms, Fernández and Gómez 2008).
+
+    Args:
+        matrix (`array` of shape `(k, k)`): Symmetric distances, zero on the diagonal, no NaN.
+
+    Returns:
+        `array` of shape `(k, k)`: Symmetric, zero on the diagonal.
+
+    Example:
+
+    ```py
+    >>> from rpd_metric.distance.strategy import average_linkage
+    >>> average_linkage([[0, 1, 4], [1, 0, 6], [4, 6, 0]])
+    array([[0., 1., 5.],
+           [1., 0., 5.],
+           [5., 5., 0.]])
+
+    ```
+    """
+    distances = np.array(matrix, dtype=np.float64)
+    if distances.ndim != 2 or distances.shape[0] != distances.shape[1]:
+        raise InputError(f"a distance matrix is square; this one has shape {distances.shape}")
+    if np.isnan(distances).any():
+        raise InputError("linkage takes usable solutions only: leave out rows and columns of NaN")
+    levels = np.zeros_like(distances)
+    together = np.eye(len(distances), dtype=bool)
+    groups = np.eye(len(distances))  # (k, groups), 1 where the solution is a member
+    while groups.shape[1] > 1:
+        sizes = groups.sum(axis=0)
+        between = (groups.T @ distances @ groups) / np.outer(sizes, sizes)
+        np.fill_diagonal(between, np.inf)
+        lowest = between.min()
+        groups = groups @ _components(between <= lowest + TIE)
+        joined = (groups @ groups.T) > 0
+        levels[joined & ~together] = lowest
+        together = joined
+    return levels
+
+
+def _components(linked: npt.NDArray[np.bool_]) -> Matrix:
+    """`(n, components)` membership of the connected components of a symmetric relation."""
+    reach = linked | np.eye(len(linked), dtype=bool)
+    while ((further := (reach.astype(np.float64) @ reach) > 0) != reach).any():
+        reach = further
+    first = reach.argmax(axis=1)  # the lowest index of each one's component
+    membership: Matrix = (first[:, None] == np.unique(first)).astype(np.float64)
+    return membership

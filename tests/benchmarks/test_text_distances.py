@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rpd_metric.distance.calibration import load_calibration
+from rpd_metric.distance.calibration import calibration
 from rpd_metric.distance.distances import load_distance
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -180,9 +180,8 @@ def test_the_curves_are_what_curation_reads(bench, sets, tmp_path, capsys):
     assert (curve.distance, curve.embedder, curve.steps) == ("strategy", "minilm", "chat")
     assert curve.chance(0) < 0.5 < curve.chance(1)
     uniform.write(tmp_path / "curves.json", [curve])
-    assert (
-        load_calibration("strategy", "minilm", "chat", path=str(tmp_path / "curves.json")) == curve
-    )
+    path = str(tmp_path / "curves.json")
+    assert calibration("strategy", "minilm", chat=True, path=path) == curve
     assert "| `strategy` | by a chat model |" in capsys.readouterr().out
 
 
@@ -258,6 +257,6 @@ def test_the_page_shows_the_packaged_curves():
     rows = [r for r in table_rows(ROOT / "docs" / "distances.md") if len(r) == 9 and r[1] in names]
     assert len(rows) == 5
     for distance, steps, *chances, errors in rows:
-        curve = load_calibration(distance.strip("`"), "minilm", names[steps])
+        curve = calibration(distance.strip("`"), "minilm", chat=names[steps] == "chat")
         assert chances == [f"{curve.chance(one):.2f}" for one in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)]
         assert max(map(float, errors.split(", "))) == curve.error

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
-from html import escape
+from itertools import combinations
 from pathlib import Path
 
 # A wheel beside this file can be imported as it is; what is installed comes first.
@@ -18,9 +18,8 @@ sys.path += [str(wheel) for wheel in Path(__file__).parent.glob("rpd_metric-*.wh
 
 import gradio as gr
 import numpy as np
-import numpy.typing as npt
 
-from rpd_metric.distance.calibration import load_calibration
+from rpd_metric.distance.calibration import calibration
 from rpd_metric.distance.core import mean_pairwise, rpd_alignment, rpd_matrix
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import run
@@ -55,30 +54,18 @@ made that way.
 From Python: `evaluate.load("rpd")` after `import rpd_metric`.
 """
 LATEX: list[dict[str, str | bool]] = [
-    {"left": "$$", "right": "$$", "display": True},
-    {"left": "\\[", "right": "\\]", "display": True},
-    {"left": "$", "right": "$", "display": False},
-    {"left": "\\(", "right": "\\)", "display": False},
+    {"left": left, "right": right, "display": left in ("$$", "\\[")}
+    for left, right in (("$$", "$$"), ("\\[", "\\]"), ("$", "$"), ("\\(", "\\)"))
 ]
+# Formulas and six solutions are wider than a phone.
 CSS = """
-.rpd-steps {overflow-wrap: anywhere}
-.rpd-steps li li {font-size: 1em}
-.rpd-steps .katex-display {overflow-x: auto; overflow-y: hidden}
-.rpd table {border-collapse: collapse; margin: .5rem 0 1.5rem; width: auto}
-.rpd td, .rpd th {padding: .4rem .75rem; text-align: left; vertical-align: top;
-  border: 1px solid var(--border-color-primary)}
-.rpd td.n {text-align: right; font-variant-numeric: tabular-nums; min-width: 4.5rem}
-.rpd .wide {overflow-x: auto}
-.rpd .total {font-size: 1.5rem}
-@media (max-width: 600px) {
-  .rpd table {font-size: .85rem}
-  .rpd td, .rpd th {padding: .25rem .35rem}
-  .rpd td.n {min-width: 3.2rem}
-}
+.rpd {overflow-wrap: anywhere}
+.rpd table {display: block; overflow-x: auto}
+.rpd .katex-display {overflow-x: auto; overflow-y: hidden}
 """
 
 
-def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> tuple[str, str]:
+def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
     """Look at solutions: how far apart they are, and why.
 
     Args:
@@ -88,118 +75,64 @@ def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> tuple
         entries (`str`): Empty ones are left out.
 
     Returns:
-        `tuple[str, str]`: Distances with what they mean and a heat map, as HTML; the steps that
-        found each other and every solution's steps, as Markdown with formulas.
+        `str`: Markdown: distances and what they mean, the steps that found each other, all steps.
 
     Raises:
         InputError: If fewer than two entries have steps, or there is too much text.
     """
-    named = [
-        (f"Solution {place}", text)
+    named = {
+        f"Solution {place}": text
         for place, text in enumerate(entries, start=1)
         if text and text.strip()
-    ]
+    }
     if len(named) < 2:
         raise InputError("paste at least two solutions")
-    if sum(len(text) for _, text in named) > MAX_CHARACTERS:
+    if sum(map(len, named.values())) > MAX_CHARACTERS:
         raise InputError(f"that is more than {MAX_CHARACTERS:,} characters; shorten the solutions")
+    names, short = list(named), []
     if kind == STEPS:
-        steps = [[line.strip() for line in text.splitlines() if line.strip()] for _, text in named]
+        steps = [[line for line in text.splitlines() if line.strip()] for text in named.values()]
     else:
-        taken = run(
-            load_summarizer("extractive").summarize(
-                problem.strip() or None, [text for _, text in named]
-            )
-        )
-        for (name, _), summary in zip(named, taken, strict=True):
+        summarizer = load_summarizer("extractive")
+        taken = run(summarizer.summarize(problem.strip() or None, list(named.values())))
+        for name, summary in zip(names, taken, strict=True):
             if not summary.ok:
                 raise InputError(f"{name} has no steps ({summary.reason}): write more of it")
         steps = [list(summary.steps) for summary in taken]
-    names = [name for name, _ in named]
-    short = [name for name, text in named if kind == SOLUTIONS and len(text.split()) < FEW_WORDS]
+        short = [name for name, text in named.items() if len(text.split()) < FEW_WORDS]
     vectors = embedder.encode([step for one in steps for step in one])
-    ends = np.cumsum([len(one) for one in steps])
-    parts = np.split(vectors, ends[:-1])
+    parts = np.split(vectors, np.cumsum([len(one) for one in steps])[:-1])
     matrix = rpd_matrix(parts)
-    distances = (
-        f'<div class="rpd"><p class="total">Mean distance <b>{mean_pairwise(matrix):.3f}</b></p>'
-        + _reading(names, matrix, "extractive" if kind == SOLUTIONS else "chat")
-        + _too_short(short)
-        + _heat_map(names, matrix)
-        + "</div>"
-    )
-    found = [
-        "### Steps that found each other",
-        *(
-            _matches((names[a], names[b]), (steps[a], steps[b]), (parts[a], parts[b]))
-            for a in range(len(names))
-            for b in range(a + 1, len(names))
-        ),
-        "### Steps",
-        *(
-            "\n".join([f"**{name}**", "", *(f"1. {_text(step)}" for step in one)])
-            for name, one in zip(names, steps, strict=True)
-        ),
-    ]
-    return distances, "\n\n".join(found)
-
-
-def _reading(names: list[str], matrix: npt.NDArray[np.floating], steps: str) -> str:
-    """What the distances mean, by the curve fitted to labelled pairs of solutions."""
-    curve = load_calibration("rpd", "minilm", steps)
-    if curve is None:
-        return ""
-    pairs = "".join(
-        f"<li>{names[a]} and {names[b]}, {escape(curve.in_words(float(matrix[a, b])))}</li>"
-        for a in range(len(names))
-        for b in range(a + 1, len(names))
-    )
-    return (
-        f'<ul class="reading">{pairs}</ul><p>A scale to read it by: {escape(curve.scale())}. The '
-        "pairs are solutions to competition problems.</p>"
-    )
-
-
-def _too_short(names: list[str]) -> str:
-    if not names:
-        return ""
-    return (
-        f'<p class="short"><b>{", ".join(names)}: fewer than {FEW_WORDS} words.</b> That is too '
-        "little to judge by: such distances follow single words.</p>"
-    )
-
-
-def _heat_map(names: list[str], matrix: npt.NDArray[np.floating]) -> str:
-    head = "".join(f"<th>{name}</th>" for name in names)
-    rows = "".join(
-        f"<tr><th>{name}</th>{''.join(map(_cell, row))}</tr>"
-        for name, row in zip(names, matrix.tolist(), strict=True)
-    )
-    # Six solutions are wider than a phone.
-    return f'<div class="wide"><table class="heat"><tr><th></th>{head}</tr>{rows}</table></div>'
-
-
-def _cell(distance: float) -> str:
-    # One hue, light to dark; 0.57 is where black and white text stand out equally.
-    share = min(distance, 1.0)
-    ink = "#fff" if share > 0.57 else "#000"
-    colour = f"hsl(250 60% {96 - 60 * share:.0f}%)"
-    return f'<td class="n" style="background:{colour};color:{ink}">{distance:.3f}</td>'
-
-
-def _matches(
-    names: tuple[str, str],
-    steps: tuple[list[str], list[str]],
-    vectors: tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]],
-) -> str:
-    """Who found whom, as a list: a table would break at every bar of a formula."""
-    lines = [f"**{names[0]} and {names[1]}**", ""]
-    for match in rpd_alignment(*vectors):
-        asker, other = (0, 1) if match.asker == "a" else (1, 0)
+    lines = [f"## Mean distance {mean_pairwise(matrix):.3f}", "", "| |" + "|".join(names) + "|"]
+    lines.append("|---" * (len(names) + 1) + "|")
+    for name, row in zip(names, matrix, strict=True):
+        lines.append(f"| **{name}** |" + "|".join(f"{distance:.3f}" for distance in row) + "|")
+    lines.append("")
+    if short:
         lines += [
-            f"- **{match.distance:.3f}** {names[asker]}: {_text(steps[asker][match.step])}",
-            f"  - closest in {names[other]}: {_text(steps[other][match.match])}",
+            f"**{', '.join(short)}: fewer than {FEW_WORDS} words.** That is too little to judge "
+            "by: such distances follow single words.",
+            "",
         ]
+    pairs = list(combinations(range(len(names)), 2))
+    # Steps that somebody wrote are nearer to a language model's than to the extractive ones.
+    curve = calibration("rpd", "minilm", chat=kind == STEPS)
+    if curve is not None:
+        lines += [f"- {names[a]} and {names[b]}, {curve.in_words(matrix[a, b])}" for a, b in pairs]
+        lines += ["", f"A scale to read it by: {curve.scale()}. The pairs are solutions to "]
+        lines[-1] += "competition problems."
+    lines += ["", "### Steps that found each other"]
+    for a, b in pairs:
+        lines += ["", f"**{names[a]} and {names[b]}**", ""]
+        for match in rpd_alignment(parts[a], parts[b]):
+            asker, other = (a, b) if match.asker == "a" else (b, a)
+            lines += [
+                f"- **{match.distance:.3f}** {names[asker]}: {_text(steps[asker][match.step])}",
+                f"  - closest in {names[other]}: {_text(steps[other][match.match])}",
+            ]
+    lines += ["", "### Steps"]
+    for name, one in zip(names, steps, strict=True):
+        lines += ["", f"**{name}**", "", *(f"1. {_text(step)}" for step in one)]
     return "\n".join(lines)
 
 
@@ -209,18 +142,14 @@ def _text(step: str) -> str:
 
 
 def make_page(embedder: Embedder) -> gr.Blocks:
-    """The page, not yet served.
+    """The page, not yet served."""
 
-    Args:
-        embedder ([`~rpd_metric.models.embedders.Embedder`]): Loaded once, used for everybody.
-    """
-
-    def answer(problem: str, kind: str, *entries: str) -> tuple[str, str]:
+    def answer(problem: str, kind: str, *entries: str) -> str:
         try:
             return compare(embedder, problem, kind, *entries)
         except InputError as error:
             # Where the result would stand, until there is one: a message that fades is missed.
-            return f'<p class="rpd" role="alert"><b>{escape(str(error))}</b></p>', ""
+            return f"**{error}**"
 
     page: gr.Blocks
     with gr.Blocks(title="Reasoning Path Divergence", analytics_enabled=False) as page:
@@ -228,21 +157,18 @@ def make_page(embedder: Embedder) -> gr.Blocks:
         with gr.Row():
             problem = gr.Textbox(label="Problem (optional)", lines=2, scale=3)
             kind = gr.Radio([SOLUTIONS, STEPS], value=SOLUTIONS, label="What you paste")
-        boxes = []
-        for start in range(0, MAX_ENTRIES, 3):
-            with gr.Row():
-                boxes += [
-                    gr.Textbox(label=f"Solution {place}", lines=6, max_lines=12, min_width=260)
-                    for place in range(start + 1, start + 4)
-                ]
+        with gr.Row():
+            boxes = [
+                gr.Textbox(label=f"Solution {place}", lines=6, max_lines=12, min_width=300)
+                for place in range(1, MAX_ENTRIES + 1)
+            ]
         with gr.Row():
             example = gr.Button("Fill in an example", elem_id="example")
             button = gr.Button("Compare", variant="primary", elem_id="compare")
-        result = gr.HTML()
-        found = gr.Markdown(latex_delimiters=LATEX, elem_classes="rpd-steps")
+        result = gr.Markdown(latex_delimiters=LATEX, elem_classes="rpd")
         filled = [*EXAMPLE, *[""] * (MAX_ENTRIES + 2 - len(EXAMPLE))]
         example.click(lambda: filled, outputs=[problem, kind, *boxes])
-        button.click(answer, inputs=[problem, kind, *boxes], outputs=[result, found])
+        button.click(answer, inputs=[problem, kind, *boxes], outputs=result)
     return page
 
 

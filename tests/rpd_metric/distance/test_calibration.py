@@ -8,9 +8,9 @@ from sklearn.linear_model import LogisticRegression
 
 from rpd_metric.distance.calibration import (
     Calibration,
+    calibration,
     calibration_error,
     fit_curve,
-    load_calibration,
 )
 from rpd_metric.errors import InputError
 
@@ -75,7 +75,7 @@ def test_the_effective_number_counts_strategies_by_their_chances():
     [("pieces", ""), ("combined", "chat"), ("rpd", "extractive"), ("rpd", "chat")],
 )
 def test_the_bundled_encoder_has_curves_that_rise_and_say_their_error(distance, steps):
-    curve = load_calibration(distance, "minilm", steps)
+    curve = calibration(distance, "minilm", chat=steps == "chat")
     assert curve.chance(0.1) < 0.1 < 0.8 < curve.chance(0.9)
     assert 0 < curve.error < 0.15
-    assert load_calibration(distance, "st:another/encoder", steps) is None
+    assert calibration(distance, "st:another/encoder", chat=True) is None

@@ -35,65 +35,36 @@ def problems(draw, min_solutions=2, max_solutions=6, min_steps=0, dtype=np.float
     return [np.array(steps, dtype=dtype).reshape(len(steps), dimension) for steps in lists]
 
 
+def assert_slow(solutions, ties, within):
+    """Symmetric, zero on the diagonal, and what the slow implementation says elsewhere."""
+    matrix = rpd_matrix(solutions, ties=ties)
+    np.testing.assert_array_equal(matrix, matrix.T)
+    np.testing.assert_array_equal(np.diagonal(matrix), 0)
+    for i in range(len(solutions)):
+        for j in range(i + 1, len(solutions)):
+            assert matrix[i, j] == pytest.approx(
+                slow_rpd(solutions[i], solutions[j], ties), abs=within
+            )
+    return matrix
+
+
 @pytest.mark.parametrize("ties", ["mean", "first"])
 @given(solutions=problems())
 def test_matrix_equals_the_slow_implementation(solutions, ties):
-    matrix = rpd_matrix(solutions, ties=ties)
-    for i in range(len(solutions)):
-        for j in range(i + 1, len(solutions)):
-            expected = slow_rpd(solutions[i], solutions[j], ties)
-            assert matrix[i, j] == pytest.approx(expected, abs=1e-9)
+    matrix = assert_slow(solutions, ties, 1e-9)
+    assert ((matrix >= 0) & (matrix <= 2)).all()
 
 
 @given(solutions=problems(dtype=np.float32))
 def test_float32_stays_float32_and_agrees_to_its_precision(solutions):
-    matrix = rpd_matrix(solutions)
+    matrix = assert_slow(solutions, "mean", 2e-6)
     if any(len(steps) for steps in solutions):
         assert matrix.dtype == np.float32
-    for i in range(len(solutions)):
-        for j in range(i + 1, len(solutions)):
-            assert matrix[i, j] == pytest.approx(slow_rpd(solutions[i], solutions[j]), abs=2e-6)
 
 
-@given(solutions=problems())
-def test_matrix_is_symmetric_with_zero_diagonal_and_values_in_0_to_2(solutions):
-    for ties in ("mean", "first"):
-        matrix = rpd_matrix(solutions, ties=ties)
-        np.testing.assert_array_equal(matrix, matrix.T)
-        np.testing.assert_array_equal(np.diagonal(matrix), 0)
-        assert ((matrix >= 0) & (matrix <= 2)).all()
-
-
-@given(solutions=problems(), data=st.data())
-def test_permuting_the_solutions_permutes_the_matrix(solutions, data):
-    order = data.draw(st.permutations(range(len(solutions))))
-    permuted = rpd_matrix([solutions[i] for i in order])
-    np.testing.assert_allclose(permuted, rpd_matrix(solutions)[np.ix_(order, order)], atol=1e-12)
-
-
-@given(solutions=problems(min_solutions=2, max_solutions=2, min_steps=1), data=st.data())
-def test_duplicating_a_step_of_the_longer_list_changes_nothing(solutions, data):
-    shorter, longer = sorted(solutions, key=len)
-    if len(shorter) == len(longer):
-        shorter = shorter[:-1] if len(shorter) > 1 else shorter
-        longer = np.concatenate([longer, longer[:1]]) if len(shorter) == len(longer) else longer
-    again = data.draw(st.integers(0, len(longer) - 1))
-    assert rpd_distance(shorter, np.concatenate([longer, longer[[again]]])) == pytest.approx(
-        rpd_distance(shorter, longer), abs=1e-12
-    )
-
-
-@given(
-    solutions=problems(min_steps=1),
-    scale=st.floats(1e-3, 1e3),
-    data=st.data(),
-)
-def test_scaling_an_embedding_changes_nothing(solutions, scale, data):
-    index = data.draw(st.integers(0, len(solutions) - 1))
-    step = data.draw(st.integers(0, len(solutions[index]) - 1))
-    scaled = [steps.copy() for steps in solutions]
-    scaled[index][step] *= scale
-    np.testing.assert_allclose(rpd_matrix(scaled), rpd_matrix(solutions), atol=1e-9)
+def test_very_unequal_step_counts_agree_with_the_slow_implementation():
+    rng = np.random.default_rng(1)
+    assert_slow([rng.standard_normal((n, 5)) for n in (60, 1, 2, 1, 1, 3)], "mean", 1e-12)
 
 
 @given(solutions=problems(min_steps=1))
@@ -113,16 +84,6 @@ def test_identical_lists_are_exactly_0_at_the_sizes_of_real_embeddings(dtype, di
     assert np.count_nonzero(matrix == 0) == 8 + 8
 
 
-def test_zero_and_minus_zero_are_the_same_step():
-    assert rpd_matrix([[[0.0, 0.0]], [[-0.0, 0.0]], [[0.0, 1.0]]])[0].tolist() == [0, 0, 1]
-
-
-def test_the_shorter_list_asks():
-    short, long = [[1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]]
-    assert rpd_distance(short, long) == 0.0
-    assert rpd_distance(long, short) == 0.0
-
-
 def test_ties_first_lets_the_first_argument_ask_and_mean_averages():
     a = [[1.0, 0.0], [1.0, 0.0]]
     b = [[1.0, 0.0], [0.0, 1.0]]
@@ -130,10 +91,6 @@ def test_ties_first_lets_the_first_argument_ask_and_mean_averages():
     assert rpd_distance(b, a, ties="first") == 0.5
     assert rpd_distance(a, b) == rpd_distance(b, a) == 0.25
     assert rpd_matrix([b, a], ties="first").tolist() == [[0.0, 0.5], [0.5, 0.0]]
-
-
-def test_opposite_steps_are_at_distance_2():
-    assert rpd_distance([[1.0, 1.0]], [[-1.0, -1.0]]) == pytest.approx(2.0)
 
 
 def test_an_empty_list_is_at_distance_1_as_in_algorithm_3():
@@ -150,7 +107,7 @@ def test_an_empty_list_is_at_distance_1_as_in_algorithm_3():
 def test_a_zero_vector_never_becomes_nan():
     zero, one = [[0.0, 0.0]], [[1.0, 0.0]]
     assert rpd_distance(zero, one) == 1.0
-    assert rpd_distance(zero, zero) == 0.0
+    assert rpd_distance(zero, zero) == rpd_distance(zero, [[-0.0, 0.0]]) == 0.0
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-160, 1e160, 1e300])
@@ -179,20 +136,8 @@ def test_non_finite_input_is_refused_and_the_solution_named(bad):
 def test_wrong_shapes_are_one_clear_error(solutions, message):
     with pytest.raises(InputError, match=message):
         rpd_matrix(solutions)
-
-
-def test_an_unknown_way_with_ties_is_refused():
     with pytest.raises(InputError, match="ties is 'last'"):
         rpd_matrix([np.eye(2), np.eye(2)], ties="last")
-
-
-def test_very_unequal_step_counts_agree_with_the_slow_implementation():
-    rng = np.random.default_rng(1)
-    solutions = [rng.standard_normal((n, 5)) for n in (60, 1, 2, 1, 1, 3)]
-    matrix = rpd_matrix(solutions)
-    for i in range(6):
-        for j in range(i + 1, 6):
-            assert matrix[i, j] == pytest.approx(slow_rpd(solutions[i], solutions[j]), abs=1e-12)
 
 
 @pytest.mark.parametrize("ties", ["mean", "first"])
@@ -217,17 +162,10 @@ def test_the_shorter_list_asks_and_on_ties_both_or_the_first():
     assert {m.asker for m in rpd_alignment(three, three, ties="first")} == {"a"}
 
 
-def test_of_equally_close_steps_the_first_is_the_match():
+def test_of_equally_close_steps_the_first_is_the_match_and_an_empty_list_has_none():
     (match,) = rpd_alignment([[1.0, 0.0]], [[0.0, 1.0], [1.0, 0.0], [2.0, 0.0]])
     assert (match.match, match.distance) == (1, 0.0)
-
-
-def test_an_empty_list_aligns_with_nothing_and_bad_input_is_refused():
     assert rpd_alignment(np.zeros((0, 2)), np.eye(2)) == []
-    with pytest.raises(InputError, match="solution 1 has embeddings of dimension 3"):
-        rpd_alignment(np.eye(2), np.ones((1, 3)))
-    with pytest.raises(InputError, match="ties is 'last'"):
-        rpd_alignment(np.eye(2), np.eye(2), ties="last")
 
 
 def test_problem_score_is_the_largest_mean_distance_to_the_others():

@@ -1,6 +1,8 @@
-"""Named distances: what each one sees, and that `strategy` and linkage keep their promises."""
+"""Named distances: what each one sees, and what this project's own and linkage promise."""
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import pytest
@@ -11,9 +13,9 @@ from scipy.spatial.distance import squareform
 
 from rpd_metric.distance.core import rpd_matrix
 from rpd_metric.distance.distances import DISTANCES, Distance, load_distance
-from rpd_metric.distance.linkage import average_linkage
+from rpd_metric.distance.strategy import average_linkage
 from rpd_metric.errors import InputError
-from rpd_metric.metrics.matrices import distance_matrices
+from rpd_metric.metrics.matrices import MOST_PIECES, READINGS, distance_matrices
 
 WORDS = ["factor", "polynomial", "angle", "count", "cases", "matrix", "root", "modulo"]
 
@@ -59,12 +61,17 @@ def square_distances(draw, values):
 
 
 @pytest.mark.parametrize("name", list(DISTANCES))
-def test_every_distance_is_symmetric_with_zeros_on_the_diagonal(name):
-    matrix = measured(name, PROBLEM, SOLUTIONS, STEPS, WordCounts(), 0)
-    assert matrix.shape == (3, 3)
-    assert np.array_equal(matrix, matrix.T)
-    assert np.array_equal(matrix.diagonal(), np.zeros(3))
-    assert (matrix >= 0).all()
+def test_every_distance_is_symmetric_and_knows_nothing_of_a_solution_without_text(name):
+    assert DISTANCES[name].description
+    matrix = measured(name, PROBLEM, [*SOLUTIONS, " "], [*STEPS, ["  "]], WordCounts(), 0)
+    known = matrix[:3, :3]
+    assert np.array_equal(known, known.T)
+    assert np.array_equal(known.diagonal(), np.zeros(3))
+    assert (known >= 0).all()
+    if DISTANCES[name].reads:
+        assert np.isnan(matrix[3]).all()
+        assert np.isnan(matrix[:, 3]).all()
+        assert np.isnan(measured(name, PROBLEM, ["", ""], [[], []], WordCounts())).all()
 
 
 @pytest.mark.parametrize("name", [n for n in DISTANCES if n not in ("random", "rpd_first")])
@@ -78,26 +85,6 @@ def test_reordering_the_solutions_reorders_the_matrix(name, steps, data):
         name, PROBLEM, [texts[i] for i in order], [steps[i] for i in order], WordCounts(), 0
     )
     np.testing.assert_allclose(moved, matrix[np.ix_(order, order)], atol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["rpd", "rpd_first", "strategy", "summary"])
-def test_a_solution_without_steps_is_unknown_rather_than_far_away(name):
-    matrix = measured(name, PROBLEM, SOLUTIONS, [STEPS[0], ["  "], STEPS[2]], WordCounts())
-    assert np.isnan(matrix[1]).all()
-    assert np.isnan(matrix[:, 1]).all()
-    assert np.isfinite(matrix[np.ix_([0, 2], [0, 2])]).all()
-
-
-@pytest.mark.parametrize("name", ["raw", "raw_chunks"])
-def test_a_blank_solution_is_unknown_to_the_distances_of_texts(name):
-    matrix = measured(name, PROBLEM, ["factor", " \n", "angle"], STEPS, WordCounts())
-    assert np.isnan(matrix[1]).all()
-    assert matrix[0, 2] == 1
-
-
-@pytest.mark.parametrize("name", [name for name in DISTANCES if name != "random"])
-def test_a_problem_in_which_no_solution_can_be_placed_is_all_nan(name):
-    assert np.isnan(measured(name, PROBLEM, ["", ""], [[], []], WordCounts())).all()
 
 
 def test_rpd_is_the_matrix_of_the_paper():
@@ -177,14 +164,8 @@ def test_each_text_of_a_problem_is_encoded_once_whatever_is_asked_of_it():
         | {PROBLEM}
     )
     assert encoder.calls == 1
-
-
-def test_a_distance_is_given_only_what_it_reads():
-    encoder = Counting()
     distance_matrices(["random"], PROBLEM, SOLUTIONS, STEPS, encoder)
-    assert encoder.seen == []
-    distance_matrices(["raw"], PROBLEM, SOLUTIONS, STEPS, encoder)
-    assert encoder.seen == SOLUTIONS
+    assert encoder.calls == 1
 
 
 def test_strategy_lets_both_lists_ask():
@@ -201,19 +182,6 @@ def test_strategy_counts_meaning_and_wording_in_equal_shares():
 
     # Same meaning to the encoder, no four-gram in common: half the distance is left.
     assert strategy_matrix([["factor"], ["modulo"]], OneMeaning())[0, 1] == pytest.approx(0.5)
-
-
-def test_strategy_pulls_a_pair_together_when_a_third_solution_joins_them():
-    first, second = ["factor polynomial"], ["polynomial matrix"]
-    bridge = ["factor polynomial matrix"]
-    alone = strategy_matrix([first, second], WordCounts())[0, 1]
-    joined = strategy_matrix([first, second, bridge], WordCounts())[0, 1]
-    assert joined < alone
-
-
-@pytest.mark.parametrize("steps", [["2 + 2 = 4"], ["因式分解 多项式"], ["a"], ["!"]])
-def test_equal_step_lists_are_at_distance_zero_whatever_they_are_written_in(steps):
-    assert strategy_matrix([steps, list(steps)], WordCounts())[0, 1] == 0
 
 
 @given(steps=problems)
@@ -249,8 +217,56 @@ def test_linkage_with_ties_does_not_depend_on_the_order(matrix, data):
     np.testing.assert_allclose(moved, average_linkage(matrix)[np.ix_(order, order)])
 
 
-def test_linkage_refuses_nan_and_what_is_not_square():
-    with pytest.raises(InputError, match="NaN"):
-        average_linkage([[0, np.nan], [np.nan, 0]])
-    with pytest.raises(InputError, match="square"):
-        average_linkage([[0, 1, 2], [1, 0, 2]])
+def pieces(problem, *solutions):
+    return distance_matrices(["pieces"], problem, solutions, None, WordCounts())["pieces"]
+
+
+def test_three_quarters_are_the_pieces_and_one_quarter_the_methods():
+    # No method is named in either, and no word is shared: the text alone, three quarters of 1.
+    assert pieces("", "angle", "matrices modulo " * 2)[0, 1] == pytest.approx(1.0)
+    assert pieces("", "root", "angle")[0, 1] == pytest.approx(0.75)
+    # The same pieces to the encoder; one names a method that the other does not.
+    assert pieces("", "root induction", "root telescope")[0, 1] == pytest.approx(0.25)
+
+
+def test_what_the_statement_says_tells_no_solutions_apart():
+    alike = pieces("", "angle root", "angle matrix")[0, 1]
+    without = pieces("angle", "angle root", "angle matrix")[0, 1]
+    assert without > alike
+
+
+def test_half_of_pieces_is_the_level_of_average_linkage():
+    solutions = ["root angle", "angle matrix", "modulo cases", "count root"]
+    alone = np.zeros((4, 4))
+    for i, j in itertools.combinations(range(4), 2):
+        alone[i, j] = alone[j, i] = pieces("", solutions[i], solutions[j])[0, 1]
+    expected = (alone + average_linkage(alone)) / 2
+    np.testing.assert_allclose(pieces("", *solutions), expected)
+
+
+def test_equal_texts_and_steps_are_at_distance_zero_whatever_they_are_written_in():
+    for text in ("root angle", "因式分解", "2 + 2 = 4", "By induction."):
+        assert pieces("root", text, text)[0, 1] == pytest.approx(0)
+        assert strategy_matrix([[text], [text]], WordCounts())[0, 1] == 0
+
+
+def test_a_trace_of_any_length_is_read_in_a_bounded_number_of_pieces_from_start_to_end():
+    trace = " ".join(f"word{number}" for number in range(10_000))
+    (read,) = READINGS["pieces"]("", [trace], [()])
+    assert len(read) == MOST_PIECES
+    assert read[0].startswith("word0 ")
+    assert read[-1].endswith("word9999")
+
+
+def test_of_a_trace_the_part_that_carries_the_answer_is_compared():
+    write_up = "We factor the polynomial. " * 30
+    found = pieces("", f"<think>{'angle modulo ' * 400}</think>{write_up}", write_up)
+    assert found[0, 1] == pytest.approx(0)
+
+
+def test_combined_is_strategy_without_the_statement_and_a_quarter_of_the_text():
+    steps = [["factor"], ["modulo"]]
+    texts = ["count cases", "count cases"]
+    found = distance_matrices(["combined", "strategy"], "", texts, steps, WordCounts())
+    # The texts are equal: three quarters of what the steps say are left.
+    assert found["combined"][0, 1] == pytest.approx(0.75 * found["strategy"][0, 1])
