@@ -1,7 +1,7 @@
 """Encoders behind one protocol: texts in, one float32 vector per text out.
 
 `sentence_transformer.py` runs them in this process, `embedding_servers.py` asks servers, and
-`registry.py` knows them by their specs.
+`kinds.py` knows them by their specs.
 """
 
 from __future__ import annotations
@@ -31,38 +31,31 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True)
 class EmbedderOptions:
-    """How an encoder is loaded.
+    """How an encoder is loaded; `batch_size` is for all, `timeout` for servers, the rest for models
+    of this process.
 
     Args:
-        device (`str`, *optional*): For a model of this process: where it runs; the library's
-            choice if unset.
-        batch_size (`int`): For a model of this process: texts per forward pass.
-        dtype (`"float32"`, `"bfloat16"` or `"float16"`): For a model of this process: the
-            weights' type.
-        truncate_dim (`int`, *optional*): For a model of this process: keep the first so many
-            dimensions, renormalised.
-        threads (`int`): For a model of this process on a CPU: forward passes at once, each on one
-            core. The vectors do not depend on it.
-        server_batch (`int`, *optional*): For a server: texts per request, at most what it takes;
-            that, or 64, if unset.
-        timeout (`float`): For a server: seconds for one request.
-        in_flight (`int`): For a server: requests at once; servers batch them further.
+        batch_size (`int`): Texts per request or, on a GPU, per forward pass.
+        timeout (`float`): Seconds for one attempt at a request.
+        device (`str`, *optional*): `"cpu"`, `"cuda"`, `"mps"`, ...; the library's choice if unset.
+        dtype (`"float32"`, `"bfloat16"` or `"float16"`): Weights' type; vectors are float32.
+        truncate_dim (`int`, *optional*): Keep the first so many dimensions, renormalised to unit
+            length, for models trained for it.
+        threads (`int`): On a CPU, forward passes at once, each on one core. The vectors do not
+            depend on it.
     """
 
-    device: str | None = None
     batch_size: int = 64
+    timeout: float = 120.0
+    device: str | None = None
     dtype: Dtype = "float32"
     truncate_dim: int | None = None
     threads: int = 1
-    server_batch: int | None = None
-    timeout: float = 120.0
-    in_flight: int = 4
 
     def __post_init__(self) -> None:
-        if self.truncate_dim is not None and self.truncate_dim < 1:
-            raise InputError(f"truncate_dim is {self.truncate_dim}; it must be 1 or more")
-        if self.threads < 1:
-            raise InputError(f"threads is {self.threads}; it must be 1 or more")
-        for size in (self.batch_size, self.server_batch):
-            if size is not None and size < 1:
-                raise InputError(f"batch_size is {size}; it must be 1 or more")
+        for name in ("batch_size", "truncate_dim", "threads"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name} is {value}; it must be 1 or more")
+        if self.timeout <= 0:
+            raise InputError(f"timeout is {self.timeout:g} s; it must be above 0")

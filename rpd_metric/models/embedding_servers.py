@@ -1,93 +1,132 @@
-"""Embedding servers as one encoder: texts in, float32 vectors out.
+"""Embedding servers, `openai:http://host:port/v1#model`: texts in, float32 vectors out.
 
-`encode` blocks until all vectors are there: it cuts its texts into batches that the server takes,
-keeps a few of them in flight, and waits and asks again on 429, 503, timeouts and lost connections.
-A reply that holds anything but one finite vector of one length per text is an error. Texts longer
-than the model takes are cut, as sentence-transformers does: TEI does so silently, for OpenAI-style
-servers they are counted.
-
-The wire is `tei.py`'s and `openai.py`'s.
+vLLM, SGLang, Text Embeddings Inference, llama.cpp and hosted APIs serve `/v1/embeddings`. `encode`
+blocks until all vectors are there: it cuts its texts into batches, keeps a few of them in flight at
+each server, and asks again on 429, 503, timeouts and lost connections, the next server where there
+are several. A batch that the server refuses is halved; where that was all it took, later batches
+have the smaller size. A text that is longer than the model takes is cut, as sentence-transformers
+does, and counted. A vector that cannot be used is an error that quotes its text.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random as random_module
-from collections.abc import Callable, Coroutine, Sequence
+import logging
+import re
+from collections.abc import Sequence
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from rpd_metric.models.balance import Balance, the_same
 from rpd_metric.models.concurrency import run
-from rpd_metric.models.embedders import Floats
-from rpd_metric.models.failures import ServerError
-from rpd_metric.models.http import protocol_error, timeout_error
-from rpd_metric.models.retry import Retries
+from rpd_metric.models.embedders import EmbedderOptions, Floats
+from rpd_metric.models.failures import UNFIT_REQUEST, ServerError, backoff
+from rpd_metric.models.http import (
+    InTurn,
+    context_length,
+    moved,
+    only_model,
+    protocol_error,
+    the_same,
+    timeout_error,
+)
+from rpd_metric.models.openai import OpenAIClient
 from rpd_metric.models.spec import Address
 
-RETRIES = Retries(attempts=7, longest=30.0)
+logger = logging.getLogger(__name__)
+
+# What servers say of a text that is longer than the model takes.
+_TOO_LONG = re.compile(r"token|length|too long|too large|context", re.IGNORECASE)
+# Requests at once, to each server; servers batch them further.
+IN_FLIGHT = 4
+# How often a failed attempt is repeated, by the kind of failure.
+RETRIES = 6
+RETRIES_OF = {"timeout": 1, "protocol": 2}
+# A server that asks for a longer wait is not waited for.
+PATIENCE = 600.0
 
 
-class EmbeddingClient(Protocol):
-    """One server: a call is one attempt at one batch.
+class OpenAIEmbeddings(OpenAIClient):
+    """One server; a call is one attempt at one batch.
 
-    `name` is what cards and manifests call it, `batch_size` how many texts it takes at a time.
+    Args:
+        address ([`~spec.Address`]): Where it listens; the path usually ends in `/v1`.
+        model (`str`): The model to ask for.
     """
 
-    name: str
-    batch_size: int
-    address: Address
+    def __init__(self, address: Address, *, model: str) -> None:
+        super().__init__(address, model=model)
+        self._limit: int | None = None
 
-    async def __call__(self, texts: list[str]) -> Any:
-        """Send one batch; returns what should be its vectors. Raises [`ServerError`]."""
-        ...
+    @classmethod
+    def load(cls, address: Address, _options: EmbedderOptions) -> OpenAIEmbeddings:
+        """A client for a server, which is asked for its model where none is named."""
+        return cls(address, model=address.model or only_model(address, "openai"))
+
+    async def __call__(self, texts: Sequence[str], **extra: int) -> list[Any]:
+        """Send one batch; returns what should be its vectors, in order. Raises [`ServerError`]."""
+        create = self._clients.get().with_options(max_retries=0).embeddings.with_raw_response.create
+        with self._errors():
+            # The client's default, base64, is not understood everywhere.
+            reply = await create(
+                model=self.model, input=texts, encoding_format="float", extra_body=extra or None
+            )
+            moved(self.address, reply.http_response)
+            body = reply.http_response.json()
+        rows = body.get("data") if isinstance(body, dict) else None
+        if not isinstance(rows, list) or not all(
+            isinstance(row, dict) and "embedding" in row for row in rows
+        ):
+            raise protocol_error(self.address, f"no embeddings in {str(body)[:200]}")
+        # The protocol promises an index, not an order.
+        by_index = {row.get("index"): row["embedding"] for row in rows}
+        if len(rows) != len(texts) or by_index.keys() != set(range(len(texts))):
+            raise protocol_error(self.address, f"{len(rows)} vectors for {len(texts)} texts")
+        return [by_index[index] for index in range(len(texts))]
+
+    async def cut(self, text: str) -> list[Any]:
+        """Send the beginning of a text that is too long, cut by the server where it can."""
+        if self._limit is None:
+            known = await asyncio.to_thread(context_length, self.address, self.model)
+            self._limit = -1 if known is None else known  # -1: as many as the model takes
+        while True:
+            try:
+                return await self([text], truncate_prompt_tokens=self._limit)
+            except ServerError as error:
+                if error.status not in UNFIT_REQUEST or len(text) < 2:
+                    raise
+                text = text[: len(text) // 2]
 
 
 class EmbeddingServer:
     """Encodes texts on one server, or on several with one model; an [`~embedders.Embedder`].
 
     Args:
-        clients (`Sequence` of [`EmbeddingClient`]): One for each server.
-        in_flight (`int`): Requests at once, to each.
-        timeout (`float`): Seconds for one request.
-        retries ([`~retry.Retries`]): When to repeat an attempt.
-        sleep, random (`Callable`): An async sleep, and a draw from [0, 1); given by tests.
+        clients (`Sequence` of [`OpenAIEmbeddings`]): One for each server.
+        options ([`~embedders.EmbedderOptions`], *optional*): Texts per request, and how long one
+            may take.
 
     Raises:
         [`SpecError`]: They serve different models.
     """
 
     def __init__(
-        self,
-        clients: Sequence[EmbeddingClient],
-        *,
-        in_flight: int = 4,
-        timeout: float = 120.0,
-        retries: Retries = RETRIES,
-        sleep: Callable[[float], Coroutine[Any, Any, object]] = asyncio.sleep,
-        random: Callable[[], float] = random_module.random,
+        self, clients: Sequence[OpenAIEmbeddings], options: EmbedderOptions | None = None
     ) -> None:
-        self.name = the_same([client.name for client in clients], "embedding server")
-        self.batch_size = min(client.batch_size for client in clients)
+        options = options or EmbedderOptions()
+        model = the_same([client.model for client in clients], "embedding server")
+        self.name = f"openai:{model}"
+        self.batch_size = options.batch_size
+        self.texts_cut = 0
         self._address = clients[0].address
-        self._clients = list(clients)
-        self._balance = Balance(clients)
-        self._in_flight = in_flight * len(clients)
-        self._timeout = timeout
-        self._retries = retries
-        self._sleep = sleep
-        self._random = random
+        self._in_flight = IN_FLIGHT * len(clients)
+        self._servers = InTurn(clients)
+        self._timeout = options.timeout
         self._dimension: int | None = None
 
     def __repr__(self) -> str:
         return f"EmbeddingServer({self._address.url!r}, name={self.name!r})"
-
-    @property
-    def texts_cut(self) -> int:
-        """Texts so far that were longer than the model takes, where that could be counted."""
-        return sum(getattr(client, "texts_cut", 0) for client in self._clients)
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """Encode `n` texts as an `(n, d)` float32 array, in order; equal texts travel once.
@@ -98,61 +137,99 @@ class EmbeddingServer:
         distinct = list(dict.fromkeys(texts))
         if not distinct:
             return np.zeros((0, self._dimension or 0), dtype=np.float32)
-        size = self.batch_size
-        batches = [distinct[start : start + size] for start in range(0, len(distinct), size)]
-        parts = run(self._encode(batches))
-        widths = {part.shape[1] for part in parts} | {self._dimension or parts[0].shape[1]}
-        if len(widths) > 1:
-            raise protocol_error(self._address, f"vectors of lengths {sorted(widths)}")
-        (self._dimension,) = widths
+        vectors = np.stack(run(self._encode(distinct)))
         row_of = {text: row for row, text in enumerate(distinct)}
-        return np.concatenate(parts)[[row_of[text] for text in texts]]
+        return vectors[[row_of[text] for text in texts]]
 
-    async def _encode(self, batches: Sequence[list[str]]) -> list[Floats]:
+    async def _encode(self, texts: list[str]) -> list[Floats]:
         places = asyncio.Semaphore(self._in_flight)
 
-        async def one(batch: list[str]) -> Floats:
+        async def one(batch: list[str]) -> list[Floats]:
             async with places:
-                return await self._encode_batch(batch)
+                return await self._batch(batch)
 
-        tasks = [asyncio.ensure_future(one(batch)) for batch in batches]
+        size = self.batch_size
+        batches = [texts[start : start + size] for start in range(0, len(texts), size)]
+        tasks = [asyncio.create_task(one(batch)) for batch in batches]
         try:
-            return list(await asyncio.gather(*tasks))
+            return [vector for part in await asyncio.gather(*tasks) for vector in part]
         finally:
             for task in tasks:
                 task.cancel()
 
-    async def _encode_batch(self, batch: list[str]) -> Floats:
+    async def _batch(self, texts: list[str]) -> list[Floats]:
+        """The vectors of a batch, sent in parts if the server wants smaller ones."""
+        if len(texts) <= self.batch_size:
+            try:
+                return self._checked(texts, await self._ask(texts))
+            except ServerError as error:
+                if error.status not in UNFIT_REQUEST:
+                    raise
+                if len(texts) == 1:
+                    return self._checked(texts, await self._ask_cut(texts[0], error))
+        half, cut = (len(texts) + 1) // 2, self.texts_cut
+        vectors = [*await self._batch(texts[:half]), *await self._batch(texts[half:])]
+        if self.texts_cut == cut and half < self.batch_size:
+            logger.warning("%s takes %d texts at a time", self._address.url, half)
+            self.batch_size = half
+        return vectors
+
+    async def _ask(self, texts: Sequence[str]) -> list[Any]:
         # A lone surrogate cannot be written in UTF-8.
-        sendable = [text.encode("utf-8", "replace").decode("utf-8") for text in batch]
+        sendable = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
         for attempt in count(1):
             try:
-                with self._balance.turn() as client:
-                    reply = await self._ask(client, sendable)
-                return self._check(reply, len(batch))
+                with self._servers.turn() as client:
+                    return await self._in_time(client, sendable)
             except ServerError as error:
-                # A malformed reply would only come again.
-                final = error.kind == "protocol"
-                wait = None if final else self._retries.wait(attempt, error, self._random)
-                if wait is None:
+                wait = backoff(attempt, error)
+                often = RETRIES_OF.get(error.kind, RETRIES)
+                if not error.retryable or attempt > often or wait > PATIENCE:
                     raise
-            await self._sleep(wait)
+            await asyncio.sleep(wait)
         raise AssertionError("attempts are counted without end")
 
-    async def _ask(self, client: EmbeddingClient, texts: list[str]) -> Any:
+    async def _in_time(self, client: OpenAIEmbeddings, texts: Sequence[str]) -> list[Any]:
         try:
-            return await asyncio.wait_for(client(texts), self._timeout)
+            async with asyncio.timeout(self._timeout):
+                return await client(texts)
         except TimeoutError:
             raise timeout_error(client.address, f"{self._timeout:g} s") from None
 
-    def _check(self, reply: Any, rows: int) -> Floats:
+    async def _ask_cut(self, text: str, error: ServerError) -> list[Any]:
+        if not _TOO_LONG.search(str(error)):
+            raise error
+        if not self.texts_cut:
+            logger.warning("%s cuts texts that are too long: %s", self._address.url, error)
+        self.texts_cut += 1
         try:
-            vectors = np.asarray(reply, dtype=np.float32)
-        except (TypeError, ValueError) as error:  # ragged, or not numbers
-            raise protocol_error(self._address, f"no vectors ({error})") from None
-        if vectors.ndim != 2 or vectors.shape[0] != rows or vectors.shape[1] == 0:
-            what = f"an array of shape {vectors.shape} for {rows} texts"
-            raise protocol_error(self._address, what)
-        if not np.isfinite(vectors).all():
-            raise protocol_error(self._address, "vectors with NaN or infinity in them")
-        return vectors
+            with self._servers.turn() as client:
+                return await client.cut(text)
+        except ServerError:
+            raise error from None
+
+    def _checked(self, texts: Sequence[str], found: Sequence[Any]) -> list[Floats]:
+        return [self._vector(text, one) for text, one in zip(texts, found, strict=True)]
+
+    def _vector(self, text: str, found: Any) -> Floats:
+        try:
+            vector = np.asarray(found, dtype=np.float32)
+        except (TypeError, ValueError):
+            vector = np.zeros((0, 0), dtype=np.float32)
+        width = self._dimension or vector.size
+        if vector.ndim != 1 or vector.size == 0:
+            wrong = "no vector of numbers"
+        elif not np.isfinite(vector).all():
+            wrong = "a vector with NaN or infinity in it"
+        elif not vector.any():
+            wrong = "a vector of zeros"
+        elif vector.size != width:
+            wrong = f"a vector of length {vector.size}, where others have {width},"
+        else:
+            self._dimension = width
+            return vector
+        raise ServerError(
+            f"{self._address.url} sent {wrong} for the text {self._address.hide(text)[:100]!r}",
+            kind="protocol",
+            retryable=False,
+        )

