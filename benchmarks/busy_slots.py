@@ -41,8 +41,7 @@ import httpx2
 import openai
 from tabulate import tabulate
 
-from rpd_datasets.inputs.source import open_source
-from rpd_datasets.inputs.spec import InputSpec
+from rpd_datasets.inputs.source import InputSpec, open_source
 from rpd_metric.models.chat import ChatRequest, Sampling
 from rpd_metric.models.concurrency import run_bounded
 from rpd_metric.models.flow import Flow

@@ -27,8 +27,7 @@ from typing import Any
 
 from machine import machine, markdown
 
-from rpd_datasets.inputs.source import open_source
-from rpd_datasets.inputs.spec import InputSpec
+from rpd_datasets.inputs.source import InputSpec, open_source
 from rpd_metric.metrics.matrices import step_matrices
 from rpd_metric.models.sentence_transformer import SentenceTransformerEmbedder, minilm_path
 from rpd_metric.steps.extractive import ExtractiveSummarizer

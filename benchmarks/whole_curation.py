@@ -36,7 +36,7 @@ from machine import machine, markdown
 
 from rpd_datasets import CurationConfig, FilterConfig, curate_dataset
 from rpd_datasets.curation.models import Models
-from rpd_datasets.inputs.spec import InputSpec
+from rpd_datasets.inputs.source import InputSpec
 from rpd_datasets.tokens import token_counter
 from rpd_metric.models.embedders import Embedder
 from rpd_metric.models.kinds import load_embedder

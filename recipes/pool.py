@@ -23,8 +23,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rpd_datasets.commands import run_command
-from rpd_datasets.inputs.source import open_source
-from rpd_datasets.inputs.spec import InputSpec
+from rpd_datasets.inputs.source import InputSpec, open_source
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError, OutputError
 

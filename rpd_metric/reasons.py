@@ -26,7 +26,7 @@ class Reason(StrEnum):
 
     meaning: str
 
-    def __new__(cls, code: str, meaning: str) -> Reason:
+    def __new__(cls, code: str, meaning: str = "") -> Reason:
         """A member is written as its code and its meaning."""
         member = str.__new__(cls, code)
         member._value_ = code

@@ -21,8 +21,8 @@ from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.outcome import outcome_lines
 from rpd_datasets.filters.pipeline import FilterConfig
-from rpd_datasets.inputs.files import LocalRows
-from rpd_datasets.inputs.rows import Row
+from rpd_datasets.inputs.local_files import LocalRows
+from rpd_datasets.inputs.raw_rows import Row
 from rpd_metric.errors import InputError, MissingExtraError, RPDError, first_line
 from rpd_metric.models.embedders import Embedder
 from rpd_metric.models.kinds import load_embedder

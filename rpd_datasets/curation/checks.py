@@ -15,8 +15,7 @@ from typing import Any
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.scoring import quality_of
 from rpd_datasets.filters.pipeline import filter_problem
-from rpd_datasets.inputs.source import look_at_head
-from rpd_datasets.inputs.spec import IN_MEMORY, InputSpec
+from rpd_datasets.inputs.source import IN_MEMORY, InputSpec, look_at_head
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError, SpecError
 from rpd_metric.models.kinds import chat_spec, embedder_spec

@@ -33,8 +33,8 @@ from rpd_datasets.evaluation.livecodebench import (
     is_livecodebench,
     read_problems,
 )
-from rpd_datasets.inputs.hub import COMMIT, HubRows
-from rpd_datasets.inputs.rows import Row
+from rpd_datasets.inputs.hub_rows import COMMIT, HubRows
+from rpd_datasets.inputs.raw_rows import Row
 from rpd_metric.errors import InputError
 from rpd_metric.grading.code import CodeTask, FunctionTask, StdioTask
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS, load_benchmark
 from rpd_datasets.filters.contamination import Contamination
-from rpd_datasets.inputs.files import LocalRows
-from rpd_datasets.inputs.rows import Row
+from rpd_datasets.inputs.local_files import LocalRows
+from rpd_datasets.inputs.raw_rows import Row
 from rpd_metric.errors import InputError
 
 KNOWN, NONE = "known", "none"

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rpd_datasets.inputs.rows import Row
+from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.rejects import Rejected
 
 # Where a document has its problem; else it is the prompt, with all its examples.

@@ -1,51 +1,178 @@
-"""The row layouts that problems come in, one entry each, and which one an input has.
+"""The layouts that rows come in, one table, and which one an input has.
 
-To add one, write a function that takes its rows apart, as those in `layouts.py` do, and enter it
-here; its name goes into `Layout`, too, which the options read.
+Some are those of well-known datasets, so that these need no option; docs/inputs.md shows them. What
+the options name is never overruled. Which columns say what is right is decided for all inputs alike
+in `filters/answer_checks.py`.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
 
-from rpd_datasets.inputs.grouping import FlatRow
-from rpd_datasets.inputs.layouts import Columns, conversation_row, flat_row, grouped_items
-from rpd_datasets.inputs.rows import Row
-from rpd_datasets.problem import Problem
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.inputs.layouts import (
+    HUMAN,
+    MODEL,
+    Columns,
+    ReadRow,
+    RowLayout,
+    conversation_row,
+    flat_row,
+    grouped_items,
+    said_by,
+    without,
+)
 from rpd_metric.errors import InputError
+from rpd_metric.registry import Registry
 
-Layout = Literal["auto", "grouped", "flat", "openthoughts"]
-ReadProblem = Callable[[Row, Columns], Iterator[Problem | Rejected]]
-ReadSolution = Callable[[Row, Columns], FlatRow | Rejected]
+Values = dict[str, Any]
+# DeepMath numbers its solutions; others do so with the same words.
+NUMBERED = re.compile(r"(?:r1_)?(?:solution|generation|response|completion)_(\d+)")
+# Who wrote the two traces of a row of s1K-1.1.
+S1K_MODELS = ("gemini", "deepseek")
 
 
-@dataclass(frozen=True)
-class RowLayout:
-    """How problems and solutions stand in rows; one of the two functions is set.
+def numbered_solutions(values: Values) -> Values:
+    """A row with a solution in each of several numbered columns, as DeepMath's.
 
-    Args:
-        needs (`tuple[str, ...]`): The columns that must be there, as fields of [`Columns`].
-        problem (`Callable`, *optional*): From a row that is a whole problem to that problem, and
-            what of it cannot be used.
-        solution (`Callable`, *optional*): From a row with one solution to that; such rows are
-            grouped by problem afterwards.
+    >>> row = {"question": "2 + 2?", "r1_solution_1": "4.", "r1_solution_2": "Four.", "topic": "a"}
+    >>> numbered_solutions(row)
+    {'topic': 'a', 'problem': '2 + 2?', 'solutions': ['4.', 'Four.']}
     """
+    numbers = {name: int(match[1]) for name in values if (match := NUMBERED.fullmatch(name))}
+    order = sorted(numbers, key=lambda name: numbers[name])
+    return {
+        **without(values, "question", *order),
+        "problem": values.get("question"),
+        "solutions": [values[name] for name in order if values[name] is not None],
+    }
 
-    needs: tuple[str, ...]
-    problem: ReadProblem | None = None
-    solution: ReadSolution | None = None
+
+def s1k_solutions(values: Values) -> Values:
+    """A row of s1K or s1K-1.1: each trace of thoughts with the answer that was given after it.
+
+    s1K-1.1 has a grade for both models, "Yes" or "No", which becomes the mark.
+    """
+    if "thinking_trajectories" in values:
+        thoughts = values["thinking_trajectories"]
+        trace = thoughts[0] if isinstance(thoughts, list) and thoughts else thoughts
+        traces = [("", trace, values.get("attempt"))]
+    else:
+        traces = [
+            (who, values.get(f"{who}_thinking_trajectory"), values.get(f"{who}_attempt"))
+            for who in S1K_MODELS
+        ]
+    names = (f"{who}_{part}" for who in S1K_MODELS for part in ("thinking_trajectory", "attempt"))
+    turned = without(values, "question", "thinking_trajectories", "attempt", *names)
+    turned["problem"] = values.get("question")
+    there = [(who, f"<think>\n{a}\n</think>\n\n{b}") for who, a, b in traces if a and b]
+    turned["solutions"] = [text for _, text in there]
+    if any(f"{who}_grade" in values for who, _ in there):
+        grades = {"yes": True, "no": False}
+        turned["correct"] = [
+            grades.get(str(values.get(f"{who}_grade")).strip().lower()) for who, _ in there
+        ]
+    return turned
 
 
-# "auto" is the first of these whose columns are all there.
-LAYOUTS = {
-    "grouped": RowLayout(("problem", "solutions"), problem=grouped_items),
-    "flat": RowLayout(("problem", "solution"), solution=flat_row),
-    "openthoughts": RowLayout(("conversations",), solution=conversation_row),
-}
+def prompt_and_completion(values: Values) -> Values:
+    """A row of TRL's prompt-completion type, whose two sides may be lists of messages."""
+
+    def text(side: Any, roles: tuple[str, ...]) -> Any:
+        # Where there are more messages than one, none is the right one: the row goes.
+        said = said_by(roles, side) if isinstance(side, list) else [side]
+        return said[0] if len(said) == 1 else None
+
+    return {
+        **without(values, "prompt", "completion"),
+        "problem": text(values.get("prompt"), HUMAN),
+        "solution": text(values.get("completion"), MODEL),
+    }
+
+
+def _turned(turn: Callable[[Values], Values], read: ReadRow) -> ReadRow:
+    """Read a row after it was turned into one with `problem` and `solutions` or `solution`."""
+    return lambda row, columns: read(replace(row, values=turn(row.values)), columns)
+
+
+_PAIR = ("problem", "solution")
+LAYOUTS = Registry(
+    "layout",
+    RowLayout,
+    {
+        "grouped": RowLayout(
+            "a problem and its solutions in each row", grouped_items, ("problem", "solutions")
+        ),
+        # Its `solution` is a reference text; the sampled solutions are the list.
+        "openr1-math": RowLayout(
+            "a problem and its generations in each row, as OpenR1-Math",
+            grouped_items,
+            ("problem", "solutions"),
+            columns={"problem": "problem", "solutions": "generations"},
+        ),
+        "openmathreasoning": RowLayout(
+            "a problem and one solution in each row, as OpenMathReasoning",
+            flat_row,
+            _PAIR,
+            one_each=True,
+            columns={"problem": "problem", "solution": "generated_solution"},
+        ),
+        "flat": RowLayout("a problem and one solution in each row", flat_row, _PAIR, one_each=True),
+        "openthoughts": RowLayout(
+            "a question and an answer as messages in each row",
+            conversation_row,
+            ("conversations",),
+            one_each=True,
+        ),
+        "deepmath": RowLayout(
+            "a question and numbered solutions in each row, as DeepMath",
+            _turned(numbered_solutions, grouped_items),
+            told_by=("question", "r1_solution_1"),
+        ),
+        "s1k": RowLayout(
+            "thoughts and an attempt in each row, as s1K: one solution with a think block",
+            _turned(s1k_solutions, grouped_items),
+            told_by=("question", "thinking_trajectories", "attempt"),
+        ),
+        "s1k-1.1": RowLayout(
+            "thoughts and attempts of two models in each row, as s1K-1.1: two solutions with think "
+            "blocks, and their grades as marks",
+            _turned(s1k_solutions, grouped_items),
+            told_by=("question", "deepseek_thinking_trajectory", "deepseek_attempt"),
+        ),
+        "limo": RowLayout(
+            "a question and one solution in each row, as LIMO",
+            flat_row,
+            _PAIR,
+            one_each=True,
+            columns={"problem": "question", "solution": "solution"},
+        ),
+        "acereason": RowLayout(
+            "an input and an output in each row, as AceReason",
+            flat_row,
+            _PAIR,
+            one_each=True,
+            columns={"problem": "input", "solution": "output"},
+        ),
+        "prompt-completion": RowLayout(
+            "a prompt and a completion in each row, texts or messages, as TRL has them",
+            _turned(prompt_and_completion, flat_row),
+            one_each=True,
+            told_by=("prompt", "completion"),
+        ),
+        "messages": RowLayout(
+            "a question and an answer as messages in each row, as TRL has them",
+            conversation_row,
+            ("conversations",),
+            one_each=True,
+            columns={"conversations": "messages"},
+        ),
+    },
+    group="rpd.layouts",
+)
 
 # Names that other datasets give to the columns; only used to suggest one.
 USUAL_NAMES = {
@@ -56,35 +183,48 @@ USUAL_NAMES = {
 }
 
 
-def check_columns(
-    samples: Sequence[Mapping[str, Any]],
-    name: str,
-    columns: Columns,
-    layout: str,
+def columns_there(samples: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The columns that some rows have together."""
+    return list(dict.fromkeys(column for sample in samples for column in sample))
+
+
+def find_layout(
+    samples: Sequence[Mapping[str, Any]], name: str, columns: Columns, layout: str = "auto"
 ) -> str:
-    """Tell the layout from the first rows, and that the columns it needs are there.
+    """Tell the layout from the first rows, and see that the columns that it needs are there.
 
     Args:
         samples (`Sequence[Mapping]`): Some rows; together they show the columns there are.
         name (`str`): What the input is called.
-        columns ([`Columns`]): What the columns should be called.
-        layout (`str`): The layout asked for, or `"auto"`.
+        columns ([`Columns`]): As the options have them.
+        layout (`str`): The layout asked for, or `"auto"` for the first that fits.
 
     Returns:
         `str`: One of `LAYOUTS`.
 
     Raises:
         InputError: If a column is missing; it lists those there are, and suggests one.
+
+    Example:
+
+    >>> row = {"problem": "2 + 2?", "solution": "4", "generations": ["It is 4.", "Four."]}
+    >>> find_layout([row], "rows.jsonl", Columns())
+    'openr1-math'
     """
-    there = list(dict.fromkeys(column for sample in samples for column in sample))
+    there = columns_there(samples)
     if layout == "auto":
-        layout = _guess_layout(there, columns)
-    if layout not in LAYOUTS:
-        raise InputError(f"layout must be auto, {', '.join(LAYOUTS)}; not {layout!r}.")
-    missing = [role for role in LAYOUTS[layout].needs if getattr(columns, role) not in there]
+        layout = _guess(there, columns)
+    one = LAYOUTS.find(layout)
+    columns = one.named(columns)
+    missing = [role for role in one.needs if getattr(columns, role) not in there]
     if missing:
         raise InputError(_missing(missing, name, columns, there))
-    if layout == "grouped":
+    if absent := [column for column in one.told_by if column not in there]:
+        raise InputError(
+            f"{name} has no column {' and '.join(map(repr, absent))}, which the layout {layout} "
+            f"has. Its columns are: {', '.join(there) or 'none'}."
+        )
+    if "solutions" in one.needs:
         values = [sample.get(columns.solutions) for sample in samples]
         if any(isinstance(value, str) for value in values) and not any(
             isinstance(value, list) for value in values
@@ -97,13 +237,33 @@ def check_columns(
     return layout
 
 
+def _guess(there: Sequence[str], columns: Columns) -> str:
+    named = {
+        one.name: getattr(columns, one.name)
+        for one in fields(Columns)
+        if getattr(columns, one.name) != one.default
+    }
+    for name, layout in LAYOUTS.items():
+        if layout.well_known and (
+            {"solutions", "conversations"} & set(there)
+            or not named.items() <= layout.columns.items()
+        ):
+            continue
+        its = layout.named(columns)
+        needed = {*(getattr(its, role) for role in layout.needs), *layout.told_by}
+        if needed and needed <= set(there):
+            return name
+    # Nothing fits: name the layout that needs the fewest columns put right.
+    return "flat" if columns.solution in there else "grouped"
+
+
 def check_only(samples: Sequence[Mapping[str, Any]], name: str, only: Mapping[str, str]) -> None:
     """See that the columns by whose values rows are picked are there.
 
     Raises:
         InputError: If one is not; it lists those there are.
     """
-    there = list(dict.fromkeys(column for sample in samples for column in sample))
+    there = columns_there(samples)
     for column in only:
         if column not in there:
             near = difflib.get_close_matches(column.lower(), there, n=1, cutoff=0.6)
@@ -114,24 +274,16 @@ def check_only(samples: Sequence[Mapping[str, Any]], name: str, only: Mapping[st
             )
 
 
-def _guess_layout(there: Sequence[str], columns: Columns) -> str:
-    for name, layout in LAYOUTS.items():
-        if all(getattr(columns, role) in there for role in layout.needs):
-            return name
-    # Nothing fits: name the layout that needs the fewest columns put right.
-    return "flat" if columns.solution in there else "grouped"
-
-
 def _missing(missing: Sequence[str], name: str, columns: Columns, there: Sequence[str]) -> str:
     names = " and ".join(repr(getattr(columns, role)) for role in missing)
     likely = {role: _likely(role, getattr(columns, role), there) for role in missing}
-    fields = ", ".join(f'{role}="{likely[role] or "..."}"' for role in missing)
-    options = " ".join(f"--{role}-column {likely[role] or '...'}" for role in missing)
+    options = ", ".join(f'{role}="{likely[role] or "..."}"' for role in missing)
+    flags = " ".join(f"--{role}-column {likely[role] or '...'}" for role in missing)
     guesses = [repr(guess) for guess in likely.values() if guess]
     return (
         f"{name} has no column {names}. Its columns are: {', '.join(there) or 'none'}. "
         + (f"Perhaps {' and '.join(guesses)}: name" if guesses else "Name")
-        + f" it with Columns({fields}), on the command line {options}."
+        + f" it with Columns({options}), on the command line {flags}."
     )
 
 

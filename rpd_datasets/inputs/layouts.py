@@ -1,21 +1,21 @@
-"""How a row of each layout is taken apart; `registry.py` lists the layouts.
+"""How a row is taken apart: pure functions from a row to problems and what was left out of them.
 
-Pure functions from a row's values to problems, solutions and what was left out of them. In every
-layout, a bad solution costs itself and a row without a usable problem costs the row. Texts are
-never altered. Which rows belong together is decided in `grouping.py`.
+In every layout a bad solution costs itself, and a row without a usable problem costs the row. Texts
+are never altered. `known_layouts.py` lists the layouts; `gathering.py` brings together the rows of
+one problem.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rpd_datasets.inputs.grouping import FlatRow
-from rpd_datasets.inputs.rows import Row
+from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
+from rpd_metric.reasons import Reason
 
 HUMAN = ("human", "user")
 MODEL = ("gpt", "assistant", "model")
@@ -34,6 +34,39 @@ class Columns:
     )
 
 
+ReadRow = Callable[[Row, Columns], Iterable[Problem | Rejected]]
+
+
+@dataclass(frozen=True)
+class RowLayout:
+    """How problems and solutions stand in rows.
+
+    Args:
+        description (`str`): What stands in a row, in words.
+        read (`Callable`): From a row to its problem, and what of it cannot be used.
+        needs (`tuple[str, ...]`): The fields of [`Columns`] whose columns must be there.
+        one_each (`bool`): Whether a row holds one solution; such rows are gathered by problem.
+        columns (`Mapping[str, str]`): What a well-known dataset calls these columns.
+        told_by (`tuple[str, ...]`): Further columns of a well-known dataset, by their names.
+    """
+
+    description: str
+    read: ReadRow
+    needs: tuple[str, ...] = ()
+    one_each: bool = False
+    columns: Mapping[str, str] = field(default_factory=dict)
+    told_by: tuple[str, ...] = ()
+
+    @property
+    def well_known(self) -> bool:
+        """Whether it is the layout of one dataset, which names its own columns."""
+        return bool(self.columns or self.told_by)
+
+    def named(self, columns: Columns) -> Columns:
+        """The columns as this layout calls them."""
+        return replace(columns, **self.columns)
+
+
 def kept_names(extra: Mapping[str, Any]) -> dict[str, Any]:
     """The other columns under names of their own.
 
@@ -45,30 +78,24 @@ def kept_names(extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def grouped_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
-    """Take a grouped row apart.
-
-    Args:
-        row ([`Row`]): A row with a problem and a list of solutions.
-        columns ([`Columns`]): What they are called.
+    """Take apart a row with a problem and a list of solutions.
 
     Yields:
         A [`Rejected`] for every solution that cannot be used (its index is that of the row), then
         the [`Problem`] with the others, or a `Rejected` for the row. Lists beside the solutions
         are shortened with them.
     """
-    where = str(row.place)
-    extra = _others(row.values, columns.problem, columns.solutions)
+    solutions = row.values.get(columns.solutions)
+    extra = without(row.values, columns.problem, columns.solutions)
     if bad := _bad_problem(row.values, columns.problem) or _bad_extra(extra):
-        yield Rejected("read", bad[0], where, bad[1])
+        yield _rejected(row, bad)
         return
     text = row.values[columns.problem]
-    solutions = row.values.get(columns.solutions)
     if not isinstance(solutions, list) or not solutions:
-        reason, detail = _bad_list(row.values, columns.solutions)
-        yield Rejected("read", reason, where, detail, text)
+        yield _rejected(row, _bad_list(row.values, columns.solutions), text)
         return
     # Solutions of other types are given up below; Problem only ever holds text.
-    whole = Problem(text, tuple(solutions), kept_names(extra), where)
+    whole = Problem(text, tuple(solutions), kept_names(extra), str(row.place))
     usable = []
     for index, solution in enumerate(solutions):
         if bad := _bad_text(solution, "solution"):
@@ -76,24 +103,28 @@ def grouped_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
         else:
             usable.append(index)
     if not usable:
-        yield whole.rejected("read", "no_usable_solution", "None of its solutions can be used.")
+        detail = "None of its solutions can be used."
+        yield whole.rejected("read", Reason.NO_USABLE_SOLUTION, detail)
     else:
         yield whole if len(usable) == len(solutions) else whole.take(usable)
 
 
-def flat_row(row: Row, columns: Columns) -> FlatRow | Rejected:
+def flat_row(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
     """Take apart a row with a problem and one solution."""
-    extra = _others(row.values, columns.problem, columns.solution)
-    return one_solution(row, extra, row.values, problem=columns.problem, solution=columns.solution)
+    texts = {role: row.values.get(getattr(columns, role)) for role in ("problem", "solution")}
+    if columns.problem not in row.values:
+        yield _rejected(row, _missing(columns.problem))
+    else:
+        extra = without(row.values, columns.problem, columns.solution)
+        yield _one_solution(row, texts, extra)
 
 
-def conversation_row(row: Row, columns: Columns) -> FlatRow | Rejected:
-    """Take apart a `conversations` row: one question and one answer, as in OpenThoughts3.
+def conversation_row(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
+    """Take apart a row with one question and one answer as messages, as in OpenThoughts3.
 
     Turns are `{"from": "human" | "gpt", "value": ...}` or `{"role": ..., "content": ...}`; a
     system turn is passed over.
     """
-    extra = _others(row.values, columns.conversations)
     turns = row.values.get(columns.conversations)
     if isinstance(turns, dict) and all(isinstance(value, list) for value in turns.values()):
         # Older versions of `datasets` turn a list of objects into an object of lists.
@@ -101,89 +132,87 @@ def conversation_row(row: Row, columns: Columns) -> FlatRow | Rejected:
             dict(zip(turns, values, strict=False)) for values in zip(*turns.values(), strict=False)
         ]
     if not isinstance(turns, list) or not turns:
-        return Rejected("read", *_in_order(_bad_list(row.values, columns.conversations), row))
-    texts_of: dict[str, list[Any]] = {"problem": [], "solution": []}
-    for turn in turns:
-        if isinstance(turn, dict):
-            role = turn.get("from", turn.get("role"))
-            if role in HUMAN:
-                texts_of["problem"].append(turn.get("value", turn.get("content")))
-            elif role in MODEL:
-                texts_of["solution"].append(turn.get("value", turn.get("content")))
-    if any(len(texts) != 1 for texts in texts_of.values()):
-        detail = (
-            f"{len(texts_of['problem'])} human and {len(texts_of['solution'])} model turns; one "
-            "of each is wanted."
-        )
-        return Rejected("read", "not_one_exchange", str(row.place), detail)
-    exchange = {role: texts[0] for role, texts in texts_of.items()}
-    return one_solution(row, extra, exchange, problem="problem", solution="solution")
+        yield _rejected(row, _bad_list(row.values, columns.conversations))
+        return
+    asked, answered = (said_by(roles, turns) for roles in (HUMAN, MODEL))
+    if len(asked) != 1 or len(answered) != 1:
+        detail = f"{len(asked)} human and {len(answered)} model turns; one of each is wanted."
+        yield _rejected(row, (Reason.NOT_ONE_EXCHANGE, detail))
+        return
+    texts = {"problem": asked[0], "solution": answered[0]}
+    yield _one_solution(row, texts, without(row.values, columns.conversations))
 
 
-def one_solution(
-    row: Row, extra: dict[str, Any], values: Mapping[str, Any], *, problem: str, solution: str
-) -> FlatRow | Rejected:
-    """A row with one solution, or why it cannot be used.
-
-    Args:
-        row ([`Row`]): The row, for its place.
-        extra (`dict`): Its columns that are carried along.
-        values (`Mapping`): Where the two texts stand.
-        problem, solution (`str`): Under which names.
-    """
-    if bad := _bad_problem(values, problem) or _bad_extra(extra):
-        return Rejected("read", *_in_order(bad, row))
-    if bad := _bad_text(values.get(solution), "solution"):
-        return Rejected("read", *_in_order(bad, row), problem=values[problem])
-    return FlatRow(row.place, values[problem], values[solution], extra)
+def said_by(roles: Sequence[str], turns: Iterable[Any]) -> list[Any]:
+    """What some roles say in a conversation."""
+    return [
+        turn.get("value", turn.get("content"))
+        for turn in turns
+        if isinstance(turn, dict) and turn.get("from", turn.get("role")) in roles
+    ]
 
 
-def _in_order(bad: tuple[str, str], row: Row) -> tuple[str, str, str]:
-    return bad[0], str(row.place), bad[1]
+def without(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """A row's values but for some columns."""
+    return {name: value for name, value in values.items() if name not in names}
 
 
-def _others(values: Mapping[str, Any], *used: str) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if name not in used}
+def _one_solution(row: Row, texts: Mapping[str, Any], extra: dict[str, Any]) -> Problem | Rejected:
+    problem, solution = texts["problem"], texts["solution"]
+    if bad := _bad_text(problem, "problem") or _bad_extra(extra):
+        return _rejected(row, bad)
+    if bad := _bad_text(solution, "solution"):
+        return _rejected(row, bad, problem)
+    return Problem(problem, (solution,), kept_names(extra), str(row.place))
 
 
-def _bad_problem(values: Mapping[str, Any], column: str) -> tuple[str, str] | None:
-    if column not in values:
-        return "missing_column", f"The row has no column {column!r}."
-    return _bad_text(values[column], "problem")
+def _rejected(row: Row, bad: tuple[Reason, str], problem: str | None = None) -> Rejected:
+    return Rejected("read", bad[0], str(row.place), bad[1], problem)
 
 
-def _bad_list(values: Mapping[str, Any], column: str) -> tuple[str, str]:
+def _missing(column: str) -> tuple[Reason, str]:
+    return Reason.MISSING_COLUMN, f"The row has no column {column!r}."
+
+
+def _bad_problem(values: Mapping[str, Any], column: str) -> tuple[Reason, str] | None:
+    return _bad_text(values[column], "problem") if column in values else _missing(column)
+
+
+def _bad_list(values: Mapping[str, Any], column: str) -> tuple[Reason, str]:
     """Why there is no list with something in it."""
     if column not in values:
-        return "missing_column", f"The row has no column {column!r}."
+        return _missing(column)
     value = values[column]
     if value is None:
-        return "null_group", f"The column {column!r} is null."
+        return Reason.NULL_GROUP, f"The column {column!r} is null."
     if value == []:
-        return "empty_group", f"The list {column!r} is empty."
-    return "not_a_list", f"The column {column!r} holds {_kind(value)}, not a list."
+        return Reason.EMPTY_GROUP, f"The list {column!r} is empty."
+    return Reason.NOT_A_LIST, f"The column {column!r} holds {_kind(value)}, not a list."
 
 
-def _bad_text(value: Any, role: str) -> tuple[str, str] | None:
-    """The reason why a value cannot serve as a problem or a solution, and a line about it."""
+def _bad_text(value: Any, role: str) -> tuple[Reason, str] | None:
+    """Why a value cannot serve as a `"problem"` or a `"solution"`, and a line about it."""
     if value is None:
-        return f"null_{role}", f"The {role} is null."
+        return Reason(f"null_{role}"), f"The {role} is null."
     if not isinstance(value, str):
-        return f"{role}_not_text", f"The {role} is {_kind(value)}, not text."
+        return Reason(f"{role}_not_text"), f"The {role} is {_kind(value)}, not text."
     if not value.strip():
-        return f"empty_{role}", f"The {role} is empty or blank."
+        return Reason(f"empty_{role}"), f"The {role} is empty or blank."
     if not _is_unicode(value):
-        return "not_unicode", f"The {role} holds half of a surrogate pair and cannot be written."
+        return Reason.NOT_UNICODE, _half(f"The {role}")
     return None
 
 
-def _bad_extra(extra: Mapping[str, Any]) -> tuple[str, str] | None:
+def _bad_extra(extra: Mapping[str, Any]) -> tuple[Reason, str] | None:
     for name, value in extra.items():
         if not _is_unicode(name) or not _is_unicode(value):
             shown = name.encode("ascii", "backslashreplace").decode()
-            detail = f"The column {shown!r} holds half of a surrogate pair and cannot be written."
-            return "not_unicode", detail
+            return Reason.NOT_UNICODE, _half(f"The column {shown!r}")
     return None
+
+
+def _half(what: str) -> str:
+    return f"{what} holds half of a surrogate pair and cannot be written."
 
 
 def _is_unicode(value: Any) -> bool:

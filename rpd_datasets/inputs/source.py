@@ -1,10 +1,8 @@
 """Problems with their solutions, out of any of the row layouts such data comes in.
 
-`open_source` reads files, folders, the packaged sample and datasets on the Hub, in three layouts:
-rows already grouped (a problem and a list of solutions), flat rows (a problem and one solution)
-and the `conversations` rows of OpenThoughts3 (Sec. 3.2 of the paper starts from these). A bad row
-or solution is named and left out; the run goes on. Texts are kept as they are: NUL characters
-and `<think>` blocks stay in. Nothing is filtered for quality here: see `pipeline.py`.
+`open_source` reads files, folders, the packaged sample, datasets on the Hub and in memory. A bad
+row or solution is named and left out; the run goes on. Texts are kept as they are: NUL characters
+and `<think>` blocks stay in. Nothing is filtered for quality here: see `filters/pipeline.py`.
 """
 
 from __future__ import annotations
@@ -14,48 +12,91 @@ import json
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rpd_datasets.filters.contamination import Contamination
-from rpd_datasets.inputs.files import LocalRows, file_kind
-from rpd_datasets.inputs.grouping import (
+from rpd_datasets.inputs.gathering import (
     VERSION,
-    FlatRow,
-    build_groups,
-    count_groups,
+    join_rows,
     problem_digest,
-    read_groups,
-    read_rejects,
-    read_totals,
+    read_gathered,
+    read_info,
+    write_scratch,
 )
-from rpd_datasets.inputs.hub import HubRows
-from rpd_datasets.inputs.joining import find_repeated, merged
-from rpd_datasets.inputs.known_layouts import (
-    LAYOUTS,
-    Layout,
-    ReadProblem,
-    ReadSolution,
-    check_columns,
-    check_only,
-)
-from rpd_datasets.inputs.layouts import Columns, kept_names
-from rpd_datasets.inputs.memory import DatasetRows
-from rpd_datasets.inputs.rows import Row, RowSource, Terms
-from rpd_datasets.inputs.spec import IN_MEMORY, InputSpec
-from rpd_datasets.inputs.well_known import WellKnown, recognise, with_columns
+from rpd_datasets.inputs.hub_rows import HubRows
+from rpd_datasets.inputs.known_layouts import LAYOUTS, check_only, columns_there, find_layout
+from rpd_datasets.inputs.layouts import Columns
+from rpd_datasets.inputs.local_files import LocalRows, file_kind
+from rpd_datasets.inputs.raw_rows import DatasetRows, Row, RowSource, Terms
+from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
+from rpd_metric.reasons import Reason
 
-__all__ = ["Columns", "Layout", "Problem", "Source", "open_source"]
-
+IN_MEMORY = "a dataset in memory"
 # Rows looked at to tell the layout; JSON Lines may leave a column out of some rows.
 PEEK_ROWS = 32
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+
+
+@documented
+@dataclass(frozen=True)
+class InputSpec:
+    """How an input is read; see [`open_source`]."""
+
+    layout: str = option(
+        "auto",
+        "grouped: a problem and its list of solutions per row; flat: one solution per row; "
+        "openthoughts: conversations; or another of docs/inputs.md (default: the first that fits)",
+        metavar="NAME",
+    )
+    columns: Columns = option(factory=Columns, help="what its columns are called", group=None)
+    split: str = option("train", "the split to read, where there are several", group="place")
+    config_name: str | None = option(
+        None, "the configuration of a Hub dataset", group="place", metavar="NAME"
+    )
+    revision: str | None = option(None, "the branch, tag or commit of a Hub dataset", group="place")
+    only: Mapping[str, str] = option(
+        factory=dict,
+        help="read only rows whose columns have these values, compared as text",
+        group=None,
+    )
+    exactly: int | None = option(
+        None,
+        "leave out problems with another number of solutions (16 for OpenThoughts3)",
+        group="place",
+        metavar="N",
+    )
+    limit: int | None = option(
+        None,
+        "stop after N problems. Flat rows are all read even so, since a problem's rows may stand "
+        "anywhere",
+        group="place",
+        metavar="N",
+    )
+    merge: bool = option(
+        True,
+        "put grouped rows of the same problem together; otherwise only the first is read",
+        group=None,
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("exactly", "limit"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name} must be at least 1, not {value}.")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON types, for the manifest; the layout is there as it was found."""
+        options = asdict(self)
+        for name in ("layout", "merge"):
+            del options[name]
+        return options
 
 
 class Source:
@@ -65,32 +106,41 @@ class Source:
 
     Attributes:
         name (`str`): What the input was called.
-        layout (`str`): `"grouped"`, `"flat"` or `"openthoughts"`.
+        layout (`str`): One of `LAYOUTS`.
         columns ([`Columns`]): What the columns are called.
-        terms ([`~rpd_datasets.inputs.rows.Terms`]): Licence and language, where they are known.
-        known ([`WellKnown`], *optional*): The well-known dataset whose columns it has.
+        there (`list[str]`): Every column of the first rows.
+        terms ([`~rpd_datasets.inputs.raw_rows.Terms`]): Licence and language, where known.
         rows_read (`int`): Input rows the latest pass rests on, bad ones included.
         rows_skipped (`int`): Rows of these that `only` left aside.
-        num_problems (`int`, *optional*): How many problems there are at most, once rows with one
-            solution each are grouped; unknown before, and for other layouts.
+        num_problems (`int`, *optional*): How many problems there are at most; unknown before the
+            first one is read, and where rows are not merged.
     """
 
     def __init__(
         self,
         rows: RowSource,
         spec: InputSpec,
-        layout: str,
         *,
         scratch: Path,
         on_reject: Callable[[Rejected], None],
         on_read: Callable[[int], None],
-        known: WellKnown | None = None,
         contamination: Contamination | None = None,
     ) -> None:
+        self._head = list(islice(rows, PEEK_ROWS))
+        samples = [row.values for row in self._head if isinstance(row, Row)]
+        if not self._head:
+            raise InputError(f"{rows.name} is empty: it holds no rows.")
+        if not samples:
+            first = next(row for row in self._head if isinstance(row, Rejected))
+            raise InputError(
+                f"None of the first {len(self._head)} rows of {rows.name} can be read. "
+                f"{first.where}: {first.detail}"
+            )
+        check_only(samples, rows.name, spec.only)
         self.name = rows.name
-        self.layout = layout
-        self.known = known
-        self.columns = spec.columns
+        self.there = columns_there(samples)
+        self.layout = find_layout(samples, rows.name, spec.columns, spec.layout)
+        self.columns = LAYOUTS[self.layout].named(spec.columns)
         self.terms: Terms = getattr(rows, "terms", Terms())
         self.rows_read = 0
         self.rows_skipped = 0
@@ -111,13 +161,8 @@ class Source:
     def __iter__(self) -> Iterator[Problem]:
         reasons: Counter[str] = Counter()
         found = 0
-        one = LAYOUTS[self.layout]
-        if one.problem:
-            items = self._grouped(one.problem)
-        else:
-            assert one.solution is not None
-            items = self._gathered(one.solution)
-        for item in map(self._clean, items):
+        items = self._gathered() if self._spec.merge or self._one_each else self._first_only()
+        for item in map(self._checked, items):
             if isinstance(item, Problem):
                 found += 1
                 yield item
@@ -130,117 +175,109 @@ class Source:
                     self._reported += 1
                     self._on_reject(item)
         if not found:
-            why = ", ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
-            raise InputError(
-                f"{self.name} has no usable problem in its {self.rows_read} rows. "
-                f"Left out: {why or 'nothing'}"
-                + (f"; skipped by the option only: {self.rows_skipped}." if self._only else ".")
-            )
+            raise self._nothing(reasons)
 
-    def _clean(self, item: Problem | Rejected) -> Problem | Rejected:
-        """A problem that stands in a benchmark is left out, with the match."""
-        if self._contamination is None or isinstance(item, Rejected):
+    def first_problem(self) -> Problem | None:
+        """The first problem in the first rows, with the solutions that stand there.
+
+        Returns:
+            [`Problem`], *optional*: `None` where later rows may hold the first.
+
+        Raises:
+            InputError: These rows are all, and hold no problem.
+        """
+        whole = len(self._head) < PEEK_ROWS
+        reasons: Counter[str] = Counter()
+        with tempfile.TemporaryDirectory() as folder:
+            items = self._items(self._head, report=False)
+            if self._one_each:
+                path = Path(folder) / "head.sqlite"
+                write_scratch(path, items, one_each=True)
+                items = read_gathered(path)
+            for item in map(self._checked, items) if whole else items:
+                if isinstance(item, Problem):
+                    return item
+                reasons[item.reason] += 1
+        if whole:
+            raise self._nothing(reasons)
+        return None
+
+    def _nothing(self, reasons: Counter[str]) -> InputError:
+        why = ", ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
+        skipped = f"; skipped by the option only: {self.rows_skipped}" if self._only else ""
+        return InputError(
+            f"{self.name} has no usable problem in its {self.rows_read} rows. "
+            f"Left out: {why or 'nothing'}{skipped}."
+        )
+
+    @property
+    def _one_each(self) -> bool:
+        return LAYOUTS[self.layout].one_each
+
+    def _checked(self, item: Problem | Rejected) -> Problem | Rejected:
+        """Leave out a problem of another size than wanted, or one that stands in a benchmark."""
+        if isinstance(item, Rejected):
             return item
-        match = self._contamination.find(item.problem)
-        return item if match is None else item.rejected("filter", "contaminated", match.detail)
+        count, wanted = len(item.solutions), self._spec.exactly
+        if wanted not in (None, count):
+            detail = f"{count} usable solutions instead of {wanted}."
+            return item.rejected("group", Reason.WRONG_COUNT, detail)
+        match = self._contamination and self._contamination.find(item.problem)
+        return item.rejected("filter", Reason.CONTAMINATED, match.detail) if match else item
 
-    def _grouped(self, read: ReadProblem) -> Iterator[Problem | Rejected]:
-        items = self._merged(read) if self._spec.merge else self._first_only(read)
-        for item in items:
-            wrong = self._wrong_count(item) if isinstance(item, Problem) else None
-            yield wrong or item
+    def _gathered(self) -> Iterator[Problem | Rejected]:
+        one_each = self._one_each
+        # Where problems are left out for other reasons, the limit lies further on.
+        limited = not one_each and self._spec.exactly is None and self._contamination is None
+        limit = self._spec.limit if limited else None
+        path = self._scratch / f"rows-{self._scratch_key(limit)}.sqlite"
+        info = read_info(path)
+        if info is None:
+            items = self._items(report=one_each)
+            write_scratch(path, items, one_each=one_each, limit=limit, totals=self._totals)
+            info = read_info(path) or {}
+        self.num_problems = min(info["problems"], self._spec.limit or info["problems"])
+        if one_each:
+            self.rows_read, self.rows_skipped = info["rows_read"], info["rows_skipped"]
+            return read_gathered(path)
+        return join_rows(path, self._items())
 
-    def _merged(self, read: ReadProblem) -> Iterator[Problem | Rejected]:
-        path = self._scratch / f"repeated-{self._scratch_key()}.sqlite"
-        if not path.exists():
-            rows = (i for i in self._items(read, report=False) if isinstance(i, Problem))
-            # Where problems are left out for other reasons, the limit lies further on.
-            all_count = self._spec.exactly is None and self._contamination is None
-            limit = self._spec.limit if all_count else None
-            find_repeated(path, rows, limit)
-        return merged(path, self._items(read))
-
-    def _first_only(self, read: ReadProblem) -> Iterator[Problem | Rejected]:
+    def _first_only(self) -> Iterator[Problem | Rejected]:
         seen: dict[bytes, str] = {}
-        for item in self._items(read):
+        for item in self._items():
             if isinstance(item, Problem):
-                digest = problem_digest(item.problem)
-                if (known := seen.setdefault(digest, item.where)) != item.where:
+                known = seen.setdefault(problem_digest(item.problem), item.where)
+                if known != item.where:
                     detail = f"The same problem stands at {known}."
-                    yield item.rejected("group", "duplicate_problem", detail)
-                    continue
+                    item = item.rejected("group", Reason.DUPLICATE_PROBLEM, detail)
             yield item
 
-    def _items(self, read: ReadProblem, *, report: bool = True) -> Iterator[Problem | Rejected]:
-        for row in self._read(report=report):
+    def _items(
+        self, rows: Iterable[Row | Rejected] | None = None, *, report: bool = True
+    ) -> Iterator[Problem | Rejected]:
+        read = LAYOUTS[self.layout].read
+        self.rows_read = self.rows_skipped = 0
+        for row in self._rows if rows is None else rows:
+            self.rows_read += 1
+            if report:
+                self._on_read(self.rows_read)
             if isinstance(row, Rejected):
                 yield row
+            elif any(str(row.values.get(name)) != value for name, value in self._only.items()):
+                self.rows_skipped += 1
             else:
                 yield from read(row, self.columns)
-
-    def _gathered(self, read: ReadSolution) -> Iterator[Problem | Rejected]:
-        path = self._scratch / f"groups-{self._scratch_key()}.sqlite"
-        totals = read_totals(path)
-        if totals is None:
-            build_groups(path, self._flat_rows(read), totals=self._totals)
-            totals = self._totals()
-        self.rows_read, self.rows_skipped = totals["rows_read"], totals["rows_skipped"]
-        known = count_groups(path)
-        self.num_problems = min(known, self._spec.limit or known)
-        yield from read_rejects(path)
-        for group in read_groups(path):
-            extra = kept_names(group.extra)
-            problem = Problem(group.problem, group.solutions, extra, group.where)
-            yield self._wrong_count(problem) or problem
-
-    def _scratch_key(self) -> str:
-        parts = [
-            VERSION,
-            self.fingerprint(),
-            self.name,
-            self._rows.part,
-            self.layout,
-            astuple(self.columns),
-            self._spec.max_rows,
-            sorted(self._only.items()),
-            self.known.names if self.known else "",
-            # What comes after the last problem that is read is not looked at.
-            self._contamination is None,
-            self._spec.exactly is None,
-            self._spec.limit if LAYOUTS[self.layout].problem else None,
-        ]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
-
-    def _flat_rows(self, read: ReadSolution) -> Iterator[FlatRow | Rejected]:
-        for row in self._read():
-            yield row if isinstance(row, Rejected) else read(row, self.columns)
 
     def _totals(self) -> dict[str, int]:
         return {"rows_read": self.rows_read, "rows_skipped": self.rows_skipped}
 
-    def _read(self, *, report: bool = True) -> Iterator[Row | Rejected]:
-        self.rows_read = self.rows_skipped = 0
-        for row in islice(self._rows, self._spec.max_rows):
-            self.rows_read += 1
-            if report:
-                self._on_read(self.rows_read)
-            if isinstance(row, Row) and not self._wanted(row):
-                self.rows_skipped += 1
-            elif isinstance(row, Row) and self.known and self.known.turned:
-                yield Row(row.place, self.known.turned(row.values))
-            else:
-                yield row
-
-    def _wanted(self, row: Row) -> bool:
-        return all(str(row.values.get(name)) == value for name, value in self._only.items())
-
-    def _wrong_count(self, problem: Problem) -> Rejected | None:
-        count = len(problem.solutions)
-        if self._spec.exactly is None or count == self._spec.exactly:
-            return None
-        return problem.rejected(
-            "group", "wrong_count", f"{count} usable solutions instead of {self._spec.exactly}."
-        )
+    def _scratch_key(self, limit: int | None) -> str:
+        # What comes after the last problem that is read is not looked at.
+        parts = [
+            *(VERSION, self.fingerprint(), self.name, self._rows.part, self.layout),
+            *(astuple(self.columns), sorted(self._only.items()), limit),
+        ]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 def open_source(
@@ -257,13 +294,12 @@ def open_source(
     """Open an input and look at its first rows; the problems are read when it is iterated.
 
     Args:
-        source (`str`, `Path`, `datasets.Dataset` or `RowSource`): `"sample"` (packaged), a
-            `.jsonl`, `.json` (also `.gz`), `.parquet` or `.arrow` file, a folder of such files or
-            written by `save_to_disk`, or a Hub id. What exists on disk is never looked for on the
-            Hub; a folder called `sample` is `./sample`.
+        source (`str`, `Path`, `datasets.Dataset` or `RowSource`): `"sample"` (packaged), a file, a
+            folder of files or written by `save_to_disk`, or a Hub id. What exists on disk is never
+            looked for on the Hub; a folder called `sample` is `./sample`.
         spec ([`InputSpec`], *optional*): How it is read.
-        scratch (`Path`): A folder for the file through which flat rows are grouped. It is made
-            when needed, and reused when input and options are the same.
+        scratch (`Path`): A folder for the file through which rows of one problem come together. It
+            is made when needed, and reused when input and options are the same.
         on_reject (`Callable`): Receives every [`Rejected`] once, in the order of the input.
         on_read (`Callable`): Called with the number of rows read so far, for progress bars.
         name (`str`): What a dataset in memory is called.
@@ -276,16 +312,17 @@ def open_source(
     Raises:
         InputError: If the input cannot be found or read, is empty, or lacks a column.
     """
-    rows = _rows_of(source, spec or InputSpec(), name, without)
-    head = _look_at(rows, spec or InputSpec())
+    spec = spec or InputSpec()
+    if isinstance(source, str | Path):
+        rows = open_rows(str(source), spec)
+    else:
+        rows = DatasetRows(source, name=name, without=without)
     return Source(
         rows,
-        head.spec,
-        head.layout,
+        spec,
         scratch=scratch,
         on_reject=on_reject,
         on_read=on_read,
-        known=head.known,
         contamination=contamination,
     )
 
@@ -295,92 +332,13 @@ def look_at_head(
 ) -> tuple[tuple[str, ...], Problem | None]:
     """What the first rows of an input show, before anything is spent on it.
 
-    Args:
-        source (`str`, `Path`, `datasets.Dataset` or `RowSource`): See [`open_source`].
-        spec ([`InputSpec`], *optional*): How it is read.
-        name (`str`): What a dataset in memory is called.
-
     Returns:
-        `tuple`: Every column of the first rows, and the first problem in them: with the solutions
-            that stand there, where rows have one each; `None` where later rows may hold the first.
-
-    Raises:
-        InputError: As by [`open_source`]; also if the first rows are all, and hold no problem.
+        `tuple`: Every column of the first rows, and the first problem in them, see
+            [`Source.first_problem`].
     """
-    head = _look_at(_rows_of(source, spec or InputSpec(), name), spec or InputSpec())
-    whole = len(head.rows) < PEEK_ROWS
-    # Later rows may give a problem more solutions.
-    spec = replace(head.spec, limit=1, merge=False, exactly=head.spec.exactly if whole else None)
-    with tempfile.TemporaryDirectory() as scratch:
-        problems = Source(
-            head,
-            spec,
-            head.layout,
-            scratch=Path(scratch),
-            on_reject=lambda _: None,
-            on_read=lambda _: None,
-            known=head.known,
-        )
-        try:
-            return head.columns, next(iter(problems), None)
-        except InputError:
-            if whole:
-                raise
-            return head.columns, None
-
-
-@dataclass
-class _Head:
-    """The first rows of an input, which are rows themselves, and what they show."""
-
-    name: str
-    part: str
-    rows: list[Row | Rejected]
-    spec: InputSpec
-    layout: str
-    known: WellKnown | None
-    columns: tuple[str, ...]
-
-    def __iter__(self) -> Iterator[Row | Rejected]:
-        return iter(self.rows)
-
-    def fingerprint(self) -> str:
-        """Nothing of it is kept."""
-        return ""
-
-
-def _rows_of(source: Any, spec: InputSpec, name: str, without: Sequence[str] = ()) -> RowSource:
-    if isinstance(source, str | Path):
-        return open_rows(str(source), spec)
-    if hasattr(source, "fingerprint"):
-        rows: RowSource = source
-        return rows
-    return DatasetRows(source, name=name, without=without)
-
-
-def _look_at(rows: RowSource, spec: InputSpec) -> _Head:
-    """Tell layout and columns from the first rows. Raises [`InputError`]."""
-    peeked = list(islice(rows, PEEK_ROWS))
-    if not peeked:
-        raise InputError(f"{rows.name} is empty: it holds no rows.")
-    samples = [row.values for row in peeked if isinstance(row, Row)]
-    layout: str = spec.layout
-    known = None
-    if samples:
-        check_only(samples, rows.name, spec.only)
-        known = recognise(samples, spec.columns)
-        spec = replace(spec, columns=with_columns(known, spec.columns))
-        if known and known.turned:
-            samples = [known.turned(values) for values in samples]
-        layout = check_columns(samples, rows.name, spec.columns, layout)
-    elif layout == "auto":
-        first = next(row for row in peeked if isinstance(row, Rejected))
-        raise InputError(
-            f"None of the first {len(peeked)} rows of {rows.name} can be read. "
-            f"{first.where}: {first.detail}"
-        )
-    columns = tuple(dict.fromkeys(column for sample in samples for column in sample))
-    return _Head(rows.name, rows.part, peeked, spec, layout, known, columns)
+    opened = open_source(source, spec, scratch=Path(), on_reject=lambda _: None, name=name)
+    problem = opened.first_problem()
+    return (*opened.there, *(problem.extra if problem else ())), problem
 
 
 def open_rows(source: str, spec: InputSpec) -> RowSource:
@@ -395,13 +353,7 @@ def open_rows(source: str, spec: InputSpec) -> RowSource:
     if path.exists():
         return LocalRows(path, name=source, split=spec.split)
     if file_kind(path) is None and HUB_ID.fullmatch(source):
-        return HubRows(
-            source,
-            config=spec.config_name,
-            split=spec.split,
-            revision=spec.revision,
-            streaming=spec.streaming,
-        )
+        return HubRows(source, config=spec.config_name, split=spec.split, revision=spec.revision)
     raise InputError(
         f"There is no file or folder {source!r}, and it is not the id of a dataset on the Hub "
         "(owner/name) either. Name a file, a folder, a Hub id or the word sample."

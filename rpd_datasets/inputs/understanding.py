@@ -1,6 +1,6 @@
 """What was understood of an input: for a person to see before anything is spent on it.
 
-    understood = Understood(source, correct_column=None, answer_column=None)
+    understood = Understood(source)
     for problem in source:
         understood.add(problem, checker.check(problem))
     understood.lines()
@@ -15,20 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rpd_datasets.filters.candidates import AnswerCheck
+from rpd_datasets.inputs.known_layouts import LAYOUTS
 from rpd_datasets.inputs.source import Source
 from rpd_datasets.problem import Problem
 
 SHOWN = 160
-_ROLES = {
-    "grouped": ("problem", "solutions"),
-    "flat": ("problem", "solution"),
-    "openthoughts": ("conversations",),
-}
-_LAYOUTS = {
-    "grouped": "a problem and its solutions in each row",
-    "flat": "a problem and one solution in each row",
-    "openthoughts": "a question and an answer as messages in each row",
-}
 
 
 @dataclass
@@ -40,24 +31,19 @@ class Understood:
     """
 
     source: Source
-    problems: int = 0
     sizes: Counter[int] = field(default_factory=Counter)
-    right: int = 0
-    marked: int = 0
-    agreeing: int = 0
-    answered: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     marked_by: Counter[str] = field(default_factory=Counter)
     carried: dict[str, None] = field(default_factory=dict)
     example: Problem | None = None
 
     def add(self, problem: Problem, answers: AnswerCheck) -> None:
         """Count a problem."""
-        self.problems += 1
         self.sizes[len(problem.solutions)] += 1
-        self.right += sum(mark is True for mark in answers.marks)
-        self.marked += sum(mark is not None for mark in answers.marks)
-        self.agreeing += sum(agrees is True for agrees in answers.agrees)
-        self.answered += sum(agrees is not None for agrees in answers.agrees)
+        self.counts["right"] += answers.marks.count(True)
+        self.counts["marked"] += len(answers.marks) - answers.marks.count(None)
+        self.counts["with_most_frequent_answer"] += answers.agrees.count(True)
+        self.counts["with_answer"] += len(answers.agrees) - answers.agrees.count(None)
         if answers.by:
             self.marked_by[f"{answers.by} in the column {answers.column}"] += 1
         self.carried.update(dict.fromkeys(problem.extra))
@@ -65,64 +51,56 @@ class Understood:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
-        solutions = sum(size * count for size, count in self.sizes.items())
-        example = self.example
+        layout = LAYOUTS[self.source.layout]
+        names = ("right", "marked", "with_most_frequent_answer", "with_answer")
         return {
-            "known_as": self.source.known.names if self.source.known else None,
             "layout": self.source.layout,
-            "columns": self._columns(),
-            "problems": self.problems,
-            "solutions": solutions,
+            "columns": {role: getattr(self.source.columns, role) for role in layout.needs}
+            or list(layout.told_by),
+            "problems": self.sizes.total(),
+            "solutions": sum(self.sizes.elements()),
             "solutions_per_problem": [min(self.sizes), max(self.sizes)] if self.sizes else None,
             "correctness": dict(self.marked_by.most_common()),
-            "right": self.right,
-            "marked": self.marked,
-            "with_most_frequent_answer": self.agreeing,
-            "with_answer": self.answered,
+            **{name: self.counts[name] for name in names},
             "carried_along": list(self.carried),
-            "example": example and {"problem": example.problem, "solution": example.solutions[0]},
+            "example": self.example
+            and {"problem": self.example.problem, "solution": self.example.solutions[0]},
         }
 
     def lines(self) -> list[tuple[str, str]]:
         """The same in words, one line each."""
-        found, known = self.as_dict(), self.source.known
+        found = self.as_dict()
+        columns = found["columns"]
+        if isinstance(columns, dict):
+            columns = [f"{role} from {name}" for role, name in columns.items()]
         few, many = found["solutions_per_problem"] or (0, 0)
+        each = f"{few} each" if few == many else f"{few} to {many} each"
         lines = [
-            ("Rows", f"{_LAYOUTS[self.source.layout]}" + (f", as {known.names}" if known else "")),
-            ("Columns", ", ".join(f"{role} from {name}" for role, name in self._columns().items())),
+            ("Rows", LAYOUTS[self.source.layout].description),
+            ("Columns", ", ".join(columns)),
             (
                 "Found",
-                f"{self.problems:,} problems with {found['solutions']:,} solutions, "
-                + (f"{few} each" if few == many else f"{few} to {many} each"),
+                f"{found['problems']:,} problems with {found['solutions']:,} solutions, {each}",
             ),
-            ("Correctness", self._correctness()),
+            ("Correctness", self._correctness(found)),
             ("Carried along", ", ".join(self.carried) or "nothing"),
         ]
-        if known and known.turned:
-            lines.insert(1, ("Turned", known.turned_into))
-        if self.example:
-            lines += [
-                ("Example", _short(self.example.problem)),
-                ("", _short(self.example.solutions[0])),
-            ]
+        if found["example"]:
+            lines += zip(("Example", ""), map(_short, found["example"].values()), strict=True)
         return lines
 
-    def _columns(self) -> dict[str, str]:
-        if self.source.known and self.source.known.turned:
-            return {"problem and solutions": " and ".join(self.source.known.needs)}
-        return {role: getattr(self.source.columns, role) for role in _ROLES[self.source.layout]}
-
-    def _correctness(self) -> str:
-        agreed = (
-            f"{1 - self.agreeing / self.answered:.1%} of the answers differ from their problem's "
-            "most frequent one"
-            if self.answered
-            else "no answers could be compared"
-        )
+    def _correctness(self, found: dict[str, Any]) -> str:
+        agreed = "no answers could be compared"
+        if answered := found["with_answer"]:
+            agreed = (
+                f"{1 - found['with_most_frequent_answer'] / answered:.1%} of the answers differ "
+                "from their problem's most frequent one"
+            )
         if not self.marked_by:
             return f"neither marks nor reference answers; {agreed} (--answers majority)"
         shares = ", ".join(f"{by} ({count:,} problems)" for by, count in self.marked_by.items())
-        known = f"{self.right / self.marked:.1%} right" if self.marked else "none can be read"
+        marked = found["marked"]
+        known = f"{found['right'] / marked:.1%} right" if marked else "none can be read"
         return f"{shares}: {known}; {agreed}"
 
 

@@ -18,6 +18,7 @@ import pytest
 from parts.kill_loop import contents, write_problems
 from parts.openai_embeddings import OpenAIEmbeddings
 from rpd_datasets import CurationConfig, FilterConfig
+from rpd_datasets.curation.curated import curate_dataset
 from rpd_datasets.curation.engines.processes import local_processes
 from rpd_datasets.curation.journal import Journal
 from rpd_datasets.curation.models import load_models
@@ -30,9 +31,8 @@ from rpd_datasets.curation.shards import (
     problems_of,
     score_in_shards,
 )
-from rpd_datasets.inputs.spec import InputSpec
+from rpd_datasets.inputs.source import InputSpec
 from rpd_datasets.problem import Problem
-from rpd_datasets.curation.curated import curate_dataset
 
 ROOT = Path(__file__).resolve().parents[3]
 CONFIG = CurationConfig(num_problems=5, num_solutions=2, filters=FilterConfig(min_solutions=2))

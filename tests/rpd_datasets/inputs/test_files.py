@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpd_datasets.inputs import files as rows_module
-from rpd_datasets.inputs.files import LocalRows
-from rpd_datasets.inputs.rows import Row
+from rpd_datasets.inputs import local_files as rows_module
+from rpd_datasets.inputs.local_files import LocalRows
+from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 
@@ -223,7 +223,7 @@ def test_one_huge_row_group_is_not_held_in_memory(tmp_path: Path) -> None:
     read = (
         "import sys, pyarrow as pa\n"
         "from pathlib import Path\n"
-        "from rpd_datasets.inputs.files import LocalRows\n"
+        "from rpd_datasets.inputs.local_files import LocalRows\n"
         "count = sum(1 for _ in LocalRows(Path(sys.argv[1]), name='x'))\n"
         "print(count, pa.default_memory_pool().max_memory())"
     )

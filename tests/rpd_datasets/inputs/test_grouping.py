@@ -24,7 +24,7 @@ from rpd_datasets.inputs.grouping import (
     read_rejects,
     read_totals,
 )
-from rpd_datasets.inputs.rows import Place
+from rpd_datasets.inputs.raw_rows import Place
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError, OutputError
 

@@ -29,8 +29,8 @@ from parts.report_page import embedded
 from rpd_datasets.cli import main
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs import harness
-from rpd_datasets.inputs.files import LocalRows
-from rpd_datasets.inputs.rows import Row
+from rpd_datasets.inputs.local_files import LocalRows
+from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.rejects import Rejected
 
 RECORDED = Path(__file__).parent / "harness"

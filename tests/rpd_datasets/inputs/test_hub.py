@@ -32,7 +32,7 @@ CLIENT = """
 import json, sys
 from pathlib import Path
 from rpd_datasets.inputs.source import open_source
-from rpd_datasets.inputs.spec import InputSpec
+from rpd_datasets.inputs.source import InputSpec
 from rpd_metric.errors import InputError
 
 for line in sys.stdin:

@@ -15,7 +15,7 @@ from rpd_datasets.inputs.layouts import (
     grouped_items,
     kept_names,
 )
-from rpd_datasets.inputs.rows import Place, Row
+from rpd_datasets.inputs.raw_rows import Place, Row
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError

@@ -18,8 +18,8 @@ from rpd_datasets.evaluation.marking import Mark
 from rpd_datasets.evaluation.passk_config import parse_config
 from rpd_datasets.evaluation.results import measure
 from rpd_datasets.evaluation.samples import Sample
-from rpd_datasets.inputs.files import LocalRows
-from rpd_datasets.inputs.rows import Row
+from rpd_datasets.inputs.local_files import LocalRows
+from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 from rpd_metric.statistics.estimators import pass_at_k

@@ -11,8 +11,7 @@ from typing import Any
 import datasets
 import pytest
 
-from rpd_datasets.inputs.source import Columns, Problem, Source, open_source
-from rpd_datasets.inputs.spec import InputSpec
+from rpd_datasets.inputs.source import Columns, InputSpec, Problem, Source, open_source
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 

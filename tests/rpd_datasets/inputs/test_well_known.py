@@ -12,10 +12,8 @@ import pytest
 from rpd_datasets.filters.answers import AnswerChecker
 from rpd_datasets.filters.correctness import marks_of, reference_of
 from rpd_datasets.inputs.layouts import Columns
-from rpd_datasets.inputs.source import open_source
-from rpd_datasets.inputs.spec import InputSpec
+from rpd_datasets.inputs.source import InputSpec, open_source
 from rpd_datasets.inputs.understanding import Understood
-from rpd_datasets.inputs.well_known import WELL_KNOWN
 from rpd_metric.errors import InputError
 
 PROBLEM = "What is 2 + 3?"

@@ -1,11 +1,10 @@
 """Raw rows out of files and folders, one at a time and each with its place.
 
-A row that cannot be read (a malformed JSON line, text that is not UTF-8) comes out as a
-`Rejected` in its turn and reading goes on: JSON Lines are read line by line here because the
-JSON reader of `datasets` gives up the whole file for one bad line. A file that is broken as a
-whole (not Parquet at all, a truncated archive) is an `InputError`. Memory holds one line or one
-batch of rows, however long the input. The rows of the Hub are in `hub.py`; what a row means
-is not decided here but in `source.py`.
+A row that cannot be read (a malformed JSON line, text that is not UTF-8) comes out as a `Rejected`
+in its turn and reading goes on. The readers of `datasets` give up the whole file for one such row,
+which is why lines and batches are read here. A file that is broken as a whole (not Parquet at all,
+a truncated archive) is an `InputError`. Memory holds one line or one batch of rows, however long
+the input.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ import json
 import re
 import zlib
 from collections.abc import Iterator
-from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from rpd_datasets.inputs.harness import harness_of, read_harness
-from rpd_datasets.inputs.logs import read_inspect_log
-from rpd_datasets.inputs.rows import Place, Row
+from rpd_datasets.inputs.inspect_rows import read_inspect_log
+from rpd_datasets.inputs.raw_rows import BATCH_ROWS, Place, Row, one_line
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
+from rpd_metric.reasons import Reason
 
 SUFFIXES = {
     ".jsonl": "jsonl",
@@ -41,29 +40,20 @@ SUFFIXES = {
     ".arrow": "arrow",
     ".eval": "inspect",
 }
-# Small enough that a batch of rows with 16 long chains of thought each stays under 100 MB.
-BATCH_ROWS = 32
 CHUNK = 1 << 20
 # A cell may hold a long chain of thought; the module's own limit is 128 KB.
 CSV_FIELD = 1 << 28
-SPLIT_WORDS = {
-    "train": "train",
-    "training": "train",
-    "validation": "validation",
-    "valid": "validation",
-    "val": "validation",
-    "dev": "validation",
-    "test": "test",
-    "testing": "test",
-    "eval": "test",
-    "evaluation": "test",
+# The words by which files of a split are known, as `datasets` has them.
+SPLITS = {
+    "train": ("train", "training"),
+    "validation": ("validation", "valid", "val", "dev"),
+    "test": ("test", "testing", "eval", "evaluation"),
 }
+SPLIT_OF = {word: split for split, words in SPLITS.items() for word in words}
 
 
 def file_kind(path: Path) -> str | None:
-    """The reader for a file, by its suffix: `"jsonl"`, `"json"`, `"parquet"`, `"arrow"` or None.
-
-    Example:
+    """What a file holds by its suffix: `"jsonl"`, `"json"`, `"parquet"`, ..., or `None`.
 
     >>> file_kind(Path("rows.jsonl.gz")), file_kind(Path("notes.txt"))
     ('jsonl', None)
@@ -76,8 +66,7 @@ class LocalRows:
     """The rows of a file or of the data files of a folder.
 
     Args:
-        path (`Path`): A `.jsonl`, `.json` (both also `.gz` or `.zst`), `.csv`, `.parquet` or
-            `.arrow` file, an Inspect log (`.eval`), or a folder: of such files, with a `data`
+        path (`Path`): A file with one of `SUFFIXES`, or a folder: of such files, with a `data`
             folder of them, or written by `save_to_disk`.
         name (`str`): What the user calls it.
         split (`str`): Which split to read where a folder holds several.
@@ -86,9 +75,10 @@ class LocalRows:
         InputError: If there is nothing there that can be read.
     """
 
+    part = ""
+
     def __init__(self, path: Path, *, name: str, split: str = "train") -> None:
         self.name = name
-        self.part = ""
         if path.is_dir():
             self.files = _folder_files(path, split)
             self._labels = [file.relative_to(path).as_posix() for file in self.files]
@@ -98,7 +88,7 @@ class LocalRows:
             )
         else:
             self.files, self._labels = [path], [path.name]
-        self._fingerprint: str | None = None
+        self._fingerprint = ""
 
     def __iter__(self) -> Iterator[Row | Rejected]:
         for path, label in zip(self.files, self._labels, strict=True):
@@ -109,7 +99,7 @@ class LocalRows:
 
     def fingerprint(self) -> str:
         """The sha256 over the content of the files, in the order in which they are read."""
-        if self._fingerprint is None:
+        if not self._fingerprint:
             digest = hashlib.sha256()
             for path in self.files:
                 try:
@@ -131,13 +121,11 @@ def _folder_files(root: Path, split: str) -> list[Path]:
             raise InputError(f"{root} has no split {split!r}, only: {', '.join(splits)}.")
         root = root / split
     if (root / "state.json").is_file():
-        return [
-            root / entry["filename"] for entry in _saved_list(root / "state.json", "_data_files")
-        ]
+        saved = _saved_list(root / "state.json", "_data_files")
+        return [root / entry["filename"] for entry in saved]
 
-    found = _data_files(root / "data") or _data_files(root)
     by_kind: dict[str, list[Path]] = {}
-    for path in found:
+    for path in _data_files(root / "data") or _data_files(root):
         by_kind.setdefault(file_kind(path) or "", []).append(path)
     if len(by_kind) > 1:
         # Next to tables, .json files are nearly always settings or metadata.
@@ -167,8 +155,6 @@ def _saved_list(path: Path, key: str) -> list[Any]:
 
 
 def _data_files(folder: Path) -> list[Path]:
-    if not folder.is_dir():
-        return []
     return sorted(
         path
         for path in folder.rglob("*")
@@ -180,21 +166,19 @@ def _data_files(folder: Path) -> list[Path]:
 
 def _of_split(files: list[Path], root: Path, split: str) -> list[Path]:
     """Keep the files of one split where names such as `train-00000-of-00001` tell splits apart."""
-    by_split: dict[str | None, list[Path]] = {}
+    by_split: dict[str, list[Path]] = {}
     for path in files:
         words = re.split(r"[^a-z0-9]+", path.relative_to(root).as_posix().lower())
-        named = {SPLIT_WORDS[word] for word in words if word in SPLIT_WORDS}
-        by_split.setdefault(named.pop() if len(named) == 1 else None, []).append(path)
-    named_splits = sorted(key for key in by_split if key)
-    if not named_splits:
-        return files
-    wanted = SPLIT_WORDS.get(split, split)
-    if wanted not in by_split:
+        named = {SPLIT_OF[word] for word in words if word in SPLIT_OF}
+        by_split.setdefault(named.pop() if len(named) == 1 else "", []).append(path)
+    splits = sorted(filter(None, by_split))
+    wanted = SPLIT_OF.get(split, split)
+    if splits and wanted not in splits:
         raise InputError(
-            f"{root} holds no files of the split {split!r}, only: {', '.join(named_splits)}. "
+            f"{root} holds no files of the split {split!r}, only: {', '.join(splits)}. "
             "Choose one with the option split."
         )
-    return by_split[wanted]
+    return by_split[wanted] if splits else files
 
 
 def _read(path: Path, label: str) -> Iterator[Row | Rejected]:
@@ -212,9 +196,9 @@ def _read(path: Path, label: str) -> Iterator[Row | Rejected]:
 
 
 def _open(path: Path) -> BinaryIO:
-    if path.name.lower().endswith(".gz"):
+    if path.suffix.lower() == ".gz":
         return cast(BinaryIO, gzip.open(path, "rb"))
-    if path.name.lower().endswith(".zst"):
+    if path.suffix.lower() == ".zst":
         import pyarrow as pa
 
         return cast(BinaryIO, io.BufferedReader(pa.CompressedInputStream(str(path), "zstd")))
@@ -232,19 +216,22 @@ def _read_jsonl(path: Path, label: str) -> Iterator[Row | Rejected]:
 
 def _json_row(raw: bytes, place: Place) -> Row | Rejected:
     try:
-        value = json.loads(raw.decode("utf-8"))
+        return _as_row(json.loads(raw.decode("utf-8")), place)
     except UnicodeDecodeError as error:
-        return Rejected("read", "not_utf8", str(place), f"The line is not UTF-8: {error.reason}.")
+        return _rejected(Reason.NOT_UTF8, place, f"The line is not UTF-8: {error.reason}.")
     except (ValueError, RecursionError) as error:
-        return Rejected("read", "malformed_json", str(place), f"Not JSON: {one_line(error)}.")
-    return _as_row(value, place)
+        return _rejected(Reason.MALFORMED_JSON, place, f"Not JSON: {one_line(error)}.")
 
 
 def _as_row(value: Any, place: Place) -> Row | Rejected:
     if isinstance(value, dict):
         return Row(place, value)
-    kind = type(value).__name__
-    return Rejected("read", "not_an_object", str(place), f"A row must be an object, not {kind}.")
+    detail = f"A row must be an object, not {type(value).__name__}."
+    return _rejected(Reason.NOT_AN_OBJECT, place, detail)
+
+
+def _rejected(reason: Reason, place: Place, detail: str) -> Rejected:
+    return Rejected("read", reason, str(place), detail)
 
 
 def _read_csv(path: Path, label: str) -> Iterator[Row | Rejected]:
@@ -259,7 +246,7 @@ def _read_csv(path: Path, label: str) -> Iterator[Row | Rejected]:
                     detail = (
                         f"The row has not as many cells as there are columns: {rows.fieldnames}."
                     )
-                    yield Rejected("read", "malformed_csv", str(place), detail)
+                    yield _rejected(Reason.MALFORMED_CSV, place, detail)
                 else:
                     yield Row(place, dict(values))
         except (csv.Error, UnicodeDecodeError) as error:
@@ -272,99 +259,83 @@ def _read_json(path: Path, label: str) -> Iterator[Row | Rejected]:
         head = b""
         while not head.strip() and (chunk := file.read(64)):
             head = chunk.removeprefix(b"\xef\xbb\xbf")
-    if head.strip().startswith(b"["):
-        yield from _read_json_array(path, label)
-    else:
-        yield from _read_jsonl(path, label)
+    read = _read_json_array if head.strip().startswith(b"[") else _read_jsonl
+    yield from read(path, label)
 
 
 def _read_json_array(path: Path, label: str) -> Iterator[Row | Rejected]:
     """The items of one big array, decoded one after the other from a sliding window."""
     decoder = json.JSONDecoder()
-    with _open(path) as binary, TextIOWrapper(binary, encoding="utf-8-sig") as text:
-        window, at, number = _read_text(text, CHUNK, path).lstrip(), 1, 0
-        while True:
-            while window[at : at + 1].isspace() or window[at : at + 1] == ",":
-                at += 1
-            if window[at : at + 1] == "]":
-                return
-            try:
-                value, at = decoder.raw_decode(window, at)
-            except (json.JSONDecodeError, RecursionError) as error:
-                more = ""
-                if _may_be_cut(error, window):
+    with _open(path) as binary, io.TextIOWrapper(binary, encoding="utf-8-sig") as text:
+        window, at, number = "", 0, 0
+        try:
+            window, at = text.read(CHUNK).lstrip(), 1
+            while True:
+                while window[at : at + 1].isspace() or window[at : at + 1] == ",":
+                    at += 1
+                if window[at : at + 1] == "]":
+                    return
+                try:
+                    value, at = decoder.raw_decode(window, at)
+                except json.JSONDecodeError as error:
+                    # 16 covers the longest token that is no string: a number, literal or escape.
+                    cut = error.msg.startswith("Unterminated") or error.pos >= len(window) - 16
                     # Doubling the window keeps the cost of one huge item linear in its length.
-                    more = _read_text(text, max(CHUNK, len(window) - at), path)
-                if not more:
-                    raise InputError(
-                        f"{path} is not valid JSON after item {number}: {one_line(error)}. Write "
-                        "it as JSON Lines (.jsonl), where a bad row costs only itself."
-                    ) from error
-                window, at = window[at:] + more, 0
-                continue
-            number += 1
-            yield _as_row(value, Place(label, number))
+                    more = text.read(max(CHUNK, len(window) - at)) if cut else ""
+                    if not more:
+                        raise
+                    window, at = window[at:] + more, 0
+                    continue
+                number += 1
+                yield _as_row(value, Place(label, number))
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path} is not UTF-8: {error.reason}.") from error
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise InputError(
+                f"{path} is not valid JSON after item {number}: {one_line(error)}. Write it as "
+                "JSON Lines (.jsonl), where a bad row costs only itself."
+            ) from error
 
 
-def _read_text(text: TextIOWrapper, characters: int, path: Path) -> str:
-    try:
-        return text.read(characters)
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8: {error.reason}.") from error
-
-
-def _may_be_cut(error: json.JSONDecodeError | RecursionError, window: str) -> bool:
-    """Whether the error may only mean that the window ends inside the item."""
-    if isinstance(error, RecursionError):
-        return False
-    # 16 covers the longest token that is no string: a cut number, literal or escape.
-    return error.msg.startswith("Unterminated string") or error.pos >= len(window) - 16
-
-
-def _read_parquet(path: Path, label: str) -> Iterator[Row | Rejected]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if path.stat().st_size == 0:
-        return
-    try:
-        # Without a buffer's size, or with pre_buffer, all columns of a row group would be held,
-        # which may be the whole file.
-        with pq.ParquetFile(path, pre_buffer=False, buffer_size=CHUNK) as file:
-            yield from _batch_rows(file.iter_batches(batch_size=BATCH_ROWS), label)
-    except pa.ArrowException as error:
-        raise InputError(f"{path} is not a readable Parquet file: {one_line(error)}") from error
-
-
-def _read_arrow(path: Path, label: str) -> Iterator[Row | Rejected]:
+def _read_table(path: Path, label: str) -> Iterator[Row | Rejected]:
+    """The rows of a Parquet file or an Arrow stream."""
     import pyarrow as pa
 
+    batches = _parquet_batches if file_kind(path) == "parquet" else _arrow_batches
+    rows = (values for batch in batches(path) for values in _values(batch))
     try:
-        with pa.memory_map(str(path)) as mapped, pa.ipc.open_stream(mapped) as batches:
-            small = (
-                batch.slice(start, BATCH_ROWS)
-                for batch in batches
-                for start in range(0, batch.num_rows, BATCH_ROWS)
-            )
-            yield from _batch_rows(small, label)
-    except pa.ArrowException as error:
-        raise InputError(f"{path} is not a readable Arrow stream: {one_line(error)}") from error
-
-
-def _batch_rows(batches: Iterator[Any], label: str) -> Iterator[Row | Rejected]:
-    number = 0
-    for batch in batches:
-        for values in _batch_values(batch):
-            number += 1
+        for number, values in enumerate(rows if path.stat().st_size else (), start=1):
             place = Place(label, number)
             if isinstance(values, UnicodeDecodeError):
                 detail = f"The row is not UTF-8: {values.reason}."
-                yield Rejected("read", "not_utf8", str(place), detail)
+                yield _rejected(Reason.NOT_UTF8, place, detail)
             else:
                 yield Row(place, values)
+    except pa.ArrowException as error:
+        raise InputError(
+            f"{path} is not a readable {path.suffix} file: {one_line(error)}"
+        ) from error
 
 
-def _batch_values(batch: Any) -> Iterator[dict[str, Any] | UnicodeDecodeError]:
+def _parquet_batches(path: Path) -> Iterator[Any]:
+    import pyarrow.parquet as pq
+
+    # Without a buffer's size, or with pre_buffer, all columns of a row group would be held, which
+    # may be the whole file.
+    with pq.ParquetFile(path, pre_buffer=False, buffer_size=CHUNK) as file:
+        yield from file.iter_batches(batch_size=BATCH_ROWS)
+
+
+def _arrow_batches(path: Path) -> Iterator[Any]:
+    import pyarrow as pa
+
+    with pa.memory_map(str(path)) as mapped, pa.ipc.open_stream(mapped) as batches:
+        for batch in batches:
+            for start in range(0, batch.num_rows, BATCH_ROWS):
+                yield batch.slice(start, BATCH_ROWS)
+
+
+def _values(batch: Any) -> Iterator[dict[str, Any] | UnicodeDecodeError]:
     try:
         yield from batch.to_pylist()
     except UnicodeDecodeError as error:
@@ -373,7 +344,7 @@ def _batch_values(batch: Any) -> Iterator[dict[str, Any] | UnicodeDecodeError]:
             yield error
         else:
             for start in range(batch.num_rows):
-                yield from _batch_values(batch.slice(start, 1))
+                yield from _values(batch.slice(start, 1))
 
 
 def _read_inspect(path: Path, label: str) -> Iterator[Row | Rejected]:
@@ -385,13 +356,7 @@ _READERS = {
     "jsonl": _read_jsonl,
     "json": _read_json,
     "csv": _read_csv,
-    "parquet": _read_parquet,
-    "arrow": _read_arrow,
+    "parquet": _read_table,
+    "arrow": _read_table,
     "inspect": _read_inspect,
 }
-
-
-def one_line(error: BaseException) -> str:
-    """What an exception says, on one line and no longer than 300 characters."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= 300 else text[:297] + "..."

@@ -1,7 +1,6 @@
 """The rows of a dataset on the Hub, streamed and pinned to one commit.
 
-`datasets` and the hub client are imported when a Hub dataset is opened, never before. Files and
-folders on this machine are read in `files.py`.
+`datasets` and the hub client are imported when a Hub dataset is opened, never before.
 """
 
 from __future__ import annotations
@@ -11,16 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.inputs.files import one_line
-from rpd_datasets.inputs.rows import Place, Row, Terms
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.inputs.raw_rows import Place, Row, Terms, one_line
 from rpd_metric.errors import InputError
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 class HubRows:
-    """The rows of a dataset on the Hub, pinned to the commit its revision names now.
+    """The rows of a dataset on the Hub, pinned to the commit that its revision names now.
 
     Args:
         repo (`str`): The dataset's id, e.g. `"open-thoughts/OpenThoughts3-1.2M"`.
@@ -32,6 +29,7 @@ class HubRows:
 
     Attributes:
         terms ([`Terms`]): Licence and language, as the dataset's card names them.
+        dataset: The rows as `datasets` has them.
 
     Raises:
         InputError: If the Hub cannot be reached or knows no such dataset, configuration or split.
@@ -57,6 +55,12 @@ class HubRows:
         self.name = repo
         self.part = f"{config or ''}/{split}"
         self.terms = Terms()  # what the cache holds comes without its card
+        # ValueError: the readers of `datasets` raise it for rows they cannot parse.
+        self._errors = (DatasetsError, OSError, ValueError, httpx.HTTPError)
+        unreachable = (
+            f"No file or folder is called {repo!r}, and the Hub cannot be asked for a dataset of "
+            "that name: "
+        )
         commit: str | None = None
         try:
             info = HfApi().dataset_info(repo, revision=revision, timeout=20)
@@ -70,23 +74,20 @@ class HubRows:
             raise InputError(f"{repo!r} has no revision {revision!r} on the Hub.") from error
         except (OSError, httpx.HTTPError) as error:
             if streaming:
-                raise InputError(_unreachable(repo, error)) from error
+                raise InputError(unreachable + one_line(error)) from error
         try:
-            self._rows = load_dataset(
+            self.dataset = load_dataset(
                 repo, config, split=split, revision=commit or revision, streaming=streaming
             )
-        except (DatasetsError, OSError, ValueError, httpx.HTTPError) as error:
-            if commit is None:
-                raise InputError(_unreachable(repo, error)) from error
-            raise InputError(f"{repo!r} cannot be read: {one_line(error)}") from error
-        self._fingerprint = commit or _cached_commit(self._rows)
-        # ValueError: the readers of `datasets` raise it for rows they cannot parse.
-        self._errors = (DatasetsError, OSError, ValueError, httpx.HTTPError)
+        except self._errors as error:
+            what = f"{repo!r} cannot be read: " if commit else unreachable
+            raise InputError(what + one_line(error)) from error
+        self._fingerprint = commit or _cached_commit(self.dataset)
 
-    def __iter__(self) -> Iterator[Row | Rejected]:
+    def __iter__(self) -> Iterator[Row]:
         number = 0
         try:
-            for number, values in enumerate(self._rows, start=1):
+            for number, values in enumerate(self.dataset, start=1):
                 yield Row(Place(self.name, number), dict(values))
         except self._errors as error:
             raise InputError(
@@ -94,11 +95,6 @@ class HubRows:
                 "again; if it stops there again, download the dataset and name its files, where a "
                 "bad row costs only itself."
             ) from error
-
-    @property
-    def dataset(self) -> Any:
-        """The rows as `datasets` has them."""
-        return self._rows
 
     def fingerprint(self) -> str:
         """The commit that is read."""
@@ -117,15 +113,5 @@ def _terms(card: Any) -> Terms:
 
 def _cached_commit(rows: Any) -> str:
     """The commit of a dataset out of the cache, which names the folder of its files."""
-    for file in rows.cache_files:
-        folder = Path(file["filename"]).parent.name
-        if COMMIT.fullmatch(folder):
-            return folder
-    return f"cached-{rows._fingerprint}"
-
-
-def _unreachable(repo: str, error: Exception) -> str:
-    return (
-        f"No file or folder is called {repo!r}, and the Hub cannot be asked for a dataset of that "
-        f"name: {one_line(error)}"
-    )
+    folders = (Path(file["filename"]).parent.name for file in rows.cache_files)
+    return next(filter(COMMIT.fullmatch, folders), f"cached-{rows._fingerprint}")

@@ -1,0 +1,277 @@
+"""Rows of one problem brought together through a scratch file on disk.
+
+The rows of one problem may stand anywhere in the input, and the input may be far larger than
+memory. A first pass over it writes a SQLite file. Where rows hold one solution each, the file takes
+all of them, and they come back problem by problem in the order in which the problems first appear.
+Where a row is a whole problem, it takes only the later rows of problems that come back; the input
+is then read again, and each problem is handed over whole where it first stands.
+
+The file is complete or absent: a run that was interrupted while it was made makes it again, a run
+that was interrupted later uses it as it is. It is a cache and can be deleted at any time. One run
+at a time may use a scratch folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from hashlib import sha256
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from rpd_datasets.inputs.column_values import decode_values, encode_values
+from rpd_datasets.inputs.raw_rows import one_line
+from rpd_datasets.problem import Problem
+from rpd_datasets.rejects import Rejected
+from rpd_metric.errors import OutputError
+
+# Part of every scratch file's name: older layouts are left alone and made anew.
+VERSION = 2
+SCHEMA = """
+CREATE TABLE problem (id INTEGER PRIMARY KEY, digest BLOB UNIQUE, text BLOB, extra TEXT);
+CREATE TABLE row (id INTEGER PRIMARY KEY, problem INTEGER, place TEXT, solutions BLOB, extra TEXT);
+CREATE TABLE reject (id INTEGER PRIMARY KEY, record TEXT);
+CREATE TABLE info (content TEXT);
+"""
+
+
+def problem_digest(problem: str) -> bytes:
+    """What two rows of the same problem share: a digest of its text, blank space aside.
+
+    >>> problem_digest("Find  $x$.") == problem_digest(" Find $x$.\\n")
+    True
+    """
+    return sha256(" ".join(problem.split()).encode()).digest()
+
+
+def write_scratch(
+    path: Path,
+    items: Iterable[Problem | Rejected],
+    *,
+    one_each: bool,
+    limit: int | None = None,
+    totals: Callable[[], Mapping[str, int]] = dict,
+) -> None:
+    """Read all rows into a new scratch file.
+
+    Args:
+        path (`Path`): The file to make; it appears only when it is complete.
+        items (iterable): A [`Problem`] for each row, or what was left out of it.
+        one_each (`bool`): Whether rows hold one solution each. Then all of them are kept, and what
+            was rejected too, so that a later run that reuses the file can name it again.
+        limit (`int`, *optional*): Stop after so many different problems, as reading will.
+        totals (`Callable`): Called after the last row; what it counts is kept as well.
+
+    Raises:
+        OutputError: If the file cannot be written, e.g. because the disk is full.
+    """
+    building = path.with_name(path.name + ".building")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        building.unlink(missing_ok=True)
+        with closing(sqlite3.connect(building)) as database:
+            # A half-written file is thrown away, so it needs no journal.
+            database.execute("PRAGMA journal_mode = OFF")
+            database.execute("PRAGMA synchronous = OFF")
+            database.executescript(SCHEMA)
+            info = _fill(database, items, one_each, limit)
+            content = json.dumps({**info, **totals()})
+            database.execute("INSERT INTO info VALUES (?)", (content,))
+            database.execute("CREATE INDEX by_problem ON row (problem)")
+            database.commit()
+        with building.open("rb+") as file:
+            os.fsync(file.fileno())
+        building.replace(path)
+    except (OSError, sqlite3.Error) as error:
+        raise OutputError(
+            f"The scratch file {path} for grouping rows cannot be written: {one_line(error)}. "
+            "Choose a folder with more space."
+        ) from error
+
+
+def _fill(
+    database: sqlite3.Connection,
+    items: Iterable[Problem | Rejected],
+    one_each: bool,
+    limit: int | None,
+) -> dict[str, Any]:
+    columns: dict[str, None] = {}  # an ordered set
+    varying: set[str] = set()
+    problems = 0
+    for item in items:
+        if isinstance(item, Rejected):
+            if one_each:
+                record = json.dumps(item.as_row())
+                database.execute("INSERT INTO reject (record) VALUES (?)", (record,))
+            continue
+        digest = problem_digest(item.problem)
+        query = "SELECT id, extra FROM problem WHERE digest = ?"
+        known = database.execute(query, (digest,)).fetchone()
+        if known is None and problems == limit:
+            break
+        extra = encode_values(item.extra) if one_each or known else ""
+        if known is None:
+            problems += 1
+            values = (digest, *((_pack(item.problem), extra) if one_each else ("", "")))
+            database.execute("INSERT INTO problem (digest, text, extra) VALUES (?, ?, ?)", values)
+        elif extra != known[1] and one_each:
+            varying |= _differing(known[1], extra)
+        if one_each or known is not None:
+            database.execute(
+                "INSERT INTO row (problem, place, solutions, extra) VALUES (?, ?, ?, ?)",
+                (known[0] if known else problems, item.where, _pack_all(item.solutions), extra),
+            )
+            columns.update(dict.fromkeys(item.extra))
+    return {"problems": problems, "columns": list(columns), "varying": sorted(varying)}
+
+
+def _differing(before: str, now: str) -> set[str]:
+    """The columns in which a row differs from its problem's first row."""
+    # As text, because NaN is not equal to itself.
+    one, other = (
+        {name: json.dumps(value, sort_keys=True) for name, value in json.loads(text).items()}
+        for text in (before, now)
+    )
+    return {
+        name
+        for name in one.keys() | other.keys()
+        if one.get(name, "null") != other.get(name, "null")
+    }
+
+
+def read_info(path: Path) -> dict[str, Any] | None:
+    """What a finished scratch file says of its rows, or `None` where there is none to use."""
+    if not path.exists():
+        return None
+    try:
+        with closing(_reading(path)) as database:
+            row = database.execute("SELECT content FROM info").fetchone()
+    except sqlite3.DatabaseError:
+        # Damaged, e.g. by a full disk. It is only a cache, so it is made again.
+        return None
+    return None if row is None else dict(json.loads(row[0]))
+
+
+def read_gathered(path: Path) -> Iterator[Problem | Rejected]:
+    """What rows with one solution each come to: what was left out, then every problem.
+
+    A column in which no problem's rows differ keeps its value; any other is a list with an entry
+    for each solution.
+    """
+    info = read_info(path) or {}
+    varying = set(info["varying"])
+    with closing(_reading(path)) as database:
+        for (record,) in database.execute("SELECT record FROM reject ORDER BY id"):
+            yield Rejected(**json.loads(record))
+        rows = database.execute(
+            "SELECT problem.id, problem.text, place, solutions, row.extra "
+            # CROSS JOIN fixes the order of the loops, so that nothing has to be sorted.
+            "FROM problem CROSS JOIN row ON row.problem = problem.id "
+            "ORDER BY problem.id, row.id"
+        )
+        for _, members in groupby(rows, key=lambda row: row[0]):
+            group = list(members)
+            extras = [decode_values(row[4]) for row in group]
+            extra = {
+                name: [one.get(name) for one in extras] if name in varying else extras[0].get(name)
+                for name in info["columns"]
+            }
+            solutions = tuple(text for row in group for text in _unpack_all(row[3]))
+            where = _where([row[2] for row in group])
+            yield Problem(_unpack(group[0][1]), solutions, extra, where)
+
+
+def join_rows(path: Path, items: Iterable[Problem | Rejected]) -> Iterator[Problem | Rejected]:
+    """The items of an input, with the rows of one problem as one problem where it first stands.
+
+    Args:
+        path (`Path`): What [`write_scratch`] wrote of these items.
+        items (iterable): All of them, a problem a row.
+    """
+    done: set[bytes] = set()
+    with closing(_reading(path)) as database:
+        # Nearly all problems stand once, and a query takes longer than the rest of reading one.
+        repeated = dict(
+            database.execute("SELECT digest, id FROM problem WHERE id IN (SELECT problem FROM row)")
+        )
+        query = "SELECT solutions, extra FROM row WHERE problem = ? ORDER BY id"
+        for item in items:
+            if isinstance(item, Problem) and repeated:
+                digest = problem_digest(item.problem)
+                if digest in done:
+                    continue
+                if digest in repeated:
+                    done.add(digest)
+                    rows = database.execute(query, (repeated[digest],)).fetchall()
+                    later = [(_unpack_all(texts), decode_values(extra)) for texts, extra in rows]
+                    item = together(item, later)
+            yield item
+
+
+def together(first: Problem, later: Sequence[tuple[Sequence[str], Mapping[str, Any]]]) -> Problem:
+    """One problem of several rows.
+
+    Lists with an entry per solution are joined; any other column is the first row's.
+
+    Args:
+        first ([`Problem`]): The first row.
+        later (`Sequence`): The solutions and other columns of the other rows.
+
+    Example:
+
+    >>> one = Problem("2 + 2?", ("4",), {"correct": [True], "level": 1}, "rows.jsonl:1")
+    >>> both = together(one, [(["5", "four"], {"correct": [False, True], "level": 2})])
+    >>> both.solutions, both.extra, both.where
+    (('4', '5', 'four'), {'correct': [True, False, True], 'level': 1}, 'rows.jsonl:1 and 1 more')
+    """
+    extra = dict(first.extra)
+    for name, value in first.extra.items():
+        if _beside(value, first.solutions):
+            extra[name] = list(value)
+            for texts, its in later:
+                more = its.get(name)
+                extra[name] += more if _beside(more, texts) else [None] * len(texts)
+    solutions = (*first.solutions, *(text for texts, _ in later for text in texts))
+    return Problem(first.problem, solutions, extra, f"{first.where} and {len(later)} more")
+
+
+def _beside(value: Any, solutions: Sequence[str]) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) == len(solutions)
+
+
+def _where(places: Sequence[str]) -> str:
+    if len(places) == 1:
+        return places[0]
+    (file, _, first), (last_file, _, last) = (places[at].rpartition(":") for at in (0, -1))
+    if file == last_file and int(last) - int(first) == len(places) - 1:
+        return f"{places[0]}-{last}"
+    return f"{places[0]} and {len(places) - 1} more"
+
+
+def _reading(path: Path) -> sqlite3.Connection:
+    # A generator may be finished, and so closed, by another thread than began it.
+    uri = path.absolute().as_uri() + "?mode=ro"
+    return sqlite3.connect(uri, uri=True, check_same_thread=False)
+
+
+def _pack(text: str) -> bytes:
+    # Level 1: a third of the space for chains of thought, and faster than most disks.
+    return zlib.compress(text.encode(), 1)
+
+
+def _unpack(blob: bytes) -> str:
+    return zlib.decompress(blob).decode()
+
+
+def _pack_all(texts: Sequence[str]) -> bytes:
+    return _pack(json.dumps(texts))
+
+
+def _unpack_all(blob: bytes) -> list[str]:
+    texts: list[str] = json.loads(_unpack(blob))
+    return texts
