@@ -1,15 +1,20 @@
 """How a command ends: one line and an exit status for whatever comes of it.
 
 Every entry point runs through [`run_command`], `rpd` and the recipes' scripts alike. What the user
-can fix ends in one line on stderr and status 1, a stop by Ctrl-C in 130; anything else is a fault
-of this project and keeps its traceback.
+can fix ends in one line on stderr; anything else is a fault of this project and keeps its
+traceback.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 from rpd_metric.errors import RPDError
 from rpd_metric.models.failures import Interrupted
@@ -21,39 +26,64 @@ def run_command(
     *,
     after_interrupt: str = "the same command goes on where it stopped",
 ) -> int:
-    """Run a command.
+    """Run a command. SIGTERM ends it as Ctrl-C does, and a second of either ends it at once.
 
     Args:
         name (`str`): What its line on stderr begins with, e.g. `"rpd curate"`.
         work (`Callable`): Does it.
-        after_interrupt (`str`): What is said after Ctrl-C.
+        after_interrupt (`str`): What is said after Ctrl-C, and must be true then.
 
     Returns:
-        `int`: The exit status: 0, 1 after an error that the user can fix, 130 after Ctrl-C, 141
-            when the reader of the output went away.
+        `int`: The exit status: 0, 1 after an error that the user can fix, 130 after Ctrl-C or
+            SIGTERM, 141 when the reader of the output went away.
 
     Example:
 
-    ```py
-    >>> from rpd_datasets.commands import run_command
     >>> run_command("example", lambda: None)
     0
-
-    ```
     """
     try:
-        work()
-    except Interrupted as error:
-        sys.stderr.write(f"{name}: {error}\n")
-        return 130
-    except RPDError as error:
-        sys.stderr.write(f"{name}: {error}\n")
-        return 1
+        with _stopped_by_signals():
+            work()
     except KeyboardInterrupt:
-        sys.stderr.write(f"{name}: interrupted; {after_interrupt}\n")
-        return 130
+        return _end(130, f"{name}: interrupted; {after_interrupt}")
+    except RPDError as error:
+        return _end(130 if isinstance(error, Interrupted) else 1, f"{name}: {error}")
     except BrokenPipeError:
         # The reader of our output went away, as `head` does: nobody is left to read a message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return 0
+
+
+def _end(status: int, line: str) -> int:
+    sys.stderr.write(f"{line}\n")
+    return status
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end what is within, the second one at once; former handlers return."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may have handlers
+        return
+    came: list[int] = []
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        if came:
+            # Threads and processes at work would hold up any other way out.
+            for child in multiprocessing.active_children():
+                child.kill()
+            if sys.stderr.isatty():
+                os.write(2, b"\x1b[?25h\n")  # a live line of progress hides the cursor
+            os._exit(130)
+        came.append(number)
+        raise KeyboardInterrupt
+
+    former = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            # `None` stands for a handler that was not installed from Python.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)

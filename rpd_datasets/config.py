@@ -246,21 +246,17 @@ class CurationConfig:
 
     def _check_budget(self, by_distance: bool) -> None:
         """Whether the other options leave a budget of samples its freedom."""
-        for name, value in self._settled().items():
-            if getattr(self, name) not in (getattr(CurationConfig, name), value):
-                raise InputError(
-                    f"num_samples is spent over all problems, so {name} cannot be "
-                    f"{getattr(self, name)!r} beside it; leave one of the two out"
-                )
-        if not by_distance or self.selection != "maxmin":
+        settled = self._settled()
+        beside = [] if by_distance else ["solutions"]
+        for name in ("num_problems", "num_solutions", "problems", "selection", "quality_column"):
+            default = getattr(CurationConfig, name)
+            if getattr(self, name) not in (default, settled.get(name, default)):
+                beside.append(name)
+        if beside:
+            values = " and ".join(f"{name} cannot be {getattr(self, name)!r}" for name in beside)
             raise InputError(
-                "num_samples chooses greedily by a distance: solutions must name one and selection "
-                f"be 'maxmin', not {self.solutions!r} and {self.selection!r}"
-            )
-        if self.quality_column is not None:
-            raise InputError(
-                "num_samples spends by distance alone: give num_problems and num_solutions where "
-                "a quality column is to be weighed"
+                f"num_samples is spent over all problems, one by one by a distance, so {values} "
+                "beside it; leave one of the two out"
             )
 
     def _settled(self) -> dict[str, Any]:

@@ -1,8 +1,4 @@
-"""One problem with its solutions, the unit that everything after reading works on.
-
-It is a plain value: where it comes from is decided in `source.py`, what is wrong with it in
-`pipeline.py`.
-"""
+"""One problem with its solutions, the unit that everything after reading works on."""
 
 from __future__ import annotations
 
@@ -43,12 +39,7 @@ class Problem:
         return digest.hexdigest()
 
     def take(self, indices: Sequence[int]) -> Problem:
-        """The problem with some of its solutions, and the lists beside them kept in step.
-
-        Args:
-            indices (`Sequence[int]`): Which solutions, in the order wanted.
-
-        Example:
+        """The problem with some of its solutions, in this order, and the lists beside them in step.
 
         >>> problem = Problem("2 + 2?", ("4", "5", "four"), {"correct": [True, False, True]})
         >>> problem.take([0, 2]).extra
@@ -75,11 +66,6 @@ def strategy_labels(extra: Mapping[str, Any], num_solutions: int) -> list[str] |
         extra (`Mapping[str, Any]`): The columns beside a problem: `strategies`, a label for each
             solution, and `strategy_names`, the labels' names, where there are any.
         num_solutions (`int`): How many solutions the problem has.
-
-    Returns:
-        `list[str]`, *optional*: A name for each solution, or its label; `None` without labels.
-
-    Example:
 
     >>> strategy_labels({"strategies": [0, 1], "strategy_names": {"0": "by parts"}}, 2)
     ['by parts', '1']

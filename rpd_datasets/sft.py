@@ -7,6 +7,8 @@ from typing import Any
 
 from rpd_metric.errors import InputError
 
+Messages = list[dict[str, str]]
+
 
 def to_sft(ds: Any, *, problem_column: str = "problem", solutions_column: str = "solutions") -> Any:
     """One training row per chosen solution, in TRL's conversational prompt-completion format.
@@ -27,7 +29,8 @@ def to_sft(ds: Any, *, problem_column: str = "problem", solutions_column: str = 
     """
     import datasets
 
-    for column in (problem_column, solutions_column, "selected"):
+    needed = (problem_column, solutions_column, "selected")
+    for column in needed:
         if column not in ds.column_names:
             raise InputError(
                 f"the dataset has no column {column!r}, only {', '.join(ds.column_names)}; "
@@ -35,28 +38,25 @@ def to_sft(ds: Any, *, problem_column: str = "problem", solutions_column: str = 
             )
 
     def explode(batch: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-        rows: dict[str, list[Any]] = {"prompt": [], "completion": []}
-        for problem, solutions, selected in zip(
-            batch[problem_column], batch[solutions_column], batch["selected"], strict=True
-        ):
-            for index in selected:
-                prompt, completion = sft_messages(problem, solutions[index])
-                rows["prompt"].append(prompt)
-                rows["completion"].append(completion)
-        return rows
+        pairs = [
+            sft_messages(problem, solutions[index])
+            for problem, solutions, selected in zip(*(batch[one] for one in needed), strict=True)
+            for index in selected
+        ]
+        prompts, completions = zip(*pairs, strict=True) if pairs else ((), ())
+        return {"prompt": list(prompts), "completion": list(completions)}
 
     message = {"role": datasets.Value("string"), "content": datasets.Value("string")}
+    messages = datasets.List(message)
     return ds.map(
         explode,
         batched=True,
         remove_columns=ds.column_names,
-        features=datasets.Features(
-            {"prompt": datasets.List(message), "completion": datasets.List(message)}
-        ),
+        features=datasets.Features({"prompt": messages, "completion": messages}),
     )
 
 
-def sft_messages(problem: str, solution: str) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+def sft_messages(problem: str, solution: str) -> tuple[Messages, Messages]:
     """The prompt and the completion of one training row."""
     return (
         [{"role": "user", "content": problem}],

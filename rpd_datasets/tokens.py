@@ -3,16 +3,16 @@
 The estimate follows the one part of the Qwen2/Qwen3 tokenizer that is a published rule rather than
 a learnt table: how text is cut into pieces before byte-pair merging (every digit alone, a word
 with the space or backslash before it, runs of punctuation, line breaks). A piece is at least one
-token, so the pieces are a lower bound; long words, long runs of symbols and letters outside ASCII
-are counted as more than one. It is meant for limits such as "at most 14,000 tokens", not for
-billing, and it does not count the tokens that chat templates add.
+token; long words, long runs of symbols and letters outside ASCII are counted as more than one. It
+is meant for limits such as "at most 14,000 tokens", not for billing, and does not count the tokens
+that chat templates add.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from rpd_metric.errors import InputError, MissingExtraError, SpecError, first_line
 
@@ -47,54 +47,23 @@ SYMBOLS = 3
 FOREIGN_LETTERS = 1.6
 
 
-class TokenCounter(Protocol):
-    """Counts the tokens of a text."""
-
-    @property
-    def name(self) -> str:
-        """What cards and manifests call it."""
-        ...
-
-    @property
-    def estimated(self) -> bool:
-        """Whether it only estimates; cards and manifests say so."""
-        ...
-
-    def __call__(self, text: str) -> int:
-        """The number of tokens, 0 for an empty text."""
-        ...
-
-
 @dataclass(frozen=True)
-class EstimatedTokens:
-    """The offline estimate; see [`estimate_tokens`]."""
-
-    name: str = "estimate"
-    estimated: bool = True
-
-    def __call__(self, text: str) -> int:
-        """The estimated number of tokens."""
-        return estimate_tokens(text)
-
-
-@dataclass(frozen=True)
-class TokenizerTokens:
-    """A real tokenizer's count, without the special tokens around a text.
+class TokenCounter:
+    """Counts the tokens of a text.
 
     Args:
-        name (`str`): The tokenizer's id or path.
-        tokenizer (`Any`): A `transformers` tokenizer.
+        name (`str`): What cards and manifests call it.
+        estimated (`bool`): Whether it only estimates; cards and manifests say so.
+        count (`Callable`): From a text to its number of tokens, 0 for an empty one.
     """
 
     name: str
-    tokenizer: Any
-    estimated: bool = False
+    estimated: bool
+    count: Callable[[str], int]
 
     def __call__(self, text: str) -> int:
         """The number of tokens."""
-        # verbose=False: a text longer than the model's context is what is being looked for.
-        ids = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-        return len(ids)
+        return self.count(text)
 
 
 def token_counter(spec: str) -> TokenCounter:
@@ -103,9 +72,6 @@ def token_counter(spec: str) -> TokenCounter:
     Args:
         spec (`str`): `"estimate"` (offline), or the id or folder of a tokenizer that
             `transformers` can load, e.g. `"Qwen/Qwen3-14B"`.
-
-    Returns:
-        [`TokenCounter`]: Call it with a text.
 
     Raises:
         MissingExtraError: If `transformers` is not installed.
@@ -118,21 +84,25 @@ def token_counter(spec: str) -> TokenCounter:
     (7, True)
     """
     if spec == "estimate":
-        return EstimatedTokens()
+        return TokenCounter(spec, True, estimate_tokens)
     try:
         from transformers import AutoTokenizer
-    except ImportError as error:
-        raise MissingExtraError(f"tokenizer={spec!r}", extra="local", module="transformers") from (
-            error
-        )
-    try:
+
         tokenizer = AutoTokenizer.from_pretrained(spec)
+    except ImportError as error:
+        missing = MissingExtraError(f"tokenizer={spec!r}", extra="local", module="transformers")
+        raise missing from error
     except (OSError, ValueError) as error:
         raise SpecError(
             f"No tokenizer can be loaded as {spec!r}: {first_line(error)} "
             'Name a Hub id, a folder that holds a tokenizer, or "estimate".'
         ) from error
-    return TokenizerTokens(spec, tokenizer)
+
+    def count(text: str) -> int:
+        # verbose=False: a text longer than the model's context is what is being looked for.
+        return len(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+
+    return TokenCounter(spec, False, count)
 
 
 def estimate_tokens(text: str) -> int:
@@ -140,40 +110,27 @@ def estimate_tokens(text: str) -> int:
 
     On mathematical English it lies a few percent above the exact lower bound that the tokenizer's
     published splitting rule gives; other scripts than Latin are coarser.
-
-    Args:
-        text (`str`): Any text.
-
-    Returns:
-        `int`: The estimate, 0 for an empty text.
     """
     ascii_only = text.isascii()
-    pieces = len((ASCII_PIECE if ascii_only else PIECE).findall(text))
-    words = sum((len(word) - 1) // WORD_LETTERS for word in LONG_WORD.findall(text))
+    count = len((ASCII_PIECE if ascii_only else PIECE).findall(text))
+    count += sum((len(word) - 1) // WORD_LETTERS for word in LONG_WORD.findall(text))
     runs = (LONG_ASCII_SYMBOLS if ascii_only else LONG_SYMBOLS).findall(text)
-    symbols = sum(len(run) // SYMBOLS for run in runs)
+    count += sum(len(run) // SYMBOLS for run in runs)
     if ascii_only:
-        return pieces + words + symbols
-    foreign = sum(int(len(run) / FOREIGN_LETTERS) - 1 for run in FOREIGN.findall(text))
-    return pieces + words + symbols + max(foreign, 0)
+        return count
+    return count + sum(int(len(run) / FOREIGN_LETTERS) - 1 for run in FOREIGN.findall(text))
 
 
 def text_tail(
     text: str, tokens: int, count_tokens: TokenCounter, counted: int | None = None
 ) -> str:
-    """About the last `tokens` tokens of a text.
+    """About the last `tokens` tokens of a text, cut by the share of characters.
 
     Args:
         text (`str`): Any text.
         tokens (`int`): How many, at least 1.
         count_tokens ([`TokenCounter`]): What counts them.
         counted (`int`, *optional*): The tokens of the whole text, where they are known.
-
-    Returns:
-        `str`: The end of the text, cut by the share of characters; the whole text if it is short.
-
-    Raises:
-        InputError: If `tokens` is less than 1.
     """
     if tokens < 1:
         raise InputError(f"The tail must be at least 1 token, not {tokens}.")
