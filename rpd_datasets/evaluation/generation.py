@@ -31,13 +31,13 @@ from rpd_datasets.evaluation.samples import (
     write_samples,
     write_text,
 )
-from rpd_datasets.instructions import fill_prompt, with_mode
+from rpd_datasets.instructions import fill_prompt
 from rpd_metric.errors import InputError, ModelError, OutputError
 from rpd_metric.models.chat import ChatOptions, ChatRequest, Sampling
 from rpd_metric.models.concurrency import run_bounded
 from rpd_metric.models.flow import Flow
 from rpd_metric.models.kinds import chat_spec, load_chat
-from rpd_metric.models.retry import RequestRules
+from rpd_metric.models.requests import RequestOptions
 from rpd_metric.models.store import ReplyStore
 
 RUN = "run.json"
@@ -92,8 +92,9 @@ def open_model(
     chat = load_chat(model_spec(model), options or ChatOptions())
     flow = Flow(
         chat,
+        RequestOptions(timeout=timeout, longest_reply=0),
         store=ReplyStore(store),
-        rules=RequestRules(timeout=timeout, longest_reply=0, other_lengths=False),
+        other_lengths=False,
     )
     folder = _folder(model)
     if folder.is_dir():
@@ -104,8 +105,6 @@ def open_model(
 def chat_request(task: Task, key: Key, config: EvaluationConfig) -> ChatRequest:
     """The request for one sample."""
     asked = fill_prompt(config.sent, task.problem)
-    if config.modes:
-        asked = with_mode(asked, key[2] % config.modes + 1)
     return ChatRequest(
         messages=({"role": "user", "content": asked},),
         sampling=Sampling(

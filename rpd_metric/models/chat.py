@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
-
-Batching = Literal["auto", "static", "continuous"]
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
@@ -61,6 +59,8 @@ class ChatReply:
         completion_tokens (`int`, *optional*): As the server counted them.
         seconds (`float`, *optional*): Time from request to reply.
         cached (`bool`): Whether it came from the store rather than from the model.
+        reasoning (`str`, *optional*): What the model thought before, where the server tells it
+            from the reply.
     """
 
     text: str
@@ -69,15 +69,20 @@ class ChatReply:
     completion_tokens: int | None = None
     seconds: float | None = None
     cached: bool = False
+    reasoning: str | None = None
+
+    @property
+    def only_thought(self) -> bool:
+        """Whether the model thought until its limit, and wrote nothing."""
+        return bool(self.reasoning) and not self.text.strip()
 
 
 class Chat(Protocol):
     """A chat model. `model` names it in cards, manifests and store keys, never with a secret.
 
     Every call is one attempt; it raises `ServerError` and leaves retries, time limits, concurrency
-    and storage to `scheduler.py`. Servers also have `max_concurrency`, the requests that they take
-    at once (`None` where they do not say), and `aclose()`; an async `at_once()`, where there is
-    one, asks how many requests a server that works on many at a time is given at the beginning.
+    and storage to `flow.py`. Servers also have `max_concurrency`, the requests that they take at
+    once (`None` where they do not say), and `aclose()`.
     """
 
     model: str
@@ -87,21 +92,27 @@ class Chat(Protocol):
         ...
 
 
+def judge_reply(chat: Chat, reply: ChatReply, fault: str | None = None) -> None:
+    """Tell a [`~flow.Flow`] whether a reply could be used; other chat models need not know.
+
+    Args:
+        chat ([`Chat`]): Who gave the reply.
+        reply ([`ChatReply`]): The reply.
+        fault (`str`, *optional*): What is wrong with it; `None`: it could be used.
+    """
+    judge = getattr(chat, "judge_reply", None)
+    if judge is not None:
+        judge(reply, fault)
+
+
 @dataclass(frozen=True)
 class ChatOptions:
     """How a chat model is loaded.
 
     Args:
         device (`str`, *optional*): For `hf:`, where it runs; the first GPU, else the CPU, if unset.
-        dtype (`str`): For `hf:`, the weights' type; as the model was saved if `"auto"`.
-        batch_size (`int`, *optional*): For `hf:`, requests that are generated at once; 8 on a CPU,
-            256 on a GPU, as far as its memory goes.
-        batching (`str`): For `hf:`. With `"static"` a batch ends with its longest reply, with
-            `"continuous"` a reply that ends makes room for the next; `"auto"` is the second on a
-            GPU.
+        dtype (`str`): For `hf:` and `vllm:`, the weights' type; as the model was saved if `"auto"`.
     """
 
     device: str | None = None
     dtype: str = "auto"
-    batch_size: int | None = None
-    batching: Batching = "auto"

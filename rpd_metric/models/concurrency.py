@@ -1,9 +1,9 @@
-"""Coroutines from synchronous code, and many items through one with bounded memory.
+"""Coroutines from synchronous code, many items with bounded memory, places at a server.
 
 [`run`] works wherever it is called, inside a notebook's loop too. `asyncio.gather` over a data set
 makes one task per item, and a batch-and-wait loop idles while the slowest item of each batch runs;
 [`run_bounded`] does neither: a fixed number of tasks take items from one source as they become
-free.
+free. [`Places`] is a semaphore that gives way to a server that refuses.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from collections import deque
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -24,6 +25,12 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from rpd_metric.errors import InputError
+from rpd_metric.models.failures import ServerError, backoff
+
+# After so many failed attempts in a row a server seems to be down, rather than full.
+DOWN = 8
+# So many replies bring a place back.
+REPLIES_PER_PLACE = 12
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -188,3 +195,98 @@ async def _numbered(
         for item in items:
             yield number, item
             number += 1
+
+
+class Places:
+    """Places for the requests of one event loop: a semaphore that gives way.
+
+    All places are there from the start. A refusal (429, 503) takes one away, down to the number
+    that is being served, and so does a timeout, after which a server may work on; 12 replies bring
+    one back. After `DOWN` failures in a row nobody seems to be served: then only what is in flight
+    keeps its place, one request at a time is sent after ever longer pauses, and from the first
+    reply on each brings back a place. Nobody starts while a server has asked to wait.
+
+    Args:
+        most (`int`): How many there are.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.in_flight = 0
+        self.idle = asyncio.Event()  # set while nothing is in flight
+        self.idle.set()
+        self._most = float(most)
+        self._allowed = self._before = self._goal = self._most
+        self._served = 0.0  # requests in flight when replies came, on average
+        self._failed = self._probes = self._pauses = 0
+        self._closed = False
+        self._queue: deque[asyncio.Future[bool]] = deque()
+
+    async def take(self, *, again: bool = False) -> bool:
+        """Wait for a place; those that ask again come first. False: nobody may start any more."""
+        turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        (self._queue.appendleft if again else self._queue.append)(turn)
+        self._admit()
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.result():
+                self.leave()
+            raise
+
+    def leave(self) -> None:
+        """Give a place back."""
+        self.in_flight -= 1
+        if not self.in_flight:
+            self.idle.set()
+        self._admit()
+
+    def replied(self) -> None:
+        """Note a reply, before `leave`."""
+        self._failed = self._probes = 0
+        self._served += (self.in_flight - self._served) / (8 if self._served else 1)
+        step = 1.0 if self._allowed < self._goal else 1 / REPLIES_PER_PLACE
+        self._allowed = self._before = min(self._most, self._allowed + step)
+
+    def failed(self, failure: ServerError) -> None:
+        """Note a failed attempt that may be repeated, before `leave`."""
+        self._failed += 1
+        if self._failed >= DOWN:
+            self._goal = self._before
+            self._allowed = max(1.0, min(self._allowed, self.in_flight - 1.0))
+            if self.in_flight == 1:
+                self._probes += 1
+                self._pause(backoff(self._probes, failure))
+        elif failure.status in (429, 503) or failure.kind == "timeout":
+            served = 1.0 if failure.kind == "timeout" else min(round(self._served), self._allowed)
+            self._allowed = self._goal = max(1.0, served, self._allowed - 1.0)
+        if failure.retry_after:
+            self._pause(failure.retry_after)
+
+    def close(self) -> None:
+        """Let nobody start from now on; may be called from a signal handler or another thread."""
+        self._closed = True
+
+    def dismiss(self) -> None:
+        """Send everybody away who waits."""
+        while self._queue:
+            turn = self._queue.popleft()
+            if not turn.done():
+                turn.set_result(False)
+
+    def _pause(self, seconds: float) -> None:
+        self._pauses += 1
+        asyncio.get_running_loop().call_later(seconds, self._resume)
+
+    def _resume(self) -> None:
+        self._pauses -= 1
+        self._admit()
+
+    def _admit(self) -> None:
+        while self._queue and not self._closed and not self._pauses:
+            if self.in_flight >= int(self._allowed):
+                return
+            turn = self._queue.popleft()
+            if not turn.done():
+                self.in_flight += 1
+                self.idle.clear()
+                turn.set_result(True)

@@ -1,18 +1,17 @@
-"""The flow of requests to a chat model: keeps the server full and loses no reply.
+"""The flow of requests to a chat model: keeps the server busy, loses no reply, bounds the cost.
 
 `Flow` wraps a chat client, which makes one attempt per call, and is itself a chat model. It
-answers from the store what the store holds, sends identical requests once, finds out how many
-requests the server takes at a time, repeats what failed for a passing reason, and stops without
-losing what is in flight.
+answers from the store what the store holds, sends identical requests once, repeats what failed
+for a passing reason, and stops without losing what is in flight.
 
-A `ServerError` is one request's failure. `Interrupted`, `ServerUnavailable` and a `StoreError`
-(a reply that cannot be kept is money lost) end the run. They are raised only once the requests
-in flight have ended, so whoever cancels the other tasks on the first error cancels nothing that
-was paid for.
+A `ServerError` is one request's failure. `Interrupted`, `BudgetSpent`, `ServerUnavailable` and a
+`StoreError` (a reply that cannot be kept is money lost) end the run. They are raised only once the
+requests in flight have ended, so whoever cancels the other tasks on the first error cancels
+nothing that was paid for.
 
-What it leaves out: who starts next (`turns.py`), when a server is given up (`availability.py`),
-parsing, the wire (`tgi.py`, `openai.py`) and threads. A flow serves one event
-loop at a time; it may be used again from another one.
+How many start is for `Places` to say (`concurrency.py`), when a run gives up for `GivingUp`
+(`failures.py`), the wire is `tgi.py`'s and `openai.py`'s. A flow serves one event loop at a time;
+it may be used again from another one.
 """
 
 from __future__ import annotations
@@ -21,33 +20,35 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from typing import Any
 
 from rpd_metric.errors import InputError, ModelError, RPDError, StoreError
-from rpd_metric.models.availability import Availability
 from rpd_metric.models.chat import Chat, ChatReply, ChatRequest
+from rpd_metric.models.concurrency import Places
 from rpd_metric.models.failures import (
-    TROUBLE,
+    UNANSWERED,
     BudgetSpent,
+    GivingUp,
     Interrupted,
     ServerError,
     ServerUnavailable,
+    backoff,
 )
-from rpd_metric.models.limit import AdaptiveLimit
 from rpd_metric.models.repetition import ends_in_loop
-from rpd_metric.models.requests import RequestOptions
-from rpd_metric.models.retry import Clock, RequestRules, Retries
-from rpd_metric.models.spending import Spending
+from rpd_metric.models.requests import TIMEOUT_RETRIES, UNREADABLE_RETRIES, RequestOptions
 from rpd_metric.models.stats import FlowStats
 from rpd_metric.models.store import Replies, RequestKeys
-from rpd_metric.models.turns import Turns
 
 logger = logging.getLogger(__name__)
 
+# Requests at once where neither the options nor the server say how many.
+IN_FLIGHT = 64
 # What is in flight when a run is asked to stop has so long to end.
 DRAIN_SECONDS = 60.0
 
@@ -57,13 +58,11 @@ class Flow:
 
     Args:
         chat ([`Chat`]): The client; it makes one attempt per call and raises [`ServerError`].
-            If it has `max_concurrency`, the server's own limit, the flow starts from that.
+        options ([`RequestOptions`], *optional*): How requests are sent.
         store ([`~store.Replies`], *optional*): Where replies are looked up and kept.
-        limit ([`AdaptiveLimit`], *optional*): How many requests may be in flight.
-        rules ([`RequestRules`], *optional*): What one request may take.
-        budget ([`~budget.Spending`], *optional*): What may be spent.
         notify (`Callable`): Called with a line about a server that does not answer.
-        clock ([`Clock`], *optional*): Time and chance; given by tests.
+        other_lengths (`bool`): Whether a stored reply to the same request with another limit on
+            its length may answer, where it would have been the same or longer.
 
     Example:
 
@@ -84,48 +83,25 @@ class Flow:
     def __init__(
         self,
         chat: Chat,
+        options: RequestOptions | None = None,
         *,
         store: Replies | None = None,
-        limit: AdaptiveLimit | None = None,
-        rules: RequestRules | None = None,
-        budget: Spending | None = None,
         notify: Callable[[str], object] = logger.warning,
-        clock: Clock | None = None,
+        other_lengths: bool = True,
     ) -> None:
         self.chat = chat
         self.model = chat.model
+        self.options = options or RequestOptions()
         self.store = store
-        self.limit = limit or AdaptiveLimit()
-        self.max_concurrency: int | None = getattr(chat, "max_concurrency", None)
-        if self.max_concurrency is not None:
-            self.limit.server_takes(self.max_concurrency)
-        self.rules = rules or RequestRules()
-        self.budget = budget or Spending()
+        self.spending = self.options.spending()
         self.stats = FlowStats()
-        self._clock = clock or Clock()
-        self._server = Availability(self.model, self.rules.stop_after, notify, self._clock.now)
+        self._notify = notify
+        self._other_lengths = other_lengths
+        self._giving_up = GivingUp(chat.model, self.options.timeout, self.options.keep_going)
+        self._sharers = 1
         self._began: float | None = None
         self._ending: RPDError | None = None
-        self._meeting: asyncio.Task[None] | None = None
-        self._sharers = 1
         self._loop: asyncio.AbstractEventLoop | None = None
-
-    @classmethod
-    def with_options(
-        cls, chat: Chat, options: RequestOptions, *, store: Replies | None = None
-    ) -> Flow:
-        """The flow that options describe."""
-        return cls(
-            chat,
-            store=store,
-            limit=AdaptiveLimit(most=options.max_in_flight),
-            rules=RequestRules(
-                retries=Retries(attempts=1 + options.max_retries),
-                timeout=options.timeout,
-                longest_reply=options.longest_reply,
-            ),
-            budget=options.budget(),
-        )
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
         """Answer one request.
@@ -142,8 +118,7 @@ class Flow:
             StoreError: When the store cannot be read or written.
             Interrupted: After [`~Flow.drain`].
             BudgetSpent: When what may be spent is.
-            ServerUnavailable: When too many requests in a row were given up, or the server is
-                the wrong one or never answered.
+            ServerUnavailable: When going on would bring nothing, see [`~failures.GivingUp`].
         """
         self._attach()
         keys = RequestKeys.of(self.model, request)
@@ -157,8 +132,8 @@ class Flow:
             if outcome is not None:
                 self._count_failure(outcome)
                 raise outcome
-        mine: asyncio.Future[ChatReply | RPDError | None] = self._new_future()
-        self._asking[keys.exact] = mine
+        mine: asyncio.Future[ChatReply | RPDError | None]
+        mine = self._asking[keys.exact] = asyncio.get_running_loop().create_future()
         outcome = None
         try:
             outcome = await self._answer(request, keys)
@@ -170,25 +145,36 @@ class Flow:
         except (StoreError, Interrupted, BudgetSpent, ServerUnavailable) as error:
             outcome = error
             self._end(error)
-            await self._turns.idle.wait()
+            await self._places.idle.wait()
             raise
         finally:
             self.tick()
             self._asking.pop(keys.exact, None)
             mine.set_result(outcome)
 
-    def share(self, sharers: int) -> None:
-        """Take only a part of what the server says it takes, because others ask it as well.
+    def judge_reply(self, reply: ChatReply, fault: str | None = None) -> None:
+        """Note whether a reply could be used: a run whose replies are of no use ends soon.
 
-        A server that does not say what it takes is shared without this: each finds out how much
-        is left for it.
+        Args:
+            reply ([`ChatReply`]): The reply.
+            fault (`str`, *optional*): What is wrong with it; `None`: it could be used.
+        """
+        self._give_up(self._giving_up.judged(reply, fault))
+
+    def share(self, sharers: int) -> None:
+        """Take only a part of the places at the server, because others ask it as well.
 
         Args:
             sharers (`int`): How many processes ask the server, this one included.
         """
         self._sharers = sharers
-        if self.max_concurrency is not None:
-            self.limit.server_takes(max(1, self.max_concurrency // sharers))
+
+    @property
+    def most_in_flight(self) -> int:
+        """Requests at once, at most: what the options name and the server says that it takes."""
+        known = getattr(self.chat, "max_concurrency", None)
+        named = [most for most in (self.options.max_in_flight, known) if most is not None]
+        return max(1, min(named, default=IN_FLIGHT) // self._sharers)
 
     def drain(self) -> None:
         """Start no new request from now on; calls raise [`Interrupted`] once all have ended.
@@ -212,6 +198,15 @@ class Flow:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._end_within, 0.0)
 
+    def tick(self) -> FlowStats:
+        """Bring the clock's figures in `stats` up to date; for a display's timer."""
+        now = time.monotonic()
+        self.stats.seconds = now - (now if self._began is None else self._began)
+        if self._loop is not None:
+            self.stats.in_flight = self._places.in_flight
+            self.stats.oldest = now - min(list(self._deadlines.values()), default=now)
+        return self.stats
+
     def _attach(self) -> None:
         """Begin anew when the event loop is another one than last time."""
         loop = asyncio.get_running_loop()
@@ -219,32 +214,22 @@ class Flow:
             return
         if self._loop is not None and self._loop.is_running():
             raise InputError("a Flow serves one event loop at a time; make one per thread")
-        self._loop = loop
         self._asking: dict[str, asyncio.Future[ChatReply | RPDError | None]] = {}
-        self._turns = Turns(self.limit, self.stats)
+        self._places = Places(self.most_in_flight)
         self._deadlines: dict[asyncio.Timeout, float] = {}  # with the time that each began
-        self._settled = asyncio.Event()
-        self.budget.on_settled[id(self)] = self._settled.set
         self._halt: asyncio.Future[None] = loop.create_future()
+        self._loop = loop
+        self._began = self._began or time.monotonic()
         if self._ending is not None:
+            self._places.close()
             self._halt.set_result(None)
-            self._turns.close()
-        if self._began is None:
-            self._began = self._clock.now()
-            ask = getattr(self.chat, "at_once", None)
-            if ask is not None and self.max_concurrency is None:
-                # Beside the first requests: they need not wait for it.
-                self._meeting = loop.create_task(self._meet(ask))
-
-    def _new_future(self) -> asyncio.Future[Any]:
-        return asyncio.get_running_loop().create_future()
 
     async def _answer(self, request: ChatRequest, keys: RequestKeys) -> ChatReply:
         reply = await self._fetch(request, keys)
         longer = self._longer(request, reply)
         if longer is not None:
             try:
-                reply = await self._fetch(longer, RequestKeys.of(self.model, longer), attempts=1)
+                reply = await self._fetch(longer, RequestKeys.of(self.model, longer), once=True)
                 self.stats.extended += not reply.cached
             except ServerError:
                 # Too slow, or more tokens than the server's context holds. The cut reply stands.
@@ -257,8 +242,7 @@ class Flow:
 
     def _longer(self, request: ChatRequest, reply: ChatReply) -> ChatRequest | None:
         sampling = request.sampling
-        most = self.rules.longest_reply
-        tokens = 2 * sampling.max_tokens if most is None else most
+        tokens = self.options.longer(sampling.max_tokens)
         if reply.finish_reason != "length" or tokens <= sampling.max_tokens:
             return None
         if ends_in_loop(reply.text):
@@ -267,78 +251,58 @@ class Flow:
         return replace(request, sampling=replace(sampling, max_tokens=tokens))
 
     async def _fetch(
-        self, request: ChatRequest, keys: RequestKeys, attempts: int | None = None
+        self, request: ChatRequest, keys: RequestKeys, *, once: bool = False
     ) -> ChatReply:
         if not isinstance(self._ending, BudgetSpent):  # what is stored costs nothing
             self._check()
         if self.store is not None:
             # Not in a thread, unlike `keep`: a reader of the file does not wait for its writers,
             # and a look-up takes a fraction of what a thread costs.
-            reply = self.store.find(keys, other_lengths=self.rules.other_lengths)
+            reply = self.store.find(keys, other_lengths=self._other_lengths)
             if reply is not None:
                 return reply
-        timeouts = 0
+        number = self._giving_up.number()
+        failed: Counter[str] = Counter()
         for attempt in count(1):
-            share = await self._afford(request)
-            reply = None
+            await self._turn(again=attempt > 1)
             try:
-                ticket = await self._turn(first=attempt == 1)
-                reply = await self._attempt(request, keys, ticket)
-                return reply
+                return await self._attempt(request, keys, number)
             except ServerError as error:
                 failure = error
-            finally:
-                self.budget.settle(share, reply)
+            failed[failure.kind] += 1
             self.stats.trouble[failure.reason] += 1
-            timeouts += failure.kind == "timeout"
-            wait = self.rules.retries.wait(attempt, failure, self._clock.draw, timeouts)
-            if attempt == attempts and failure.status != 429:
+            if once and failure.status != 429:
                 raise failure
-            wait, ending = self._server.failed(failure, wait)
-            self._stop(ending)
-            if wait is None:
+            if not self._repeatable(failure, failed):
                 break
             self.stats.retried += 1
-            await self._pause(wait, for_all=failure.retry_after is not None)
-        self._stop(self._server.lost(failure))
+            # Until then somebody else may start.
+            await asyncio.wait((self._halt,), timeout=backoff(attempt, failure))
+        self._give_up(self._giving_up.lost(failure))
+        self._check()
         raise failure
 
-    async def _meet(self, ask: Callable[[], Awaitable[int | None]]) -> None:
-        """Learn from a server that works on many requests at a time, and let more start."""
-        count = await ask()
-        if count is not None:
-            self.limit.server_batches(max(1, count // self._sharers))
-            self._turns.admit()
+    def _repeatable(self, failure: ServerError, failed: Counter[str]) -> bool:
+        perhaps_paid = failed["timeout"] + failed["protocol"]
+        return (
+            failure.retryable
+            and failed.total() <= self.options.max_retries
+            and failed["timeout"] <= TIMEOUT_RETRIES
+            and perhaps_paid <= UNREADABLE_RETRIES
+        )
 
-    async def _afford(self, request: ChatRequest) -> int:
-        """Set the most that an attempt can cost aside, or end the run."""
-        while (share := self.budget.take(request)) is None:
-            self._check()
-            if not self.budget.waiting:
-                self._stop(
-                    BudgetSpent(
-                        f"the budget is spent: {self.budget.said()}; replies so far are kept, and "
-                        "the same command with a larger budget goes on"
-                    )
-                )
-            # What is in flight may cost less than was set aside for it.
-            self._settled.clear()
-            await self._settled.wait()
-        return share
-
-    async def _turn(self, *, first: bool) -> int:
+    async def _turn(self, *, again: bool) -> None:
         """Wait until a request may start, and start it."""
         self._check()
-        ticket = await self._turns.take(first=first)
-        if ticket is None:
+        if not await self._places.take(again=again):
             self._check()
             raise AssertionError("a queue is only emptied when the flow ends")
-        return ticket
 
-    async def _attempt(self, request: ChatRequest, keys: RequestKeys, ticket: int) -> ChatReply:
+    async def _attempt(self, request: ChatRequest, keys: RequestKeys, number: int) -> ChatReply:
+        reply = share = None
         try:
-            reply = await self._send(request, ticket)
-            self._server.replied()
+            share = await self._afford(request)
+            reply = await self._send(request, number)
             self.stats.prompt_tokens += reply.prompt_tokens or 0
             self.stats.completion_tokens += reply.completion_tokens or 0
             if self.store is None:
@@ -346,67 +310,86 @@ class Flow:
             # In a thread, because another process may be writing. The place is kept until the
             # reply is: a store that stands still must hold up the requests, or replies would be
             # paid for that may have to be thrown away.
-            return await asyncio.to_thread(self.store.keep, keys, reply)
+            kept = await asyncio.to_thread(self.store.keep, keys, reply)
+            self.stats.paid_twice += kept.cached
+            return replace(kept, cached=False)
         except StoreError as error:
-            # Before leaving, which lets the next one start.
-            self._end(error)
+            self._end(error)  # before leaving, which lets the next one start
+            raise
+        except ServerError as error:
+            if error.status is not None:
+                reply = ChatReply("", prompt_tokens=0, completion_tokens=0)
             raise
         finally:
-            self._turns.leave()
+            if share is not None:
+                self.spending.settle(share, reply)
+            self._places.leave()
 
-    async def _send(self, request: ChatRequest, ticket: int) -> ChatReply:
-        started = self._clock.now()
+    async def _afford(self, request: ChatRequest) -> tuple[int, float]:
+        """Set the most that an attempt can cost aside, or end the run."""
+        while (share := self.spending.take(request)) is None:
+            self._check()
+            if not self.spending.waiting:
+                said = self.spending.said()
+                self._end(
+                    BudgetSpent(
+                        f"the budget is spent: {said}; replies so far are kept, and the same "
+                        "command with a larger budget goes on"
+                    )
+                )
+            # What is in flight may cost less than was set aside for it.
+            await asyncio.wait((self._halt,), timeout=0.05)
+        return share
+
+    async def _send(self, request: ChatRequest, number: int) -> ChatReply:
+        started = time.monotonic()
         try:
-            async with asyncio.timeout(self.rules.timeout) as deadline:
+            async with asyncio.timeout(self.options.timeout) as deadline:
                 self._deadlines[deadline] = started
                 reply = await self.chat(request)
         except TimeoutError:
-            if self._ending is not None:
-                self._check()
-            self.limit.troubled(ticket)
-            raise ServerError(
-                f"{self.model} did not reply in time ({self.rules.timeout} s)", kind="timeout"
-            ) from None
+            self._check()
+            failure = ServerError(
+                f"{self.model} did not reply in time ({self.options.timeout:g} s). Send fewer "
+                "requests at once (--max-in-flight), or raise --timeout",
+                kind="timeout",
+            )
         except ServerError as error:
-            if error.status == 429:
-                self.limit.refused(ticket)
-            elif error.status in TROUBLE or error.kind == "timeout":
-                self.limit.troubled(ticket)
-            raise
+            failure = error
+        else:
+            self._places.replied()
+            self._giving_up.replied()
+            seconds = time.monotonic() - started
+            return reply if reply.seconds is not None else replace(reply, seconds=seconds)
         finally:
             self._deadlines.pop(deadline, None)
-        seconds = self._clock.now() - started
-        self.limit.replied(seconds, reply.completion_tokens)
-        return reply if reply.seconds is not None else replace(reply, seconds=seconds)
+        if failure.retryable:
+            self._places.failed(failure)
+        first = not self.stats.trouble["connection"]
+        if failure.kind == "connection" and first and self._giving_up.unreached:
+            self._notify(f"{failure} It is tried for {UNANSWERED:g} s.")
+        self._give_up(self._giving_up.failed(failure, number))
+        raise failure
 
-    async def _pause(self, seconds: float, *, for_all: bool) -> None:
-        sleeping = asyncio.create_task(self._clock.sleep(seconds))
-        with self._turns.paused(for_all):
-            try:
-                await asyncio.wait((sleeping, self._halt), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                sleeping.cancel()
-
-    def _stop(self, error: RPDError | None) -> None:
-        """End the run where there is a reason to, and raise what ended it."""
-        if error is not None:
-            self._end(error)
-            self._check()
+    def _give_up(self, why: str | None) -> None:
+        if why is not None:
+            kept = " Replies so far are kept." if self.store else ""
+            self._end(ServerUnavailable(f"{why.rstrip('.')}.{kept}"))
 
     def _end(self, error: RPDError) -> None:
         if self._ending is None:
             self._ending = error
             if self._loop is not None:
-                self._turns.close()
-            if self._loop is not None and not self._loop.is_closed():
-                # Also wakes a loop that waits for the network when a signal handler called.
-                self._loop.call_soon_threadsafe(self._empty_queue)
+                self._places.close()
+                if not self._loop.is_closed():
+                    # Also wakes a loop that waits for the network when a signal handler called.
+                    self._loop.call_soon_threadsafe(self._empty_queue)
 
     def _empty_queue(self) -> None:
         if not self._halt.done():
             self._halt.set_result(None)
         self._end_within(DRAIN_SECONDS)
-        self._turns.dismiss()
+        self._places.dismiss()
 
     def _end_within(self, seconds: float) -> None:
         latest = asyncio.get_running_loop().time() + seconds
@@ -425,41 +408,29 @@ class Flow:
             self.stats.failed += 1
             self.stats.failures[reason] += 1
 
-    def tick(self) -> FlowStats:
-        """Bring the clock's figures in `stats` up to date; for a display's timer."""
-        now = self._clock.now()
-        self.stats.seconds = now - (now if self._began is None else self._began)
-        if self._loop is not None:
-            self.stats.oldest = now - min(list(self._deadlines.values()), default=now)
-        return self.stats
-
 
 @contextmanager
 def draining(*flows: Flow, notify: Callable[[str], object] = logger.warning) -> Iterator[None]:
     """On Ctrl-C or SIGTERM, let the requests in flight finish; on the second, stop at once.
 
-    The first signal calls [`~Flow.drain`] on every flow, the second [`~Flow.abort`]. With the
-    second the former handlers are back, so a third does what it did before this was entered
-    (Ctrl-C: `KeyboardInterrupt`); so does the second when nothing is in flight. Not sooner,
-    because an exception thrown into the middle of an event loop can leave it hanging.
+    The first signal calls [`~Flow.drain`] on every flow: whoever asks for more meets
+    [`Interrupted`], and work that needed no more is complete. The second calls [`~Flow.abort`] and
+    puts the former handlers back, so a third does what it did before (Ctrl-C:
+    `KeyboardInterrupt`); so does the second when nothing is in flight. Not sooner, because an
+    exception thrown into the middle of an event loop can leave it hanging.
 
-    This is a plain context manager, since it must also go around code that runs an event loop
-    of its own, such as `datasets.Dataset.map` with an async function; inside a coroutine it
-    works just as well. Python delivers signals to the main thread only: in other threads it
-    does nothing.
+    It also goes around code that runs an event loop of its own, such as `datasets.Dataset.map`.
+    Python delivers signals to the main thread only: in others, and without flows, it does nothing.
 
     Args:
         flows ([`Flow`]): What to drain.
         notify (`Callable`): Told in one line what happens now.
-
-    Raises:
-        Interrupted: When a signal came, even if the work within then ended by itself.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if not flows or threading.current_thread() is not threading.main_thread():
         yield
         return
     former: dict[signal.Signals, Any] = {}
-    received: list[str] = []
+    received = False
 
     def put_back() -> None:
         for number, handler in former.items():
@@ -467,21 +438,22 @@ def draining(*flows: Flow, notify: Callable[[str], object] = logger.warning) -> 
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def on_signal(number: int, _frame: object) -> None:
-        received.append(signal.Signals(number).name)
-        waiting = sum(flow.stats.in_flight for flow in flows)
-        if len(received) == 1:
+        nonlocal received
+        waiting = sum(flow.tick().in_flight for flow in flows)
+        if received:
+            put_back()
             for flow in flows:
-                flow.drain()
-            notify(
-                f"{received[0]}: finishing {waiting} requests in flight, at most "
-                f"{DRAIN_SECONDS:g} s; again to stop at once"
-            )
+                flow.abort()
+            if not waiting:
+                signal.raise_signal(number)
             return
-        put_back()
+        received = True
         for flow in flows:
-            flow.abort()
-        if not waiting:
-            signal.raise_signal(number)
+            flow.drain()
+        notify(
+            f"{signal.Signals(number).name}: finishing {waiting} requests in flight, at most "
+            f"{DRAIN_SECONDS:g} s; again to stop at once"
+        )
 
     for number in (signal.SIGINT, signal.SIGTERM):
         former[number] = signal.signal(number, on_signal)
@@ -489,5 +461,3 @@ def draining(*flows: Flow, notify: Callable[[str], object] = logger.warning) -> 
         yield
     finally:
         put_back()
-    if received:
-        raise Interrupted(f"stopped by {received[0]}; run the same command again to continue")

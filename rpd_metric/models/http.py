@@ -1,8 +1,8 @@
-"""What every client of a model server shares: its address, its key, and its failures.
+"""What every client of a model server shares: questions about it, replies, failures, turns.
 
-A spec names the server (`spec.py`). This module asks a server what it is (`/info`, `/v1/models`)
-and turns the errors of HTTP libraries into `ServerError`s. Keys are cut out
-of every text that leaves here. Sending requests is left to `tgi.py`, `tei.py` and `openai.py`.
+A spec names the server (`spec.py`). This module asks a server what it is (`/info`, `/v1/models`),
+reads its replies and turns the errors of HTTP libraries into `ServerError`s. Keys are cut out of
+every text that leaves here. Sending requests is left to `tgi.py` and `openai.py`.
 """
 
 from __future__ import annotations
@@ -10,36 +10,37 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import json
+import random
+import re
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import httpx2
 
 from rpd_metric.errors import SpecError
-from rpd_metric.models.chat import ChatReply
-from rpd_metric.models.failures import RETRIED, ServerError
+from rpd_metric.models.chat import Chat, ChatReply, ChatRequest
+from rpd_metric.models.failures import ServerError
 from rpd_metric.models.spec import Address
 
 # A server that cannot be reached is named within this.
 CONNECT_SECONDS = 3.0
-# How long a reply may take is the scheduler's to say; a client gives up on connecting only.
+# How long a reply may take is the flow's to say; a client gives up on connecting only.
 PATIENT = httpx2.Timeout(None, connect=CONNECT_SECONDS)
 
-# Servers that put many requests into one batch, by their name in /v1/models. A few rounds of so
-# many requests are no long wait for them, and keep those with fewer slots busy, too.
-BATCHING = frozenset({"vllm", "sglang"})
-BATCHED = 64
+# A server that failed is left alone for so long, where there are others.
+REST = 10.0
 
 # Sent where no key is set: both client libraries would otherwise look for one elsewhere,
 # huggingface_hub in the file that `hf auth login` wrote.
 NO_KEY = "no-key"
 
-# 424 is how TGI reports that its model process failed in mid-generation; 520, 522 and 524
-# come from the proxy in front of many hosted servers.
-RETRYABLE_STATUS = RETRIED | {424, 520, 522, 524}
-
+_QUOTA = re.compile(
+    r"insufficient_quota|exceeded your current quota|billing|insufficient.credit", re.I
+)
 _FINISH_REASONS = {"eos_token": "stop", "stop_sequence": "stop"}
 
 Client = TypeVar("Client")
@@ -65,7 +66,7 @@ def get_json(address: Address, path: str, *, timeout: float = 10.0) -> Any:
     if reply.status_code in (404, 405):
         return None
     if reply.status_code != 200:
-        raise http_error(address, reply.status_code, reply.headers, reply.text)
+        raise http_error(address, reply)
     try:
         return reply.json()
     except ValueError:
@@ -114,35 +115,37 @@ def context_length(address: Address, model: str) -> int | None:
     return None
 
 
-def batches_at_once(address: Address) -> int | None:
-    """Requests to begin with at a server that is known to work on many at once, else `None`.
-
-    vLLM and SGLang say who they are in /v1/models; how many slots they have they do not.
-    """
-    try:
-        listed = get_json(address, "/v1/models", timeout=CONNECT_SECONDS)
-    except ServerError:
-        return None  # the first request says it better
-    rows = listed.get("data") if isinstance(listed, dict) else None
-    owners = {row.get("owned_by") for row in rows or () if isinstance(row, dict)}
-    return BATCHED if owners & BATCHING else None
-
-
-def http_error(address: Address, status: int, headers: Mapping[str, str], body: str) -> ServerError:
-    """The `ServerError` for a reply with an error status."""
+def http_error(address: Address, response: Any) -> ServerError:
+    """The `ServerError` for a response of httpx with an error status."""
+    moved(address, response)
+    status: int = response.status_code
+    said = address.hide(_message(response.text)).rstrip(".") or "no text"
     fix = ""
-    said = address.hide(_message(body)) or "no text"
-    if status in (401, 403):
-        fix = " Set HF_TOKEN (tgi:, tei:) or OPENAI_API_KEY (openai:) to a key it accepts."
+    quota = status == 402 or bool(_QUOTA.search(response.text))
+    if quota and status in (402, 403, 429):
+        fix = " Nothing more can be asked with this key until its account is topped up."
+    elif status in (401, 403):
+        fix = " Set HF_TOKEN (tgi:) or OPENAI_API_KEY (openai:) to a key it accepts."
     elif status == 404:
         fix = " Check the path (OpenAI-style servers want /v1) and the model after '#'."
     return ServerError(
-        f"{address.url} answered {status}: {said.rstrip('.')}.{fix}",
-        kind="http",
+        f"{address.url} answered {status}: {said}.{fix}",
+        kind="quota" if quota and status in (402, 403, 429) else "http",
         status=status,
-        retry_after=retry_after(headers),
-        retryable=status in RETRYABLE_STATUS,
+        retry_after=retry_after(response.headers),
     )
+
+
+def moved(address: Address, response: Any) -> None:
+    """Refuse a response that a redirect led to which made a `GET` of a `POST`."""
+    for step in response.history:
+        if step.status_code in (301, 302, 303) and step.request.method == "POST":
+            where = address.hide(step.headers.get("location", "elsewhere"))
+            raise ServerError(
+                f"{address.url} answered {step.status_code}: it has moved to {where}. Write the "
+                "new address",
+                status=step.status_code,
+            )
 
 
 def _message(body: str) -> str:
@@ -160,13 +163,14 @@ def _message(body: str) -> str:
 def transport_error(address: Address, error: Exception) -> ServerError:
     """The `ServerError` for a request that got no complete reply."""
     name = address.hide(f"{type(error).__name__}: {error}".rstrip(": "))
+    if isinstance(error, httpx2.DecodingError):
+        return protocol_error(address, f"its encoding is not what its headers say ({name})")
     timed_out = isinstance(error, (httpx2.TimeoutException, TimeoutError, asyncio.TimeoutError))
     if timed_out and not isinstance(error, httpx2.ConnectTimeout):
         return timeout_error(address, name)
     return ServerError(
         f"no reply from {address.url} ({name}). Check that the server runs and the URL is right.",
         kind="connection",
-        retryable=True,
     )
 
 
@@ -176,39 +180,75 @@ def timeout_error(address: Address, detail: str) -> ServerError:
         f"{address.url} did not answer in time ({detail}). "
         "Raise the timeout, or send fewer requests at once.",
         kind="timeout",
-        retryable=True,
     )
 
 
 def protocol_error(address: Address, what: str) -> ServerError:
     """The `ServerError` for a reply that is not what the protocol says."""
     return ServerError(
-        f"{address.url} sent a reply that cannot be used: {address.hide(what)}. "
+        f"{address.url} sent a reply that cannot be used: {address.hide(what).rstrip('.')}. "
         "Check that the URL leads to the server itself, not to a web page or another API.",
         kind="protocol",
-        retryable=True,
     )
 
 
-def read_chat_reply(address: Address, reply: Any, seconds: float) -> ChatReply:
-    """A chat completion, as TGI and OpenAI's protocol send it. Raises [`ServerError`]."""
+def read_chat_reply(address: Address, body: str | Mapping[str, Any], seconds: float) -> ChatReply:
+    """A chat completion, whole or as a stream of events. Raises [`ServerError`].
+
+    Args:
+        address ([`~spec.Address`]): Who sent it.
+        body (`str` or `Mapping`): The text of the response, or its JSON.
+        seconds (`float`): How long it took.
+    """
+    reply: Any = body
+    if isinstance(body, str):
+        try:
+            reply = _joined(body) if body.lstrip().startswith("data:") else json.loads(body)
+        except ValueError:
+            raise protocol_error(address, f"no JSON: {body[:200].strip() or 'nothing'}") from None
     choices = reply.get("choices") if isinstance(reply, dict) else None
-    if not isinstance(choices, list) or not choices:
-        raise protocol_error(address, f"no choices in {str(reply)[:200]}")
-    choice = choices[0] if isinstance(choices[0], dict) else {}
-    message = choice.get("message")
-    if not isinstance(message, dict) or not isinstance(message.get("content"), str | None):
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise protocol_error(address, f"no choices in {_message(json.dumps(reply))[:200]}")
+    message = choices[0].get("message")
+    content = message.get("content") if isinstance(message, dict) else 0
+    if isinstance(content, list):  # parts, of which those of text count
+        parts = [part.get("text") for part in content if isinstance(part, dict)]
+        content = "".join(part for part in parts if isinstance(part, str))
+    if not isinstance(message, dict) or not isinstance(content, str | None):
         raise protocol_error(address, f"no message in {str(choices[0])[:200]}")
-    finish = choice.get("finish_reason")
+    finish = choices[0].get("finish_reason")
+    reasoning = message.get("reasoning_content") or message.get("reasoning")
     usage = reply.get("usage")
     return ChatReply(
         # No text at all is what a server sends when the limit fell within the thinking.
-        text=message.get("content") or "",
+        text=content or "",
         finish_reason=_FINISH_REASONS.get(finish, finish) if isinstance(finish, str) else None,
         prompt_tokens=_count(usage, "prompt_tokens"),
         completion_tokens=_count(usage, "completion_tokens"),
         seconds=seconds,
+        reasoning=reasoning if isinstance(reasoning, str) else None,
     )
+
+
+def _joined(events: str) -> dict[str, Any]:
+    """The one completion that a stream of chunks makes. Raises `ValueError`."""
+    message = {"content": "", "reasoning_content": ""}
+    whole: dict[str, Any] = {"choices": []}
+    finish = None
+    for line in events.splitlines():
+        name, _, data = line.partition(":")
+        if name != "data" or data.strip() in ("", "[DONE]"):
+            continue
+        chunk = json.loads(data)
+        if not isinstance(chunk, dict) or "error" in chunk:
+            return {"error": chunk}
+        whole["usage"] = chunk.get("usage") or whole.get("usage")
+        for choice in chunk.get("choices") or ():
+            for key in message:
+                message[key] += (choice.get("delta") or {}).get(key) or ""
+            finish = choice.get("finish_reason") or finish
+            whole["choices"] = [{"message": message, "finish_reason": finish}]
+    return whole
 
 
 def _count(usage: Any, name: str) -> int | None:
@@ -267,3 +307,85 @@ class PerLoop(Generic[Client]):
     def pop(self) -> Client | None:
         """The running loop's client, forgotten here so that the caller can close it."""
         return self._clients.pop(asyncio.get_running_loop(), None)
+
+
+@dataclass
+class _Server(Generic[Client]):
+    client: Client
+    in_flight: int = 0
+    failed: bool = False
+    rests_until: float = 0.0
+
+
+class InTurn(Generic[Client]):
+    """Several servers with the same model: each request goes to the one with the fewest.
+
+    One that fails rests for `REST` seconds, and is then tried with a single request. Each process
+    counts its own requests only, so equally loaded servers are chosen at random.
+
+    Args:
+        clients (`Sequence`): One for each server.
+    """
+
+    def __init__(self, clients: Sequence[Client]) -> None:
+        self._servers = [_Server(client) for client in clients]
+
+    @contextmanager
+    def turn(self) -> Iterator[Client]:
+        """The client for one request, which is made within; its outcome is taken note of."""
+        now = time.monotonic()
+        awake = [server for server in self._servers if server.rests_until <= now]
+        server = min(awake or self._servers, key=lambda one: (one.in_flight, random.random()))
+        if server.failed:
+            server.rests_until = now + REST
+        server.in_flight += 1
+        try:
+            yield server.client
+            server.failed, server.rests_until = False, 0.0
+        except ServerError as error:
+            if error.retryable and error.status != 429:
+                server.failed, server.rests_until = True, time.monotonic() + REST
+            raise
+        finally:
+            server.in_flight -= 1
+
+
+def the_same(names: Sequence[str], what: str) -> str:
+    """The name that all servers give their model. Raises [`SpecError`] where they differ."""
+    if len(set(names)) > 1:
+        raise SpecError(
+            f"the {what}s of one spec must serve the same model; these serve "
+            f"{', '.join(sorted(set(names)))}"
+        )
+    return names[0]
+
+
+class ChatServers:
+    """Several chat servers with one model, asked in turn; a [`~chat.Chat`].
+
+    Args:
+        chats (`Sequence[Chat]`): One client for each server.
+
+    Raises:
+        [`SpecError`]: They serve different models.
+    """
+
+    def __init__(self, chats: Sequence[Chat]) -> None:
+        self.model = the_same([chat.model for chat in chats], "chat server")
+        self._chats = chats
+        self._servers = InTurn(chats)
+        limits = [getattr(chat, "max_concurrency", None) for chat in chats]
+        known = [limit for limit in limits if limit is not None]
+        self.max_concurrency = sum(known) if len(known) == len(limits) else None
+
+    async def __call__(self, request: ChatRequest) -> ChatReply:
+        """Send one request to one of them; see [`~chat.Chat`]. Raises [`ServerError`]."""
+        with self._servers.turn() as chat:
+            return await chat(request)
+
+    async def aclose(self) -> None:
+        """Close the running loop's connections."""
+        for chat in self._chats:
+            close: Any = getattr(chat, "aclose", None)
+            if close is not None:
+                await close()

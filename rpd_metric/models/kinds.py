@@ -2,54 +2,57 @@
 
 To add one, write a module with a function that loads it and enter it here; every command, the
 Python API and the help then know its specs. Summarizers that need no chat model are entered in
-`steps/registry.py`.
+`steps/summarizers.py`.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from rpd_metric.errors import SpecError
-from rpd_metric.models.balance import ChatServers
 from rpd_metric.models.chat import Chat, ChatOptions
-from rpd_metric.models.embedders import Dtype, Embedder, EmbedderOptions
+from rpd_metric.models.embedders import Embedder, EmbedderOptions
+from rpd_metric.models.http import ChatServers
 from rpd_metric.models.spec import Kind, ModelSpec, load_models
+from rpd_metric.registry import Registry
 
-CHAT_MODELS = {
-    "openai": Kind(
-        "openai:http://host:port/v1#model",
-        "rpd_metric.models.openai:OpenAIChat.load",
-        is_server=True,
-        key_variable="OPENAI_API_KEY",
-    ),
-    "tgi": Kind(
-        "tgi:http://host:port",
-        "rpd_metric.models.tgi:TGIChat.load",
-        is_server=True,
-        key_variable="HF_TOKEN",
-    ),
-    "hf": Kind("hf:model-id", "rpd_metric.models.in_process:load", needs_gpu=True),
-    "vllm": Kind("vllm:model-id", "rpd_metric.models.vllm:load", needs_gpu=True),
-    "auto": Kind("auto:http://host:port", "rpd_metric.models.auto:load_chat", is_server=True),
-}
+CHAT_MODELS = Registry(
+    "chat model",
+    Kind,
+    {
+        "openai": Kind(
+            "openai:http://host:port/v1#model",
+            "rpd_metric.models.openai:OpenAIChat.load",
+            is_server=True,
+            key_variable="OPENAI_API_KEY",
+        ),
+        "tgi": Kind(
+            "tgi:http://host:port",
+            "rpd_metric.models.tgi:TGIChat.load",
+            is_server=True,
+            key_variable="HF_TOKEN",
+        ),
+        "hf": Kind("hf:model-id", "rpd_metric.models.in_process:load", needs_gpu=True),
+        "vllm": Kind("vllm:model-id", "rpd_metric.models.vllm:load", needs_gpu=True),
+    },
+)
 
-EMBEDDERS = {
-    "minilm": Kind("minilm", "rpd_metric.models.sentence_transformer:load_minilm"),
-    "st": Kind("st:model-id", "rpd_metric.models.sentence_transformer:load", needs_gpu=True),
-    "tei": Kind(
-        "tei:http://host:port",
-        "rpd_metric.models.tei:TEIEmbeddings.load",
-        is_server=True,
-        key_variable="HF_TOKEN",
-    ),
-    "openai": Kind(
-        "openai:http://host:port/v1#model",
-        "rpd_metric.models.openai:OpenAIEmbeddings.load",
-        is_server=True,
-        key_variable="OPENAI_API_KEY",
-    ),
-    "auto": Kind("auto:http://host:port", "rpd_metric.models.auto:load_embeddings", is_server=True),
-}
+EMBEDDERS = Registry(
+    "embedder",
+    Kind,
+    {
+        "minilm": Kind("minilm", "rpd_metric.models.sentence_transformer:load_minilm"),
+        "st": Kind("st:model-id", "rpd_metric.models.sentence_transformer:load", needs_gpu=True),
+        "openai": Kind(
+            "openai:http://host:port/v1#model",
+            "rpd_metric.models.embedding_servers:OpenAIEmbeddings.load",
+            is_server=True,
+            key_variable="OPENAI_API_KEY",
+        ),
+    },
+    group="rpd.embedders",
+)
 
 
 def chat_spec(text: str) -> ModelSpec:
@@ -73,8 +76,8 @@ def embedder_spec(text: str) -> ModelSpec:
 def load_chat(spec: str | Chat, options: ChatOptions | None = None) -> Chat:
     """Load the chat model that a spec names.
 
-    `tgi:` and `auto:` ask the server for its model's name and limits; `openai:` asks only when no
-    model is given after `#`. Several servers with one model are named with commas.
+    `tgi:` asks the server for its model's name and limits; `openai:` asks only when no model is
+    given after `#`. Several servers with one model are named with commas.
 
     Args:
         spec (`str` or [`Chat`]): One of the forms in `CHAT_MODELS`. A chat model is returned as
@@ -98,23 +101,14 @@ def load_chat(spec: str | Chat, options: ChatOptions | None = None) -> Chat:
     return chats[0] if len(chats) == 1 else ChatServers(chats)
 
 
-def load_embedder(
-    spec: str | Embedder,
-    *,
-    device: str | None = None,
-    batch_size: int = 64,
-    dtype: Dtype = "float32",
-    truncate_dim: int | None = None,
-    threads: int = 1,
-) -> Embedder:
+def load_embedder(spec: str | Embedder, **options: Any) -> Embedder:
     """Load the encoder that a spec names; the same spec and options give the same object.
 
     Args:
-        spec (`str` or [`Embedder`]): `"minilm"`, `"st:<model id or folder>"`, `"tei:<url>"`,
-            `"openai:<url>#<model>"` or `"auto:<url>"`. An object with an `encode` method is
-            returned as it is.
-        device, batch_size, dtype, truncate_dim, threads: For models that run here, see
-            [`EmbedderOptions`].
+        spec (`str` or [`Embedder`]): `"minilm"`, `"st:<model id or folder>"` or
+            `"openai:<url>#<model>"`; several servers with one model are named with commas. An
+            object with an `encode` method is returned as it is.
+        options: The fields of [`~embedders.EmbedderOptions`].
 
     Returns:
         [`Embedder`]
@@ -131,16 +125,7 @@ def load_embedder(
                 f"not {type(spec).__name__}"
             )
         return spec
-    return _load(
-        spec,
-        EmbedderOptions(
-            device=device,
-            batch_size=batch_size,
-            dtype=dtype,
-            truncate_dim=truncate_dim,
-            threads=threads,
-        ),
-    )
+    return _load(spec, EmbedderOptions(**options))
 
 
 @lru_cache(maxsize=4)
@@ -152,4 +137,4 @@ def _load(text: str, options: EmbedderOptions) -> Embedder:
     if spec.runs_here:
         embedder: Embedder = models[0]
         return embedder
-    return EmbeddingServer(models, in_flight=options.in_flight, timeout=options.timeout)
+    return EmbeddingServer(models, options)

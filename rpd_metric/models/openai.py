@@ -18,9 +18,7 @@ package. What differs between them, as far as it matters here:
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,14 +28,13 @@ import httpx2
 
 from rpd_metric.errors import MissingExtraError
 from rpd_metric.models.chat import ChatOptions, ChatReply, ChatRequest
-from rpd_metric.models.failures import UNFIT_REQUEST, ServerError
 from rpd_metric.models.http import (
     NO_KEY,
     PATIENT,
     PerLoop,
-    batches_at_once,
     context_length,
     http_error,
+    moved,
     only_model,
     protocol_error,
     read_chat_reply,
@@ -46,14 +43,9 @@ from rpd_metric.models.http import (
 from rpd_metric.models.spec import Address
 
 if TYPE_CHECKING:
-    from rpd_metric.models.embedders import EmbedderOptions
+    pass
 
 logger = logging.getLogger(__name__)
-
-# What servers say of a text that is longer than the model takes.
-_TOO_LONG = re.compile(r"token|length|too long|context", re.IGNORECASE)
-# Texts per request of embeddings where nothing else is said.
-EMBEDDING_BATCH = 64
 
 
 class OpenAIClient:
@@ -88,10 +80,7 @@ class OpenAIClient:
         try:
             yield
         except openai.APIStatusError as error:
-            answer = error.response
-            raise http_error(
-                self.address, answer.status_code, answer.headers, answer.text
-            ) from None
+            raise http_error(self.address, error.response) from None
         except openai.APIConnectionError as error:
             cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
             raise transport_error(self.address, cause) from None
@@ -136,16 +125,14 @@ class OpenAIChat(OpenAIClient):
         """
         return context_length(self.address, self.model)
 
-    async def at_once(self) -> int | None:
-        """Requests to begin with, where the server works on many at once; `None`: not known."""
-        return await asyncio.to_thread(batches_at_once, self.address)
-
     async def __call__(self, request: ChatRequest) -> ChatReply:
         """Send one request; see [`~chat.Chat`]. Raises [`ServerError`]."""
         started = time.perf_counter()
         with self._errors():
             reply = await self._ask(request)
-        return read_chat_reply(self.address, reply, time.perf_counter() - started)
+            moved(self.address, reply)
+            text = reply.text
+        return read_chat_reply(self.address, text, time.perf_counter() - started)
 
     async def _ask(self, request: ChatRequest) -> Any:
         # Raw, because building models of a reply takes longer than reading it.
@@ -173,7 +160,7 @@ class OpenAIChat(OpenAIClient):
                 continue
             # Remembered only now: an error may quote a field that was not its cause.
             self._remember(refused, guide)
-            return reply.http_response.json()
+            return reply.http_response
 
     def _remember(self, refused: frozenset[str], guide: int) -> None:
         for name in refused - self._refused:
@@ -234,78 +221,3 @@ def _chat_body(
     if "chat_template_kwargs" not in refused:
         body["extra_body"]["chat_template_kwargs"] = {"enable_thinking": sampling.thinking}
     return body
-
-
-class OpenAIEmbeddings(OpenAIClient):
-    """Embeddings of one server; an [`~embedding_servers.EmbeddingClient`].
-
-    Args:
-        address ([`~spec.Address`]): Where it listens; the path usually ends in `/v1`.
-        model (`str`): The model to ask for.
-        batch_size (`int`): Texts per request.
-    """
-
-    def __init__(self, address: Address, *, model: str, batch_size: int) -> None:
-        super().__init__(address, model=model)
-        self.name = f"openai:{model}"
-        self.batch_size = batch_size
-        self.texts_cut = 0
-        self._limit: int | None = None
-
-    @classmethod
-    def load(cls, address: Address, options: EmbedderOptions) -> OpenAIEmbeddings:
-        """A client for a server, which is asked for its model where none is named."""
-        return cls(
-            address,
-            model=address.model or only_model(address, "openai"),
-            batch_size=options.server_batch or EMBEDDING_BATCH,
-        )
-
-    async def __call__(self, texts: list[str]) -> Any:
-        """Send one batch; returns what should be its vectors. Raises [`ServerError`].
-
-        A text that is longer than the model takes is a 400 on vLLM. It is cut there, or here where
-        the server knows no truncation, and counted in `texts_cut`.
-        """
-        try:
-            return await self._send(texts)
-        except ServerError as error:
-            if error.status not in UNFIT_REQUEST or not _TOO_LONG.search(str(error)):
-                raise
-            if len(texts) == 1:
-                return await self._send_cut(texts[0], error)
-        return [vector for text in texts for vector in await self([text])]
-
-    async def _send_cut(self, text: str, error: ServerError) -> Any:
-        if not self.texts_cut:
-            logger.warning("%s cuts texts that are too long: %s", self.address.url, error)
-        self.texts_cut += 1
-        if self._limit is None:
-            known = await asyncio.to_thread(context_length, self.address, self.model)
-            self._limit = -1 if known is None else known  # -1: as many as the model takes
-        while True:
-            try:
-                return await self._send([text], truncate_prompt_tokens=self._limit)
-            except ServerError as refused:
-                if refused.status not in UNFIT_REQUEST or len(text) < 2:
-                    raise error from None
-                text = text[: len(text) // 2]
-
-    async def _send(self, texts: list[str], **extra: int) -> Any:
-        create = self._clients.get().embeddings.with_raw_response.create
-        with self._errors():
-            # The client's default, base64, is not understood everywhere.
-            reply = await create(
-                model=self.model, input=texts, encoding_format="float", extra_body=extra or None
-            )
-            body = reply.http_response.json()
-        rows = body.get("data") if isinstance(body, dict) else None
-        if not isinstance(rows, list) or not all(
-            isinstance(row, dict) and "embedding" in row for row in rows
-        ):
-            raise protocol_error(self.address, "no embeddings in it")
-        # The protocol promises an index, not an order.
-        by_index = {row.get("index"): row["embedding"] for row in rows}
-        if len(rows) != len(texts) or by_index.keys() != set(range(len(texts))):
-            raise protocol_error(self.address, f"{len(rows)} vectors for {len(texts)} texts")
-        return [by_index[index] for index in range(len(texts))]

@@ -7,25 +7,15 @@ from dataclasses import dataclass, field
 from rpd_metric.errors import InputError
 from rpd_metric.models.spending import Spending
 
-# An attempt that timed out is repeated so often: each costs a whole reply.
+# Failed attempts that may have been paid for are repeated so often: those that timed out, and
+# replies that could not be read. Together they are repeated as often as the latter.
 TIMEOUT_RETRIES = 1
+UNREADABLE_RETRIES = 2
 
 
 @dataclass(frozen=True)
 class RequestOptions:
-    """How requests to a chat model are sent; the help of the commands is made from this.
-
-    Args:
-        timeout (`float`): Seconds for one attempt, from request to last byte.
-        max_in_flight (`int`, *optional*): Requests at once, at most; found out if unset.
-        longest_reply (`int`, *optional*): A reply that is cut at its limit is asked for once more
-            with so many tokens; twice the limit if unset, never if 0.
-        max_retries (`int`): Times that a failed attempt is repeated; one that timed out is
-            repeated once at most.
-        max_requests, max_output_tokens, max_cost: What the whole run may spend, see
-            [`~budget.Spending`]; no limit if unset.
-        price_in, price_out (`float`): For a million prompt tokens, and new tokens.
-    """
+    """How requests to a chat model are sent; the help of the commands is made from the fields."""
 
     timeout: float = field(
         default=600.0,
@@ -33,7 +23,11 @@ class RequestOptions:
     )
     max_in_flight: int | None = field(
         default=None,
-        metadata={"help": "requests at once, at most (default: found out)", "metavar": "N"},
+        metadata={
+            "help": "requests at once, at most (default: what the server says that it takes, "
+            "else 64)",
+            "metavar": "N",
+        },
     )
     longest_reply: int | None = field(
         default=None,
@@ -46,11 +40,15 @@ class RequestOptions:
     max_retries: int = field(
         default=9,
         metadata={
-            "help": "times that a failed attempt is repeated; one that timed out only once",
+            "help": "times that a failed attempt is repeated; one that timed out once, one whose "
+            "reply cannot be read twice at most",
             "metavar": "N",
         },
     )
-
+    keep_going: bool = field(
+        default=False,
+        metadata={"help": "ask on where no reply can be used, or request after request fails"},
+    )
     max_requests: int | None = field(
         default=None, metadata={"help": "stop after so many requests", "metavar": "N"}
     )
@@ -73,14 +71,12 @@ class RequestOptions:
             raise InputError("max_cost needs prices: --price-in and --price-out, for 1M tokens")
         if self.timeout <= 0:
             raise InputError(f"timeout is {self.timeout:g} s; it must be above 0")
-        if self.max_in_flight is not None and self.max_in_flight < 1:
-            raise InputError(f"max_in_flight is {self.max_in_flight}; it must be 1 or more")
-        if self.longest_reply is not None and self.longest_reply < 0:
-            raise InputError(f"longest_reply is {self.longest_reply}; it must be 0 or more")
-        if self.max_retries < 0:
-            raise InputError(f"max_retries is {self.max_retries}; it must be 0 or more")
+        for name, least in (("max_in_flight", 1), ("longest_reply", 0), ("max_retries", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InputError(f"{name} is {value}; it must be {least} or more")
 
-    def budget(self) -> Spending:
+    def spending(self) -> Spending:
         """What the run may spend."""
         return Spending(
             self.max_requests, self.max_output_tokens, self.max_cost, self.price_in, self.price_out
@@ -97,7 +93,7 @@ class RequestOptions:
         >>> RequestOptions(price_in=0.1, price_out=0.4).cost(1_000_000, 500_000)
         0.3
         """
-        return self.budget().price(prompt_tokens, new_tokens)
+        return self.spending().price(prompt_tokens, new_tokens)
 
     def longer(self, max_tokens: int) -> int:
         """The tokens with which a cut reply is asked for once more; not above `max_tokens`: never.
@@ -110,17 +106,17 @@ class RequestOptions:
     def worst_case(self, max_tokens: int, requests: int = 1) -> WorstCase:
         """The most that the replies to some requests can cost, whatever the model does.
 
-        Every attempt may time out and be repeated once, and the reply may then be cut and asked
-        for once more, with one attempt.
+        Replies may be unreadable until no attempt is left that may be repeated, and the reply may
+        then be cut and asked for once more, with one attempt.
 
         Args:
             max_tokens (`int`): The limit of each request.
             requests (`int`): How many; a summary that is repaired takes two.
 
         >>> RequestOptions(timeout=60.0).worst_case(300, requests=2)
-        WorstCase(tokens=2400, attempts=6, seconds=360.0)
+        WorstCase(tokens=3000, attempts=8, seconds=480.0)
         """
-        attempts = 1 + min(self.max_retries, TIMEOUT_RETRIES)
+        attempts = 1 + min(self.max_retries, UNREADABLE_RETRIES)
         longer = self.longer(max_tokens)
         extended = longer > max_tokens
         return WorstCase(

@@ -4,7 +4,7 @@
 
 A spec is a kind, and behind a colon what that kind needs: a model's id or folder for those that
 run in this process, one or more URLs with an optional `#model` for servers. Which kinds there are
-is `registry.py`'s to say. What a spec names is loaded elsewhere, so that a spec can be read where
+is `kinds.py`'s to say. What a spec names is loaded elsewhere, so that a spec can be read where
 none of the packages for it are installed. Keys of servers come from the environment and from
 nowhere else.
 """
@@ -25,6 +25,8 @@ from rpd_metric.errors import SpecError
 
 # The only hosts beyond this machine that HF_TOKEN is sent to.
 HUGGING_FACE = (".hf.jobs", ".endpoints.huggingface.cloud")
+# A shorter key is a placeholder, such as "none", and may stand in any text.
+SHORTEST_SECRET = 8
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -52,7 +54,7 @@ class Address:
 
     def hide(self, text: str) -> str:
         """`text` on one line, shortened, with the key cut out wherever it appears."""
-        if self.key:
+        if self.key and len(self.key) >= SHORTEST_SECRET:
             text = text.replace(self.key, "[key]")
         line = " ".join(text.split())
         return line if len(line) <= 300 else f"{line[:300]}..."
@@ -227,8 +229,8 @@ def forms(kinds: Mapping[str, Kind]) -> str:
 def _unknown(word: str, colon: str, kinds: Mapping[str, Kind], what: str) -> SpecError:
     """The error for a spec whose first word is none of `kinds`, with the nearest one named."""
     near = difflib.get_close_matches(word.lower(), list(kinds), n=1, cutoff=0.5)
-    if word in ("http", "https") and "auto" in kinds:
-        near = ["auto"]
+    if word in ("http", "https") and "openai" in kinds:
+        near = ["openai"]
     hint = f"did you mean {kinds[near[0]].form}? " if near else ""
     shown = f"{word[:40]}:..." if colon else word[:40]
     return SpecError(f"unknown {what} '{shown}'; {hint}The forms are: {forms(kinds)}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
 
 @dataclass
@@ -20,6 +19,8 @@ class FlowStats:
         extended (`int`): Requests asked again with more tokens because the reply was cut.
         kept_cut (`int`): Of those, requests whose longer reply did not come: the cut one stands.
         looping (`int`): Cut replies that ended in a loop; they are not asked for again.
+        paid_twice (`int`): Of `done`, requests that another run on the same store had answered
+            meanwhile; its reply stands.
         in_flight (`int`): Attempts under way now.
         oldest (`float`): Seconds that the longest of these has been under way.
         prompt_tokens (`int`): As the server counted them, stored replies left out.
@@ -37,6 +38,7 @@ class FlowStats:
     extended: int = 0
     kept_cut: int = 0
     looping: int = 0
+    paid_twice: int = 0
     in_flight: int = 0
     oldest: float = 0.0
     prompt_tokens: int = 0
@@ -55,15 +57,8 @@ class FlowStats:
         """New tokens per second since the first request."""
         return self.completion_tokens / self.seconds if self.seconds else 0.0
 
-    def line(self, total: int | None = None) -> str:
-        """One line for a progress bar.
-
-        Args:
-            total (`int`, *optional*): How many requests there are in all; adds the time left.
-
-        Returns:
-            `str`: E.g. `"5 done, 2 cached, 1 failed, 0 retried, 3 in flight, 120 tokens/s"`.
-        """
+    def __str__(self) -> str:
+        """One line for a progress bar, e.g. `"5 done, 2 cached, 1 failed, ..., 120 tokens/s"`."""
         parts = [
             f"{self.done:,} done",
             f"{self.cached:,} cached",
@@ -76,16 +71,7 @@ class FlowStats:
             parts.append(f"{timed_out:,} timed out")
         if self.oldest >= 1:
             parts.append(f"longest {self.oldest:,.0f} s")
-        # Only what the model itself answered says how long the rest will take.
-        worked = self.done + self.failed
-        if total is not None and worked and self.seconds:
-            left = max(0, total - self.finished) * self.seconds / worked
-            hours, minutes = divmod(round(left) // 60, 60)
-            parts.append(f"{hours}:{minutes:02}:{round(left) % 60:02} left")
         return ", ".join(parts)
-
-    def __str__(self) -> str:
-        return self.line()
 
     def summary(self) -> str:
         """Several lines for the end of a run, failures by reason included."""
@@ -96,25 +82,19 @@ class FlowStats:
             f"{self.seconds:,.1f} s ({self.tokens_per_second:,.0f} new tokens/s); "
             f"{self.retried:,} retries, {self.extended:,} asked again with more tokens",
         ]
+        if self.paid_twice:
+            lines.append(
+                f"{self.paid_twice:,} of the answered requests were answered by another run on "
+                "this store meanwhile: they were paid for twice"
+            )
         if self.kept_cut or self.looping:
             lines.append(
                 f"{self.looping:,} replies looped until they were cut, {self.kept_cut:,} were kept "
                 "as they were cut"
             )
         for title, counts in (("failed", self.failures), ("failed attempts", self.trouble)):
-            if counts:
-                reasons = ", ".join(f"{reason} {count:,}" for reason, count in _ranked(counts))
+            ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+            if ranked:
+                reasons = ", ".join(f"{reason} {count:,}" for reason, count in ranked)
                 lines.append(f"{title} by reason: {reasons}")
         return "\n".join(lines)
-
-    def as_row(self) -> dict[str, Any]:
-        """The counts as plain JSON types, for manifests and `--json`."""
-        row = {name: value for name, value in vars(self).items() if not isinstance(value, Counter)}
-        return row | {
-            "failures": dict(_ranked(self.failures)),
-            "trouble": dict(_ranked(self.trouble)),
-        }
-
-
-def _ranked(counts: Counter[str]) -> list[tuple[str, int]]:
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))

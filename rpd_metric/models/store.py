@@ -1,47 +1,60 @@
 """A store of every reply a model ever gave, so that no reply is paid for twice.
 
-One SQLite file (`reply_file.py`), safe for several threads and processes at once. A reply is kept
-under the hash of everything that decided it (model, prompt template, messages, sampling,
-schema) and as raw text, so that a better parser needs no new call. A reply is on file when
-`put` returns: killing the process afterwards loses nothing. A power cut may take the last
-moments with it (the file stays sound), which is the price of not waiting for the disk on each
-reply.
+One SQLite file in WAL mode, safe for several threads and processes at once, a process that forks
+included. A reply is kept under the hash of everything that decided it (model, prompt template,
+messages, sampling, schema) and as raw text, so that a better parser needs no new call. A reply is
+on file when `put` returns: killing the process afterwards loses nothing. A power cut may take the
+last moments with it, which is the price of not waiting for the disk on each reply.
 
-What it leaves out: the requests themselves (they can be made again and would be far larger
-than the replies), parsing, and the choice of where the file lives. The file must be on a local
-disk, because WAL does not work over a network file system.
+A row that cannot be read, or fails its checksum, is as good as none: its request is sent again. A
+file that SQLite calls malformed is moved aside, with what can be read of it copied.
+
+What it leaves out: the requests themselves (they can be made again and would be far larger than
+the replies), parsing, and the choice of where the file lives. It must be on a local disk, because
+WAL does not work over a network file system.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
 import os
 import sqlite3
+import threading
 import time
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from rpd_metric.errors import InputError, OutputError
+from rpd_metric.errors import InputError, StoreError
 from rpd_metric.models.chat import ChatReply, ChatRequest
-from rpd_metric.models.reply_file import COLUMNS, ReplyFile
 
-_READ = f"SELECT {', '.join(COLUMNS)}, crc, key FROM replies"
-# A reply that ended by itself within the limit would have been the same; one that was cut at a
-# larger limit would have been cut at this one, too.
-_OF_ANOTHER_LENGTH = f"""
-{_READ} WHERE family = ? AND (
-    (finish_reason = 'stop' AND (max_tokens < ? OR completion_tokens <= ?))
-    OR (finish_reason = 'length' AND max_tokens > ?)
-) ORDER BY finish_reason = 'length', max_tokens, id LIMIT 1
-"""
-_PAGE = 500
+logger = logging.getLogger(__name__)
+
+# Blobs throughout: text may hold NUL or half a surrogate pair, which SQLite's own does not carry.
+_NAMES = "key, family, max_tokens, model, template, created, seconds, reply, digest"
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS raw_replies (id INTEGER PRIMARY KEY, key BLOB UNIQUE, family BLOB,"
+    " max_tokens INTEGER, model BLOB, template BLOB, created REAL, seconds REAL, reply BLOB,"
+    " digest BLOB)",
+    "CREATE INDEX IF NOT EXISTS raw_replies_by_family ON raw_replies (family)",
+)
+_INSERT = f"INTO raw_replies ({_NAMES}) VALUES ({', '.join('?' * 9)})"
+
+# What SQLite says, and what a person can do about it.
+_FIXES = {
+    "locked": "another process holds it (waited {wait:g} s); stop that process or let it finish",
+    "disk is full": "the disk is full; free some space or move the file to a larger disk",
+    "not a database": "it is not a store of replies; give another path or move that file away",
+    "readonly": "it is read-only; check the permissions of the file and of its folder",
+    "unable to open": "it cannot be opened; check that its folder exists and may be written to",
+    "disk I/O error": "the disk refused; check its free space, quota and health",
+}
 
 
 def request_key(model: str, request: ChatRequest) -> str:
@@ -62,54 +75,10 @@ def request_key(model: str, request: ChatRequest) -> str:
 
     Example:
 
-    ```python
-    >>> from rpd_metric.models.chat import ChatRequest
-    >>> request = ChatRequest(messages=({"role": "user", "content": "2 + 2?"},))
-    >>> request_key("tiny", request)[:12]
+    >>> request_key("tiny", ChatRequest(({"role": "user", "content": "2 + 2?"},)))[:12]
     '4a76b0284554'
-
-    ```
     """
     return _hash(model, request, dict(vars(request.sampling)))  # asdict copies deeply
-
-
-@dataclass(frozen=True)
-class RequestKeys:
-    """How a request is found in a store.
-
-    Args:
-        exact (`str`): See [`request_key`].
-        family (`str`): The same, of everything but the limit on the reply's length.
-        max_tokens (`int`): That limit.
-        model, template (`str`): What a store counts replies by, see [`ChatRequest`].
-
-    Example:
-
-    >>> from rpd_metric.models.chat import ChatRequest, Sampling
-    >>> short, long = (
-    ...     RequestKeys.of("tiny", ChatRequest((), Sampling(max_tokens=n))) for n in (10, 20)
-    ... )
-    >>> short.exact == long.exact, short.family == long.family
-    (False, True)
-    """
-
-    exact: str
-    family: str
-    max_tokens: int
-    model: str
-    template: str
-
-    @classmethod
-    def of(cls, model: str, request: ChatRequest) -> RequestKeys:
-        """The keys of a request."""
-        any_length = {**vars(request.sampling), "max_tokens": None}
-        return cls(
-            request_key(model, request),
-            _hash(model, request, any_length),
-            request.sampling.max_tokens,
-            model,
-            request.template,
-        )
 
 
 def _hash(model: str, request: ChatRequest, sampling: dict[str, object]) -> str:
@@ -138,18 +107,38 @@ def _plain(value: object) -> object:
 
 
 @dataclass(frozen=True)
-class StoreInfo:
-    """What a store holds.
+class RequestKeys:
+    """How a request is found in a store.
 
     Args:
-        path (`str`): The file.
-        entries (`int`): Replies in it.
-        bytes (`int`): Size on disk, write-ahead log included.
-        models (`dict[str, int]`): Replies per model.
-        templates (`dict[str, int]`): Replies per prompt template hash.
-        oldest (`datetime`, *optional*): When the oldest reply came, in UTC.
-        newest (`datetime`, *optional*): When the newest reply came, in UTC.
+        exact (`str`): See [`request_key`].
+        family (`str`): The same, of everything but the limit on the reply's length.
+        max_tokens (`int`): That limit.
+        model, template (`str`): What a store counts replies by, see [`ChatRequest`].
     """
+
+    exact: str
+    family: str
+    max_tokens: int
+    model: str
+    template: str
+
+    @classmethod
+    def of(cls, model: str, request: ChatRequest) -> RequestKeys:
+        """The keys of a request."""
+        any_length = {**vars(request.sampling), "max_tokens": None}
+        return cls(
+            request_key(model, request),
+            _hash(model, request, any_length),
+            request.sampling.max_tokens,
+            model,
+            request.template,
+        )
+
+
+@dataclass(frozen=True)
+class StoreInfo:
+    """What a store holds: replies in all, per model and per template's hash; dates in UTC."""
 
     path: str
     entries: int
@@ -179,10 +168,9 @@ class ReplyStore:
     returns the reply that is on file, so every process works on the same text.
 
     Args:
-        path (`str` or `os.PathLike`): The SQLite file. It and its folder are made when missing.
+        path (`str` or `os.PathLike`): The file. It and its folder are made when missing.
         create (`bool`): With `False`, a missing file is an error rather than a new store.
         busy_timeout (`float`): Seconds to wait for another process that holds the file.
-        clock (`Callable`): Gives the time, in seconds since 1970, that a reply is dated with.
 
     Raises:
         StoreError: When the file cannot be opened or is something else.
@@ -191,7 +179,6 @@ class ReplyStore:
 
     ```python
     >>> import tempfile
-    >>> from rpd_metric.models.chat import ChatReply, ChatRequest
     >>> request = ChatRequest(messages=({"role": "user", "content": "2 + 2?"},))
     >>> with tempfile.TemporaryDirectory() as folder, ReplyStore(f"{folder}/r.sqlite") as store:
     ...     _ = store.put("tiny", request, ChatReply(text="4", finish_reason="stop"))
@@ -202,20 +189,21 @@ class ReplyStore:
     """
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        create: bool = True,
-        busy_timeout: float = 30.0,
-        clock: Callable[[], float] = time.time,
+        self, path: str | os.PathLike[str], *, create: bool = True, busy_timeout: float = 30.0
     ) -> None:
-        self.file = ReplyFile(path, create=create, busy_timeout=busy_timeout)
-        self._clock = clock
-
-    @property
-    def path(self) -> Path:
-        """The file, absolute."""
-        return self.file.path
+        self.path = Path(path).absolute()
+        self._busy_timeout = busy_timeout
+        self._lock = threading.Lock()
+        self._inherited: list[sqlite3.Connection] = []
+        if create:
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise self._failure(f"its folder cannot be made ({error.strerror})") from error
+        elif not self.path.exists():
+            raise self._failure("there is no such file; check the path, or start a run first")
+        self._pid = os.getpid()
+        self._connection: sqlite3.Connection | None = self._opened()
 
     def get(
         self, model: str, request: ChatRequest, *, other_lengths: bool = True
@@ -230,23 +218,12 @@ class ReplyStore:
                 larger one.
 
         Returns:
-            [`ChatReply`] with `cached=True`, or `None` when there is none.
-
-        Raises:
-            StoreError: When the store cannot be read or the reply in it is damaged.
+            [`ChatReply`] with `cached=True`, or `None` when there is none that can be read.
         """
         return self.find(RequestKeys.of(model, request), other_lengths=other_lengths)
 
     def put(self, model: str, request: ChatRequest, reply: ChatReply) -> ChatReply:
-        """Keep a reply, and return the reply that is now on file for the request.
-
-        Args:
-            model (`str`): The model's name.
-            request ([`ChatRequest`]): The request.
-            reply ([`ChatReply`]): Its raw reply.
-
-        Returns:
-            [`ChatReply`]: `reply` itself, or the earlier one when another process was first.
+        """Keep a reply; returns it, or the earlier one (`cached=True`) if another was first.
 
         Raises:
             StoreError: When the reply cannot be written; what was on file stays.
@@ -255,88 +232,65 @@ class ReplyStore:
 
     def find(self, keys: RequestKeys, *, other_lengths: bool = True) -> ChatReply | None:
         """Like `get`, for who has the keys of a request already."""
-        rows = self.file.run(f"{_READ} WHERE key = ?", (bytes.fromhex(keys.exact),))
-        if not rows and other_lengths:
-            limit = keys.max_tokens
-            family = bytes.fromhex(keys.family)
-            rows = self.file.run(_OF_ANOTHER_LENGTH, (family, limit, limit, limit))
-        return self._reply(rows[0]) if rows else None
+        select = f"SELECT {_NAMES} FROM raw_replies WHERE"
+        for row in self._run(f"{select} key = ?", (bytes.fromhex(keys.exact),)):
+            if row[:2] == _key_columns(keys) and (reply := _reply(row)) is not None:
+                return reply
+        if not other_lengths:
+            return None
+        rows = self._run(f"{select} family = ? ORDER BY max_tokens", (bytes.fromhex(keys.family),))
+        cut = None
+        for row in rows:
+            reply = _reply(row) if row[1] == _key_columns(keys)[1] else None
+            if reply is None:
+                continue
+            # A reply that ended by itself within the limit would have been the same; one that was
+            # cut at a larger limit would have been cut at this one, too.
+            short = reply.completion_tokens is not None
+            short = short and reply.completion_tokens <= keys.max_tokens  # type: ignore[operator]
+            if reply.finish_reason == "stop" and (row[2] < keys.max_tokens or short):
+                return reply
+            if reply.finish_reason == "length" and row[2] > keys.max_tokens:
+                cut = cut or reply
+        return cut
 
     def keep(self, keys: RequestKeys, reply: ChatReply) -> ChatReply:
         """Like `put`, for who has the keys of a request already."""
-        text = reply.text.encode("utf-8", "surrogatepass")
-        row = (
-            *(bytes.fromhex(keys.exact), keys.model, keys.template, text, zlib.crc32(text)),
-            *(reply.finish_reason, reply.prompt_tokens, reply.completion_tokens),
-            *(reply.seconds, self._clock()),
-            *(bytes.fromhex(keys.family), keys.max_tokens),
-        )
-        names = (
-            "key, model, template, text, crc, finish_reason, prompt_tokens, completion_tokens,"
-            " seconds, created, family, max_tokens"
-        )
-        try:
-            written = self.file.change(
-                f"INSERT INTO replies ({names}) VALUES ({', '.join('?' * len(row))})"
-                " ON CONFLICT (key) DO NOTHING",
-                row,
-            )
-        except UnicodeEncodeError as error:
-            raise self.file.failure(
-                "a model or template name holds half a surrogate pair"
-            ) from error
-        if written:
+        said = {name: value for name, value in asdict(reply).items() if name != "cached"}
+        blobs = [
+            text.encode("utf-8", "surrogatepass")
+            for text in (keys.model, keys.template, json.dumps(said, ensure_ascii=False))
+        ]
+        times = (time.time(), reply.seconds)
+        row = (*_key_columns(keys), keys.max_tokens, *blobs[:2], *times, blobs[2])
+        row = (*row, _digest(row))
+        if self._change(f"INSERT OR IGNORE {_INSERT}", row):
             return reply
-        # Another process may have pruned the earlier reply since; then this one stands.
-        return self.find(keys, other_lengths=False) or reply
+        earlier = self.find(keys, other_lengths=False)
+        if earlier is None:  # it cannot be read any more
+            self._change(f"INSERT OR REPLACE {_INSERT}", row)
+        return earlier or reply
 
     def missing(self, model: str, requests: Iterable[ChatRequest]) -> Iterator[ChatRequest]:
-        """Go through the requests that the store has no reply to, each once and in order.
-
-        Args:
-            model (`str`): The model's name.
-            requests (`Iterable` of [`ChatRequest`]): What a run would send; read lazily.
-
-        Yields:
-            [`ChatRequest`]: Those that a run would have to send.
-
-        Raises:
-            StoreError: When the store cannot be read.
-        """
-        seen: set[bytes] = set()
-        stream = iter(requests)
-        while page := list(islice(stream, _PAGE)):
-            wanted: dict[bytes, ChatRequest] = {}
-            for request in page:
-                key = bytes.fromhex(request_key(model, request))
-                if key not in seen:
-                    wanted[key] = request
-            seen.update(wanted)
-            marks = ", ".join("?" * len(wanted))
-            rows = self.file.run(f"SELECT key FROM replies WHERE key IN ({marks})", tuple(wanted))
-            found = {row[0] for row in rows}
-            yield from (
-                request
-                for key, request in wanted.items()
-                if key not in found and self.get(model, request) is None
-            )
+        """Go through the requests that the store has no reply to, each once and in order."""
+        seen: set[str] = set()
+        for request in requests:
+            keys = RequestKeys.of(model, request)
+            if keys.exact not in seen and self.find(keys) is None:
+                seen.add(keys.exact)
+                yield request
 
     def seconds_per_reply(self, model: str) -> float | None:
         """How fast a model's server was: seconds in which it was at work, per reply.
 
-        Replies that overlapped in time count their common time once, and so does the time in
-        which nothing was asked not at all. The latest 1,000 replies are looked at.
-
-        Args:
-            model (`str`): The model's name.
-
-        Returns:
-            `float`, *optional*: `None` where no reply says how long it took.
+        Replies that overlapped in time count their common time once, and time in which nothing
+        was asked does not count. The latest 1,000 replies are looked at. `None`: none says.
         """
-        rows = self.file.run(
-            "SELECT created - seconds, created FROM replies"
-            " WHERE model = ? AND seconds IS NOT NULL ORDER BY created DESC LIMIT 1000",
-            (model,),
+        rows = self._run(
+            "SELECT created - seconds, created FROM raw_replies WHERE model = ? AND"
+            " typeof(created) = 'real' AND typeof(seconds) = 'real'"
+            " ORDER BY created DESC LIMIT 1000",
+            (model.encode("utf-8", "surrogatepass"),),
         )
         busy, until = 0.0, -math.inf
         for began, ended in sorted(rows):
@@ -346,137 +300,31 @@ class ReplyStore:
 
     def count(self) -> int:
         """Count the stored replies."""
-        return int(self.file.run("SELECT count(*) FROM replies")[0][0])
-
-    def size(self) -> int:
-        """The size on disk, write-ahead log included."""
-        files = (self.path, self.path.with_name(self.path.name + "-wal"))
-        return sum(file.stat().st_size for file in files if file.exists())
+        return int(self._run("SELECT count(*) FROM raw_replies")[0][0])
 
     def info(self) -> StoreInfo:
         """Sum up what the store holds."""
-        groups = self.file.run(
-            "SELECT model, template, count(*), min(created), max(created) FROM replies"
-            " GROUP BY model, template"
+        counts: list[dict[str, int]] = [{}, {}]
+        for index, name in enumerate(("model", "template")):
+            query = f"SELECT CAST({name} AS BLOB), count(*) FROM raw_replies GROUP BY 1 ORDER BY 1"
+            for value, entries in self._run(query):
+                counts[index][(value or b"").decode("utf-8", "replace")] = entries
+        dates = "SELECT min(created), max(created) FROM raw_replies WHERE typeof(created) = 'real'"
+        oldest, newest = (
+            None if seconds is None else datetime.fromtimestamp(seconds, tz=UTC)
+            for seconds in self._run(dates)[0]
         )
-        models: dict[str, int] = {}
-        templates: dict[str, int] = {}
-        for model, template, count, _, _ in groups:
-            models[model] = models.get(model, 0) + count
-            templates[template] = templates.get(template, 0) + count
-        return StoreInfo(
-            path=str(self.path),
-            entries=sum(models.values()),
-            bytes=self.size(),
-            models=models,
-            templates=templates,
-            oldest=_moment(min((group[3] for group in groups), default=None)),
-            newest=_moment(max((group[4] for group in groups), default=None)),
-        )
-
-    def prune(
-        self,
-        *,
-        model: str | None = None,
-        template: str | None = None,
-        older_than: timedelta | None = None,
-    ) -> int:
-        """Delete the replies that meet every condition given, and give the space back.
-
-        Args:
-            model (`str`, *optional*): Replies of this model.
-            template (`str`, *optional*): Replies to prompts of this template hash.
-            older_than (`timedelta`, *optional*): Replies that came longer ago than this.
-
-        Returns:
-            `int`: How many replies were deleted.
-
-        Raises:
-            InputError: When no condition is given.
-            StoreError: When the store cannot be written.
-        """
-        conditions: list[str] = []
-        values: list[Any] = []
-        if model is not None:
-            conditions.append("model = ?")
-            values.append(model)
-        if template is not None:
-            conditions.append("template = ?")
-            values.append(template)
-        if older_than is not None:
-            conditions.append("created < ?")
-            values.append(self._clock() - older_than.total_seconds())
-        if not conditions:
-            raise InputError(
-                "prune needs a condition (model, template or older_than); "
-                "to drop everything, delete the file"
-            )
-        where = " AND ".join(conditions)
-        deleted = 0
-        # In pages, so that other processes wait for moments only.
-        while gone := self.file.change(
-            f"DELETE FROM replies WHERE id IN (SELECT id FROM replies WHERE {where} LIMIT {_PAGE})",
-            values,
-        ):
-            deleted += gone
-        for _ in range(self.file.run("PRAGMA freelist_count")[0][0]):
-            # From Python it frees one page per call, however many are asked for.
-            self.file.run("PRAGMA incremental_vacuum")
-        self.file.run("PRAGMA wal_checkpoint(TRUNCATE)")
-        return deleted
-
-    def export(self, path: str | os.PathLike[str]) -> int:
-        """Write every reply as one JSON line, oldest entry first.
-
-        The file appears under its name only when it is complete.
-
-        Args:
-            path (`str` or `os.PathLike`): The JSONL file to write; replaced when it exists.
-
-        Returns:
-            `int`: How many lines were written.
-
-        Raises:
-            OutputError: When the file cannot be written.
-            StoreError: When the store cannot be read.
-        """
-        target = Path(path)
-        partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
-        count = 0
-        try:
-            try:
-                with partial.open("w", encoding="ascii") as lines:
-                    for row in self._rows():
-                        # ASCII escapes carry a lone surrogate, which UTF-8 refuses.
-                        lines.write(json.dumps(row) + "\n")
-                        count += 1
-                partial.replace(target)
-            finally:
-                partial.unlink(missing_ok=True)
-        except OSError as error:
-            raise OutputError(f"cannot write {target}: {error.strerror}") from error
-        return count
-
-    def copy(self, path: str | os.PathLike[str]) -> None:
-        """Write a copy of the whole store to another file, also while others write to this one.
-
-        Args:
-            path (`str` or `os.PathLike`): The file, on a local disk; replaced when it exists.
-
-        Raises:
-            OutputError: When the file cannot be written.
-            StoreError: When the store cannot be read.
-        """
-        target = Path(path)
-        try:
-            target.unlink(missing_ok=True)
-        except OSError as error:
-            raise OutputError(f"cannot replace {target}: {error.strerror}") from error
-        self.file.run("VACUUM INTO ?", (str(target),))
+        files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
+        size = sum(file.stat().st_size for file in files if file.exists())
+        models, templates = counts
+        return StoreInfo(str(self.path), self.count(), size, models, templates, oldest, newest)
 
     def close(self) -> None:
         """Close the file; closing twice does no harm."""
-        self.file.close()
+        with self._lock:
+            if self._connection is not None and self._pid == os.getpid():
+                self._connection.close()
+            self._connection = None
 
     def __enter__(self) -> ReplyStore:
         return self
@@ -484,31 +332,118 @@ class ReplyStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
-        # By id rather than in one long read, which would keep the log from being folded in.
-        last = 0
-        while rows := self.file.run(
-            f"{_READ.replace('SELECT', 'SELECT id,', 1)} WHERE id > ? ORDER BY id LIMIT {_PAGE}",
-            (last,),
-        ):
-            last = rows[-1][0]
-            for _, *row in rows:
-                values = dict(zip(COLUMNS, row, strict=False))
-                yield {"key": row[-1].hex(), **values, "text": self._reply(row).text}
+    def _run(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        return self._execute(statement, values)[0]
 
-    def _reply(self, row: Sequence[Any]) -> ChatReply:
-        _, _, text, finish_reason, prompt_tokens, completion_tokens, seconds, _, crc, key = row
-        if zlib.crc32(text) != crc:
-            raise self.file.explained(sqlite3.DatabaseError(f"malformed: reply {key.hex()}"))
-        return ChatReply(
-            text=text.decode("utf-8", "surrogatepass"),
-            finish_reason=finish_reason,
-            prompt_tokens=prompt_tokens,
-            completion_tokens=completion_tokens,
-            seconds=seconds,
-            cached=True,
+    def _change(self, statement: str, values: Sequence[Any]) -> int:
+        return self._execute(statement, values)[1]
+
+    def _execute(self, statement: str, values: Sequence[Any]) -> tuple[list[Any], int]:
+        """Run a statement, which commits by itself; returns its rows and how many it changed."""
+        if self._pid != os.getpid():
+            # After a fork. The parent's connection must be neither used nor closed here, and a
+            # thread of the parent may have held the lock.
+            self._lock = threading.Lock()
+            if self._connection is not None:
+                self._inherited.append(self._connection)
+                self._connection = self._opened()
+            self._pid = os.getpid()
+        with self._lock:
+            while True:
+                if self._connection is None:
+                    raise self._failure("it has been closed; open it again")
+                try:
+                    cursor = self._connection.execute(statement, values)
+                    return cursor.fetchall(), cursor.rowcount
+                except sqlite3.Error as error:
+                    if "malformed" not in str(error):
+                        raise self._explained(error) from error
+                    self._connection.close()
+                    self._connection = None
+                    self._connection = self._moved_aside()
+
+    def _opened(self) -> sqlite3.Connection:
+        give_up = time.monotonic() + self._busy_timeout
+        while True:
+            try:
+                return self._open()
+            except sqlite3.Error as error:
+                if "malformed" in str(error):
+                    return self._moved_aside()
+                # Switching a new file to WAL fails at once, without the busy timeout, while
+                # another process is doing the same.
+                if "locked" not in str(error) or time.monotonic() > give_up:
+                    raise self._explained(error) from error
+                time.sleep(0.02)
+
+    def _open(self) -> sqlite3.Connection:
+        # One connection, used by one thread at a time (`_lock`).
+        connection = sqlite3.connect(
+            self.path, timeout=self._busy_timeout, isolation_level=None, check_same_thread=False
         )
+        connection.text_factory = bytes  # what is damaged may be no text
+        try:
+            tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+            if tables and b"raw_replies" not in tables:
+                whose = "an earlier version" if b"replies" in tables else "another program"
+                raise self._failure(f"{whose} made it; give another path or move that file away")
+            if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != b"wal":
+                raise self._failure("its disk does not support WAL; put it on a local disk")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            if b"raw_replies_by_family" not in tables:
+                for statement in _SCHEMA:
+                    connection.execute(statement)
+            self._inode = self.path.stat().st_ino
+            return connection
+        except BaseException:
+            connection.close()
+            raise
+
+    def _moved_aside(self) -> sqlite3.Connection:
+        """Move the damaged file aside, and open a new one with what can be read of it."""
+        aside = self.path.with_name(f"{self.path.name}.damaged-{time.time_ns()}")
+        try:
+            for end in ("-wal", "-shm", ""):
+                with suppress(FileNotFoundError):
+                    Path(f"{self.path}{end}").rename(f"{aside}{end}")
+            connection = self._open()
+        except (OSError, sqlite3.Error) as error:
+            raise self._failure(f"it is damaged, and cannot be moved aside ({error})") from error
+        for order in ("ASC", "DESC"):  # what comes before the damage, and behind it
+            with suppress(sqlite3.Error), closing(sqlite3.connect(aside)) as damaged:
+                damaged.text_factory = bytes
+                for row in damaged.execute(f"SELECT {_NAMES} FROM raw_replies ORDER BY id {order}"):
+                    if _reply(row) is not None:
+                        connection.execute(f"INSERT OR IGNORE {_INSERT}", row)
+        saved = connection.execute("SELECT count(*) FROM raw_replies").fetchone()[0]
+        logger.warning(
+            "the store %s was damaged: it is now %s, %s replies could be read and are kept, the "
+            "others will be asked for again",
+            *(self.path, aside.name, f"{saved:,}"),
+        )
+        return connection
+
+    def _explained(self, error: sqlite3.Error) -> StoreError:
+        for sign, fix in _FIXES.items():
+            if sign in str(error):
+                return self._failure(fix.format(wait=self._busy_timeout))
+        return self._failure(f"SQLite says: {error}; check the file, then run again")
+
+    def _failure(self, what: str) -> StoreError:
+        return StoreError(f"the store {self.path} cannot be used: {what}. Stored replies are kept.")
 
 
-def _moment(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, tz=UTC)
+def _key_columns(keys: RequestKeys) -> tuple[bytes, bytes]:
+    return bytes.fromhex(keys.exact), bytes.fromhex(keys.family)
+
+
+def _digest(row: Sequence[Any]) -> bytes:
+    return hashlib.blake2b(repr(tuple(row)).encode(), digest_size=16).digest()
+
+
+def _reply(row: Sequence[Any]) -> ChatReply | None:
+    """The reply in a row; `None` where it is not what was written."""
+    *columns, digest = row
+    if digest != _digest(columns):
+        return None
+    return ChatReply(**json.loads(columns[-1].decode("utf-8", "surrogatepass")), cached=True)

@@ -3,25 +3,43 @@
 TGI is in maintenance: for a new installation take vLLM or SGLang (`openai.py`). It guides decoding
 by `{"type": "json", "value": schema}`, refuses `top_p` 1 and takes `temperature` 0 as greedy. Its
 contract has no `chat_template_kwargs`, so thinking is switched off by Qwen3's own `/no_think` in
-the last message; other thinking models need a chat template that does not think.
+the last message; other thinking models need a chat template that does not think. The client pools
+100 connections, and with HF_HUB_OFFLINE=1 it refuses every host, this machine's too: TGI speaks
+OpenAI's protocol as well, so write `openai:URL/v1#MODEL` there.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
 
-from rpd_metric.errors import SpecError
+import httpx2
+
+from rpd_metric.errors import ModelError, SpecError
 from rpd_metric.models.chat import ChatOptions, ChatReply, ChatRequest
 from rpd_metric.models.failures import ServerError
-from rpd_metric.models.http import PerLoop, get_json, read_chat_reply
-from rpd_metric.models.hub_client import hub_client, hub_errors
+from rpd_metric.models.http import (
+    NO_KEY,
+    PATIENT,
+    PerLoop,
+    get_json,
+    http_error,
+    protocol_error,
+    read_chat_reply,
+    transport_error,
+)
 from rpd_metric.models.spec import Address
 
 # Qwen3 models that think unless told not to; the later 2507, Coder and Next ones do not, and
 # Qwen3.5 no longer knows the switch.
 _THINKING_QWEN = re.compile(r"qwen3(?![.\d])(?!.*(2507|coder|next|embedding|reranker|vl))", re.I)
+
+
+# Connections that the client opens.
+POOL = 100
 
 
 class TGIChat:
@@ -43,10 +61,10 @@ class TGIChat:
         context: int | None = None,
     ) -> None:
         self.model = model
-        self.max_concurrency = max_concurrency
+        self.max_concurrency = min(max_concurrency or POOL, POOL)
         self._context = context
         self._address = address
-        self._clients = PerLoop(lambda: hub_client(address))
+        self._clients = PerLoop(self._make_client)
 
     @classmethod
     def load(cls, address: Address, _options: ChatOptions) -> TGIChat:
@@ -103,9 +121,45 @@ class TGIChat:
         if request.schema is not None:
             body["response_format"] = {"type": "json", "value": dict(request.schema)}
         started = time.perf_counter()
-        with hub_errors(self._address):
+        with self._errors():
             reply = await self._clients.get().chat_completion(**body)
         return read_chat_reply(self._address, reply, time.perf_counter() - started)
+
+    def _make_client(self) -> Any:
+        from huggingface_hub import AsyncInferenceClient
+
+        return AsyncInferenceClient(
+            base_url=self._address.url,
+            token=self._address.key or NO_KEY,
+            timeout=cast(Any, PATIENT),  # handed on to httpx as it is
+        )
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """The client's errors as [`ServerError`]s."""
+        from huggingface_hub.errors import (
+            HfHubHTTPError,
+            InferenceTimeoutError,
+            OfflineModeIsEnabled,
+        )
+
+        try:
+            yield
+        except OfflineModeIsEnabled:
+            raise ModelError(
+                f"HF_HUB_OFFLINE is set, and huggingface_hub's client then refuses "
+                f"{self._address.url} too; unset it, or write "
+                f"openai:{self._address.root}/v1#{self.model}"
+            ) from None
+        except InferenceTimeoutError as error:
+            cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+            raise transport_error(self._address, cause) from None
+        except HfHubHTTPError as error:
+            raise http_error(self._address, error.response) from None
+        except httpx2.HTTPError as error:
+            raise transport_error(self._address, error) from None
+        except (TypeError, ValueError) as error:  # not JSON, or JSON of another shape
+            raise protocol_error(self._address, str(error)) from None
 
     def _messages(self, request: ChatRequest) -> list[dict[str, str]]:
         messages = [dict(message) for message in request.messages]
@@ -120,4 +174,4 @@ class TGIChat:
         """Close the running loop's connections."""
         client = self._clients.pop()
         if client is not None:
-            await client.close()  # type: ignore[no-untyped-call]
+            await client.close()

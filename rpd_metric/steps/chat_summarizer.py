@@ -21,12 +21,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rpd_metric.errors import InputError, ModelError, ReplyError
-from rpd_metric.models.chat import Chat, ChatReply, ChatRequest, Sampling
+from rpd_metric.models.chat import Chat, ChatReply, ChatRequest, Sampling, judge_reply
 from rpd_metric.models.repetition import ends_in_loop
 from rpd_metric.prompts.templates import PromptTemplate, fence, load_template, sendable
 from rpd_metric.steps.checks import check_steps
 from rpd_metric.steps.protocol import MAX_STEPS, MIN_STEPS, Summary
 from rpd_metric.steps.replies import PARSER_VERSION, STEPS_KEY, after_thinking, parse_steps
+
+ONLY_THOUGHT = (
+    "the model thought until the limit and wrote nothing: turn thinking off, or raise --max-tokens"
+)
 
 
 def steps_schema(min_steps: int = MIN_STEPS, max_steps: int = MAX_STEPS) -> dict[str, Any]:
@@ -223,17 +227,21 @@ class ChatSummarizer:
             except ModelError as error:
                 return Summary((), "model_error", " ".join(str(error).split())), asked
             try:
+                if reply.only_thought:
+                    raise ReplyError("truncated", ONLY_THOUGHT)
                 steps = parse_steps(
                     reply.text, reply.finish_reason, self.min_steps, self.max_steps, sent=sent
                 )
                 check_steps(steps, self.template.text)
+                judge_reply(self.chat, reply)
                 return Summary(steps), asked
             except ReplyError as error:
+                judge_reply(self.chat, reply, str(error))
                 # A cut reply was asked for again with more tokens by the scheduler already.
                 if reply.finish_reason == "length" and ends_in_loop(reply.text):
                     detail = "the reply repeats itself until it was cut off"
                     return Summary((), "repetition_loop", detail), asked
-                if asked > self.repair or reply.finish_reason == "length":
+                if asked > self.repair or reply.finish_reason == "length" or reply.only_thought:
                     return Summary((), error.reason, error.detail), asked
                 request = self._repair_request(first, reply, error)
         raise AssertionError("requests are counted without end")

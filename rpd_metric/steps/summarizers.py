@@ -46,8 +46,8 @@ def load_summarizer(
 
     Args:
         spec (`str` or [`Summarizer`]): `"extractive"` (no language model), or a chat model
-            that writes the summaries: `"tgi:<url>"`, `"openai:<url>#<model>"`, `"hf:<model>"`,
-            `"auto:<url>"`. An object with an `summarize` method is returned as it is.
+            that writes the summaries: `"tgi:<url>"`, `"openai:<url>#<model>"`, `"hf:<model>"`.
+            An object with an `summarize` method is returned as it is.
         store (`Path`, *optional*): The file that keeps every reply of a chat model.
         requests ([`~rpd_metric.models.requests.RequestOptions`], *optional*): How a chat model
             is asked.
@@ -75,9 +75,5 @@ def load_summarizer(
     from rpd_metric.models.store import ReplyStore
     from rpd_metric.steps.chat_summarizer import ChatSummarizer
 
-    flow = Flow.with_options(
-        load_chat(spec),
-        requests or RequestOptions(),
-        store=ReplyStore(store) if store else None,
-    )
+    flow = Flow(load_chat(spec), requests, store=ReplyStore(store) if store else None)
     return ChatSummarizer(flow, **options)
