@@ -51,6 +51,8 @@ class Reason(StrEnum):
     EMPTY_SOLUTION = "empty_solution", "the solution holds no text"
     SOLUTION_NOT_TEXT = "solution_not_text", "the solution is a number, a list or the like"
     NOT_UNICODE = "not_unicode", "a text holds half of a surrogate pair and cannot be written"
+    BAD_ROW = "bad_row", "the problem is no text, or the solutions are no list"
+    NOT_TEXT = "not_text", "the solution is a number, a list or null, in a row that is mapped"
     NO_USABLE_SOLUTION = "no_usable_solution", "none of the row's solutions can be used"
     NOT_ONE_EXCHANGE = "not_one_exchange", "the messages are not one question and one answer"
     NOT_OF_THE_HARNESS = "not_of_the_harness", "the row is not as the harness writes its rows"

@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from rpd_datasets.curation.outcome import outcome, outcome_lines
-from rpd_datasets.curation.rules import METRIC_NAMES, problem_rule, solution_rule
-from rpd_datasets.curation.run_summary import RunSummary, TableInfo, counts
-from rpd_datasets.curation.scoring import CurationConfig, Models, choice_columns
+from rpd_datasets.account import outcome_lines, problem_rule, shortfall_line, solution_rule
+from rpd_datasets.config import METRICS, CurationConfig
+from rpd_datasets.curation.models import Models
+from rpd_datasets.curation.outcome import RunSummary, TableInfo, counts, outcome
+from rpd_datasets.curation.scoring import choice_columns
 from rpd_datasets.curation.tables import SFT_CONFIG
 from rpd_datasets.filters.contamination import Contamination
-from rpd_datasets.inputs.rows import Terms
+from rpd_datasets.inputs.raw_rows import Terms
 
 # Packages whose version can change a result.
 VERSIONED = (
@@ -67,7 +68,7 @@ def manifest(
     """Everything needed to tell how the dataset was made, and whether two runs were the same.
 
     Args:
-        summary ([`~rpd_datasets.curation.run.RunSummary`]): What the run did.
+        summary ([`~rpd_datasets.curation.outcome.RunSummary`]): What the run did.
         config ([`CurationConfig`]): Its options.
         models ([`Models`]): What made the steps and the embeddings.
         source (`dict`): How the input was read (split, columns, limit, ...).
@@ -118,20 +119,21 @@ def manifest(
         },
         "counts": counts(summary),
         "outcome": outcome(summary, config),
-        **(
-            {}
-            if summary.own_curves is None
-            else {"calibration": [asdict(curve) for curve in summary.own_curves]}
-        ),
+        **({"calibration": _own_curves(summary)} if summary.own_curves else {}),
         "drops": [
             {"stage": stage, "reason": reason, "unit": unit, "count": count}
             for (stage, reason, unit), count in sorted(summary.drops.items())
         ],
         "columns_stored_as_json": summary.json_columns,
-        **({"partial": True} if summary.shortfall else {}),
+        **({"partial": True} if summary.missing else {}),
         "versions": versions(),
     }
     return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _own_curves(summary: RunSummary) -> list[dict[str, Any]]:
+    curves = {curve.distance: asdict(curve) for curve in summary.curves.values() if curve}
+    return list(curves.values())
 
 
 def _public_options(config: CurationConfig) -> dict[str, Any]:
@@ -194,7 +196,7 @@ def dataset_card(
     """The README.md of a curated dataset, with the metadata that the Hub and `datasets` read.
 
     Args:
-        summary ([`~rpd_datasets.curation.run.RunSummary`]): What the run did.
+        summary ([`~rpd_datasets.curation.outcome.RunSummary`]): What the run did.
         config ([`CurationConfig`]): Its options.
         models ([`Models`]): What made the steps and the embeddings.
         license (`str`, *optional*): The licence of the texts, as the Hub names it; what the
@@ -243,7 +245,8 @@ def dataset_card(
         terms_given=bool(license),
         figures=figures,
         num_wanted=sum(one.problems_wanted for one in summary.inputs),
-        shortfall=summary.shortfall,
+        spent=summary.missing and summary.missing["spent"],
+        missing=summary.missing and shortfall_line(summary.missing),
     )
     return str(card)
 
@@ -312,8 +315,8 @@ def _card_data(summary: RunSummary, config: CurationConfig, terms: Terms) -> Any
 
 def _example(summary: RunSummary) -> dict[str, Any] | None:
     """The best problem as the card shows it: short enough to read, and no Markdown of its own."""
-    found = summary.example
-    if found is None or not any(found.steps.values()):
+    problem, chosen = summary.example or ("", {})
+    if not any(chosen.values()):
         return None
 
     def shown(text: str, limit: int) -> str:
@@ -322,9 +325,9 @@ def _example(summary: RunSummary) -> dict[str, Any] | None:
         return line.replace("<", "&lt;").replace("[", "\\[").replace("`", "\\`")
 
     return {
-        "problem": shown(found.problem, MAX_STATEMENT),
+        "problem": shown(problem, MAX_STATEMENT),
         "solutions": {
-            index: [shown(step, MAX_STEP) for step in steps] for index, steps in found.steps.items()
+            index: [shown(step, MAX_STEP) for step in steps] for index, steps in chosen.items()
         },
     }
 
@@ -337,7 +340,7 @@ def _score_statistics(summary: RunSummary, config: CurationConfig) -> dict[str, 
         rows["Problem score by RPD, all scored problems"] = quantiles(everywhere, 3)
         rows["Problem score by RPD, chosen problems"] = quantiles([s.rpd_score for s in chosen], 3)
         rows["Mean pairwise RPD, chosen problems"] = quantiles([s.mean_rpd for s in chosen], 3)
-    if config.problems in METRIC_NAMES and config.problems != "rpd":
+    if config.problems in METRICS and config.problems != "rpd":
         for whom, scores in (("all scored", summary.scores), ("chosen", chosen)):
             name = f"Problem score by `{config.problems}`, {whom} problems"
             rows[name] = quantiles([score.problem_score for score in scores], 3)

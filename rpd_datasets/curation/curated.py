@@ -19,25 +19,24 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rpd_datasets.curation.checks import check_input, check_models
-from rpd_datasets.curation.mapped_rows import made_columns, scores_of
-from rpd_datasets.curation.run import MixedIn, OpenSource, curate_folder
-from rpd_datasets.curation.run_options import RunOptions
-from rpd_datasets.curation.run_summary import RunSummary, ranking_scores
-from rpd_datasets.curation.scoring import CurationConfig, load_models
-from rpd_datasets.curation.tables import SFT_CONFIG
-from rpd_datasets.curation.working_folder import check_output
-from rpd_datasets.inputs.layouts import Columns
-from rpd_datasets.inputs.memory import DatasetRows
-from rpd_datasets.inputs.source import open_source
-from rpd_datasets.inputs.spec import InputSpec
+from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.card import dataset_card, manifest
-from rpd_datasets.publish.checks import curated_files
-from rpd_datasets.publish.hub import Pushed, push_folder
+from rpd_datasets.curation.folder import check_output
+from rpd_datasets.curation.mapping import made_columns, scores_of
+from rpd_datasets.curation.models import load_models
+from rpd_datasets.curation.outcome import RunSummary, ranking_scores
+from rpd_datasets.curation.preflight import check_input, check_models
+from rpd_datasets.curation.run import MixedIn, OpenSource, RunOptions, curate_folder
+from rpd_datasets.curation.tables import SFT_CONFIG
+from rpd_datasets.inputs.layouts import Columns
+from rpd_datasets.inputs.raw_rows import DatasetRows
+from rpd_datasets.inputs.source import InputSpec, open_source
+from rpd_datasets.publish.publishable import curated_files
+from rpd_datasets.publish.pushing import Pushed, push_folder
+from rpd_datasets.report.charts import draw_card_figures
 
 if TYPE_CHECKING:
     from huggingface_hub import DatasetCard, HfApi
@@ -53,7 +52,7 @@ class Curated:
 
     Args:
         folder (`Path`): Where it lies.
-        summary ([`~rpd_datasets.curation.run_summary.RunSummary`], *optional*): What the run that
+        summary ([`~rpd_datasets.curation.outcome.RunSummary`], *optional*): What the run that
             made it did; `None` where it was loaded.
     """
 
@@ -132,12 +131,12 @@ class Curated:
             api ([`~huggingface_hub.HfApi`], *optional*): A client of your own.
 
         Returns:
-            [`~rpd_datasets.publish.hub.Pushed`]: What happened.
+            [`~rpd_datasets.publish.pushing.Pushed`]: What happened.
 
         Raises:
             InputError: If a secret or a local path is in it, or there is no token.
             OutputError: If the Hub cannot be reached or refuses; see
-                [`~rpd_datasets.publish.hub.push_folder`].
+                [`~rpd_datasets.publish.pushing.push_folder`].
         """
         from huggingface_hub import HfApi
 
@@ -303,7 +302,8 @@ def _make(
 
     def describe(summary: RunSummary) -> dict[str, str | bytes]:
         options.on_stage("Drawing figures")
-        figures = _figures(summary)
+        drawn = draw_card_figures(*ranking_scores(summary), summary.selected_tokens)
+        figures = {f"figures/{name}": figure for name, figure in drawn.items()}
         return {
             **figures,
             "README.md": dataset_card(
@@ -353,16 +353,6 @@ def _make(
     finally:
         models.answers.close()
     return Curated(output, summary)
-
-
-def _figures(summary: RunSummary) -> dict[str, bytes]:
-    if not find_spec("matplotlib"):  # the extra "report"
-        return {}
-    from rpd_datasets.report.figures import draw_card_figures
-
-    scores, best = ranking_scores(summary)
-    drawn = draw_card_figures(scores, best, summary.selected_tokens)
-    return {f"figures/{name}": png for name, png in drawn.items()}
 
 
 def _outside_loops(work: Callable[[], Result]) -> Result:

@@ -1,9 +1,9 @@
 """What scoring and choosing would ask of chat models, counted without sending anything.
 
-The very steps of a run are taken, on chat models that answer from the store alone: a request that
-is not in it is counted and fails. So replies that were kept, repairs that they call for, and longer
-replies to cut ones are counted as a run would meet them. What depends on a reply that is not there
-is estimated: a judge of steps is counted once for each problem that may reach it.
+The driver of a run is driven here with chat models that answer from the store alone: a request that
+is not in it is counted, and given the reply that lets the run go on. So replies that were kept,
+repairs that they call for, and longer replies to cut ones are counted as a run would meet them. A
+judge of steps that are not there yet is asked about steps as long as they are assumed to be.
 
 `rpd plan` does this for a whole input, and a run whose budget is spent for what is left of it.
 """
@@ -12,33 +12,33 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from rpd_datasets.config import CurationConfig
-from rpd_datasets.curation.judged import filtered
 from rpd_datasets.curation.models import Models
-from rpd_datasets.curation.scoring import check_answers
+from rpd_datasets.curation.scoring import choose, score_all, score_problem
 from rpd_datasets.filters.candidates import AnswerCheck
-from rpd_datasets.judging.judges import (
-    CompletenessJudge,
-    CurationJudges,
-    ProblemJudge,
-    PromptedModel,
-    SetSelector,
-    SoundnessJudge,
-)
+from rpd_datasets.judging.judges import CurationJudges
 from rpd_datasets.problem import Problem
+from rpd_metric.errors import ModelError
 from rpd_metric.models.chat import ChatReply, ChatRequest
-from rpd_metric.models.failures import ServerError
 from rpd_metric.models.flow import Flow
 from rpd_metric.models.requests import RequestOptions
-from rpd_metric.models.retry import RequestRules
-from rpd_metric.models.store import Replies, request_key
+from rpd_metric.models.store import Replies, RequestKeys, request_key
+from rpd_metric.reasons import Reason
 from rpd_metric.steps.chat_summarizer import ChatSummarizer
-from rpd_metric.steps.protocol import Summary
+from rpd_metric.steps.protocol import Summarizer, Summary
 
 # Three to five steps with their analysis; the paper does not say how long its summaries are.
 ASSUMED_REPLY_TOKENS = 400
+JUDGES = ("completeness", "soundness", "problems", "solutions")
+# Finished, sound, diverse: whatever lets the run go on. It is no choice of solutions.
+SECOND_CLASS = ChatReply("//boxed{2}", "stop")
 
 
 @dataclass
@@ -62,9 +62,8 @@ class Asked:
     def most_prompt_tokens(self, options: RequestOptions) -> int:
         """Prompt tokens at most: every attempt sends them, a repair its first reply as well."""
         most = options.worst_case(self.max_tokens, self.requests_each)
-        return self.prompt_tokens * most.attempts + (self.requests_each > 1) * self.most_tokens(
-            options
-        )
+        repairs = (self.requests_each > 1) * self.most_tokens(options)
+        return self.prompt_tokens * most.attempts + repairs
 
     def most_tokens(self, options: RequestOptions) -> int:
         """New tokens at most, with every retry, repair and longer reply."""
@@ -101,45 +100,45 @@ class DryRun:
     too_long: int = 0
     thought_tokens: int = 0
     _eligible: int = 0
-    _choices: Asked = field(default_factory=Asked)
     _seen: set[str] = field(default_factory=set)
     _flows: dict[str, Flow] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.config = self.config.resolved()
-        self.asked = {
-            name: Asked()
-            for name in ("summaries", "completeness", "soundness", "problems", "solutions")
-        }
-        summarizer = self.models.summarizer
+        self.asked = {name: Asked() for name in ("summaries", *JUDGES)}
+        summarizer: Summarizer = self.models.summarizer
+        judges = None
+        if self.models.judges is not None:
+            chat = self.models.judges.chat
+            judges = CurationJudges(chat)
+            for kind in JUDGES:
+                judge = getattr(judges, kind)
+                judge.chat = self._on_the_store(chat.model, kind)
+                self.asked[kind].max_tokens = judge.sampling.max_tokens
+        # What a run would do with its config, but for distances that no request depends on.
+        self._config = self.config
         if isinstance(summarizer, ChatSummarizer):
             self.asked["summaries"].requests_each = 1 + summarizer.repair
             self.asked["summaries"].max_tokens = summarizer.sampling.max_tokens
-            summarizer = copy.copy(summarizer)
-            summarizer.chat = self._on_the_store(summarizer.chat.model, "summaries")
-        judges = None
-        if self.models.judges is not None:
-            model = self.models.judges.chat.model
-            judges = CurationJudges(self.models.judges.chat)
-            judges.completeness = CompletenessJudge(self._on_the_store(model, "completeness"))
-            judges.soundness = SoundnessJudge(self._on_the_store(model, "soundness"))
-            judges.problems = ProblemJudge(self._on_the_store(model, "problems"))
-            judges.solutions = SetSelector(self._on_the_store(model, "solutions"))
-            for name in ("completeness", "soundness", "problems", "solutions"):
-                self.asked[name].max_tokens = getattr(judges, name).sampling.max_tokens
-        self._models = Models(
-            summarizer,
-            self.models.embedder,
-            self.models.count_tokens,
-            judges=judges,
-            answers=self.models.answers,
+            chat = self._on_the_store(summarizer.chat.model, "summaries")
+            summarizer = _Supposing(summarizer, chat, self.reply_tokens)
+        elif "llm" not in (self.config.problems, self.config.solutions):
+            self._config = replace(
+                self.config,
+                num_samples=None,
+                problems="random",
+                solutions="random",
+                quality_column=None,
+            )
+        self._models = replace(
+            self.models, summarizer=summarizer, embedder=_OneVector(), judges=judges
         )
 
     def _on_the_store(self, model: str, kind: str) -> Flow:
-        rules = RequestRules(longest_reply=self.config.requests.longest_reply, stop_after=None)
-        flow = Flow(_Unanswered(model, kind, self), store=self.store, rules=rules)
-        self._flows[kind] = flow
-        return flow
+        options = RequestOptions(longest_reply=self.config.requests.longest_reply, keep_going=True)
+        store = None if self.store is None else _ReadOnly(self.store)
+        self._flows[kind] = Flow(_Counting(model, kind, self), options, store=store)
+        return self._flows[kind]
 
     async def count(self, problem: Problem, answers: AnswerCheck | None = None) -> None:
         """Count what one problem would ask.
@@ -149,59 +148,30 @@ class DryRun:
             answers ([`AnswerCheck`], *optional*): What is known about its final answers, where
                 somebody looked already.
         """
-        config, models = self.config, self._models
-        answers = answers or check_answers(problem, config, models)
-        kept = (await filtered(problem, config, models, answers, unread=True)).kept
-        if not kept:
-            return
-        self.problems += 1
-        self.solutions += len(kept)
-        judged = "llm" in (config.problems, config.solutions)
-        if not config.reads_steps or not (judged or isinstance(models.summarizer, ChatSummarizer)):
-            return
-        summaries = await models.summarizer.summarize(
-            problem.problem, [problem.solutions[index] for index in kept]
-        )
-        # What failed for any other reason takes no part in a run either.
-        usable = [one for one in summaries if one.ok or one.reason == "model_error"]
-        if judged and len(usable) > 1:
-            await self._judge(problem, usable)
-
-    async def _judge(self, problem: Problem, usable: Sequence[Summary]) -> None:
-        config, judges = self.config, self._models.required_judges()
-        steps = [list(one.steps) for one in usable] if all(one.ok for one in usable) else None
-        diverse: bool | None = None
-        if config.problems == "llm":
-            if steps is None:
-                self._estimate(self.asked["problems"], judges.problems, problem, len(usable))
-            else:
-                diverse = (await judges.problems.judge(problem.problem, steps)).value
-        if config.solutions != "llm" or diverse is False or len(usable) <= config.num_solutions:
-            return
-        # Only the problems that are chosen get this far; which they are is not known yet.
-        self._eligible += 1
-        if steps is None:
-            self._estimate(self._choices, judges.solutions, problem, len(usable))
-        else:
-            await judges.solutions.select(problem.problem, steps, config.num_solutions)
-
-    def _estimate(self, asked: Asked, judge: PromptedModel, problem: Problem, count: int) -> None:
-        tokens = self._models.count_tokens
-        asked.missing += 1
-        asked.prompt_tokens += tokens(judge.template.text) + tokens(problem.problem)
-        asked.prompt_tokens += count * self.reply_tokens
+        config, models, score = self._config, self._models, partial(score_problem, answers=answers)
+        async for _, scored in score_all([problem], config, models, score=score):
+            assert scored is not None
+            usable = scored.usable
+            kept = len(usable) + sum(reject.stage == "steps" for reject in scored.rejects)
+            self.problems += bool(kept)
+            self.solutions += kept
+            # Only the problems that are chosen get further; which they are is not known yet.
+            wanted = len(usable) > config.num_solutions and scored.diverse is not False
+            if config.solutions == "llm" and wanted:
+                self._eligible += 1
+                await choose(problem, scored, config, models)
 
     def finish(self) -> None:
         """Settle what is asked of the chosen problems only: at most as many as are to be chosen."""
         for kind, flow in self._flows.items():
             self.asked[kind].stored = flow.stats.cached
-        found, all_of_them = self.asked["solutions"], self._choices
+        choices = self.asked["solutions"]
         wanted = min(self.config.num_problems, self._eligible)
-        found.stored = min(found.stored, wanted)
-        found.missing = min(all_of_them.missing, wanted - found.stored)
-        if all_of_them.missing:
-            share = found.missing / all_of_them.missing
-            found.prompt_tokens = round(all_of_them.prompt_tokens * share)
+        choices.stored = min(choices.stored, wanted)
+        missing = min(choices.missing, wanted - choices.stored)
+        if choices.missing:
+            choices.prompt_tokens = round(choices.prompt_tokens * missing / choices.missing)
+        choices.missing = missing
 
     @property
     def missing(self) -> int:
@@ -213,15 +183,27 @@ class DryRun:
         """Of these."""
         return sum(one.prompt_tokens for one in self.asked.values())
 
+    def shortfall(self) -> dict[str, Any]:
+        """What is missing and what it would cost, new tokens as long as those so far."""
+        self.finish()
+        requests, tokens = self.config.requests, self.missing * self.reply_tokens
+        return {
+            "problems": self.problems,
+            "solutions": self.solutions,
+            "requests": self.missing,
+            "prompt_tokens": self.prompt_tokens,
+            "new_tokens": tokens,
+            "cost": requests.cost(self.prompt_tokens, tokens) if requests.priced else None,
+        }
+
     def note(self, kind: str, request: ChatRequest, key: str) -> None:
         """Count a request that would be sent."""
         if key in self._seen:
             return
         self._seen.add(key)
-        count = self._models.count_tokens
-        asked = self._choices if kind == "solutions" else self.asked[kind]
-        asked.missing += 1
+        count, asked = self._models.count_tokens, self.asked[kind]
         tokens = sum(count(one["content"]) for one in request.messages)
+        asked.missing += 1
         asked.prompt_tokens += tokens
         if kind != "summaries":
             return
@@ -234,8 +216,8 @@ class DryRun:
                 self.thought_tokens += count(thought[max(thought.find("<think>"), 0) :])
 
 
-class _Unanswered:
-    """A chat model that counts what it is asked, and answers nothing."""
+class _Counting:
+    """A chat model that counts what it is asked."""
 
     def __init__(self, model: str, kind: str, count: DryRun) -> None:
         self.model = model
@@ -244,5 +226,42 @@ class _Unanswered:
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
         self._count.note(self._kind, request, request_key(self.model, request))
-        # "protocol": about this request alone, so that nobody gives up the server.
-        raise ServerError("not in the store", kind="protocol", retryable=False)
+        if self._kind == "summaries":
+            raise ModelError("not in the store")
+        return SECOND_CLASS
+
+
+class _ReadOnly:
+    """A store that replies are looked up in, and none is added to."""
+
+    def __init__(self, store: Replies) -> None:
+        self._store = store
+
+    def find(self, keys: RequestKeys, *, other_lengths: bool = True) -> ChatReply | None:
+        return self._store.find(keys, other_lengths=other_lengths)
+
+    def keep(self, _: RequestKeys, reply: ChatReply) -> ChatReply:
+        return reply
+
+
+class _Supposing:
+    """A summarizer that supposes steps where a summary is not in the store."""
+
+    def __init__(self, summarizer: ChatSummarizer, chat: Flow, tokens: int) -> None:
+        self.name, self.fingerprint = summarizer.name, summarizer.fingerprint
+        self._summarizer = copy.copy(summarizer)
+        self._summarizer.chat = chat
+        self._supposed = Summary((" ".join(["step"] * tokens),))
+
+    async def summarize(self, problem: str | None, solutions: Sequence[str]) -> list[Summary]:
+        found = await self._summarizer.summarize(problem, solutions)
+        return [self._supposed if one.reason == Reason.MODEL_ERROR else one for one in found]
+
+
+class _OneVector:
+    """An encoder for distances that nobody looks at."""
+
+    name = "one"
+
+    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        return np.ones((len(texts), 1), dtype=np.float32)

@@ -14,19 +14,16 @@ from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import Models
 from rpd_datasets.filters.candidates import AnswerCheck, Unsound
 from rpd_datasets.filters.completeness import Completeness, is_complete
-from rpd_datasets.filters.pipeline import Filtered, filter_problem
+from rpd_datasets.filters.pipeline import FilterConfig, Filtered, filter_problem
 from rpd_datasets.filters.soundness import argument_of
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.problem import Problem
+from rpd_datasets.tokens import text_tail
+from rpd_metric.reasons import Reason
 
 
 async def filtered(
-    problem: Problem,
-    config: CurationConfig,
-    models: Models,
-    answers: AnswerCheck,
-    *,
-    unread: bool = False,
+    problem: Problem, config: CurationConfig, models: Models, answers: AnswerCheck
 ) -> Filtered:
     """The filters, with a judge of endings and of arguments where the options want one.
 
@@ -35,59 +32,74 @@ async def filtered(
         config ([`CurationConfig`]): The options.
         models ([`Models`]): What the options name, loaded.
         answers ([`AnswerCheck`]): What is known about its final answers.
-        unread (`bool`): Whether a solution stays about which the judge gave no verdict.
     """
+    filters = config.filters
 
-    def run(finished: Completeness, judged: Unsound | None) -> Filtered:
-        return filter_problem(
-            problem, config.filters, models.count_tokens, finished, answers, judged
-        )
+    def run(
+        finished: Completeness, judged: Unsound, filters: FilterConfig = config.filters
+    ) -> Filtered:
+        return filter_problem(problem, filters, models.count_tokens, finished, answers, judged)
 
     finished: Completeness = is_complete
     silent: dict[str, str] = {}  # by solution, why there is no verdict on its end
-    if config.completeness == "llm" and config.filters.require_complete:
-        tails: dict[str, None] = {}
-
-        def remember(_: str, tail: str) -> tuple[bool, None]:
-            tails[tail] = None
-            return True, None
-
+    if config.completeness == "llm" and filters.require_complete:
         # Which ends would be looked at, supposing that all are fine? The rest need no request.
-        if_all_complete = run(remember, _sound)
+        if_all_complete = run(_complete, _sound)
         if not if_all_complete.kept:
             return if_all_complete
-        verdicts = await _endings(list(tails), models)
+        before = replace(
+            filters, require_complete=False, drop_duplicates=False, near_duplicate=None
+        )
+        verdicts = await _endings(problem, run(_complete, _sound, before), config, models)
 
-        def look_up(solution: str, tail: str) -> tuple[bool, str | None]:
-            verdict = verdicts[tail]
+        def look_up(solution: str, _: str) -> tuple[bool, str | None]:
+            verdict = verdicts[solution]
             if verdict.value is None:
                 silent[solution] = f"no verdict on its completeness: {verdict.detail}"
-                return unread, verdict.reason
-            return verdict.value, None if verdict.value else "incomplete"
+                return False, verdict.reason
+            return verdict.value, None if verdict.value else Reason.INCOMPLETE
 
         finished = look_up
     found = run(finished, _sound)
-    if config.filters.soundness == "llm" and found.kept:
+    if filters.soundness == "llm" and found.kept:
         arguments = await _arguments(problem, found, models)
-        found = replace(
-            run(finished, lambda solution: _why_unsound(arguments[solution], unread)),
-            soundness=_said(problem, arguments, found.kept),
+        said = tuple(
+            _said(arguments[text]) if index in found.kept else ""
+            for index, text in enumerate(problem.solutions)
         )
-    details = list(found.details)
-    for index, solution in enumerate(problem.solutions):
-        if solution in silent and details[index]:
-            details[index] = silent[solution]
-    return replace(found, details=tuple(details))
+        found = run(finished, lambda solution: _why_unsound(arguments[solution]))
+        found = replace(found, soundness=said)
+    details = tuple(
+        silent.get(solution, detail) if detail else detail
+        for solution, detail in zip(problem.solutions, found.details, strict=True)
+    )
+    return replace(found, details=details)
+
+
+def _complete(_solution: str, _tail: str) -> tuple[bool, None]:
+    return True, None
 
 
 def _sound(_: str) -> None:
     """No solution is unsound."""
 
 
-async def _endings(tails: list[str], models: Models) -> dict[str, Judgement[bool]]:
+async def _endings(
+    problem: Problem, left: Filtered, config: CurationConfig, models: Models
+) -> dict[str, Judgement[bool]]:
+    """What the judge says of the end of each solution that is left; equal ends are asked once."""
     judge = models.required_judges().completeness
-    found = await asyncio.gather(*(judge.judge(tail) for tail in tails))
-    return dict(zip(tails, found, strict=True))
+    length, count = config.filters.completeness_tokens, models.count_tokens
+    tails = {
+        problem.solutions[index]: text_tail(
+            problem.solutions[index], length, count, left.num_tokens[index]
+        )
+        for index in left.kept
+    }
+    asked = list(dict.fromkeys(tails.values()))
+    verdicts = await asyncio.gather(*(judge.judge(tail) for tail in asked))
+    found = dict(zip(asked, verdicts, strict=True))
+    return {solution: found[tail] for solution, tail in tails.items()}
 
 
 async def _arguments(
@@ -102,20 +114,14 @@ async def _arguments(
     return dict(zip(texts, verdicts, strict=True))
 
 
-def _why_unsound(verdict: Judgement[bool], unread: bool) -> tuple[str, str] | None:
+def _why_unsound(verdict: Judgement[bool]) -> tuple[str, str] | None:
     if verdict.value is None:
         detail = f"no verdict on its argument: {verdict.detail}"
-        return None if unread else (verdict.reason or "no_verdict", detail)
+        return verdict.reason or Reason.NO_VERDICT, detail
     if verdict.value:
         return None
-    return "unsound", f"The judge: {verdict.detail or 'its argument has failed.'}"
+    return Reason.UNSOUND, f"The judge: {verdict.detail or 'its argument has failed.'}"
 
 
-def _said(
-    problem: Problem, arguments: dict[str, Judgement[bool]], asked: tuple[int, ...]
-) -> tuple[str, ...]:
-    words = {True: "sound", False: "unsound", None: "no_verdict"}
-    return tuple(
-        words[arguments[text].value] if index in asked else ""
-        for index, text in enumerate(problem.solutions)
-    )
+def _said(verdict: Judgement[bool]) -> str:
+    return {True: "sound", False: "unsound", None: "no_verdict"}[verdict.value]

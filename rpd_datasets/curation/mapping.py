@@ -6,6 +6,9 @@ what comes back can be used both ways: it is awaitable, and it is a mapping that
 first looked into. `datasets` is told that this is a coroutine function where no loop is running,
 and then has many problems in flight; in a notebook a row is done before the next one begins,
 unless `batched=True` hands over many at once.
+
+[`scores_of`] goes the other way: it takes the rows that were made for scored, so that a folder is
+made of them without a second summary.
 """
 
 from __future__ import annotations
@@ -15,24 +18,33 @@ import functools
 import hashlib
 import json
 import os
-import threading
 import warnings
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import Models, load_models
-from rpd_datasets.curation.scoring import choice_columns, choose, score_problem, scoring_fingerprint
+from rpd_datasets.curation.scoring import (
+    MAX_IN_FLIGHT,
+    Scored,
+    check_answers,
+    choice_columns,
+    choose,
+    score_all,
+    scoring_fingerprint,
+)
+from rpd_datasets.filters.pipeline import filter_problem
+from rpd_datasets.filters.soundness import signs_of_floundering
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.problem import Problem
 from rpd_metric.arrays import MatrixRows
 from rpd_metric.errors import InputError
+from rpd_metric.models.concurrency import submit
+from rpd_metric.reasons import Reason
 
 FINGERPRINT = "rpd_fingerprint"
 MADE = ("steps", "rpd_matrix", "rpd_score", "selected", "drop_reasons", FINGERPRINT)
-# Problems of a batch that are worked on at once; a flow has its own limit on requests.
-AT_ONCE = 32
 
 
 def curation_fingerprint(config: CurationConfig, models: Models) -> str:
@@ -52,29 +64,24 @@ def curation_fingerprint(config: CurationConfig, models: Models) -> str:
 
 
 class _Worker:
-    """What a process keeps from one row to the next: models, an event loop, a thread to encode."""
+    """What a process keeps from one row to the next: the models."""
 
     def __init__(self, config: CurationConfig) -> None:
         self.config = config
         self.models = load_models(config)
         self.fingerprint = curation_fingerprint(config, self.models)
-        self.encoding = ThreadPoolExecutor(max_workers=1)
-        self.limit = asyncio.Semaphore(AT_ONCE)
-        self.loop = asyncio.new_event_loop()
-        threading.Thread(target=self.loop.run_forever, daemon=True).start()
+        self.room = asyncio.Semaphore(MAX_IN_FLIGHT)
 
     def start(self, row: Mapping[str, Any]) -> Future[dict[str, Any]]:
         """Begin a row, or a batch of rows."""
-        problems = row[self.config.problem_column]
-        if not isinstance(problems, list):
-            return asyncio.run_coroutine_threadsafe(self.one(row), self.loop)
-        names = list(row)
-        rows = [dict(zip(names, values, strict=True)) for values in zip(*row.values(), strict=True)]
-        return asyncio.run_coroutine_threadsafe(self.several(rows), self.loop)
+        if not isinstance(row[self.config.problem_column], list):
+            return submit(self.one(row))
+        rows = [dict(zip(row, values, strict=True)) for values in zip(*row.values(), strict=True)]
+        return submit(self.several(rows))
 
     async def one(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        async with self.limit:
-            columns = await _curated(row, self.config, self.models, self.encoding)
+        async with self.room:
+            columns = await _curated(row, self.config, self.models)
         return {**_kept(row, columns), **columns, FINGERPRINT: self.fingerprint}
 
     async def several(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -229,14 +236,14 @@ def _kept(row: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _curated(
-    row: Mapping[str, Any], config: CurationConfig, models: Models, encoding: ThreadPoolExecutor
+    row: Mapping[str, Any], config: CurationConfig, models: Models
 ) -> dict[str, Any]:
     text, solutions = row[config.problem_column], row[config.solutions_column]
     if not isinstance(text, str) or not isinstance(solutions, (list, tuple)):
         count = len(solutions) if isinstance(solutions, (list, tuple)) else 0
-        return _left_out(["bad_row"] * count, config)
+        return _left_out([Reason.BAD_ROW] * count, config)
     good = [index for index, solution in enumerate(solutions) if isinstance(solution, str)]
-    reasons = ["" if isinstance(solution, str) else "not_text" for solution in solutions]
+    reasons = ["" if isinstance(solution, str) else Reason.NOT_TEXT for solution in solutions]
     result = _left_out(reasons, config)
     if not good:
         return result
@@ -246,7 +253,8 @@ async def _curated(
         if name not in (config.problem_column, config.solutions_column)
     }
     problem = Problem(text, tuple(solution or "" for solution in solutions), extra).take(good)
-    scored = await score_problem(problem, config, models, encoding)
+    (scored,) = [scored async for _, scored in score_all([problem], config, models)]
+    assert scored is not None
     for position, index in enumerate(good):
         result["steps"][index] = scored.steps[position]
         result["drop_reasons"][index] = scored.drop_reasons[position]
@@ -256,7 +264,7 @@ async def _curated(
         matrix = name == "distance_matrix"
         result[name] = _spread(value, good, len(solutions)) if matrix else value
     if config.problems == "llm" and not scored.diverse:
-        selected: Judgement[tuple[int, ...]] = Judgement(None, "not_diverse")
+        selected: Judgement[tuple[int, ...]] = Judgement(None, Reason.NOT_DIVERSE)
     else:
         selected = await choose(problem, scored, config, models)
     result["selected"] = [good[position] for position in selected.value or ()]
@@ -285,5 +293,102 @@ def _left_out(reasons: list[str], config: CurationConfig) -> dict[str, Any]:
         **choice_columns(None, k, config),
     }
     if "llm" in (config.problems, config.solutions):
-        columns["choice_reason"] = "no_solutions"
+        columns["choice_reason"] = Reason.NO_SOLUTIONS
     return columns
+
+
+def made_columns(config: CurationConfig) -> tuple[str, ...]:
+    """The columns that `ds.map(rpd_curate)` adds with these options."""
+    return (*MADE, *choice_columns(None, 0, config))
+
+
+def scores_of(
+    rows: Any, config: CurationConfig
+) -> Callable[[Problem, CurationConfig, Models], Awaitable[Scored]]:
+    """What takes the place of scoring: the look into the row that a problem came from.
+
+    Args:
+        rows (`datasets.Dataset`): With the columns of [`made_columns`].
+        config ([`CurationConfig`]): What they were made with.
+
+    Raises:
+        InputError: If a column is missing or a judge was asked (rows do not say why a judge left a
+            solution out). What comes back raises it at a row that this configuration does not make.
+    """
+    if config.asks_judge:
+        raise InputError(
+            "these rows do not say why a judge left something out: make the folder with "
+            "curate_dataset(ds, output, config); the store has every reply, none is paid for twice"
+        )
+    missing = [name for name in made_columns(config) if name not in rows.column_names]
+    if missing:
+        raise InputError(
+            f"the rows have no column {missing[0]!r}, which this configuration makes; run "
+            'ds.map(rpd_curate, fn_kwargs={"config": config}) with this very config'
+        )
+    stored = rows.with_format("arrow")
+    numbers: dict[Any, list[int]] = {}
+    for number, text in enumerate(rows.with_format(None)[config.problem_column]):
+        if isinstance(text, str):
+            numbers.setdefault(text, []).append(number)
+
+    async def score(problem: Problem, config: CurationConfig, models: Models) -> Scored:
+        for number in numbers[problem.problem]:
+            row: dict[str, Any] = stored[number].to_pylist()[0]
+            if (places := _places(row[config.solutions_column], problem.solutions)) is None:
+                continue
+            if row[FINGERPRINT] != curation_fingerprint(config, models):
+                raise InputError(
+                    f"row {number + 1} was not made by this configuration. Pass the config that "
+                    "ds.map had, or start from the bare rows with curate_dataset"
+                )
+            return _scored(row, places, problem, config, models)
+        raise AssertionError("a problem is read from one of these rows")
+
+    return score
+
+
+def _scored(
+    row: dict[str, Any],
+    places: Sequence[int],
+    problem: Problem,
+    config: CurationConfig,
+    models: Models,
+) -> Scored:
+    answers = check_answers(problem, config, models)
+    filtered = filter_problem(problem, config.filters, models.count_tokens, answers=answers)
+    reasons = [row["drop_reasons"][place] for place in places]
+    rejects = filtered.rejects(problem)
+    for index, (reason, known) in enumerate(zip(reasons, filtered.reasons, strict=True)):
+        if reason and not known:
+            rejects.append(problem.rejected("steps", reason, "no step could be extracted", index))
+    matrix = _taken(row["rpd_matrix"], places)
+    score = row["rpd_score"]
+    extra = {name: row[name] for name in choice_columns(None, 0, config)}
+    distances = extra.get("distance_matrix")
+    return Scored(
+        steps=[row["steps"][place] for place in places],
+        matrix=matrix,
+        score=score,
+        drop_reasons=reasons,
+        num_tokens=list(filtered.num_tokens),
+        rejects=rejects,
+        problem_score=score if config.problems == "rpd" else extra.get("problem_score"),
+        distances=None if distances is None else _taken(distances, places),
+        marks=list(answers.marks),
+        marked_by=answers.by,
+        agrees=list(answers.agrees),
+        floundering=[bool(signs_of_floundering(text)) for text in problem.solutions],
+    )
+
+
+def _places(solutions: Sequence[str | None] | None, usable: Sequence[str]) -> list[int] | None:
+    """Where in a row its usable solutions stand, the others being blank or no text; `None`: not
+    all of them do."""
+    waiting = iter(enumerate(solutions or ()))
+    places = [next((place for place, text in waiting if text == one), None) for one in usable]
+    return None if None in places else places  # type: ignore[return-value]
+
+
+def _taken(matrix: MatrixRows, places: Sequence[int]) -> MatrixRows:
+    return [[matrix[a][b] for b in places] for a in places]

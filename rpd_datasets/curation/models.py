@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,23 +21,42 @@ from rpd_datasets.tokens import TokenCounter, token_counter
 from rpd_metric.errors import InputError
 from rpd_metric.models.embedders import Embedder
 from rpd_metric.models.flow import Flow
-from rpd_metric.models.kinds import embedder_spec, load_embedder
+from rpd_metric.models.kinds import embedder_spec, load_chat, load_embedder
 from rpd_metric.models.requests import RequestOptions
 from rpd_metric.models.store import Replies, ReplyStore
 from rpd_metric.steps.chat_summarizer import steps_schema
 from rpd_metric.steps.protocol import Summarizer
 from rpd_metric.steps.summarizers import asks_chat_model, load_summarizer
 
+Result = TypeVar("Result")
+
 
 @dataclass(frozen=True)
 class Models:
-    """What a configuration names, loaded: it can be passed in ready-made instead."""
+    """What a configuration names, loaded: it can be passed in ready-made instead.
+
+    Args:
+        summarizer ([`Summarizer`]): Makes the steps.
+        embedder ([`Embedder`]): Encodes them.
+        count_tokens ([`TokenCounter`]): Counts a solution's tokens.
+        judges ([`CurationJudges`], *optional*): Asked by `"llm"`.
+        answers ([`AnswerChecker`]): Compares final answers.
+        threads (`ThreadPoolExecutor`): Where embeddings are made: one thread, since several would
+            each keep buffers of their own, and take turns anyway.
+    """
 
     summarizer: Summarizer
     embedder: Embedder
     count_tokens: TokenCounter
     judges: CurationJudges | None = None
     answers: AnswerChecker = field(default_factory=AnswerChecker)
+    threads: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(max_workers=1), repr=False, compare=False
+    )
+
+    async def in_thread(self, function: Callable[..., Result], *args: Any) -> Result:
+        """Call what takes long, while the event loop goes on."""
+        return await asyncio.get_running_loop().run_in_executor(self.threads, function, *args)
 
     @property
     def flows(self) -> tuple[Flow, ...]:
@@ -57,15 +80,24 @@ class Models:
 
 
 class LazyEmbedder:
-    """An embedder that is loaded at its first use: in a run of many processes, perhaps never."""
+    """An embedder that is loaded at its first use: perhaps never."""
 
     def __init__(self, name: str, load: Callable[[], Embedder]) -> None:
         self.name = name
         self._load = load
 
+    @cached_property
+    def _loaded(self) -> Embedder:
+        return self._load()
+
+    @property
+    def texts_cut(self) -> int:
+        """Texts that were longer than the encoder takes."""
+        return getattr(self._loaded, "texts_cut", 0) if "_loaded" in vars(self) else 0
+
     def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """See [`~rpd_metric.models.embedders.Embedder`]."""
-        return self._load().encode(texts)
+        return self._loaded.encode(texts)
 
 
 def default_store() -> Path:
@@ -91,14 +123,8 @@ def load_flow(
         keep_replies (`bool`): Whether replies go there.
         requests ([`~rpd_metric.models.requests.RequestOptions`], *optional*): How it is asked.
     """
-    from rpd_metric.models.kinds import load_chat
-
     path = Path(store) if store else default_store()
-    return Flow.with_options(
-        load_chat(spec),
-        requests or RequestOptions(),
-        store=ReplyStore(path) if keep_replies else None,
-    )
+    return Flow(load_chat(spec), requests, store=ReplyStore(path) if keep_replies else None)
 
 
 def configured_summarizer(config: CurationConfig, *, keep_replies: bool = True) -> Summarizer:
@@ -123,44 +149,16 @@ def configured_summarizer(config: CurationConfig, *, keep_replies: bool = True) 
     )
 
 
-def _askers(
-    config: CurationConfig, *, keep_replies: bool
-) -> tuple[Summarizer, CurationJudges | None]:
-    """Who asks chat models; all of them on one budget."""
-    summarizer = configured_summarizer(config, keep_replies=keep_replies)
-    if not config.asks_judge:
-        return summarizer, None
-    same = config.judge is None or config.judge == config.summarizer
-    # The same model through one flow: two would each think they have its server to themselves.
-    flow = getattr(summarizer, "chat", None)
-    spec = config.judge or config.summarizer
-    if same and isinstance(flow, Flow):
-        return summarizer, CurationJudges(flow)
-    judging = load_flow(spec, config.store, keep_replies=keep_replies, requests=config.requests)
-    if isinstance(flow, Flow):
-        judging.budget = flow.budget
-    return summarizer, CurationJudges(judging)
-
-
-def chat_models(config: CurationConfig) -> Models:
-    """The chat models that a configuration names, without a store; an encoder is named only."""
-
-    def none() -> Embedder:
-        raise InputError("these models are for counting requests; load_models loads an encoder")
-
-    summarizer, judges = _askers(config, keep_replies=False)
-    return Models(
-        summarizer=summarizer,
-        embedder=LazyEmbedder(config.embedder, none),
-        count_tokens=token_counter(config.tokenizer),
-        judges=judges,
-    )
-
-
 def load_models(
-    config: CurationConfig, *, here: bool = True, replies: Replies | None = None
+    config: CurationConfig,
+    *,
+    here: bool = True,
+    replies: Replies | None = None,
+    keep_replies: bool = True,
 ) -> Models:
     """Load the summarizer, the embedder, the tokenizer and the judges that a configuration names.
+
+    An encoder is loaded at its first use where none of the options compares solutions.
 
     Args:
         config ([`CurationConfig`]): The options.
@@ -168,30 +166,56 @@ def load_models(
             machine is only named, and loaded if it is asked after all.
         replies ([`Replies`], *optional*): Takes the place of the store that the
             options name.
+        keep_replies (`bool`): Whether there is a store. Without one the models are for counting
+            requests, and an embedder is only named.
 
     Raises:
         [`SpecError`], [`MissingExtraError`], [`ModelError`]: As the loaders do.
     """
-    summarizer, judges = _askers(config, keep_replies=replies is None)
-
-    def embedder() -> Embedder:
-        return load_embedder(
-            config.embedder,
-            device=config.device,
-            batch_size=config.batch_size,
-            dtype=config.dtype,
-            truncate_dim=config.truncate_dim,
-            threads=config.threads,
-        )
-
-    elsewhere = not here and embedder_spec(config.embedder).runs_here
+    config = config.resolved()
+    in_store = keep_replies and replies is None
+    summarizer = configured_summarizer(config, keep_replies=in_store)
     models = Models(
         summarizer=summarizer,
-        embedder=LazyEmbedder(config.embedder, embedder) if elsewhere else embedder(),
+        embedder=_embedder(config, here=here and bool(config.metrics), named=not keep_replies),
         count_tokens=token_counter(config.tokenizer),
-        judges=judges,
+        judges=_judges(config, getattr(summarizer, "chat", None), keep_replies=in_store),
     )
     if replies is not None:
         for flow in models.flows:
             flow.store = replies
     return models
+
+
+def _embedder(config: CurationConfig, *, here: bool, named: bool) -> Embedder:
+    def load() -> Embedder:
+        return load_embedder(
+            config.embedder,
+            device=config.device,
+            batch_size=config.batch_size,
+            timeout=config.requests.timeout,
+            dtype=config.dtype,
+            truncate_dim=config.truncate_dim,
+            threads=config.threads,
+        )
+
+    # A server is asked for its model's name even so: cards and fingerprints hold it.
+    if named or (not here and embedder_spec(config.embedder).runs_here):
+        return LazyEmbedder(config.embedder, load)
+    return load()
+
+
+def _judges(
+    config: CurationConfig, flow: Flow | None, *, keep_replies: bool
+) -> CurationJudges | None:
+    """The judges; those of the summarizer's model go through its flow, and all on one budget."""
+    if not config.asks_judge:
+        return None
+    if flow is not None and config.judge in (None, config.summarizer):
+        # Two flows would each think they have the server to themselves.
+        return CurationJudges(flow)
+    spec = config.judge or config.summarizer
+    judging = load_flow(spec, config.store, keep_replies=keep_replies, requests=config.requests)
+    if flow is not None:
+        judging.spending = flow.spending
+    return CurationJudges(judging)

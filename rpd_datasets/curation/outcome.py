@@ -1,201 +1,429 @@
-"""Whether a run went well, in five lines: on the terminal, in report, card and manifest alike.
+"""What a run did, in plain numbers: the card, the manifest and the figures are made from it.
 
-`measure_choice` looks at one chosen problem, `outcome` sums a run up in plain numbers, and
-`outcome_lines` says them. No path and no date is among them, so that equal runs say equal things.
-What the median distance means, and how many strategies there are, is said where labelled pairs tell
-it for this distance and encoder (`strategies.py`).
+[`RunSummary`] is filled as a run goes, and [`outcome`] sums it up for the manifest; the words for
+it are `rpd_datasets/account.py`. What a distance means, and how many strategies there are, is said
+where labelled pairs tell it for this distance and encoder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
 import numpy as np
 
 from rpd_datasets.config import METRICS, CurationConfig
-from rpd_datasets.curation.health import health_line, health_warning
-from rpd_datasets.curation.run_summary import Choice, RunSummary, Shortfall, counts
-from rpd_datasets.curation.scored import Scored
-from rpd_datasets.curation.strategies import count_strategies, curve_of
+from rpd_datasets.curation.scoring import Scored
+from rpd_datasets.inputs.raw_rows import Terms
+from rpd_datasets.problem import Problem
 from rpd_metric.arrays import nan_for_none
-from rpd_metric.distance.calibration import Calibration
+from rpd_metric.distance.calibration import Calibration, calibration
 from rpd_metric.distance.core import mean_pairwise
+from rpd_metric.reasons import Reason
+from rpd_metric.steps.summarizers import asks_chat_model
 
-# A choice that is so much more often wrong than the candidates deserves a second look.
-MORE_OFTEN_WRONG = 0.02
-FAILED_SHARE = 0.1
 # Why a solution goes whose final answer is, or may be, wrong.
 WRONG_REASONS = (
-    *("incorrect", "correctness_unknown", "wrong_answer"),
-    *("minority_answer", "no_majority", "no_answer"),
+    *(Reason.INCORRECT, Reason.CORRECTNESS_UNKNOWN, Reason.WRONG_ANSWER),
+    *(Reason.MINORITY_ANSWER, Reason.NO_MAJORITY, Reason.NO_ANSWER),
 )
+MARKED_BY = {"marks": "marks in the input", "reference": "reference answers"}
+STATEMENT_CHARS = 220
+EXAMPLES = 2
+# Distinct steps that are remembered; beyond that every second one, then every fourth, and so on.
+REMEMBERED = 200_000
 
 
-def measure_choice(
-    scored: Scored,
-    selected: Sequence[int],
-    config: CurationConfig,
-    curve: Calibration | None = None,
-) -> Choice:
-    """Look at one chosen problem: by RPD, or without steps by the distance that chose."""
-    known = scored.matrix if config.reads_steps or scored.distances is None else scored.distances
-    matrix = nan_for_none(known)
-    among = matrix[np.ix_(selected, selected)]
-    right, marked = count_marks([scored.marks[index] for index in selected] if scored.marks else [])
-    agree, answered = count_marks(
-        [scored.agrees[index] for index in selected] if scored.agrees else []
-    )
-    return Choice(
-        num_chosen=len(selected),
-        chosen=mean_pairwise(among),
-        random=mean_pairwise(matrix),
-        right=right,
-        marked=marked,
-        dissenting=answered - agree,
-        answered=answered,
-        floundering=sum(scored.floundering[index] for index in selected)
-        if scored.floundering
-        else 0,
-        steps_per_solution=_median([len(scored.steps[index]) for index in selected])
-        if config.reads_steps
-        else None,
-        strategies=count_strategies(scored, curve, selected),
-    )
+@dataclass(frozen=True)
+class ProblemScore:
+    """One line of `scores.jsonl`: what is remembered of every problem, chosen or not."""
+
+    key: str
+    where: str
+    rpd_score: float | None
+    mean_rpd: float | None
+    num_solutions: int
+    num_usable: int
+    mean_tokens: float
+    problem_score: float | None = None
+    diverse: bool | None = None
+    strategies: float | None = None  # the effective number among its usable solutions
+    statement: str = ""  # the beginning of the problem's text, to know it by
+
+    @classmethod
+    def of(cls, problem: Problem, scored: Scored, curve: Calibration | None) -> ProblemScore:
+        """Sum up a problem that was scored."""
+        return cls(
+            key=problem.key,
+            where=problem.where,
+            rpd_score=scored.score,
+            mean_rpd=mean_pairwise(nan_for_none(scored.matrix)),
+            num_solutions=len(problem.solutions),
+            num_usable=len(scored.usable),
+            mean_tokens=sum(scored.num_tokens) / len(scored.num_tokens),
+            problem_score=scored.problem_score,
+            diverse=scored.diverse,
+            strategies=count_strategies(scored, curve),
+            statement=" ".join(problem.problem.split())[:STATEMENT_CHARS],
+        )
 
 
-def count_candidates(summary: RunSummary, scored: Scored) -> None:
-    """Add what is known of one problem's final answers to the summary."""
-    right, marked = count_marks(scored.marks)
-    agree, answered = count_marks(scored.agrees)
-    summary.candidates_right += right
-    summary.candidates_marked += marked
-    summary.answered += answered
-    summary.dissenting += answered - agree
-    summary.floundering += sum(scored.floundering)
-    summary.soundness.update(filter(None, scored.soundness))
-    summary.marked_by[scored.marked_by] += 1
+@dataclass(frozen=True)
+class InputInfo:
+    """What the card says of one input."""
+
+    name: str
+    layout: str
+    fingerprint: str
+    rows_read: int
+    problems_read: int
+    problems_wanted: int
+    problems_chosen: int
+    columns: Mapping[str, str] = field(default_factory=dict)
+    terms: Terms = field(default_factory=Terms)
 
 
-def count_marks(marks: Sequence[Any]) -> tuple[int, int]:
-    """How many are true, and how many are known."""
-    known = [mark for mark in marks if isinstance(mark, bool)]
-    return sum(known), len(known)
+@dataclass(frozen=True)
+class TableInfo:
+    """What the card says of one configuration of the dataset."""
+
+    schema: Any
+    num_rows: int
+    num_bytes: int
 
 
-def effective_number(mean_distance: float, size: int) -> float:
-    """How many fully different solutions a set of `size` is worth, by its mean pairwise distance.
+@dataclass(frozen=True)
+class Choice:
+    """One chosen problem: its chosen solutions beside all that could have been chosen.
 
-    The similarity-sensitive diversity of order 2 (Leinster and Cobbold, 2012) with similarity
-    1 - distance and equal weights: 1 where all are alike, `size` where all distances are 1.
-
-    Example:
-
-    >>> [round(effective_number(distance, 3), 2) for distance in (0.0, 1.0, 0.3)]
-    [1.0, 3.0, 1.25]
+    Args:
+        num_chosen (`int`): How many were chosen.
+        chosen (`float`, *optional*): Mean distance of their pairs; `None` below two.
+        random (`float`, *optional*): That of as many drawn at random. Every pair is as likely to
+            be drawn as any other, so it is the mean over all pairs.
+        known (`Counter`): What is known of their answers, see [`tally`].
+        steps_per_solution (`float`, *optional*): The median over the chosen ones.
+        strategies (`float`, *optional*): The effective number of strategies among the chosen.
     """
-    return 1 / (1 - (size - 1) / size * min(mean_distance, 1.0))
+
+    num_chosen: int
+    chosen: float | None
+    random: float | None
+    known: Counter[str] = field(default_factory=Counter)
+    steps_per_solution: float | None = None
+    strategies: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        scored: Scored,
+        selected: Sequence[int],
+        config: CurationConfig,
+        curve: Calibration | None = None,
+    ) -> Choice:
+        """Look at one chosen problem: by RPD, or without steps by the distance that chose."""
+        matrix = nan_for_none(scored.matrix if config.reads_steps else scored.chosen_by)
+        lengths = [len(scored.steps[index]) for index in selected] if config.reads_steps else []
+        return cls(
+            num_chosen=len(selected),
+            chosen=mean_pairwise(matrix[np.ix_(selected, selected)]),
+            random=mean_pairwise(matrix),
+            known=tally(scored, selected),
+            steps_per_solution=_median(lengths),
+            strategies=count_strategies(scored, curve, selected),
+        )
+
+
+def tally(scored: Scored, among: Iterable[int] | None = None) -> Counter[str]:
+    """What is known of solutions' answers: how many are `right` of how many `marked`, `dissenting`
+    from most of their problem's of how many `answered`, and `floundering`."""
+    among = range(len(scored.drop_reasons)) if among is None else list(among)
+
+    def known(values: Sequence[bool | None]) -> list[bool]:
+        found = [values[index] for index in among] if values else []
+        return [value for value in found if isinstance(value, bool)]
+
+    marks, agrees = known(scored.marks), known(scored.agrees)
+    return Counter(
+        right=sum(marks),
+        marked=len(marks),
+        dissenting=len(agrees) - sum(agrees),
+        answered=len(agrees),
+        floundering=sum(known(scored.floundering)),
+    )
+
+
+def curves(
+    config: CurationConfig, embedder: str, path: str | None = None
+) -> dict[str, Calibration | None]:
+    """What labelled pairs say of RPD, and of the distance that chooses (`""`; RPD where none does).
+
+    Args:
+        config ([`CurationConfig`]): Says what chooses, and who makes the steps.
+        embedder (`str`): The encoder's name.
+        path (`str`, *optional*): A file of curves of the user's own.
+    """
+    chat = asks_chat_model(config.summarizer)
+    choosing = "rpd" if config.reads_steps else None
+    if config.solutions in METRICS:
+        choosing = config.solutions
+    return {
+        name: calibration(
+            distance, embedder, chat=chat, path=path, truncate_dim=config.truncate_dim
+        )
+        for name, distance in (("rpd", "rpd"), ("", choosing))
+    }
+
+
+def count_strategies(
+    scored: Scored, curve: Calibration | None, among: Sequence[int] | None = None
+) -> float | None:
+    """The effective number of strategies among solutions, by the chances of their pairs."""
+    if curve is None:
+        return None
+    number = curve.effective_strategies(nan_for_none(scored.chosen_by), among)
+    return None if number is None else round(number, 4)
+
+
+@dataclass
+class SummaryHealth:
+    """How well a chat model's summaries went.
+
+    A run in which most summaries are refused, or in which different problems are given the same
+    steps, has distances that say little about the solutions. Nothing else in its output shows it.
+
+    Args:
+        accepted (`int`): Solutions with steps.
+        asked_again (`int`): Solutions whose first reply could not be used.
+        repaired (`int`): Of those, the ones that then had steps.
+        rejected (`Counter`): Solutions without steps, by reason.
+        examples (`list[str]`): What was wrong with the first of them.
+        problems (`int`): Problems with steps.
+    """
+
+    accepted: int = 0
+    asked_again: int = 0
+    repaired: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    examples: list[str] = field(default_factory=list)
+    problems: int = 0
+    _first_in: dict[int, int] = field(default_factory=dict)  # step's hash: its first problem
+    _sharing: set[int] = field(default_factory=set)
+    _steps: int = 0
+    _mask: int = 0
+
+    def add(self, scored: Scored) -> None:
+        """Count one problem."""
+        for reject in scored.rejects:
+            if reject.stage == "steps":
+                self.rejected[reject.reason] += 1
+                if len(self.examples) < EXAMPLES:
+                    self.examples.append(f"{reject.reason}: {reject.detail}")
+        self.asked_again += scored.asked_again
+        self.repaired += scored.repaired
+        with_steps = [steps for steps in scored.steps if steps]
+        self.accepted += len(with_steps)
+        self.problems += bool(with_steps)
+        for steps in with_steps:
+            for step in steps:
+                self._remember(step)
+
+    def _remember(self, step: str) -> None:
+        # Not hash(), which differs from process to process.
+        digest = hashlib.blake2b(" ".join(step.lower().split()).encode("utf-8", "replace"))
+        code = int.from_bytes(digest.digest()[:8], "big")
+        if code & self._mask:
+            return
+        self._steps += 1
+        first = self._first_in.setdefault(code, self.problems)
+        if first != self.problems:
+            self._sharing |= {first, self.problems}
+        if len(self._first_in) > REMEMBERED:
+            self._mask = 2 * self._mask + 1
+            self._first_in = {
+                code: first for code, first in self._first_in.items() if not code & self._mask
+            }
+            self._steps //= 2
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON types, for the manifest."""
+        return {
+            "asked": self.accepted + self.rejected.total(),
+            "accepted": self.accepted,
+            "asked_again": self.asked_again,
+            "repaired": self.repaired,
+            "rejected": dict(sorted(self.rejected.items())),
+            "examples": self.examples,
+            "distinct_steps": round(len(self._first_in) / self._steps, 4) if self._steps else None,
+            "problems": self.problems,
+            "problems_sharing_steps": len(self._sharing),
+        }
+
+
+@dataclass
+class RunSummary:
+    """What a run did.
+
+    Args:
+        inputs (`list[InputInfo]`): The input, and what was mixed in.
+        drops (`Counter`): Left out, by `(stage, reason, "problem" | "solution")`.
+        scores (`list[ProblemScore]`): In the order of the input.
+        chosen (`list[int]`): Indices into `scores`, best first for each input.
+        num_selected (`int`): Solutions chosen, over all chosen problems.
+        selected_tokens (`list[int]`): Length of each of them.
+        json_columns (`list[str]`): Carried columns stored as JSON text for want of one type.
+        tables (`dict[str, TableInfo]`): What was written, by configuration of the dataset.
+        choices (`list[Choice]`): As long as `chosen`.
+        candidates (`Counter`): What is known of all solutions' answers, see [`tally`].
+        marked_by (`Counter`): Problems by who says what is right: `"marks"`, `"reference"`, `""`.
+        soundness (`Counter`): Solutions by what a judge made of their argument, where one was
+            asked: `"sound"`, `"unsound"`, `"no_verdict"`.
+        health ([`SummaryHealth`], *optional*): Where a chat model wrote the summaries.
+        example (`tuple`, *optional*): The best problem's text, and the steps of its chosen
+            solutions by their indices.
+        curves (`dict`): See [`curves`].
+        own_curves (`bool`): Whether these are from a file of the user's own.
+        missing (`dict`, *optional*): What is missing in a partial set: what was `spent`, the
+            `problems`, `solutions`, `requests` and tokens that it would take to complete it.
+    """
+
+    inputs: list[InputInfo] = field(default_factory=list)
+    drops: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    scores: list[ProblemScore] = field(default_factory=list)
+    chosen: list[int] = field(default_factory=list)
+    num_selected: int = 0
+    selected_tokens: list[int] = field(default_factory=list)
+    json_columns: list[str] = field(default_factory=list)
+    tables: dict[str, TableInfo] = field(default_factory=dict)
+    choices: list[Choice] = field(default_factory=list)
+    candidates: Counter[str] = field(default_factory=Counter)
+    marked_by: Counter[str] = field(default_factory=Counter)
+    soundness: Counter[str] = field(default_factory=Counter)
+    health: SummaryHealth | None = None
+    example: tuple[str, dict[int, list[str]]] | None = None
+    curves: dict[str, Calibration | None] = field(default_factory=dict)
+    own_curves: bool = False
+    missing: dict[str, Any] | None = None
+
+    def add(self, problem: Problem, scored: Scored) -> None:
+        """Take a problem in that was scored."""
+        self.scores.append(ProblemScore.of(problem, scored, self.curves.get("")))
+        self.candidates.update(tally(scored))
+        self.soundness.update(filter(None, scored.soundness))
+        self.marked_by[scored.marked_by] += 1
+        if self.health is not None:
+            self.health.add(scored)
+
+
+def counts(summary: RunSummary) -> dict[str, int]:
+    """How much came in, could be used, and was chosen."""
+    scores = summary.scores
+    return {
+        "rows_read": sum(one.rows_read for one in summary.inputs),
+        "problems_read": len(scores),
+        "solutions_read": sum(score.num_solutions for score in scores),
+        "solutions_usable": sum(score.num_usable for score in scores),
+        "problems_scored": sum(
+            score.rpd_score is not None or score.problem_score is not None for score in scores
+        ),
+        "problems_chosen": len(summary.chosen),
+        "solutions_chosen": summary.num_selected,
+    }
+
+
+def ranking_scores(summary: RunSummary) -> tuple[list[float], list[float]]:
+    """The scores that ranked the problems: those of all scored ones, and of the chosen ones."""
+
+    def known(scores: Iterable[ProblemScore]) -> list[float]:
+        values = [s.rpd_score if s.problem_score is None else s.problem_score for s in scores]
+        return [value for value in values if value is not None]
+
+    return known(summary.scores), known(summary.scores[index] for index in summary.chosen)
 
 
 def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
-    """Sum a run up, for the manifest.
-
-    Args:
-        summary ([`RunSummary`]): What it did.
-        config ([`CurationConfig`]): Its options.
+    """Sum a run up, for the manifest and [`~rpd_datasets.account.outcome_lines`].
 
     Returns:
         `dict`: Plain JSON types; `None` where something cannot be known.
     """
-    both = [one for one in summary.choices if one.chosen is not None and one.random is not None]
-    left_out: dict[str, dict[str, int]] = {"problem": {}, "solution": {}}
-    for (_, reason, unit), number in sorted(summary.drops.items()):
-        left_out[unit][reason] = left_out[unit].get(reason, 0) + number
-    failed = sum(
-        number
-        for (stage, _, unit), number in summary.drops.items()
-        if (stage, unit) == ("steps", "solution")
-    )
-    chosen = _median([one.chosen for one in both])
-    return {
-        "distance": _distance(config),
-        "reading": _reading(chosen, config, summary),
+    choices, candidates, drops = summary.choices, summary.candidates, summary.drops
+    chosen = sum((one.known for one in choices), Counter[str]())
+    both = [one for one in choices if one.chosen is not None and one.random is not None]
+    left_out: dict[str, Counter[str]] = {"problem": Counter(), "solution": Counter()}
+    for (_, reason, unit), number in sorted(drops.items()):
+        left_out[unit][reason] += number
+    distance = "rpd" if config.reads_steps else None
+    if distance is None and config.solutions in METRICS:
+        distance = config.solutions
+    curve = summary.curves.get("rpd" if distance == "rpd" else "")
+    among_chosen = _median([one.chosen for one in both])
+    everywhere = [one.mean_rpd for one in summary.scores] if config.reads_steps else []
+    filters, number = config.filters, counts(summary)
+    found: dict[str, Any] = {
+        "distance": distance,
+        "reading": curve.in_words(among_chosen) if curve and among_chosen is not None else None,
         "median_distance": {
-            "chosen": chosen,
+            "chosen": among_chosen,
             "random": _median([one.random for one in both]),
-            "all_problems": _median([one.mean_rpd for one in summary.scores])
-            if config.reads_steps
-            else None,
+            "all_problems": _median(everywhere),
         },
         "strategies": _strategies(summary),
         "right": {
-            "by": _marked_by(summary),
-            "wrong_kept": not leaves_out_wrong(config),
-            "left_out": sum(
-                number
-                for (stage, reason, _), number in summary.drops.items()
-                if stage == "filter" and reason in WRONG_REASONS
-            ),
-            "chosen": sum(one.right for one in summary.choices),
-            "chosen_marked": sum(one.marked for one in summary.choices),
-            "candidates": summary.candidates_right,
-            "candidates_marked": summary.candidates_marked,
+            # The words for who says so, most problems first.
+            "by": [MARKED_BY[by] for by, _ in summary.marked_by.most_common() if by],
+            "wrong_kept": not filters.only_correct
+            and (filters.keep_wrong or filters.answers == "any"),
+            "left_out": sum(drops["filter", reason, "solution"] for reason in WRONG_REASONS),
+            "chosen": chosen["right"],
+            "chosen_marked": chosen["marked"],
+            "candidates": candidates["right"],
+            "candidates_marked": candidates["marked"],
         },
         "floundering": {
-            "chosen": sum(one.floundering for one in summary.choices),
+            "chosen": chosen["floundering"],
             "chosen_solutions": summary.num_selected,
-            "candidates": summary.floundering,
-            "candidate_solutions": counts(summary)["solutions_read"],
-            "left_out": summary.drops["filter", "floundering", "solution"],
+            "candidates": candidates["floundering"],
+            "candidate_solutions": number["solutions_read"],
+            "left_out": drops["filter", Reason.FLOUNDERING, "solution"],
         },
-        **({"soundness": dict(sorted(summary.soundness.items()))} if summary.soundness else {}),
         "agreement": {
-            "chosen_dissenting": sum(one.dissenting for one in summary.choices),
-            "chosen_answered": sum(one.answered for one in summary.choices),
-            "candidates_dissenting": summary.dissenting,
-            "candidates_answered": summary.answered,
+            "chosen_dissenting": chosen["dissenting"],
+            "chosen_answered": chosen["answered"],
+            "candidates_dissenting": candidates["dissenting"],
+            "candidates_answered": candidates["answered"],
         },
-        "left_out": left_out,
+        "left_out": {unit: dict(reasons) for unit, reasons in left_out.items()},
         "steps": {
-            "solutions": counts(summary)["solutions_usable"] if config.reads_steps else 0,
-            "failed": failed,
-            "per_solution": _median([one.steps_per_solution for one in summary.choices]),
+            "solutions": number["solutions_usable"] if config.reads_steps else 0,
+            "failed": sum(
+                n for (stage, _, unit), n in drops.items() if (stage, unit) == ("steps", "solution")
+            ),
+            "per_solution": _median([one.steps_per_solution for one in choices]),
             **({"summaries": summary.health.as_dict()} if summary.health else {}),
         },
-        **({"missing": asdict(summary.shortfall)} if summary.shortfall else {}),
         "wanted": {
             "problems": sum(one.problems_wanted for one in summary.inputs),
             "chosen": len(summary.chosen),
-            **(
-                {"samples": config.num_samples, "samples_chosen": summary.num_selected}
-                if config.num_samples is not None
-                else {}
-            ),
         },
     }
-
-
-def _distance(config: CurationConfig) -> str | None:
-    if config.reads_steps:
-        return "rpd"
-    return config.solutions if config.solutions in METRICS else None
-
-
-def _reading(distance: float | None, config: CurationConfig, summary: RunSummary) -> str | None:
-    """A distance in words, where labelled pairs tell what it means."""
-    name = _distance(config)
-    if summary.own_curves is None:
-        curve = curve_of(name, config, summary.embedder)
-    else:
-        curve = next((one for one in summary.own_curves if one.distance == name), None)
-    return curve.in_words(distance) if curve and distance is not None else None
+    if summary.soundness:
+        found["soundness"] = dict(sorted(summary.soundness.items()))
+    if summary.missing:
+        found["missing"] = summary.missing
+    if config.num_samples is not None:
+        samples = {"samples": config.num_samples, "samples_chosen": summary.num_selected}
+        found["wanted"] |= samples
+    return found
 
 
 def _strategies(summary: RunSummary) -> dict[str, Any] | None:
     """How many strategies problems show, and by which pairs that was counted."""
-    curve = summary.calibration
+    curve = summary.curves.get("")
     counted = [one.strategies for one in summary.scores if one.strategies is not None]
     if curve is None or not counted:
         return None
@@ -207,188 +435,6 @@ def _strategies(summary: RunSummary) -> dict[str, Any] | None:
         "middle_half": [round(float(at), 4) for at in np.quantile(counted, (0.25, 0.75))],
         "chosen": _median([one.strategies for one in summary.choices if one.num_chosen > 1]),
     }
-
-
-def outcome_lines(found: Mapping[str, Any], summarizer: str) -> list[tuple[str, str]]:
-    """Say what `outcome` found.
-
-    Args:
-        found (`Mapping`): What [`outcome`] returns.
-        summarizer (`str`): Who made the steps.
-
-    Returns:
-        `list[tuple[str, str]]`: Five pairs of a name and a sentence.
-    """
-    return [
-        ("Difference", _difference(found)),
-        (
-            "Right answers",
-            _right(found["right"], found["agreement"])
-            + _floundering(found["floundering"])
-            + _judged(found.get("soundness", {})),
-        ),
-        ("Left out", _left_out(found["left_out"])),
-        ("Steps", _steps(found["steps"], summarizer)),
-        ("Next", _next(found)),
-    ]
-
-
-def _difference(found: Mapping[str, Any]) -> str:
-    medians = found["median_distance"]
-    if medians["chosen"] is None:
-        return "not measured: nothing that was asked for compares solutions"
-    name = "RPD" if found["distance"] == "rpd" else f"distance by {found['distance']}"
-    everywhere, reading = medians["all_problems"], found.get("reading")
-    beyond = "" if everywhere is None else f", {everywhere:.3f} over all problems"
-    return (
-        f"median {name} {medians['chosen']:.3f} among the chosen, {medians['random']:.3f} among as "
-        f"many at random{beyond}; effective number of strategies "
-        f"{_number(found.get('strategies'))}"
-        + (f". By labelled pairs {reading}" if reading else "")
-    )
-
-
-def _number(found: Mapping[str, Any] | None) -> str:
-    if found is None:
-        return (
-            "not known: no labelled pairs of this distance and encoder (see "
-            "rpd compare-metrics --calibrate)"
-        )
-    low, high = found["middle_half"]
-    among = "" if found["chosen"] is None else f", {found['chosen']:.2f} among the chosen"
-    return (
-        f"{found['candidates']:.2f} among a problem's candidates (median; half of the problems "
-        f"{low:.2f} to {high:.2f}){among}, by chances from {found['labelled_pairs']:,} labelled "
-        f"pairs, valid for `{found['distance']}` with the encoder {found['embedder']} only"
-    )
-
-
-def leaves_out_wrong(config: CurationConfig) -> bool:
-    """Whether solutions that are known to be wrong are left out."""
-    filters = config.filters
-    return filters.only_correct or not (filters.keep_wrong or filters.answers == "any")
-
-
-def _marked_by(summary: RunSummary) -> list[str]:
-    """Who says what is right: the words for it, most problems first."""
-    words = {"marks": "marks in the input", "reference": "reference answers"}
-    return [words[by] for by, _ in summary.marked_by.most_common() if by]
-
-
-def _right(right: Mapping[str, Any], agreement: Mapping[str, Any]) -> str:
-    if not right["candidates_marked"]:
-        said = "not known: the input has neither marks nor reference answers"
-    else:
-        share = _share(right["chosen"], right["chosen_marked"])
-        everywhere = _share(right["candidates"], right["candidates_marked"])
-        said = (
-            f"{share} of the chosen, {everywhere} of all candidates"
-            f" (by {' and '.join(right['by']) or 'marks'})"
-        )
-    if right["left_out"]:
-        said += f"; {right['left_out']:,} left out for their answer (--keep-wrong keeps them)"
-    elif right["wrong_kept"] and right["candidates"] < right["candidates_marked"]:
-        said += "; wrong ones were kept"
-    if agreement["candidates_answered"]:
-        chosen = _share(agreement["chosen_dissenting"], agreement["chosen_answered"])
-        everywhere = _share(agreement["candidates_dissenting"], agreement["candidates_answered"])
-        said += (
-            f"; another answer than most of their problem's: {chosen} of the chosen, "
-            f"{everywhere} of all"
-        )
-    return said
-
-
-def _floundering(found: Mapping[str, Any]) -> str:
-    if not found["candidates"]:
-        return ""
-    chosen = _share(found["chosen"], found["chosen_solutions"])
-    everywhere = _share(found["candidates"], found["candidate_solutions"])
-    left_out = f", {found['left_out']:,} left out" if found["left_out"] else ""
-    return f"; signs of a failed argument in {chosen} of the chosen, {everywhere} of all{left_out}"
-
-
-def _judged(soundness: Mapping[str, int]) -> str:
-    """What a judge said of arguments, where it was asked."""
-    if not soundness:
-        return ""
-    total = sum(soundness.values())
-    silent = soundness.get("no_verdict", 0)
-    return (
-        f"; a judge read {total:,} solutions: the argument of "
-        f"{_share(soundness.get('unsound', 0), total - silent)} has failed"
-        + (f", {silent:,} without a verdict" if silent else "")
-    )
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.1%}" if whole else "unknown"
-
-
-def _left_out(left_out: Mapping[str, Mapping[str, int]]) -> str:
-    parts = []
-    for unit in ("problem", "solution"):
-        reasons = sorted(left_out[unit].items(), key=lambda one: (-one[1], one[0]))
-        total = sum(number for _, number in reasons)
-        named = ", ".join(
-            f"{number:,} {reason.replace('_', ' ')}" for reason, number in reasons[:3]
-        )
-        more = ", ..." if len(reasons) > 3 else ""
-        if total:
-            parts.append(f"{total:,} {unit}{'s' if total > 1 else ''} ({named}{more})")
-    return "; ".join(parts) or "nothing"
-
-
-def _steps(steps: Mapping[str, Any], summarizer: str) -> str:
-    if not steps["solutions"]:
-        return "none were needed"
-    asked = steps["solutions"] + steps["failed"]
-    number = steps["per_solution"]
-    length = "" if number is None else f", {number:g} each (median)"
-    if "summaries" in steps:
-        return f"by {summarizer}{length}: {health_line(steps['summaries'])}"
-    return (
-        f"{summarizer} gave {steps['solutions']:,} of {asked:,} solutions ("
-        f"{steps['solutions'] / asked:.1%}) steps{length}"
-    )
-
-
-def _next(found: Mapping[str, Any]) -> str:
-    if missing := found.get("missing"):
-        return (
-            f"this set is PARTIAL: its budget was spent, {Shortfall(**missing)}. The same command "
-            "with a larger budget and --overwrite completes it"
-        )
-    summaries = found["steps"].get("summaries")
-    if summaries and (warning := health_warning(summaries)):
-        return warning
-    right, medians = found["right"], found["median_distance"]
-    if right["chosen_marked"] and right["candidates_marked"]:
-        lost = right["candidates"] / right["candidates_marked"]
-        lost -= right["chosen"] / right["chosen_marked"]
-        if lost > MORE_OFTEN_WRONG:
-            return "the choice is wrong more often than the candidates: see --answers"
-    judged = found.get("soundness", {})
-    if judged.get("no_verdict", 0) > FAILED_SHARE * sum(judged.values()):
-        return (
-            f"the judge gave no verdict on {judged['no_verdict']:,} arguments, and these solutions "
-            "are left out: rejects.jsonl says why; try another model (--judge)"
-        )
-    if found["steps"]["failed"] > FAILED_SHARE * max(1, found["steps"]["solutions"]):
-        return "many solutions have no steps: rejects.jsonl says why, one line each"
-    if found["wanted"]["chosen"] < found["wanted"]["problems"]:
-        return (
-            f"only {found['wanted']['chosen']:,} of the {found['wanted']['problems']:,} problems "
-            "asked for could be chosen: rejects.jsonl says why"
-        )
-    if found["wanted"].get("samples_chosen", 0) < found["wanted"].get("samples", 0):
-        return (
-            f"only {found['wanted']['samples_chosen']:,} of the {found['wanted']['samples']:,} "
-            "samples of the budget could be spent: there are no more usable solutions"
-        )
-    if medians["chosen"] is not None and medians["chosen"] <= medians["random"]:
-        return "the choice differs no more than a random one: look at some with rpd report"
-    return "read some of the chosen solutions side by side: rpd report"
 
 
 def _median(values: Sequence[float | None]) -> float | None:

@@ -5,8 +5,7 @@ second time for the chosen problems only, and writes them beside a card, a manif
 and the rejects. Several inputs can be mixed: each is scored and ranked by itself. Everything is
 built in `<output>.partial` and moved into place at the end, so that `<output>` is either complete
 or not there; an interrupted run goes on when it is started again. What happens to one problem is
-`score.py`, what is written of it `tables.py`; how a run goes about it is `run_options.py`; the
-card's words are `card.py`.
+`scoring.py`, what is written of it `tables.py`; who scores is `engines.py`.
 """
 
 from __future__ import annotations
@@ -15,46 +14,16 @@ import asyncio
 import shutil
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, aclosing, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rpd_datasets.config import METRICS
+from rpd_datasets.account import health_line, health_warning, shortfall_line
+from rpd_datasets.config import METRICS, CurationConfig
 from rpd_datasets.curation.allocation import Allocation
-from rpd_datasets.curation.health import SummaryHealth, health_line, health_warning
-from rpd_datasets.curation.journal import Journal
-from rpd_datasets.curation.outcome import count_candidates, measure_choice
-from rpd_datasets.curation.run_options import MAX_IN_FLIGHT, RunOptions
-from rpd_datasets.curation.run_summary import (
-    Example,
-    InputInfo,
-    ProblemScore,
-    RunSummary,
-)
-from rpd_datasets.curation.scored import Scored
-from rpd_datasets.curation.scoring import (
-    CurationConfig,
-    Models,
-    choose,
-    scoring_fingerprint,
-    solution_order,
-)
-from rpd_datasets.curation.shards import (
-    failed_on_a_model,
-    harvest_earlier,
-    journal_key,
-    score_in_shards,
-)
-from rpd_datasets.curation.strategies import (
-    count_strategies,
-    counting_distance,
-    curve_of,
-    own_curves,
-)
-from rpd_datasets.curation.tables import Chosen, write_scores, write_tables
-from rpd_datasets.curation.undone import SPENT, Undone, budget_spent
-from rpd_datasets.curation.working_folder import (
+from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
+from rpd_datasets.curation.folder import (
+    Journal,
     Spill,
     join_files,
     move_into_place,
@@ -63,19 +32,106 @@ from rpd_datasets.curation.working_folder import (
     reject_to,
     write_files,
 )
-from rpd_datasets.inputs.source import Source
+from rpd_datasets.curation.models import Models
+from rpd_datasets.curation.outcome import Choice, InputInfo, RunSummary, SummaryHealth, curves
+from rpd_datasets.curation.scoring import (
+    MAX_IN_FLIGHT,
+    Score,
+    Scored,
+    choose,
+    score_all,
+    score_problem,
+    scoring_fingerprint,
+    solution_order,
+)
+from rpd_datasets.curation.shards import SHARD_SIZE, Engine, harvest_earlier, score_in_shards
+from rpd_datasets.curation.tables import Chosen, write_scores, write_tables
+from rpd_datasets.filters.contamination import Contamination
+from rpd_datasets.inputs.source import IN_MEMORY, Source
 from rpd_datasets.judging.judges import Judgement
+from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import draw_lot, rank
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import run_bounded
 from rpd_metric.models.failures import BudgetSpent
+from rpd_metric.reasons import Reason
 from rpd_metric.steps.summarizers import asks_chat_model
 
 REJECTS = ("rejects-read.jsonl", "rejects-scored.jsonl")
+# Why a problem is left out where a budget is spent: the reason, and a line about it.
+SPENT = (Reason.BUDGET_SPENT, "the budget was spent before its requests were answered")
 
 OpenSource = Callable[[Path, Callable[[Rejected], None]], Source]
+
+
+def _nothing(*_: object) -> None:
+    """What is called where nobody listens."""
+
+
+@documented
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run goes about its work and what its card says beside: nothing here decides what is
+    chosen."""
+
+    overwrite: bool = option(False, "replace an existing output folder, at the very end")
+    partial: bool = option(
+        False,
+        "where the budget is spent before the end, write a set of the problems that are complete, "
+        "and say so in its card and manifest",
+    )
+    license: str | None = option(
+        None,
+        "licence of the input's texts, for the card, e.g. apache-2.0 (default: as the input's own "
+        "card on the Hub says)",
+        metavar="ID",
+    )
+    language: str | None = option(
+        None, "their language, for the card, e.g. en (default: likewise)", metavar="CODE"
+    )
+    calibration: str | None = option(
+        None,
+        "what labelled pairs say of another encoder, as rpd compare-metrics --calibrate writes it: "
+        "strategies are then counted by it, and distances said in words, in the report, too",
+        metavar="FILE",
+    )
+    preset: str | None = option(
+        None, "the name of a training set of the paper, for the card", group=None
+    )
+    name: str = option(IN_MEMORY, "what the card calls a dataset in memory", group=None)
+    models: Models | None = option(None, "what the configuration names, loaded already", group=None)
+    engine: Engine | None = option(None, "who scores; this process if unset", group=None)
+    shard_size: int = option(
+        SHARD_SIZE, "problems that an engine's workers are handed at a time", group=None
+    )
+    contamination: Contamination | None = option(
+        None, "problems of benchmarks; what stands among them is left out", group=None
+    )
+    max_in_flight: int = option(MAX_IN_FLIGHT, "problems worked on at once", group=None)
+    score: Score = option(
+        score_problem,
+        "scores a problem; rows that were scored before bring another one",
+        group=None,
+    )
+    on_total: Callable[[int], None] = option(
+        _nothing, "called with the number of problems once it is known", group=None
+    )
+    on_problem: Callable[[Scored], None] = option(
+        _nothing, "called after each problem, for progress bars", group=None
+    )
+    on_stage: Callable[[str], None] = option(
+        _nothing, "called with the name of each stage that follows the first scoring", group=None
+    )
+    on_read: Callable[[int], None] = option(
+        _nothing, "called with the number of rows read so far, in each pass", group=None
+    )
+    on_chosen: Callable[[Problem, Scored, list[int]], None] = option(
+        _nothing,
+        "called for each chosen problem, best first, with its solutions' chosen indices",
+        group=None,
+    )
 
 
 @dataclass(frozen=True)
@@ -108,21 +164,21 @@ def curate_folder(
         mixed_in (`Sequence[MixedIn]`): Further inputs, chosen from by the same options.
         options ([`RunOptions`], *optional*): How the run goes about it.
 
-    Returns:
-        [`RunSummary`]
-
     Raises:
         [`OutputError`]: The output exists, cannot be written, or another run is at it.
         [`InputError`]: The input cannot be read, or nothing in it can be chosen.
     """
-    options = options or RunOptions()
+    config, options = config.resolved(), options or RunOptions()
     if mixed_in and config.num_samples is not None:
         raise InputError(
             "a budget (num_samples) is spent over one input: put several into one folder, or mix "
             "with num_problems and num_solutions"
         )
     with partial_folder(output, options.overwrite) as partial, ExitStack() as stack:
-        journal = stack.enter_context(closing(Journal(partial / "journal.sqlite")))
+        fingerprint = scoring_fingerprint(config, models)
+        journal = stack.enter_context(
+            closing(Journal(partial / "journal.sqlite", fingerprint, config.filters))
+        )
         result = partial / "result"
         harvest_earlier(partial / "shards", journal)
         if result.exists():
@@ -132,11 +188,8 @@ def curate_folder(
         asks = config.reads_steps and asks_chat_model(config.summarizer)
         summary = RunSummary(
             health=SummaryHealth() if asks else None,
-            calibration=curve_of(
-                counting_distance(config), config, models.embedder.name, options.calibration
-            ),
-            own_curves=own_curves(config, models.embedder.name, options.calibration),
-            embedder=models.embedder.name,
+            curves=curves(config, models.embedder.name, options.calibration),
+            own_curves=options.calibration is not None,
         )
         # Reading runs ahead of scoring by as much as is in flight. Each of the two writes in an
         # order of its own, or equal runs would not give equal files.
@@ -148,9 +201,16 @@ def curate_folder(
         work = _Run(config, models, options, journal, spill, summary, reject)
         for one in (MixedIn(open_source, config.num_problems), *mixed_in):
             work.take_in(one.open_source(partial / "scratch", read_rejects), one, partial)
-        summary.shortfall = work.undone.shortfall()
-        if summary.shortfall and not (options.partial and summary.chosen):
-            raise budget_spent(summary.shortfall, options.partial)
+        summary.missing = work.missing()
+        if summary.missing and not (options.partial and summary.chosen):
+            rest = (
+                "no problem is complete" if options.partial else "--partial writes what is complete"
+            )
+            raise BudgetSpent(
+                f"the budget is spent: {summary.missing['spent']}. "
+                f"{shortfall_line(summary.missing)}. Replies so far are kept: the same command "
+                f"with a larger budget goes on; {rest}"
+            )
         options.on_stage("Writing")
         if not summary.chosen:
             raise InputError(
@@ -167,35 +227,26 @@ def curate_folder(
     return summary
 
 
+@dataclass
 class _Run:
     """What the stages of a run share. Lists beside `summary.scores` are as long as that."""
 
-    def __init__(
-        self,
-        config: CurationConfig,
-        models: Models,
-        options: RunOptions,
-        journal: Journal,
-        spill: Spill,
-        summary: RunSummary,
-        reject: Callable[[Rejected], None],
-    ) -> None:
-        self.config = config.resolved()
-        self.models = models
-        self.options = options
-        self.journal = journal
-        self.spill = spill
-        self.summary = summary
-        self.reject = reject
-        self.fingerprint = scoring_fingerprint(config, models)
+    config: CurationConfig
+    models: Models
+    options: RunOptions
+    journal: Journal
+    spill: Spill
+    summary: RunSummary
+    reject: Callable[[Rejected], None]
+
+    def __post_init__(self) -> None:
         self.keys: list[str] = []  # in the journal
         self.lots: list[str] = []  # the order in which problems are drawn
         self.picks: dict[int, list[int]] = {}  # by index into the scores
-        self.budget = (
-            None if config.num_samples is None else Allocation(config.num_samples, config.seed)
-        )
+        samples = self.config.num_samples
+        self.budget = None if samples is None else Allocation(samples, self.config.seed)
         self.shares: dict[int, int] = {}  # of the budget, by index into the scores
-        self.undone = Undone(config, models)  # what is left once the budget is spent
+        self.undone: DryRun | None = None  # what is left once the money is spent
 
     def take_in(self, source: Source, part: MixedIn, partial: Path) -> None:
         """Score an input, and choose from it."""
@@ -207,14 +258,12 @@ class _Run:
             score_in_shards(
                 source,
                 self.journal,
-                self.fingerprint,
-                self.config,
                 partial / "shards",
                 engine,
                 size=self.options.shard_size,
                 on_problem=self.options.on_problem,
             )
-        asyncio.run(self.score_all(source, final=engine is not None))
+        asyncio.run(self.score_all(source, scored_already=engine is not None))
         self.options.on_stage("Choosing")
         rows_read = source.rows_read  # the next pass ends with the last chosen problem
         if self.undone and not self.options.partial:
@@ -237,61 +286,80 @@ class _Run:
             )
         )
 
-    async def score_all(self, source: Source, *, final: bool = False) -> None:
-        """Score every problem of an input, in its order; `final` if the journal has them all."""
+    async def score_all(self, source: Source, *, scored_already: bool) -> None:
+        """Score every problem of an input, in its order; or find what an engine scored."""
 
-        before = len(self.keys)
-        # One thread encodes: several would each keep buffers of their own, and take turns anyway.
-        with ThreadPoolExecutor(max_workers=1) as encoding:
+        async def score(problem: Problem, config: CurationConfig, models: Models) -> Scored | None:
+            scored = self.journal.find(problem, failed=scored_already)
+            if scored is not None:
+                return scored
+            if scored_already:
+                raise InputError(f"{source.name} changed while it was read; run it again")
+            try:
+                scored = await self.options.score(problem, config, models)
+            except BudgetSpent:
+                await self.leave_undone(problem)
+                return None
+            assert scored is not None
+            self.journal.put(self.journal.key(problem), scored.as_record())
+            return scored
 
-            async def work(problem: Problem) -> tuple[Problem, str, Scored | None]:
-                key = self.key(problem)
-                record = self.journal.get(key)
-                # What a server failed to do in an earlier run it may do now.
-                if record is not None and (final or not failed_on_a_model(record)):
-                    return problem, key, Scored.from_record(record).standing_at(problem.where)
-                if final:
-                    raise InputError(f"{source.name} changed while it was read; run it again")
-                try:
-                    scored = await self.options.score(problem, self.config, self.models, encoding)
-                except BudgetSpent:
-                    await self.undone.add(problem)
-                    return problem, key, None
-                self.journal.put(key, scored.as_record())
-                return problem, key, scored
+        total_said = False
+        results = score_all(
+            source,
+            self.config,
+            self.models,
+            score=score,
+            max_in_flight=self.options.max_in_flight,
+        )
+        async with aclosing(results):
+            async for problem, scored in results:
+                if source.num_problems is not None and not total_said:
+                    self.options.on_total(source.num_problems)
+                    total_said = True
+                if scored is None:
+                    self.reject(problem.rejected("budget", *SPENT))
+                    continue
+                self.keys.append(self.journal.key(problem))
+                self.lots.append(draw_lot(problem.problem, self.config.seed))
+                self.summary.add(problem, scored)
+                for rejected in scored.rejects:
+                    self.reject(rejected)
+                if self.budget is not None:
+                    _, gains = solution_order(problem, scored, self.config)
+                    self.budget.offer(len(self.keys) - 1, problem.problem, gains)
+                if not scored_already:
+                    self.options.on_problem(scored)
 
-            results = run_bounded(source, work, max_in_flight=self.options.max_in_flight)
-            async with aclosing(results):
-                async for problem, key, scored in results:
-                    if source.num_problems is not None and len(self.keys) == before:
-                        self.options.on_total(source.num_problems)
-                    if scored is None:
-                        self.reject(problem.rejected("budget", *SPENT))
-                        continue
-                    self.keys.append(key)
-                    self.lots.append(draw_lot(problem.problem, self.config.seed))
-                    strategies = count_strategies(scored, self.summary.calibration)
-                    self.summary.scores.append(ProblemScore.of(problem, scored, strategies))
-                    count_candidates(self.summary, scored)
-                    if self.summary.health is not None:
-                        self.summary.health.add(scored)
-                    for rejected in scored.rejects:
-                        self.reject(rejected)
-                    if self.budget is not None:
-                        _, gains = solution_order(problem, scored, self.config)
-                        self.budget.offer(len(self.keys) - 1, problem.problem, gains)
-                    if not final:
-                        self.options.on_problem(scored)
+    async def leave_undone(self, problem: Problem) -> None:
+        """Count what a problem lacks for which the budget was spent."""
+        if self.undone is None:
+            flows = self.models.flows
+            done = sum(flow.stats.done for flow in flows)
+            tokens = sum(flow.stats.completion_tokens for flow in flows)
+            self.undone = DryRun(
+                self.config,
+                self.models,
+                next((flow.store for flow in flows), None),
+                # As long as the replies of this run are, on average.
+                reply_tokens=round(tokens / done) if done and tokens else ASSUMED_REPLY_TOKENS,
+            )
+        await self.undone.count(problem)
+
+    def missing(self) -> dict[str, object] | None:
+        """What a spent budget left undone, and what it would cost; `None` where nothing is."""
+        if self.undone is None:
+            return None
+        return {"spent": self.models.flows[0].spending.said(), **self.undone.shortfall()}
 
     def order(self, indices: Sequence[int], name: str) -> list[int]:
         """The problems of one input that can be chosen, those to be chosen first in front."""
         config, scores = self.config, self.summary.scores
-        if self.budget is not None:
-            self.shares = self.budget.shares()
         # With "all" the number of solutions is an upper limit; the filters set the lower one.
         needed = config.filters.min_solutions if config.solutions == "all" else config.num_solutions
         eligible = [index for index in indices if scores[index].num_usable >= needed]
         if self.budget is not None:
+            self.shares = self.budget.shares()
             eligible = [index for index in eligible if index in self.shares]
         if config.problems in METRICS:
             eligible = [i for i in eligible if scores[i].problem_score is not None]
@@ -311,11 +379,10 @@ class _Run:
         return sorted(eligible, key=self.lots.__getitem__)
 
     def _advice(self) -> str:
-        health = self.summary.health
-        warning = health_warning(health.as_dict()) if health else None
-        if health is None or warning is None:
+        health = self.summary.health.as_dict() if self.summary.health else None
+        if health is None or (warning := health_warning(health)) is None:
             return "Lower num_solutions or loosen the filters"
-        return f"Summaries: {health_line(health.as_dict())}. Take another model: {warning}"
+        return f"Summaries: {health_line(health)}. Take another model: {warning}"
 
     def choose_all(self, source: Source, order: Sequence[int], num_problems: int) -> list[int]:
         """Choose the solutions of the first problems in `order`.
@@ -339,7 +406,7 @@ class _Run:
                     chosen.append(index)
                     continue
                 detail = f"the judge chose no solutions: {verdict.detail}"
-                reason = verdict.reason or "no_verdict"
+                reason = verdict.reason or Reason.NO_VERDICT
                 self.reject(self.spill.get(index).rejected("select", reason, detail))
         return chosen
 
@@ -347,7 +414,7 @@ class _Run:
         """Read the input again for some of its problems."""
         places = {self.keys[index]: index for index in batch}
         for problem in source:
-            place = places.pop(self.key(problem), None)
+            place = places.pop(self.journal.key(problem), None)
             if place is not None:
                 self.spill.put(place, problem)
             if not places:
@@ -356,38 +423,30 @@ class _Run:
 
     async def _choose(self, batch: Sequence[int]) -> list[Judgement[tuple[int, ...]]]:
         async def work(index: int) -> Judgement[tuple[int, ...]]:
-            problem, scored = self.spill.get(index), self._scored(index)
+            problem, scored = self.spill.get(index), self.journal.at(self.keys[index])
             share = self.shares.get(index)
             try:
                 return await choose(problem, scored, self.config, self.models, share)
             except BudgetSpent:
-                await self.undone.add(problem)
+                await self.leave_undone(problem)
                 return Judgement(None, *SPENT)
 
         async with aclosing(run_bounded(batch, work, max_in_flight=MAX_IN_FLIGHT)) as results:
             return [verdict async for verdict in results]
 
-    def key(self, problem: Problem) -> str:
-        """The problem's name in the journal."""
-        return journal_key(problem, self.fingerprint, self.config.filters)
-
-    def _scored(self, index: int) -> Scored:
-        record = self.journal.get(self.keys[index])
-        assert record is not None, "a chosen problem was scored in this very run"
-        return Scored.from_record(record)
-
     def chosen(self) -> Iterator[Chosen]:
         """The chosen problems, best first."""
         for index in self.summary.chosen:
-            yield self.spill.get(index), self._scored(index), self.picks[index]
+            scored = self.journal.at(self.keys[index])
+            yield self.spill.get(index), scored, self.picks[index]
 
     def look_at_chosen(self) -> None:
         """Measure every choice, and keep the first for the card."""
         for problem, scored, selected in self.chosen():
             if self.summary.example is None:
                 steps = {index: scored.steps[index] for index in selected}
-                self.summary.example = Example(problem.problem, steps)
-            choice = measure_choice(scored, selected, self.config, self.summary.calibration)
+                self.summary.example = (problem.problem, steps)
+            choice = Choice.of(scored, selected, self.config, self.summary.curves.get(""))
             self.summary.choices.append(choice)
             self.options.on_chosen(problem, scored, selected)
 

@@ -1,18 +1,17 @@
-"""Curation of one problem: filters, steps, distances, verdicts, and the chosen solutions.
+"""Curation of problems: filters, steps, distances, verdicts, and the chosen solutions.
 
-`score_problem` is what the command line shares with `mapping.py`, the function for
-`datasets.Dataset.map`. Choosing among problems is `select.py`; reading, resuming and writing a
-whole dataset is `run.py`.
+[`score_problem`] looks at one problem, [`score_all`] drives it over many: a run, the workers of an
+engine, `rpd_curate` and `rpd plan` all go through it. Choosing among problems is `select.py`;
+reading, resuming and writing a whole dataset is `run.py`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,23 +20,25 @@ import numpy.typing as npt
 from rpd_datasets.config import METRICS, CurationConfig
 from rpd_datasets.curation.allocation import spending_order
 from rpd_datasets.curation.judged import filtered
-from rpd_datasets.curation.models import Models, configured_summarizer, default_store, load_models
-from rpd_datasets.curation.scored import Scored
+from rpd_datasets.curation.models import Models, load_models
 from rpd_datasets.filters.candidates import AnswerCheck
 from rpd_datasets.filters.decisions import choose_around, kept_by_hand, read_decisions
 from rpd_datasets.filters.soundness import signs_of_floundering
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.problem import Problem
+from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import select_solutions
-from rpd_datasets.sft import sft_messages, to_sft
 from rpd_metric.arrays import MatrixRows, nan_for_none, none_for_nan
 from rpd_metric.distance.core import problem_score
 from rpd_metric.errors import InputError
 from rpd_metric.metrics.matrices import distance_matrices
+from rpd_metric.models.concurrency import run_bounded
+from rpd_metric.reasons import Reason
 
 # Of distances and scores, where they are written and where they are compared. Machines whose
 # products are rounded otherwise differ by some 1e-7: what is nearer than 1e-5 counts as equal.
 DIGITS = 5
+MAX_IN_FLIGHT = 32
 
 __all__ = [
     "CurationConfig",
@@ -46,21 +47,89 @@ __all__ = [
     "check_answers",
     "choice_columns",
     "choose",
-    "configured_summarizer",
-    "default_store",
     "load_models",
+    "score_all",
     "score_problem",
     "scoring_fingerprint",
-    "sft_messages",
-    "to_sft",
 ]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What is known about a problem before anything is chosen.
+
+    Args:
+        steps (`list[list[str]]`): Per solution; empty where it was left out, and everywhere when
+            nothing that was asked for reads steps.
+        matrix (`list[list[float | None]]`): RPD, k x k; `None` in rows and columns of left-out
+            solutions, and everywhere without steps.
+        score (`float`, *optional*): Eq. 3 on it; `None` under two usable solutions.
+        drop_reasons (`list[str]`): Per solution, why it was left out; `""` where it was not.
+        num_tokens (`list[int]`): Per solution, by the configured tokenizer.
+        rejects (`list[Rejected]`): The same as records for the rejects file.
+        problem_score (`float`, *optional*): Eq. 3 on the distance that ranks problems.
+        distances (`list[list[float | None]]`, *optional*): The distance that chooses solutions,
+            like `matrix`; `None` when it is RPD, or no distance chooses.
+        diverse (`bool`, *optional*): What a judge said of the problem, where it was asked.
+        asked_again, repaired (`int`): Solutions whose summary had to be asked for again, and those
+            that then had steps.
+        marks (`list[bool | None]`): Per solution whether its final answer is right.
+        marked_by (`str`): Who says so: `"marks"`, `"reference"`, `""` for nobody.
+        agrees (`list[bool | None]`): Per solution whether it has the problem's most frequent
+            answer; `None` where it names none, and everywhere without a majority.
+        floundering (`list[bool]`): Per solution whether it shows signs of a failed argument.
+        soundness (`list[str]`): Per solution what a judge made of its argument; empty where none
+            was asked.
+    """
+
+    steps: list[list[str]]
+    matrix: MatrixRows
+    score: float | None
+    drop_reasons: list[str]
+    num_tokens: list[int]
+    rejects: list[Rejected]
+    problem_score: float | None = None
+    distances: MatrixRows | None = None
+    diverse: bool | None = None
+    asked_again: int = 0
+    repaired: int = 0
+    marks: list[bool | None] = field(default_factory=list)
+    marked_by: str = ""
+    agrees: list[bool | None] = field(default_factory=list)
+    floundering: list[bool] = field(default_factory=list)
+    soundness: list[str] = field(default_factory=list)
+
+    @property
+    def usable(self) -> list[int]:
+        """Indices of the solutions that take part in scoring and selection."""
+        return [index for index, reason in enumerate(self.drop_reasons) if not reason]
+
+    @property
+    def chosen_by(self) -> MatrixRows:
+        """The distances that choose solutions; RPD where none does."""
+        return self.matrix if self.distances is None else self.distances
+
+    def as_record(self) -> dict[str, Any]:
+        """Plain JSON types, for the journal."""
+        # Not asdict, which would copy every step and every distance.
+        return {**vars(self), "rejects": [asdict(reject) for reject in self.rejects]}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any], where: str | None = None) -> Scored:
+        """The inverse of `as_record`; `where` is that of an equal problem elsewhere in an input."""
+        moved = {} if where is None else {"where": where}
+        rejects = [Rejected(**reject | moved) for reject in record["rejects"]]
+        return cls(**{**record, "rejects": rejects})
+
+
+Score = Callable[[Problem, CurationConfig, Models], Awaitable[Scored | None]]
 
 
 async def score_problem(
     problem: Problem,
     config: CurationConfig,
     models: Models,
-    encoding: ThreadPoolExecutor | None = None,
+    answers: AnswerCheck | None = None,
 ) -> Scored:
     """Filter a problem's solutions, extract their steps, and compare them.
 
@@ -71,65 +140,52 @@ async def score_problem(
         problem ([`~rpd_datasets.Problem`]): The problem.
         config ([`CurationConfig`]): The options.
         models ([`Models`]): What the options name, loaded.
-        encoding (`ThreadPoolExecutor`, *optional*): Where embeddings are made.
+        answers ([`AnswerCheck`], *optional*): What is known about its final answers already.
 
     Returns:
         [`Scored`]: Lists as long as the problem's solutions.
     """
     config = config.resolved()
-    # In a thread too: an answer that takes computer algebra must not hold other problems up.
-    answers = await asyncio.get_running_loop().run_in_executor(
-        encoding, check_answers, problem, config, models
-    )
+    # In a thread: answers that take computer algebra, and encoding, must not hold up the requests
+    # of other problems.
+    if answers is None:
+        answers = await models.in_thread(check_answers, problem, config, models)
     found = await filtered(problem, config, models, answers)
     count = len(problem.solutions)
     reasons = list(found.reasons)
     rejects = list(found.rejects(problem))
     steps: list[list[str]] = [[] for _ in range(count)]
-    kept = list(found.kept)
     asked_again = repaired = 0
-    if kept and config.reads_steps:
+    if found.kept and config.reads_steps:
         summaries = await models.summarizer.summarize(
-            problem.problem, [problem.solutions[index] for index in kept]
+            problem.problem, [problem.solutions[index] for index in found.kept]
         )
-        for index, summary in zip(kept, summaries, strict=True):
+        for index, summary in zip(found.kept, summaries, strict=True):
             asked_again += summary.asked_again
             repaired += summary.asked_again and summary.ok
             if summary.ok:
                 steps[index] = list(summary.steps)
             else:
-                reason = summary.reason or "no_steps"
-                reasons[index] = reason
+                reasons[index] = summary.reason or Reason.NO_STEPS
                 detail = summary.detail or "no step could be extracted"
-                rejects.append(problem.rejected("steps", reason, detail, index))
+                rejects.append(problem.rejected("steps", reasons[index], detail, index))
     usable = [index for index, reason in enumerate(reasons) if not reason]
-    # Encoding in a thread lets other problems' requests go on meanwhile.
-    matrices = await asyncio.get_running_loop().run_in_executor(
-        encoding, _matrices, problem, steps, usable, config, models
-    )
+    matrices = await models.in_thread(_matrices, problem, steps, usable, config, models)
     diverse = None
     if config.problems == "llm":
-        verdict = await _classified(problem, [steps[index] for index in usable], models)
-        diverse = verdict.value
-        if diverse is None:
-            detail = f"no verdict on the problem: {verdict.detail}"
-            rejects.append(problem.rejected("select", verdict.reason or "no_verdict", detail))
-        elif not diverse and len(usable) > 1:
-            detail = "the judge finds one method in all of its solutions"
-            rejects.append(problem.rejected("select", "uniform", detail))
-    unknown: MatrixRows = [[None] * count for _ in range(count)]
+        diverse, refused = await _classified(problem, [steps[index] for index in usable], models)
+        rejects += refused
     rpd = matrices.get("rpd")
-    by = {name: matrices.get(name) for name in (config.problems, config.solutions)}
-    ranking, choosing = by[config.problems], by[config.solutions]
+    choosing = None if config.solutions == "rpd" else matrices.get(config.solutions)
     return Scored(
         steps=steps,
-        matrix=unknown if rpd is None else none_for_nan(rpd),
+        matrix=[[None] * count for _ in range(count)] if rpd is None else none_for_nan(rpd),
         score=_score(rpd),
         drop_reasons=reasons,
         num_tokens=list(found.num_tokens),
         rejects=rejects,
-        problem_score=_score(ranking),
-        distances=None if choosing is None or config.solutions == "rpd" else none_for_nan(choosing),
+        problem_score=_score(matrices.get(config.problems)),
+        distances=None if choosing is None else none_for_nan(choosing),
         diverse=diverse,
         asked_again=asked_again,
         repaired=repaired,
@@ -141,6 +197,32 @@ async def score_problem(
     )
 
 
+async def score_all(
+    problems: Iterable[Problem],
+    config: CurationConfig,
+    models: Models,
+    *,
+    score: Score = score_problem,
+    max_in_flight: int = MAX_IN_FLIGHT,
+) -> AsyncGenerator[tuple[Problem, Scored | None], None]:
+    """Score problems, many at a time, and give them back in their order.
+
+    Args:
+        problems (`Iterable[Problem]`): Read as far ahead as there is room.
+        config ([`CurationConfig`]): The options.
+        models ([`Models`]): What the options name, loaded.
+        score (`Callable`): What is done with each; `None` from it is passed on.
+        max_in_flight (`int`): Problems worked on at once; a flow has its own limit on requests.
+    """
+
+    async def work(problem: Problem) -> tuple[Problem, Scored | None]:
+        return problem, await score(problem, config, models)
+
+    async with aclosing(run_bounded(problems, work, max_in_flight=max_in_flight)) as results:
+        async for result in results:
+            yield result
+
+
 def check_answers(problem: Problem, config: CurationConfig, models: Models) -> AnswerCheck:
     """What is known about a problem's final answers."""
     filters = config.filters
@@ -149,10 +231,19 @@ def check_answers(problem: Problem, config: CurationConfig, models: Models) -> A
 
 async def _classified(
     problem: Problem, steps: Sequence[Sequence[str]], models: Models
-) -> Judgement[bool]:
+) -> tuple[bool | None, list[Rejected]]:
+    """Whether a judge calls the problem diverse, and why it is left out otherwise."""
     if len(steps) < 2:
-        return Judgement(False)  # one solution is one method; there is nothing to ask
-    return await models.required_judges().problems.judge(problem.problem, steps)
+        return False, []  # one solution is one method; there is nothing to ask
+    verdict = await models.required_judges().problems.judge(problem.problem, steps)
+    if verdict.value:
+        return True, []
+    if verdict.value is None:
+        reason = verdict.reason or Reason.NO_VERDICT
+        detail = f"no verdict on the problem: {verdict.detail}"
+    else:
+        reason, detail = Reason.UNIFORM, "the judge finds one method in all of its solutions"
+    return verdict.value, [problem.rejected("select", reason, detail)]
 
 
 def _matrices(
@@ -185,7 +276,11 @@ def _score(matrix: npt.NDArray[np.float64] | None) -> float | None:
 
 def scoring_fingerprint(config: CurationConfig, models: Models) -> str:
     """A hash of all that decides a problem's scores, and of nothing else."""
-    judges = models.judges
+    judges, filters = models.judges, asdict(config.filters)
+    if config.filters.decisions is not None:
+        # The marks themselves in the place of their file's name, which says nothing.
+        marks = read_decisions(config.filters.decisions)
+        filters["decisions"] = sorted(map(list, marks.items()))
     parts = {
         "summarizer": models.summarizer.fingerprint if config.reads_steps else None,
         "embedder": [models.embedder.name, config.dtype, config.truncate_dim],
@@ -193,25 +288,18 @@ def scoring_fingerprint(config: CurationConfig, models: Models) -> str:
         # Which distances, and which of them ranks: a choice without one needs no other scores.
         "problems": config.problems if config.problems in (*METRICS, "llm") else None,
         "solutions": config.solutions if config.solutions in METRICS else None,
-        "filters": asdict(config.filters) | _decided(config),
-        "completeness": judges.completeness.fingerprint
-        if judges and config.completeness == "llm"
-        else None,
-        "classification": judges.problems.fingerprint
-        if judges and config.problems == "llm"
-        else None,
+        "filters": filters,
+        "completeness": None,
+        "classification": None,
         "tokenizer": models.count_tokens.name,
     }
+    if judges and config.completeness == "llm":
+        parts["completeness"] = judges.completeness.fingerprint
+    if judges and config.problems == "llm":
+        parts["classification"] = judges.problems.fingerprint
     if judges and config.filters.soundness == "llm":
         parts["soundness"] = judges.soundness.fingerprint
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-def _decided(config: CurationConfig) -> dict[str, Any]:
-    """The marks themselves in the place of their file's name, which says nothing."""
-    if config.filters.decisions is None:
-        return {}
-    return {"decisions": sorted(map(list, read_decisions(config.filters.decisions).items()))}
 
 
 def solution_order(
@@ -219,20 +307,12 @@ def solution_order(
 ) -> tuple[list[int], list[float]]:
     """In which order a budget takes a problem's solutions, and what each adds.
 
-    Args:
-        problem ([`~rpd_datasets.Problem`]): The problem.
-        scored ([`Scored`]): What is known about it.
-        config ([`CurationConfig`]): The options, with `num_samples`.
-
-    Returns:
-        `tuple[list[int], list[float]]`: See [`~rpd_datasets.curation.allocation.spending_order`]; what a person
-            kept comes first.
+    See [`~rpd_datasets.curation.allocation.spending_order`]; what a person kept comes first.
     """
     kept: list[int] = []
     if config.filters.decisions is not None:
         kept = kept_by_hand(problem, config.filters.decisions, scored.usable)
-    matrix = scored.matrix if scored.distances is None else scored.distances
-    return spending_order(nan_for_none(matrix), kept)
+    return spending_order(nan_for_none(scored.chosen_by), kept)
 
 
 async def choose(
@@ -274,8 +354,7 @@ async def choose(
     if config.solutions == "random":
         matrix = np.zeros((len(usable), len(usable)))
     else:
-        distances = scored.matrix if scored.distances is None else scored.distances
-        matrix = np.array(distances, dtype=np.float64)[np.ix_(usable, usable)]
+        matrix = np.array(scored.chosen_by, dtype=np.float64)[np.ix_(usable, usable)]
     picks = select_solutions(
         matrix,
         config.num_solutions,
@@ -308,12 +387,8 @@ def quality_of(
             f"score for each solution; its columns are: {', '.join(problem.extra) or 'none'}. Name "
             "another with --quality-column (quality_column)"
         )
-    return [
-        float(scores[index])
-        if isinstance(scores[index], (int, float)) and not isinstance(scores[index], bool)
-        else None
-        for index in usable
-    ]
+    numbers = [isinstance(score, (int, float)) and not isinstance(score, bool) for score in scores]
+    return [float(scores[index]) if numbers[index] else None for index in usable]
 
 
 def choice_columns(scored: Scored | None, k: int, config: CurationConfig) -> dict[str, Any]:

@@ -1,24 +1,30 @@
 """The tables of a curated folder: chosen problems, training rows made from them, all scores.
 
-Which problems are chosen, and where their parts are kept until then, is `run.py`; columns, types
-and files of Parquet are `parquet.py`.
+One Arrow schema holds for all Parquet files of a table, whatever the input carried. Columns that
+this project makes have fixed types; a column that is carried along gets the type that holds all its
+values, and is stored as JSON text, which loses nothing, where they have no type in common. Which
+problems are chosen, and where they are kept until then, is `run.py`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from rpd_datasets.config import CurationConfig
-from rpd_datasets.curation.parquet import ColumnTypes, ShardWriter
-from rpd_datasets.curation.run_summary import RunSummary, TableInfo
-from rpd_datasets.curation.scored import Scored
-from rpd_datasets.curation.scoring import choice_columns, sft_messages
+from rpd_datasets.curation.outcome import RunSummary, TableInfo
+from rpd_datasets.curation.scoring import Scored, choice_columns
 from rpd_datasets.problem import Problem
+from rpd_datasets.sft import sft_messages
 
 SFT_CONFIG = "sft"
+ROWS_PER_GROUP = 64
+BYTES_PER_SHARD = 500 * 1024**2
 
 # A chosen problem, its scores, and the indices of its chosen solutions in order of choice.
 Chosen = tuple[Problem, Scored, list[int]]
@@ -87,3 +93,155 @@ def write_scores(summary: RunSummary, path: Path) -> None:
         for index, score in enumerate(summary.scores):
             # Not asdict, which would copy what is written at once.
             file.write(json.dumps({**vars(score), "rank": place.get(index)}) + "\n")
+
+
+@dataclass(frozen=True)
+class ColumnTypes:
+    """The schema of a table, and which of its columns hold JSON text.
+
+    Args:
+        schema (`pyarrow.Schema`): Every column.
+        json_columns (`list[str]`): Those whose values are stored as JSON text.
+    """
+
+    schema: Any
+    json_columns: list[str]
+
+    @classmethod
+    def of(cls, rows: Iterable[Mapping[str, Any]]) -> ColumnTypes:
+        """The types that hold all rows; reads them once, a few at a time."""
+        import pyarrow as pa
+
+        own = _own_columns()
+        types: dict[str, Any] = {}
+        as_json: dict[str, None] = {}
+        iterator = iter(rows)
+        while chunk := list(islice(iterator, ROWS_PER_GROUP)):
+            for name in dict.fromkeys(name for row in chunk for name in row):
+                if name in own or name in as_json:
+                    continue
+                try:
+                    found = pa.array([row.get(name) for row in chunk]).type
+                    known = types.get(name, pa.null())
+                    types[name] = _common(known, found)
+                except (
+                    pa.ArrowInvalid,
+                    pa.ArrowTypeError,
+                    pa.ArrowNotImplementedError,
+                    OverflowError,
+                ):
+                    as_json[name] = None
+        carried = [
+            pa.field(name, pa.string() if name in as_json else types[name])
+            for name in dict.fromkeys([*types, *as_json])
+        ]
+        return cls(pa.schema([*(pa.field(*item) for item in own.items()), *carried]), list(as_json))
+
+    @classmethod
+    def sft(cls) -> ColumnTypes:
+        """The types of conversational prompt-completion rows."""
+        import pyarrow as pa
+
+        message = pa.struct([("role", pa.string()), ("content", pa.string())])
+        turns = pa.list_(message)
+        return cls(pa.schema([("prompt", turns), ("completion", turns)]), [])
+
+
+def _own_columns() -> dict[str, Any]:
+    """The columns that every curated row has, in their order."""
+    import pyarrow as pa
+
+    return {
+        "problem": pa.string(),
+        "solutions": pa.list_(pa.string()),
+        "steps": pa.list_(pa.list_(pa.string())),
+        "rpd_matrix": pa.list_(pa.list_(pa.float64())),
+        "rpd_score": pa.float64(),
+        "selected": pa.list_(pa.int64()),
+        "drop_reasons": pa.list_(pa.string()),
+        "num_tokens": pa.list_(pa.int64()),
+    }
+
+
+def _common(known: Any, found: Any) -> Any:
+    import pyarrow as pa
+
+    schemas = [pa.schema([("x", known)]), pa.schema([("x", found)])]
+    return pa.unify_schemas(schemas, promote_options="permissive").field("x").type
+
+
+class ShardWriter:
+    """Writes rows as `train-00000-of-00001.parquet` and so on; the count is known at the end.
+
+    Args:
+        folder (`Path`): Made if it is not there.
+        types ([`ColumnTypes`]): The schema.
+        bytes_per_shard (`int`): A new file begins after so many bytes in memory.
+
+    Attributes:
+        schema (`pyarrow.Schema`): What is written.
+        num_bytes (`int`): Size of all rows in memory.
+    """
+
+    def __init__(
+        self, folder: Path, types: ColumnTypes, bytes_per_shard: int = BYTES_PER_SHARD
+    ) -> None:
+        folder.mkdir(parents=True)
+        self.schema = types.schema
+        self.num_bytes = 0
+        self._folder = folder
+        self._json_columns = types.json_columns
+        self._bytes_per_shard = bytes_per_shard
+        self._rows: list[dict[str, Any]] = []
+        self._shards: list[Path] = []
+        self._writer: Any = None
+        self._written = 0
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Add one row."""
+        row = dict(row)
+        for name in self._json_columns:
+            row[name] = json.dumps(row.get(name), ensure_ascii=False, default=str)
+        self._rows.append(row)
+        if len(self._rows) == ROWS_PER_GROUP:
+            self._flush()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = pa.Table.from_pylist(self._rows, schema=self.schema)
+        self._rows = []
+        if self._writer is None:
+            self._shards.append(self._folder / f"shard-{len(self._shards):05d}")
+            self._writer = pq.ParquetWriter(self._shards[-1], self.schema)
+        self._writer.write_table(table)
+        self._written += table.nbytes
+        self.num_bytes += table.nbytes
+        if self._written >= self._bytes_per_shard:
+            self._close_shard()
+
+    def _close_shard(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+            self._written = 0
+
+    def __enter__(self) -> ShardWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self._close_shard()
+            return
+        if self._rows or not self._shards:
+            self._flush()
+        self._close_shard()
+        for index, shard in enumerate(self._shards):
+            name = f"train-{index:05d}-of-{len(self._shards):05d}.parquet"
+            shard.rename(self._folder / name)

@@ -1,11 +1,14 @@
 """The folder that a run works in until its result is complete, and what it keeps there.
 
 `<output>.partial` is locked against a second run, survives an interruption, and goes when the
-result has been moved into place. What is written into it is decided in `run.py`.
+result has been moved into place. In it the journal says what has been scored so far, by the content
+of a problem and the options that decide its scores, never by position. What a model replied is kept
+elsewhere, in the store of replies. What is written when is decided in `run.py`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pickle
@@ -15,11 +18,113 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
+from rpd_datasets.curation.scoring import Scored
+from rpd_datasets.filters.correctness import evidence_columns
+from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.inputs.column_values import encode_values
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import OutputError
+from rpd_metric.reasons import Reason
+
+
+class Journal:
+    """What was found out about each problem, on disk.
+
+    Args:
+        path (`Path`): The SQLite file; made if it is not there.
+        fingerprint (`str`): What decides the scores, beside the problem.
+        filters ([`FilterConfig`]): Names the carried columns that scoring looks at.
+
+    Raises:
+        [`OutputError`]: The file cannot be written or is no journal.
+    """
+
+    def __init__(self, path: Path, fingerprint: str, filters: FilterConfig) -> None:
+        self.fingerprint = fingerprint
+        self.filters = filters
+        self._path = path
+        try:
+            # Autocommit: a record is on disk as soon as put() returns.
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            # Without EXCLUSIVE, WAL shares memory through a file, which network file systems do
+            # not carry; the folder is this run's alone anyway.
+            self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
+            self._db.execute("PRAGMA journal_mode=WAL")
+            # With WAL, NORMAL can lose the last records on power failure but never corrupts;
+            # a lost record is scored again.
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.execute("CREATE TABLE IF NOT EXISTS scored (key TEXT PRIMARY KEY, value TEXT)")
+        except sqlite3.Error as error:
+            raise OutputError(
+                f"cannot use the journal {path}: {error}. Delete it to start from the beginning"
+            ) from error
+
+    def key(self, problem: Problem) -> str:
+        """The problem's name here: another mark or reference answer makes it another one."""
+        return journal_key(problem, self.fingerprint, self.filters)
+
+    def find(self, problem: Problem, *, failed: bool = False) -> Scored | None:
+        """What is known of a problem.
+
+        Args:
+            problem ([`Problem`]): The problem.
+            failed (`bool`): Also where a server failed to do what it may do in a later run.
+        """
+        record = self._get(self.key(problem))
+        if record is None or (not failed and _failed_on_a_model(record)):
+            return None
+        return Scored.from_record(record, problem.where)
+
+    def at(self, key: str) -> Scored:
+        """What is known under a key that is there."""
+        record = self._get(key)
+        assert record is not None, "a chosen problem was scored in this very run"
+        return Scored.from_record(record)
+
+    def _get(self, key: str) -> Any | None:
+        row = self._db.execute("SELECT value FROM scored WHERE key = ?", (key,)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def put(self, key: str, record: Mapping[str, Any]) -> None:
+        """Keep a record of plain JSON types."""
+        try:
+            self._db.execute(
+                "INSERT OR REPLACE INTO scored VALUES (?, ?)", (key, json.dumps(record))
+            )
+        except sqlite3.Error as error:
+            raise OutputError(
+                f"cannot write to the journal {self._path}: {error}. What is in it is kept; free "
+                "some space and run the same command again"
+            ) from error
+
+    def __len__(self) -> int:
+        count: int = self._db.execute("SELECT COUNT(*) FROM scored").fetchone()[0]
+        return count
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+
+def journal_key(problem: Problem, fingerprint: str, filters: FilterConfig) -> str:
+    """A problem's name among those that were scored."""
+    name, seen = f"{problem.key}:{fingerprint}", seen_columns(problem, filters)
+    if not seen:
+        return name
+    return f"{name}:{hashlib.sha256(encode_values(seen).encode()).hexdigest()[:16]}"
+
+
+def seen_columns(problem: Problem, filters: FilterConfig) -> dict[str, Any]:
+    """The carried columns that scoring looks at."""
+    names = evidence_columns(problem.extra, filters.correct_column, filters.answer_column)
+    return {name: problem.extra[name] for name in sorted(names)}
+
+
+def _failed_on_a_model(record: Mapping[str, Any]) -> bool:
+    return any(reject["reason"] == Reason.MODEL_ERROR for reject in record["rejects"])
 
 
 class Spill:

@@ -1,0 +1,431 @@
+"""Who scores: this process, several of this machine, or actors on a Ray cluster.
+
+An engine maps over shards; the result is the same bytes whoever scores. Processes are for models
+that run here on the CPU, each with its own copy; where servers do the work one process keeps them
+busy.
+
+On Ray, any number of machines with or without GPUs: Ray Data hands shards out as its actors become
+free, and gives those of a lost worker or machine to others. What is finished lies beside the
+shards, so that it also outlives the run itself. Every machine needs this package in the same
+version, and the output folder under the same path. Replies of chat models are kept in one store,
+next to the process that started the run, which an actor there opens to all others: a reply is on
+file before the shard that needs it goes on, whichever machine is lost afterwards, and nothing
+depends on SQLite over a network. Starting a cluster is left to `ray start`, Slurm or KubeRay (see
+docs/scaling.md).
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, Literal
+
+from rpd_datasets.config import CurationConfig
+from rpd_datasets.curation.models import default_store
+from rpd_datasets.curation.shards import SHARD_SIZE, Engine, ShardWorker
+from rpd_datasets.options import documented, option
+from rpd_metric.errors import InputError, MissingExtraError, RPDError, StoreError, first_line
+from rpd_metric.models.chat import ChatReply
+from rpd_metric.models.kinds import chat_spec, embedder_spec
+from rpd_metric.models.store import ReplyStore, RequestKeys
+from rpd_metric.steps.summarizers import asks_chat_model, summarizer_spec
+
+# Shards hold paths only in Ray's own memory.
+OBJECT_STORE_BYTES = 100_000_000
+# While the last replies of one shard come in, the next one keeps the server busy.
+SHARDS_AT_ONCE = 4
+
+
+@documented
+@dataclass(frozen=True)
+class EngineOptions:
+    """Where problems are scored."""
+
+    num_proc: int = option(
+        1,
+        "processes of this machine, each with its own copy of the models that run here. Where "
+        "servers do the work it does not help: one process keeps them busy",
+        metavar="N",
+    )
+    engine: Literal["local", "ray"] = option(
+        "local",
+        "ray: actors on a Ray cluster of any number of machines, which all see the output folder",
+    )
+    ray_address: str | None = option(
+        None,
+        "host:port of a running cluster, or auto for this machine's (default: $RAY_ADDRESS, or a "
+        "cluster of this machine alone, for this run)",
+        metavar="ADDR",
+    )
+    ray_actors: int | None = option(
+        None,
+        "processes that score (default: one per GPU for models that run there, one per machine "
+        "where servers do all the work, else one per core)",
+        metavar="N",
+    )
+    gpus_per_actor: float | None = option(
+        None,
+        "GPUs of each, e.g. 0.5 (default: 1 where there are any and st: or hf: runs on them)",
+        metavar="SHARE",
+    )
+    shard_size: int = option(SHARD_SIZE, "problems that a process is handed at a time", metavar="N")
+
+    def load(self, config: CurationConfig) -> Engine | None:
+        """The engine; `None` is this process.
+
+        Args:
+            config ([`CurationConfig`]): Names the models that each worker loads.
+
+        Raises:
+            [`InputError`]: Options contradict each other.
+            [`MissingExtraError`]: Ray is not installed.
+        """
+        on_ray = self.engine == "ray"
+        requests = config.requests
+        limits = (requests.max_requests, requests.max_output_tokens, requests.max_cost)
+        if (on_ray or self.num_proc > 1) and any(limit is not None for limit in limits):
+            raise InputError(
+                "a budget is counted by one process, which keeps a server busy: leave out "
+                "--num-proc and --engine, or the budget"
+            )
+        for name in ("ray_address", "ray_actors", "gpus_per_actor"):
+            if getattr(self, name) is not None and not on_ray:
+                raise InputError(f"--{name.replace('_', '-')} goes with --engine ray")
+        if self.num_proc < 1:
+            raise InputError(f"{self.num_proc} processes score nothing; choose 1 or more")
+        if not on_ray:
+            return _processes(config, self.num_proc) if self.num_proc > 1 else None
+        if self.num_proc != 1:
+            raise InputError("--num-proc is for one machine; with --engine ray use --ray-actors")
+        if self.ray_actors is not None and self.ray_actors < 1:
+            raise InputError(f"{self.ray_actors} actors score nothing; choose 1 or more")
+        if self.gpus_per_actor is not None and self.gpus_per_actor < 0:
+            raise InputError(f"an actor cannot have {self.gpus_per_actor} GPUs; choose 0 or more")
+        if self.ray_address is not None and "://" in self.ray_address:
+            raise InputError(
+                f"{self.ray_address} is an address for Ray Client, from outside the cluster; start "
+                "the run on a machine of the cluster (ray job submit does) and name host:port "
+                "or auto"
+            )
+        return _ray(config, self)
+
+
+def _processes(config: CurationConfig, num_proc: int) -> Engine:
+    """An engine of worker processes."""
+
+    def engine(shards: Sequence[Path], fingerprint: str) -> Iterator[Path]:
+        workers = min(num_proc, len(shards))
+        life, ours = multiprocessing.Pipe(duplex=False)
+        pool = ProcessPoolExecutor(
+            workers,
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=_start,
+            initargs=(life, num_proc),
+        )
+        try:
+            futures = {
+                pool.submit(_score_here, shard, config, fingerprint, workers): shard
+                for shard in shards
+            }
+            for future in as_completed(futures):
+                if (error := future.result()) is not None:
+                    raise RPDError(error)
+                yield futures[future]
+            pool.shutdown()
+        except BrokenProcessPool as error:
+            raise RPDError(
+                "a worker process was killed, most often for want of memory; what is finished is "
+                "kept: run the same command again, with a smaller --num-proc"
+            ) from error
+        finally:
+            ours.close()
+            pool.shutdown(cancel_futures=True)
+            life.close()
+
+    return engine
+
+
+def _start(life: Connection, num_proc: int) -> None:
+    """Prepare a worker: it goes when the run does, however that ends."""
+    from tqdm.std import tqdm
+
+    # Ctrl-C reaches every process of a terminal; who acts on it is the run.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Before torch is loaded. The encoders of this machine take one core each (see --threads); what
+    # else there is, a chat model, shares the machine.
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // num_proc)))
+    # Else its lock is a semaphore of the system, which a process that just goes would leave behind.
+    tqdm.set_lock(threading.RLock())
+
+    def watch() -> None:
+        wait([life])  # the other end is closed, by the run or by its death
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _score_here(shard: Path, config: CurationConfig, fingerprint: str, sharers: int) -> str | None:
+    return _worker(config, fingerprint, sharers).score(shard)
+
+
+@lru_cache(maxsize=1)
+def _worker(config: CurationConfig, fingerprint: str, sharers: int) -> ShardWorker:
+    return ShardWorker(config, fingerprint, sharers=sharers)
+
+
+def _ray(config: CurationConfig, options: EngineOptions) -> Engine:
+    """An engine of actors on a Ray cluster."""
+    # Read when ray is imported. What its core has to say is in the log files of its session.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    try:
+        import ray.data  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("--engine ray", extra="ray", module=error.name or "ray") from error
+
+    def engine(shards: Sequence[Path], fingerprint: str) -> Iterator[Path]:
+        with _connected(options.ray_address) as ray, _no_interrupt_lost() as stop_if_interrupted:
+            resources = ray.cluster_resources()
+            nodes = [node for node in ray.nodes() if node["Alive"]]
+            actors, gpus = actor_pool(options, config, resources, len(nodes), len(shards))
+            if gpus and not resources.get("GPU"):
+                raise InputError(
+                    "the cluster has no GPU; leave out --gpus-per-actor, or start Ray where it "
+                    "sees them"
+                )
+            chats = bool(config.judge) or asks_chat_model(config.summarizer)
+            store = RemoteReplies.open(config.store) if chats else None
+            at_once = SHARDS_AT_ONCE if chats else 1
+            # One shard to a block: each is handed out, repeated and given back by itself.
+            scored = ray.data.from_items(
+                [{"shard": str(shard.absolute())} for shard in shards],
+                override_num_blocks=len(shards),
+            ).map_batches(
+                _ScoreShards,
+                fn_constructor_args=(config, fingerprint, actors, store),
+                batch_size=1,
+                num_cpus=1,
+                num_gpus=gpus,
+                compute=ray.data.ActorPoolStrategy(
+                    min_size=1,
+                    max_size=actors,
+                    initial_size=actors,
+                    # None waits at an actor that may be lost with its machine.
+                    max_tasks_in_flight_per_actor=at_once,
+                    max_concurrent_calls_per_actor=at_once,
+                    enable_true_multi_threading=at_once > 1,
+                ),
+            )
+            for row in scored.iter_rows():
+                stop_if_interrupted()
+                if row["error"]:
+                    raise RPDError(row["error"])
+                yield Path(row["shard"])
+            stop_if_interrupted()
+
+    return engine
+
+
+def actor_pool(
+    options: EngineOptions,
+    config: CurationConfig,
+    resources: Mapping[str, float],
+    num_nodes: int,
+    num_shards: int,
+) -> tuple[int, float]:
+    """How many actors there are, and how many GPUs each has.
+
+    Args:
+        options ([`EngineOptions`]): What was asked for.
+        config ([`CurationConfig`]): Names the models.
+        resources (`Mapping[str, float]`): The cluster's, as Ray counts them.
+        num_nodes (`int`): Machines in the cluster.
+        num_shards (`int`): More actors than these would have nothing to do.
+
+    Example:
+
+    >>> eight_gpus = {"CPU": 96.0, "GPU": 8.0}
+    >>> config = CurationConfig(summarizer="tgi:http://a:8080", embedder="st:some/model")
+    >>> actor_pool(EngineOptions(), config, eight_gpus, 1, 500)
+    (8, 1.0)
+    >>> actor_pool(EngineOptions(), CurationConfig(), eight_gpus, 1, 500)
+    (96, 0.0)
+    """
+    specs = [summarizer_spec(config.summarizer), embedder_spec(config.embedder)]
+    if config.judge:
+        specs.append(chat_spec(config.judge))
+    gpus = options.gpus_per_actor
+    if gpus is None:
+        heavy = any(spec.needs_gpu for spec in specs)
+        gpus = 1.0 if heavy and resources.get("GPU", 0) >= 1 else 0.0
+    if options.ray_actors is not None:
+        wanted = options.ray_actors
+    elif gpus:
+        wanted = int(resources.get("GPU", 0) / gpus)
+    elif any(spec.runs_here for spec in specs):
+        wanted = int(resources.get("CPU", 1))
+    else:
+        wanted = num_nodes
+    return max(1, min(wanted, num_shards)), float(gpus)
+
+
+class _ScoreShards:
+    """The function that Ray Data maps over shards; each actor holds one."""
+
+    def __init__(
+        self, config: CurationConfig, fingerprint: str, sharers: int, store: RemoteReplies | None
+    ) -> None:
+        self._worker = ShardWorker(config, fingerprint, sharers=sharers, replies=store)
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
+        shards = [str(shard) for shard in batch["shard"]]
+        errors = [self._worker.score(Path(shard)) or "" for shard in shards]
+        return {"shard": shards, "error": errors}
+
+
+class RemoteReplies:
+    """The store of replies for any process of a cluster, by an actor that holds it open.
+
+    Args:
+        actor: The handle of that actor.
+    """
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    @classmethod
+    def open(cls, path: str | None) -> RemoteReplies:
+        """Hold a store open on this machine; the default one if unset."""
+        import ray
+
+        file = Path(path) if path else default_store()
+        ReplyStore(file).close()  # what is wrong with it is said here
+        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+            ray.get_runtime_context().get_node_id(), soft=False
+        )
+        actor = ray.remote(ReplyStore).options(
+            num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=here
+        )
+        return cls(actor.remote(str(file.absolute())))
+
+    def find(self, keys: RequestKeys, *, other_lengths: bool = True) -> ChatReply | None:
+        """See [`~rpd_metric.models.store.Replies`]."""
+        reply: ChatReply | None
+        reply = self._wait(self._actor.find.remote(keys, other_lengths=other_lengths))
+        return reply
+
+    def keep(self, keys: RequestKeys, reply: ChatReply) -> ChatReply:
+        """See [`~rpd_metric.models.store.Replies`]."""
+        kept: ChatReply = self._wait(self._actor.keep.remote(keys, reply))
+        return kept
+
+    def _wait(self, reference: Any) -> Any:
+        import ray
+
+        try:
+            return ray.get(reference)
+        except ray.exceptions.RayTaskError as error:
+            raise StoreError(str(error.cause)) from error
+        except ray.exceptions.RayError as error:
+            raise StoreError(f"the store of replies cannot be reached: {error}") from error
+
+
+@contextmanager
+def _no_interrupt_lost() -> Iterator[Callable[[], None]]:
+    """Remember Ctrl-C and SIGTERM, besides raising `KeyboardInterrupt`.
+
+    Python drops an exception that is raised in a destructor or in a callback from Ray's core, and
+    on a busy machine the main thread is often there. What is yielded raises it again.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    received: list[int] = []
+
+    def on_signal(number: int, _: object) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    def stop_if_interrupted() -> None:
+        if received:
+            raise KeyboardInterrupt
+
+    former = {
+        number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield stop_if_interrupted
+    finally:
+        for number, handler in former.items():
+            # `None` stands for a handler that was not installed from Python.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+@contextmanager
+def _connected(address: str | None) -> Iterator[Any]:
+    """Ray, connected to a cluster; quiet, and gone again at the end."""
+    import ray
+    import ray.data
+
+    if ray.is_initialized():
+        yield ray  # connected by the caller, who also disconnects
+        return
+    options: dict[str, Any] = {
+        "configure_logging": True,
+        "logging_level": logging.ERROR,
+        "log_to_driver": False,
+    }
+    if address := address or os.environ.get("RAY_ADDRESS"):
+        options["address"] = address
+        if address not in ("auto", "local"):
+            _check_reachable(address)
+    else:
+        options |= {
+            "address": "local",
+            "include_dashboard": False,
+            "object_store_memory": OBJECT_STORE_BYTES,
+        }
+    on_sigterm = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(**options)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise RPDError(
+            f"cannot use Ray at {address or 'this machine'} ({first_line(error)}); if that cluster "
+            "wants a token, set RAY_AUTH_MODE=token (docs/scaling.md); without --ray-address a run "
+            "has a cluster of its own"
+        ) from error
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, on_sigterm)  # Ray sets its own
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    context.execution_no_progress_timeout_s = -1  # one shard may take hours on a busy server
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself would try for a quarter of an hour to reach an address where nothing listens."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, ValueError) as error:
+        raise RPDError(
+            f"no Ray cluster answers at {address} ({error}); name its head as host:port, where "
+            "the port is 6379 unless ray start was told another one"
+        ) from error
