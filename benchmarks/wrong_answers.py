@@ -37,7 +37,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from machine import machine, markdown
 
-from rpd_datasets.filters.answers import AnswerChecker, marked_only
+from rpd_datasets.filters.answer_checks import AnswerChecker, marked_only
 from rpd_datasets.filters.pipeline import FilterConfig, filter_problem
 from rpd_datasets.inputs.source import open_source
 from rpd_datasets.problem import Problem

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from rpd_datasets.curation.scoring import Scored
-from rpd_datasets.filters.correctness import evidence_columns
+from rpd_datasets.filters.answer_checks import evidence_columns
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.column_values import encode_values
 from rpd_datasets.problem import Problem

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import Models
-from rpd_datasets.filters.candidates import AnswerCheck, Unsound
-from rpd_datasets.filters.completeness import Completeness, is_complete
+from rpd_datasets.filters.candidates import AnswerCheck, Completeness, Unsound
+from rpd_datasets.filters.completeness import is_complete
 from rpd_datasets.filters.pipeline import FilterConfig, Filtered, filter_problem
 from rpd_datasets.filters.soundness import argument_of
 from rpd_datasets.judging.judges import Judgement

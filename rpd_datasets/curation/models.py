@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rpd_datasets.config import DEFAULT_TEMPLATE, CurationConfig
-from rpd_datasets.filters.answers import AnswerChecker
+from rpd_datasets.filters.answer_checks import AnswerChecker
 from rpd_datasets.judging.judges import CurationJudges
 from rpd_datasets.tokens import TokenCounter, token_counter
 from rpd_metric.errors import InputError

@@ -6,15 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from rpd_datasets.filters.completeness import Completeness
 from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import TokenCounter
 
 Drops = Mapping[int, tuple[str, str]]
-"""By index of a solution that goes: a short reason to count by, and a line for a person."""
+"""By index of a solution that goes: a reason to count by, and a line for a person."""
+
+EndingCheck = tuple[bool, str | None]
+Completeness = Callable[[str, str], EndingCheck]
+"""From a whole solution and its last tokens to whether it was finished, and why not."""
 
 Unsound = Callable[[str], tuple[str, str] | None]
-"""From a solution to why it goes, if its argument failed: a short reason, and a line."""
+"""From a solution to why it goes, if its argument failed: a reason, and a line."""
 
 
 @dataclass(frozen=True)

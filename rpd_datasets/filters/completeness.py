@@ -1,4 +1,4 @@
-"""Whether a solution was finished, decided by rules from its end.
+"""Solutions that were not finished: cut off, looping, or without a final answer (App. C.1).
 
 The paper has a language model judge the last 500 tokens of every solution (App. C.1, stage 2):
 does it come to a clear final answer? This module answers the same question without a model: a
@@ -15,13 +15,16 @@ turn the filter off for such data.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
+from rpd_datasets.filters.candidates import Candidates, Drops, EndingCheck
+from rpd_datasets.tokens import text_tail
 from rpd_metric.models.repetition import in_loop
+from rpd_metric.reasons import Reason
 
-EndingCheck = tuple[bool, str | None]
-# The whole solution and its last tokens in, a verdict out; a model can stand in for the rules.
-Completeness = Callable[[str, str], EndingCheck]
+# No limit on new tokens cuts a solution this short, and notes of a line or two need not announce
+# an answer: rules about how a text should end do not apply to them.
+SHORT_TOKENS = 40
+OPEN_ENDED = (Reason.CUT_OFF, Reason.NO_FINAL_ANSWER)
 
 COMPLETE: EndingCheck = (True, None)
 # About 500 tokens of mathematics, at 2.8 characters each.
@@ -83,9 +86,7 @@ def is_complete(solution: str, tail: str | None = None) -> EndingCheck:
             1,400 characters if unset.
 
     Returns:
-        `(bool, str | None)`: Whether it is complete, and if not the reason: `"empty"`,
-        `"unclosed_think"`, `"unclosed_box"`, `"unclosed_code"`, `"repetition_loop"`, `"cut_off"`
-        or `"no_final_answer"`.
+        `(bool, Reason | None)`: Whether it is complete, and if not why.
 
     Example:
 
@@ -95,14 +96,14 @@ def is_complete(solution: str, tail: str | None = None) -> EndingCheck:
     (False, 'cut_off')
     """
     if solution.rfind("<think>") > solution.rfind("</think>"):
-        return False, "unclosed_think"
+        return False, Reason.UNCLOSED_THINK
     tail = solution[-TAIL_CHARACTERS:] if tail is None else tail
     # What was thought before is no answer.
     tail = tail.rpartition("</think>")[2].rstrip()
     if not tail:
-        return False, "empty"
+        return False, Reason.EMPTY
     if in_loop(tail):
-        return False, "repetition_loop"
+        return False, Reason.REPETITION_LOOP
     return _judge_end(solution, tail)
 
 
@@ -112,21 +113,21 @@ def _judge_end(solution: str, tail: str) -> EndingCheck:
         return COMPLETE
     answer_at = _last_answer(tail)
     if answer_at is None:
-        return False, "unclosed_box"
+        return False, Reason.UNCLOSED_BOX
     if answer_at < 0 and len(fences) % 2:
-        return False, "unclosed_code"
+        return False, Reason.UNCLOSED_CODE
     last_line = _bare(tail).rpartition("\n")[2]
     # The line of the answer may be the last one: it needs no full stop.
     answers = answer_at >= 0 and "\n" not in tail[answer_at:]
     if _breaks_off(tail[answer_at:] if answers else tail, last_line):
-        return False, "cut_off"
+        return False, Reason.CUT_OFF
     if answers or LONE_VALUE.fullmatch(last_line):
         return COMPLETE
     if not ENDED.search(last_line):
-        return False, "cut_off"
+        return False, Reason.CUT_OFF
     if answer_at >= 0 or CONCLUSION.search(tail[-CLOSING_CHARACTERS:]):
         return COMPLETE
-    return False, "no_final_answer"
+    return False, Reason.NO_FINAL_ANSWER
 
 
 def _last_answer(tail: str) -> int | None:
@@ -200,3 +201,16 @@ def _in_formula(line: str) -> bool:
         # A dollar sign at the end closes what stands before it, unless that is a blank.
         return before[-1:].isspace() or before.endswith("(")
     return before.count("$") % 2 == 0 and any(sign in after for sign in "\\=^_")
+
+
+def unfinished(candidates: Candidates, completeness_tokens: int) -> Drops:
+    """Leave out every solution that was not finished, told from so many tokens at its end."""
+    drops = {}
+    for index in candidates.left:
+        solution, num_tokens = candidates.problem.solutions[index], candidates.num_tokens[index]
+        tail = text_tail(solution, completeness_tokens, candidates.count_tokens, num_tokens)
+        finished, why = candidates.completeness(solution, tail)
+        if not finished and not (num_tokens < SHORT_TOKENS and why in OPEN_ENDED):
+            reason = why or Reason.INCOMPLETE
+            drops[index] = (reason, f"The solution was not finished: {reason}.")
+    return drops

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from rpd_datasets.filters.candidates import Candidates, Drops
 from rpd_datasets.problem import Problem
 from rpd_metric.errors import InputError
+from rpd_metric.reasons import Reason
 
 KEEP, REJECT = "keep", "reject"
 
@@ -57,29 +58,18 @@ def _read(path: str, _changed: int) -> Mapping[tuple[str, int], str]:
 
 
 def rejected_by_hand(candidates: Candidates, decisions: str) -> Drops:
-    """Leave out every solution that a person rejected.
-
-    Args:
-        candidates ([`Candidates`]): The solutions.
-        decisions (`str`): The file of marks.
-    """
+    """Leave out every solution that a person rejected in a file of marks."""
     problem = candidates.problem
     found = read_decisions(decisions)
     return {
-        index: ("rejected_by_hand", f"{Path(decisions).name} rejects it.")
+        index: (Reason.REJECTED_BY_HAND, f"{Path(decisions).name} rejects it.")
         for index in range(len(problem.solutions))
         if found.get((problem.key, index)) == REJECT
     }
 
 
 def kept_by_hand(problem: Problem, decisions: str, usable: Sequence[int]) -> list[int]:
-    """The usable solutions that a person kept.
-
-    Args:
-        problem ([`Problem`]): The problem.
-        decisions (`str`): The file of marks.
-        usable (`Sequence[int]`): Solutions that can be chosen.
-    """
+    """Those of the usable solutions that a person kept in a file of marks."""
     found = read_decisions(decisions)
     return [index for index in usable if found.get((problem.key, index)) == KEEP]
 

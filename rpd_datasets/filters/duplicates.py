@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rpd_datasets.filters.candidates import Candidates, Drops
+from rpd_metric.reasons import Reason
 
 SHINGLE_WORDS = 5
 
@@ -17,17 +18,12 @@ def duplicates(candidates: Candidates) -> Drops:
         text = " ".join(candidates.problem.solutions[index].split())
         original = first.setdefault(text, index)
         if original != index:
-            drops[index] = ("duplicate", f"The same text as solution {original}.")
+            drops[index] = (Reason.DUPLICATE, f"The same text as solution {original}.")
     return drops
 
 
 def near_duplicates(candidates: Candidates, near_duplicate: float) -> Drops:
-    """Leave out near duplicates of an earlier solution that stays.
-
-    Args:
-        candidates ([`Candidates`]): The solutions.
-        near_duplicate (`float`): From this Jaccard similarity of their shingles on.
-    """
+    """Leave out what is as similar as that, by its shingles, to an earlier solution that stays."""
     kept: dict[int, frozenset[tuple[str, ...]]] = {}
     drops = {}
     for index in candidates.left:
@@ -36,7 +32,7 @@ def near_duplicates(candidates: Candidates, near_duplicate: float) -> Drops:
             similarity = jaccard(mine, theirs)
             if similarity >= near_duplicate:
                 drops[index] = (
-                    "near_duplicate",
+                    Reason.NEAR_DUPLICATE,
                     f"It shares {similarity:.0%} of its 5-word shingles with solution {other}.",
                 )
                 break
@@ -46,13 +42,7 @@ def near_duplicates(candidates: Candidates, near_duplicate: float) -> Drops:
 
 
 def shingles(text: str, size: int = SHINGLE_WORDS) -> frozenset[tuple[str, ...]]:
-    """All runs of `size` words of a text, without regard to case.
-
-    Args:
-        text (`str`): Any text; one shorter than `size` words is one run.
-        size (`int`): Words in a run.
-
-    Example:
+    """All runs of `size` words of a text, without regard to case; a shorter text is one run.
 
     >>> sorted(shingles("We add two and two.", size=4))
     [('add', 'two', 'and', 'two.'), ('we', 'add', 'two', 'and')]

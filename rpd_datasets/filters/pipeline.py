@@ -2,66 +2,90 @@
 
 Pure functions from a problem to what is kept of it. The order is the paper's: length first, since
 it needs no reading, then completeness, then what is there twice, and last the number that must
-remain. Nothing is repaired or cut here. A new filter is a function in a file of its own, an entry
-in `FILTERS`, and a field of `FilterConfig` that turns it on.
+remain. Nothing is repaired or cut here. A filter is a function and an entry in `FILTERS`; ours have
+an option each, another package's is turned on by `--filter NAME` or `--filter NAME=VALUE`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from rpd_datasets.filters.answers import marked_only
-from rpd_datasets.filters.candidates import AnswerCheck, Candidates, Drops, Unsound
-from rpd_datasets.filters.completeness import Completeness, is_complete
-from rpd_datasets.filters.correctness import (
+from rpd_datasets.filters.answer_checks import (
     ANSWER_COLUMNS,
     MARK_COLUMNS,
     AnswerRule,
     incorrect,
+    marked_only,
     wrong_answers,
 )
+from rpd_datasets.filters.candidates import (
+    AnswerCheck,
+    Candidates,
+    Completeness,
+    Drops,
+    Unsound,
+)
+from rpd_datasets.filters.completeness import is_complete, unfinished
 from rpd_datasets.filters.decisions import rejected_by_hand
 from rpd_datasets.filters.duplicates import duplicates, near_duplicates
 from rpd_datasets.filters.soundness import floundering, unsound
-from rpd_datasets.filters.unfinished import unfinished
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.tokens import TokenCounter
-from rpd_metric.errors import InputError
+from rpd_metric.errors import InputError, first_line
+from rpd_metric.reasons import Reason
+from rpd_metric.registry import Registry
 
 Soundness = Literal["off", "rules", "llm"]
 
 
 @dataclass(frozen=True)
 class Filter:
-    """A filter of solutions, by the option that turns it on.
+    """A filter of solutions.
 
     Args:
-        option (`str`): A field of [`FilterConfig`]; `None` or `False` there is off.
-        function (`Callable`): From [`Candidates`] to what goes, and why.
-        reads (`tuple[str, ...]`): Fields that the function takes as well, by their names.
+        function (`Callable`): From [`Candidates`] and its settings to what goes, and why. A filter
+            of another package has one setting, the VALUE of `--filter NAME=VALUE` (`""` without).
+        description (`str`): What it leaves out.
+        option (`str`, *optional*): The field of [`FilterConfig`] that turns ours on; `None` or
+            `False` there is off.
+        reads (`tuple[str, ...]`): The fields that are its settings.
+        last (`bool`): Whether it comes after all others, so that a judge reads no more than it
+            must.
     """
 
-    option: str
     function: Callable[..., Drops]
+    description: str
+    option: str | None = None
     reads: tuple[str, ...] = ()
+    last: bool = False
 
 
 # In this order. The first five look at each solution alone, the others compare those that stay.
-FILTERS = (
-    Filter("decisions", rejected_by_hand, reads=("decisions",)),
-    Filter("only_correct", incorrect, reads=("correct_column",)),
-    Filter("answers", wrong_answers, reads=("answers", "keep_wrong")),
-    Filter("soundness", floundering, reads=("soundness",)),
-    Filter("require_complete", unfinished, reads=("completeness_tokens",)),
-    Filter("drop_duplicates", duplicates),
-    Filter("near_duplicate", near_duplicates, reads=("near_duplicate",)),
-    # Last, so that a judge reads no more than it must.
-    Filter("soundness", unsound, reads=("soundness",)),
-)
+OURS = {
+    "decisions": Filter(rejected_by_hand, "what a person rejected", "decisions", ("decisions",)),
+    "only_correct": Filter(
+        incorrect, "what is not marked as correct", "only_correct", ("correct_column",)
+    ),
+    "answers": Filter(wrong_answers, "wrong final answers", "answers", ("answers", "keep_wrong")),
+    "floundering": Filter(
+        floundering, "arguments that admit a failure", "soundness", ("soundness",)
+    ),
+    "unfinished": Filter(
+        unfinished, "unfinished solutions", "require_complete", ("completeness_tokens",)
+    ),
+    "duplicates": Filter(duplicates, "equal solutions", "drop_duplicates"),
+    "near_duplicates": Filter(
+        near_duplicates, "nearly equal solutions", "near_duplicate", ("near_duplicate",)
+    ),
+    "unsound": Filter(
+        unsound, "what a judge finds unsound", "soundness", ("soundness",), last=True
+    ),
+}
+FILTERS = Registry("filter", Filter, OURS, group="rpd.filters")
 
 
 @documented
@@ -130,6 +154,12 @@ class FilterConfig:
         "chosen first",
         metavar="FILE",
     )
+    filters: tuple[str, ...] = option(
+        (),
+        "turn on a filter of another package, with a value where it takes one; may be repeated",
+        name="filter",
+        metavar="NAME[=VALUE]",
+    )
 
     def __post_init__(self) -> None:
         if self.soundness not in get_args(Soundness):
@@ -148,6 +178,11 @@ class FilterConfig:
             raise InputError(
                 f"near_duplicate must be above 0 and at most 1, not {self.near_duplicate}."
             )
+        for text in self.filters:
+            name = text.partition("=")[0]
+            if option_ := FILTERS.find(name).option:
+                flag = option_.replace("_", "-")
+                raise InputError(f"the filter {name!r} has an option of its own: --{flag}")
 
     @classmethod
     def paper(cls) -> FilterConfig:
@@ -243,28 +278,48 @@ def filter_problem(
     mean = sum(num_tokens) / max(1, len(num_tokens))
     if config.max_mean_tokens is not None and mean > config.max_mean_tokens:
         blank = ("",) * len(solutions)
-        reason = "too_long"
+        reason = Reason.TOO_LONG
         detail = f"Its solutions have {mean:.0f} tokens on average, over {config.max_mean_tokens}."
         return Filtered((), (reason,) * len(solutions), blank, num_tokens, reason, detail)
 
     answers = answers or marked_only(problem, config.correct_column)
     kept = tuple(range(len(solutions)))
     drops: dict[int, tuple[str, str]] = {}
-    for one in FILTERS:
-        if getattr(config, one.option) in (None, False):
-            continue
+    for one, settings in _turned_on(config):
         candidates = Candidates(
             problem, kept, num_tokens, count_tokens, completeness, answers, judged
         )
-        drops |= one.function(candidates, **{name: getattr(config, name) for name in one.reads})
+        try:
+            drops |= one.function(candidates, *settings)
+        except (TypeError, ValueError) as error:
+            if one.option or isinstance(error, InputError):
+                raise
+            raise InputError(
+                f"the filter that drops {one.description} failed with the value "
+                f"{settings[0]!r}: {first_line(error)}"
+            ) from error
         kept = tuple(index for index in kept if index not in drops)
     details = tuple(drops.get(index, ("", ""))[1] for index in range(len(solutions)))
-    if len(kept) >= config.min_solutions:
-        reasons = tuple(drops.get(index, ("", ""))[0] for index in range(len(solutions)))
+    few = Reason.TOO_FEW_SOLUTIONS
+    enough = len(kept) >= config.min_solutions
+    own = ("" if enough else few, "")  # of a solution that goes for no reason of its own
+    reasons = tuple(drops.get(index, own)[0] for index in range(len(solutions)))
+    if enough:
         return Filtered(kept, reasons, details, num_tokens)
-    few = "too_few_solutions"
-    reasons = tuple(drops.get(index, (few, ""))[0] for index in range(len(solutions)))
     detail = (
         f"{len(kept)} of {len(solutions)} solutions are left, {config.min_solutions} are needed."
     )
     return Filtered((), reasons, details, num_tokens, few, detail)
+
+
+def _turned_on(config: FilterConfig) -> list[tuple[Filter, tuple[Any, ...]]]:
+    """The filters that the options turn on, in order, with their settings."""
+    found: list[tuple[Filter, tuple[Any, ...]]] = [
+        (one, tuple(getattr(config, name) for name in one.reads))
+        for one in OURS.values()
+        if getattr(config, one.option or "") not in (None, False)
+    ]
+    for text in config.filters:
+        name, _, value = text.partition("=")
+        found.append((FILTERS.find(name), (value,)))
+    return sorted(found, key=lambda one: one[0].last)

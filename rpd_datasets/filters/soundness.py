@@ -17,6 +17,7 @@ import re
 
 from rpd_datasets.filters.candidates import Candidates, Drops
 from rpd_metric.errors import InputError
+from rpd_metric.reasons import Reason
 
 _WRONG = r"(?:mistake|error|miscalculation|misunderstanding|misinterpretation|inconsistency)"
 SIGNS = {
@@ -58,15 +59,7 @@ SHOWN = 60
 
 
 def signs_of_floundering(solution: str) -> list[tuple[str, str]]:
-    """What a solution says of its own failure.
-
-    Args:
-        solution (`str`): Its text.
-
-    Returns:
-        `list[tuple[str, str]]`: Per sign its name and the words.
-
-    Example:
+    """What a solution says of its own failure: per sign its name and the words.
 
     >>> signs_of_floundering("So b = 4.5. There must be a mistake in our reasoning. Take b = 4.")
     [('an admitted mistake', 'be a mistake')]
@@ -93,29 +86,18 @@ def argument_of(solution: str) -> str:
 
 
 def floundering(candidates: Candidates, soundness: str) -> Drops:
-    """Leave out solutions with signs of floundering.
-
-    Args:
-        candidates ([`Candidates`]): The solutions.
-        soundness (`str`): `"rules"`; nothing is left out by anything else.
-    """
+    """Leave out solutions with signs of floundering, where `soundness` is `"rules"`."""
     drops: dict[int, tuple[str, str]] = {}
-    if soundness != "rules":
-        return drops
-    for index in candidates.left:
+    for index in candidates.left if soundness == "rules" else ():
         found = signs_of_floundering(candidates.problem.solutions[index])
         if found:
             name, words = found[0]
-            drops[index] = ("floundering", f"It shows {name}: {words!r}.")
+            drops[index] = (Reason.FLOUNDERING, f"It shows {name}: {words!r}.")
     return drops
 
 
 def unsound(candidates: Candidates, soundness: str) -> Drops:
-    """Leave out solutions whose argument has failed, by a judge.
-
-    Args:
-        candidates ([`Candidates`]): The solutions, and what the judge said.
-        soundness (`str`): `"llm"`; nothing is left out by anything else.
+    """Leave out solutions whose argument has failed by a judge, where `soundness` is `"llm"`.
 
     Raises:
         InputError: No judge was asked.

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from rpd_datasets.cli import main
-from rpd_datasets.filters import answers as answers_module
-from rpd_datasets.filters.answers import AnswerChecker
-from rpd_datasets.filters.correctness import reference_of
+from rpd_datasets.filters import answer_checks as answers_module
+from rpd_datasets.filters.answer_checks import AnswerChecker, reference_of
 from rpd_datasets.filters.pipeline import FilterConfig, Filtered, filter_problem
 from rpd_datasets.presets import PRESETS
 from rpd_datasets.problem import Problem

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpd_datasets.filters import pipeline
-from rpd_datasets.filters.completeness import EndingCheck
+from rpd_datasets.filters.candidates import EndingCheck
 from rpd_datasets.filters.duplicates import jaccard, shingles
 from rpd_datasets.filters.pipeline import FILTERS, Filter, FilterConfig, Filtered, filter_problem
 from rpd_datasets.problem import Problem

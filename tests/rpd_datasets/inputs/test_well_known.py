@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from rpd_datasets.filters.answers import AnswerChecker
-from rpd_datasets.filters.correctness import marks_of, reference_of
+from rpd_datasets.filters.answer_checks import AnswerChecker, marks_of, reference_of
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.source import InputSpec, open_source
 from rpd_datasets.inputs.understanding import Understood

@@ -1,0 +1,315 @@
+"""Wrong final answers: by the input's marks, its reference answers, or what most solutions say.
+
+    AnswerChecker().check(problem, correct_column=None, answer_column=None) -> AnswerCheck
+
+Which columns say what is right is decided here, by name, for every input alike. A mark is believed;
+a reference answer is compared with each solution's final answer by the project's own grader
+(`rpd_metric/grading`). Beside that the answers are grouped, for every input: who has the most
+frequent one? What nobody can tell (no mark, no final answer, a reference that cannot be read) is
+not wrong: it stays, unless only right solutions are asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any, Literal
+
+from rpd_datasets.filters.candidates import AnswerCheck, Candidates, Drops
+from rpd_datasets.problem import Problem
+from rpd_metric.errors import InputError
+from rpd_metric.grading.answers import (
+    Verdict,
+    easy_verdict,
+    final_answer,
+    readable,
+    tidy,
+    without_lone_unit,
+)
+from rpd_metric.grading.mathematics import Grader
+from rpd_metric.reasons import Reason
+
+AnswerRule = Literal["reference", "majority", "any"]
+
+# The first that is there is taken, unless the options name another: one mark for each solution.
+MARK_COLUMNS = ("correct", "correctness_math_verify", "is_correct")
+# One answer for each problem.
+ANSWER_COLUMNS = (
+    "reference_answer",
+    "expected_answer",
+    "final_answer",
+    "ground_truth",
+    "answer",
+)
+# What stands in these columns where a problem has no answer that could be compared.
+NO_ANSWER = frozenset({"", "proof", "notfound", "not found", "na", "n/a", "none", "null"})
+# A longer reference is a solution: its own final answer counts.
+LONGEST_ANSWER = 100
+# What algebra may take: answers that make it hang must not hold a run up.
+SECONDS = 5.0
+MOST_TIMEOUTS = 2
+_WORDS = {"true": True, "false": False}  # as CSV has them
+_RIGHT = {Verdict.CORRECT: True, Verdict.WRONG: False}
+
+
+def mark_column(extra: Mapping[str, Any], named: str | None = None) -> str | None:
+    """The column that marks solutions as right or wrong, by its usual names or as it is named.
+
+    >>> mark_column({"correctness_math_verify": [True], "answer": "5"})
+    'correctness_math_verify'
+    """
+    return _first(extra, (named,) if named else MARK_COLUMNS)
+
+
+def answer_column(extra: Mapping[str, Any], named: str | None = None) -> str | None:
+    """The column with the reference answer, see [`mark_column`]."""
+    return _first(extra, (named,) if named else ANSWER_COLUMNS)
+
+
+def evidence_columns(
+    extra: Mapping[str, Any], correct_column: str | None, answer_column_: str | None
+) -> set[str]:
+    """The columns that say what is right."""
+    found = {mark_column(extra, correct_column), answer_column(extra, answer_column_)}
+    return {name for name in found if name is not None}
+
+
+def _first(extra: Mapping[str, Any], names: Iterable[str]) -> str | None:
+    return next((name for name in names if extra.get(name) is not None), None)
+
+
+def marks_of(problem: Problem, named: str | None = None) -> tuple[bool | None, ...] | None:
+    """Per solution its mark; `None` for one without, and instead of all where there are none.
+
+    >>> marks_of(Problem("2 + 2?", ("4", "5"), {"is_correct": [True, False]}))
+    (True, False)
+    """
+    column = mark_column(problem.extra, named)
+    if column is None:
+        return None
+    marks, count = problem.extra[column], len(problem.solutions)
+    if not isinstance(marks, (list, tuple)):
+        # Flat rows whose marks never differ within a problem come with one mark for all.
+        marks = [marks] * count
+    return tuple(map(_as_mark, marks)) if len(marks) == count else (None,) * count
+
+
+def _as_mark(mark: Any) -> bool | None:
+    if isinstance(mark, str):
+        return _WORDS.get(mark.strip().lower())
+    return mark if isinstance(mark, bool) else None
+
+
+def reference_of(problem: Problem, named: str | None = None) -> str | None:
+    r"""The problem's reference answer, where it has one.
+
+    >>> reference_of(Problem("2 + 2?", ("4",), {"answer": 4}))
+    '4'
+    >>> reference_of(Problem("2 + 2?", ("4",), {"answer": "Two and two are four. #### 4"}))
+    '4'
+    """
+    column = answer_column(problem.extra, named)
+    value = None if column is None else problem.extra[column]
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        return None
+    text = str(value).rpartition("####")[2].strip()
+    if len(text) > LONGEST_ANSWER:
+        text = final_answer(text) or ""
+    return None if text.lower() in NO_ANSWER else text
+
+
+def marked_only(problem: Problem, correct_column: str | None) -> AnswerCheck:
+    """What the input's marks say, without looking at a single answer."""
+    blank = (None,) * len(problem.solutions)
+    marks = marks_of(problem, correct_column)
+    if marks is None:
+        return AnswerCheck(blank, "", None, blank, False)
+    return AnswerCheck(marks, "marks", mark_column(problem.extra, correct_column), blank, False)
+
+
+class AnswerChecker:
+    """Compares final answers; the processes that need computer algebra start at first need.
+
+    Args:
+        workers (`int`): Processes for that.
+
+    Example:
+
+    >>> problem = Problem("2 + 2?", ("So it is 4. Answer: 4", "Answer: 5", "Answer: 04"))
+    >>> AnswerChecker().check(problem).agrees
+    (True, False, True)
+    """
+
+    def __init__(self, workers: int = 1) -> None:
+        self._workers = workers
+        self._grader: Grader | None = None
+        self._timeouts = 0  # of the problem that is looked at
+        # Problems are worked on in several threads, and a grader grades one thing at a time.
+        self._lock = threading.Lock()
+
+    def check(
+        self,
+        problem: Problem,
+        correct_column: str | None = None,
+        answer_column_: str | None = None,
+    ) -> AnswerCheck:
+        """Look at a problem's answers.
+
+        Args:
+            problem ([`Problem`]): With all its solutions.
+            correct_column, answer_column_ (`str`, *optional*): What the options call the columns
+                with marks and with the reference answer.
+
+        Raises:
+            [`MissingExtraError`]: A reference answer takes computer algebra, and math-verify is
+                not installed.
+        """
+        with self._lock:
+            self._timeouts = 0
+            found = marked_only(problem, correct_column)
+            marks, by, column = found.marks, found.by, found.column
+            answers = [_named_answer(text) for text in problem.solutions]
+            if not by and (reference := reference_of(problem, answer_column_)) is not None:
+                wanted = readable(reference)
+                marks = tuple(
+                    None if answer is None else self._verdict(reference, wanted, text, answer)
+                    for text, answer in zip(problem.solutions, answers, strict=True)
+                )
+                by, column = "reference", answer_column(problem.extra, answer_column_)
+            agrees, majority = self._agreement(answers, marks)
+            return AnswerCheck(marks, by, column, agrees, majority)
+
+    def _verdict(self, reference: str, wanted: str, solution: str, answer: str) -> bool | None:
+        wanted, given = without_lone_unit(wanted, readable(answer))
+        easy = easy_verdict(tidy(wanted), tidy(given))
+        if easy is None:
+            (easy,) = self._by_algebra([(reference, solution)])
+        return _RIGHT.get(easy)
+
+    def _agreement(
+        self, answers: Sequence[str | None], marks: Sequence[bool | None]
+    ) -> tuple[tuple[bool | None, ...], bool]:
+        """Who has the most frequent answer."""
+        groups: list[tuple[str, list[int]]] = []  # an answer, and who gives it
+        tidied = {answer: tidy(answer) for answer in answers if answer is not None}
+        for index, answer in enumerate(answers):
+            if answer is None:
+                continue
+            for other, members in groups:
+                if self._equal(other, answer, marks[members[0]], marks[index], tidied):
+                    members.append(index)
+                    break
+            else:
+                groups.append((answer, [index]))
+        groups.sort(key=lambda group: -len(group[1]))
+        if not groups or (len(groups) > 1 and len(groups[0][1]) == len(groups[1][1])):
+            return (None,) * len(answers), False
+        largest = groups[0][1]
+        agrees = (None if answer is None else n in largest for n, answer in enumerate(answers))
+        return tuple(agrees), True
+
+    def _equal(
+        self,
+        one: str,
+        other: str,
+        mark: bool | None,
+        other_mark: bool | None,
+        tidied: Mapping[str, str],
+    ) -> bool:
+        # Two right answers are the same answer, a right and a wrong one are not.
+        if mark is not None and other_mark is not None and (mark or other_mark):
+            return mark == other_mark
+        easy = easy_verdict(tidied[one], tidied[other])
+        if easy is not None:
+            return easy is Verdict.CORRECT
+        if find_spec("math_verify") is None:
+            return False
+        # "x = 5" is accepted where "5" is wanted and not the other way round; here neither leads.
+        boxes = [(one, rf"\boxed{{{other}}}"), (other, rf"\boxed{{{one}}}")]
+        return Verdict.CORRECT in self._by_algebra(boxes)
+
+    def _by_algebra(self, rows: Sequence[tuple[str, str]]) -> list[Verdict]:
+        """Verdicts; a problem whose answers time out again and again is not asked about further."""
+        if self._timeouts >= MOST_TIMEOUTS:
+            return [Verdict.TIMED_OUT] * len(rows)
+        if self._grader is None:
+            self._grader = Grader(workers=self._workers, seconds=SECONDS)
+        verdicts = list(self._grader.grade(rows))
+        self._timeouts += verdicts.count(Verdict.TIMED_OUT)
+        return verdicts
+
+    def close(self) -> None:
+        """End the processes. The checker can be used again; it starts new ones."""
+        with self._lock:
+            if self._grader is not None:
+                self._grader.close()
+
+
+def _named_answer(solution: str) -> str | None:
+    """A solution's final answer; `None` where it names none that can be read."""
+    answer = final_answer(solution)
+    return answer if answer is not None and readable(answer) else None
+
+
+def incorrect(candidates: Candidates, correct_column: str | None) -> Drops:
+    """Leave out every solution that is not marked as correct.
+
+    Args:
+        candidates ([`Candidates`]): The solutions.
+        correct_column (`str`, *optional*): The column with the marks: a boolean per solution, or
+            one for all. The first of `MARK_COLUMNS` that is there if unset.
+
+    Raises:
+        InputError: If there is no such column.
+    """
+    problem = candidates.problem
+    column = mark_column(problem.extra, correct_column)
+    if column is None:
+        wanted = repr(correct_column) if correct_column else f"one of {', '.join(MARK_COLUMNS)}"
+        raise InputError(
+            f"only_correct needs the column {wanted}, which {problem.where or 'the row'} does "
+            f"not have, only: {', '.join(problem.extra) or 'none'}. Name yours with "
+            "--correct-column (correct_column), or turn --only-correct off."
+        )
+    marks, values = marks_of(problem, column) or (), problem.extra[column]
+    wrong = (Reason.INCORRECT, f"The column {column!r} marks it as wrong.")
+    unknown = (Reason.CORRECTNESS_UNKNOWN, f"The column {column!r} does not say.")
+    if isinstance(values, (list, tuple)) and len(values) != len(marks):
+        detail = f"The column {column!r} has {len(values)} marks for {len(marks)} solutions."
+        unknown = (Reason.CORRECTNESS_UNKNOWN, detail)
+    return {n: unknown if mark is None else wrong for n, mark in enumerate(marks) if not mark}
+
+
+def wrong_answers(candidates: Candidates, answers: AnswerRule, keep_wrong: bool) -> Drops:
+    """Leave out solutions with a wrong final answer, or with one that few others have.
+
+    Args:
+        candidates ([`Candidates`]): The solutions, and what is known of their answers.
+        answers (`str`): `"reference"` goes by marks and reference answers, `"majority"` where
+            there are none by the most frequent answer, `"any"` leaves nothing out.
+        keep_wrong (`bool`): Leave nothing out.
+    """
+    found = candidates.answers
+    if keep_wrong or answers == "any":
+        return {}
+    if found.by:
+        marked = found.by == "marks"
+        reason = Reason.INCORRECT if marked else Reason.WRONG_ANSWER
+        said = "marks it as wrong" if marked else "has another answer"
+        detail = f"The column {found.column!r} {said}."
+        return {index: (reason, detail) for index, mark in enumerate(found.marks) if mark is False}
+    if answers != "majority":
+        return {}
+    few = (Reason.MINORITY_ANSWER, "Most solutions have another final answer.")
+    silent = (Reason.NO_ANSWER, "It names no final answer.")
+    if not found.majority:
+        tie = (Reason.NO_MAJORITY, "No answer is more frequent than every other.")
+        return dict.fromkeys(range(len(found.agrees)), tie)
+    return {
+        index: silent if agrees is None else few
+        for index, agrees in enumerate(found.agrees)
+        if not agrees
+    }
