@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from enum import StrEnum
 from typing import Any
 
 from rpd_metric.errors import InputError
+from rpd_metric.grading.in_order import in_order
 from rpd_metric.grading.sandbox import Outcome, Sandbox
 from rpd_metric.grading.sandboxed import candidate_source, checker, checker_source
 
@@ -282,28 +282,12 @@ def grade_code(
     """
     if workers < 1:
         raise InputError(f"workers is {workers}; use at least 1")
-    pending: deque[Future[ProgramResult]] = deque()
-    done = 0
+    with ThreadPoolExecutor(workers) as threads:
 
-    def oldest() -> ProgramResult:
-        nonlocal done
-        verdict = pending.popleft().result()
-        done += 1
-        if progress is not None:
-            progress(done)
-        return verdict
+        def start(row: tuple[CodeTask, str]) -> ProgramResult | Future[ProgramResult]:
+            return threads.submit(_grade_one, *row, sandbox)
 
-    with ThreadPoolExecutor(max_workers=workers) as threads:
-        try:
-            for task, completion in rows:
-                pending.append(threads.submit(_grade_one, task, completion, sandbox))
-                if len(pending) >= 4 * workers:
-                    yield oldest()
-            while pending:
-                yield oldest()
-        finally:
-            for future in pending:
-                future.cancel()
+        yield from in_order(rows, start, 4 * workers, progress)
 
 
 def same_output(got: str, expected: str) -> bool:

@@ -19,15 +19,13 @@ import contextlib
 import importlib.util
 import json
 import os
-import selectors
+import select
 import subprocess
 import sys
 import tempfile
-import time
-from collections import deque
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from types import TracebackType
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from rpd_metric.errors import InputError, MissingExtraError
 from rpd_metric.grading.answers import (
@@ -38,20 +36,12 @@ from rpd_metric.grading.answers import (
     tidy,
     without_lone_unit,
 )
+from rpd_metric.grading.in_order import in_order
 
 # Starting a worker imports sympy, which can take many seconds on a busy machine.
 _START_SECONDS = 120.0
 # Rows read ahead of the oldest one without a verdict, per worker.
 _AHEAD = 64
-
-
-@dataclass
-class _Row:
-    """One row on its way; `verdict` is filled in when it is known."""
-
-    gold: str
-    answer: str
-    verdict: Verdict | None = None
 
 
 class Grader:
@@ -88,24 +78,23 @@ class Grader:
                 raise MissingExtraError("grading mathematics", extra="grading", module=module)
         self._size = workers or min(8, _cores())
         self._seconds = seconds
-        self._workers: list[_Worker] = []
+        self._idle: list[_Worker] = []
+        self._busy: set[_Worker] = set()
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Grader:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         """End the worker processes. The grader can be used again; it starts new ones."""
-        for worker in self._workers:
-            worker.kill()
-        self._workers.clear()
+        with self._lock:
+            while self._busy:
+                self._busy.pop().process.kill()  # the thread that waits for it does the rest
+            while self._idle:
+                self._idle.pop().end()
 
     def grade(
         self,
@@ -125,128 +114,88 @@ class Grader:
         Returns:
             Iterator of [`Verdict`], one per row.
         """
-        source = iter(rows)
-        window: deque[_Row] = deque()  # in order, oldest first
-        waiting: deque[_Row] = deque()  # those of them that need a worker and have none
-        exhausted = False
-        done = 0
-        try:
-            while True:
-                while not exhausted and len(window) < _AHEAD * self._size:
-                    pair = next(source, None)
-                    if pair is None:
-                        exhausted = True
-                        break
-                    row = _begin(*pair)
-                    window.append(row)
-                    if row.verdict is None:
-                        waiting.append(row)
-                while window and (verdict := window[0].verdict) is not None:
-                    window.popleft()
-                    done += 1
-                    if progress is not None:
-                        progress(done)
-                    yield verdict
-                if not window and exhausted:
-                    return
-                if window:
-                    self._work(waiting)
-        finally:
-            # Left early: replies still to come would be taken for the next caller's.
-            if any(worker.row is not None for worker in self._workers):
-                self.close()
+        with ThreadPoolExecutor(self._size) as threads:
 
-    def _work(self, waiting: deque[_Row]) -> None:
-        """Hand out rows, then wait until one worker has replied or overrun."""
-        while waiting and len(self._workers) < self._size:
-            self._workers.append(_Worker())
-        for worker in self._workers:
-            if waiting and worker.idle:
-                worker.send(waiting.popleft(), self._seconds)
-        busy = [worker for worker in self._workers if not worker.idle]
-        with selectors.DefaultSelector() as selector:
-            for worker in busy:
-                selector.register(worker.replies, selectors.EVENT_READ, worker)
-            soonest = min(worker.deadline for worker in busy)
-            ready = [key.data for key, _ in selector.select(max(0.0, soonest - time.monotonic()))]
-        ended = [worker for worker in ready if not worker.receive()]
-        now = time.monotonic()
-        ended += [worker for worker in busy if worker not in ready and now >= worker.deadline]
-        for worker in ended:
-            self._workers.remove(worker)
-            worker.give_up()
+            def start(row: tuple[str | int | float, str]) -> Verdict | Future[Verdict]:
+                wanted, given = _answers(*row)
+                if not given:
+                    return Verdict.NO_ANSWER
+                verdict = easy_verdict(tidy(wanted), tidy(given))
+                return verdict or threads.submit(self._compare, wanted, given)
+
+            try:
+                yield from in_order(rows, start, _AHEAD * self._size, progress)
+            finally:
+                if self._busy:  # left early
+                    self.close()
+
+    def _compare(self, gold: str, answer: str) -> Verdict:
+        """The verdict of a worker; one that overruns or dies is replaced by the next row's."""
+        with self._lock:
+            worker = self._idle.pop() if self._idle else _Worker()
+            self._busy.add(worker)
+        verdict = None
+        try:
+            verdict = worker.compare(gold, answer, self._seconds)
+        finally:
+            with self._lock:
+                if verdict is None or worker not in self._busy:
+                    worker.end()
+                else:
+                    self._idle.append(worker)
+                self._busy.discard(worker)
+        return verdict or Verdict.TIMED_OUT
 
 
 class _Worker:
-    """One `rpd_metric.grading.mathematics_worker` process and the row it is busy with."""
+    """One `rpd_metric.grading.mathematics_worker` process; a thread at a time uses it."""
 
     def __init__(self) -> None:
         # The child finds the modules that this process does, installed or not.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 closed by `kill`
-        self._process = subprocess.Popen(
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 closed by `end`
+        self.process = subprocess.Popen(
             [sys.executable, "-m", "rpd_metric.grading.mathematics_worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             env=environment,
         )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._requests = self._process.stdin
-        self.replies = self._process.stdout
-        self.deadline = time.monotonic() + _START_SECONDS
-        self.row: _Row | None = None
-        self._ready = False
+        self._started = False
 
-    @property
-    def idle(self) -> bool:
-        """Whether it has started and waits for a row; else it owes exactly one line."""
-        return self._ready and self.row is None
+    def compare(self, gold: str, answer: str, seconds: float) -> Verdict | None:
+        """The verdict, or `None` where the process came to its end or has to be brought to it."""
+        if not self._started and self._line(_START_SECONDS) != "ready":
+            raise RuntimeError(f"a grading process did not start:\n{self._said()}")
+        self._started = True
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it has died: there will be no line
+            self.process.stdin.write((json.dumps([gold, answer]) + "\n").encode())
+            self.process.stdin.flush()
+        line = self._line(seconds)
+        return Verdict(line) if line else None
 
-    def send(self, row: _Row, seconds: float) -> None:
-        """Send a row; its time runs from now."""
-        self.row, self.deadline = row, time.monotonic() + seconds
-        # A worker that has died meanwhile is found out by `receive`.
-        with contextlib.suppress(BrokenPipeError):
-            self._requests.write((json.dumps([row.gold, row.answer]) + "\n").encode())
-            self._requests.flush()
+    def _line(self, seconds: float) -> str:
+        """What it writes within that time; empty when it writes nothing or has ended."""
+        assert self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], seconds)
+        return self.process.stdout.readline().decode().strip() if ready else ""
 
-    def receive(self) -> bool:
-        """Take one line from the worker; false when the worker has come to its end."""
-        line = self.replies.readline().decode().strip()
-        if not line:
-            return False
-        if self.row is None:
-            self._ready = True
-        else:
-            self.row.verdict = Verdict(line)
-            self.row = None
-        return True
+    def _said(self) -> str:
+        self.process.kill()
+        self.process.wait()
+        self._errors.seek(0)
+        return self._errors.read().decode(errors="replace")[-2000:]
 
-    def give_up(self) -> None:
-        """End the worker; the row it was busy with has exceeded a limit."""
-        said = self.kill()
-        if not self._ready:
-            raise RuntimeError(f"a grading process did not start:\n{said}")
-        if self.row is not None:
-            self.row.verdict = Verdict.TIMED_OUT
-            self.row = None
-
-    def kill(self) -> str:
-        """End the process, whatever it is doing, and return the end of its error output."""
-        self._process.kill()
-        self._process.wait()
-        self.replies.close()
-        with contextlib.suppress(BrokenPipeError):  # a row nobody is there to read any more
-            self._requests.close()
-        with self._errors as errors:
-            errors.seek(0)
-            return errors.read().decode(errors="replace")[-2000:]
+    def end(self) -> None:
+        """End the process, whatever it is doing."""
+        self.process.kill()
+        with contextlib.suppress(BrokenPipeError), self._errors, self.process:
+            pass  # waits for it and closes its pipes
 
 
-def _begin(gold: str | int | float, response: str) -> _Row:
-    """A row with the verdict that its text alone gives, if it gives one."""
+def _answers(gold: str | int | float, response: str) -> tuple[str, str]:
+    """The reference and the response's answer as they are compared; none is empty."""
     if isinstance(gold, float) and gold.is_integer():
         gold = int(gold)
     reference = str(gold)
@@ -255,11 +204,8 @@ def _begin(gold: str | int | float, response: str) -> _Row:
             "a row is (reference answer, response text), the reference not empty; "
             f"got ({gold!r}, {type(response).__name__})"
         )
-    answer = final_answer(response)
-    if answer is None or not readable(answer):
-        return _Row(reference, "", Verdict.NO_ANSWER)
-    wanted, given = without_lone_unit(readable(reference), readable(answer))
-    return _Row(wanted, given, easy_verdict(tidy(wanted), tidy(given)))
+    answer = readable(final_answer(response) or "")
+    return without_lone_unit(readable(reference), answer) if answer else (reference, "")
 
 
 def _cores() -> int:

@@ -1,0 +1,44 @@
+"""Work that is done at the same time, results in the order of the rows."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from itertools import count, islice
+from typing import TypeVar
+
+Row = TypeVar("Row")
+Result = TypeVar("Result")
+
+
+def in_order(
+    rows: Iterable[Row],
+    start: Callable[[Row], Result | Future[Result]],
+    ahead: int,
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[Result]:
+    """The results of rows, of which at most `ahead` are read before the oldest one is known.
+
+    Args:
+        rows (`Iterable`): They may be endless.
+        start (`Callable`): Gives a row's result, or the future of one that takes its time.
+        ahead (`int`): Rows without a result at a time.
+        progress (`Callable`, *optional*): Called with the number of results so far.
+    """
+    source = iter(rows)
+    pending: deque[Result | Future[Result]] = deque()
+    try:
+        for done in count(1):
+            pending.extend(start(row) for row in islice(source, ahead - len(pending)))
+            if not pending:
+                return
+            oldest = pending.popleft()
+            result = oldest.result() if isinstance(oldest, Future) else oldest
+            if progress is not None:
+                progress(done)
+            yield result
+    finally:
+        for left in pending:
+            if isinstance(left, Future):
+                left.cancel()
