@@ -8,7 +8,7 @@ It starts from a whole model, never from an adapter. Rewards: the right answer b
 own grader, a readable form, and, off unless asked for, diversity among right answers
 (`--diversity_weight`). The same command continues an interrupted run; `--dry_run` shows what a
 recipe would do and loads no weights. The options are TRL's (`GRPOConfig`, `ModelConfig`) and those
-of `rpd_datasets.training.arguments.ReinforcementArguments`.
+of `rpd_datasets.training.recipe.ReinforcementOptions`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 from rpd_datasets.commands import run_command
 from rpd_datasets.evaluation.decontamination import load_contamination
-from rpd_datasets.training.arguments import ReinforcementArguments
+from rpd_datasets.training.recipe import ReinforcementOptions
 from rpd_datasets.training.reinforcement import (
     advantage_change,
     check_reinforcement,
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> None:
     from trl.trainer.grpo_trainer import GRPOTrainer
     from trl.trainer.model_config import ModelConfig
 
-    kinds = (ReinforcementArguments, GRPOConfig, ModelConfig)
+    kinds = (ReinforcementOptions, GRPOConfig, ModelConfig)
     session = open_session(kinds, arguments, prog="recipes/grpo.py")
     options, training = session.options, session.training
     check_reinforcement(options, training, session.model)

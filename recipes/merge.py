@@ -21,49 +21,26 @@ from pathlib import Path
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 from rpd_datasets.commands import run_command
-from rpd_datasets.training.merging import base_of, card_text, merge, mix_models, read_record
-from rpd_metric.errors import InputError
+from rpd_datasets.training.merging import merge, write_results
 
 
 def main(arguments: Sequence[str]) -> None:
     """Merge as the command line says; see the module's docstring."""
     args = _parser().parse_args(arguments)
-    results = _results(args.results)
-    if results is not None:
-        if args.adapter is None:
-            raise InputError("--results writes the card of a merged adapter; pass --adapter")
-        if not (args.output / "config.json").is_file():
-            raise InputError(f"{args.output} is no merged model yet; merge it without --results")
-        record = read_record(args.adapter)
-        base = args.base or base_of(args.adapter)
-        card = card_text(args.adapter, args.output, base, record, results=results)
-        (args.output / "README.md").write_text(card, encoding="utf-8")
+    if args.results:
+        write_results(args.tuned, args.output, args.results, base=args.base)
         sys.stderr.write(f"wrote the card of {args.output}\n")
         return
-    if args.tuned is not None:
-        if args.base is None or not args.interpolate:
-            raise InputError("--tuned needs --base and --interpolate, e.g. --interpolate 0.5")
-        folders = mix_models(
-            args.base, args.tuned, args.output, shares=args.interpolate, dtype=args.dtype
-        )
-    else:
-        folders = merge(
-            args.adapter,
-            args.output,
-            quantization=args.quantization,
-            dtype=args.dtype,
-            base=args.base,
-            shares=args.interpolate,
-        )
+    folders = merge(
+        args.tuned,
+        args.output,
+        quantization=args.quantization,
+        dtype=args.dtype,
+        base=args.base,
+        shares=args.interpolate,
+    )
     for folder in folders:
         sys.stderr.write(f"saved {folder}\n")
-
-
-def _results(files: Sequence[Path]) -> str | None:
-    try:
-        return "\n\n".join(file.read_text(encoding="utf-8").strip() for file in files) or None
-    except OSError as error:
-        raise InputError(f"cannot read {error.filename}: {error.strerror}") from error
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -73,39 +50,20 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Example: python recipes/merge.py --adapter runs/qwen3-4b-base/rpd_1p3s "
         "--output merged/rpd_1p3s",
     )
-    start = parser.add_mutually_exclusive_group(required=True)
-    start.add_argument("--adapter", type=Path, help="folder of the adapter")
-    start.add_argument("--tuned", type=Path, help="folder of a model without an adapter")
-    parser.add_argument("--output", type=Path, required=True, help="folder to make")
-    parser.add_argument(
-        "--quantization",
-        choices=("auto", "nf4", "none"),
-        default="auto",
-        help="how the base was loaded in training; auto reads it from the adapter's record",
-    )
-    parser.add_argument(
-        "--dtype",
-        choices=("bfloat16", "float16", "float32"),
-        default="bfloat16",
-        help="of the saved weights",
-    )
-    parser.add_argument(
-        "--results",
-        type=Path,
-        nargs="+",
-        default=[],
-        help="report.md files of recipes/passk.py: write them into the card of an --output that "
-        "was merged before, and do nothing else",
-    )
-    parser.add_argument(
-        "--interpolate",
-        type=float,
-        nargs="+",
-        default=[],
-        metavar="SHARE",
-        help="save models this far from the base (0) to the tuned one (1), in OUTPUT-SHARE",
-    )
-    parser.add_argument("--base", help="the base model, if it lies elsewhere now")
+    add = parser.add_argument
+    text = "folder of the adapter, or of a model whose weights were all tuned"
+    add("--adapter", "--tuned", dest="tuned", type=Path, required=True, help=text)
+    add("--output", type=Path, required=True, help="folder to make")
+    text = "how the base was loaded in training; auto reads it from the adapter's record"
+    add("--quantization", choices=("auto", "nf4", "none"), default="auto", help=text)
+    dtypes = ("bfloat16", "float16", "float32")
+    add("--dtype", choices=dtypes, default="bfloat16", help="of the saved weights")
+    text = "report.md files of recipes/passk.py: write them into the card of an --output that was "
+    text += "merged before, and do nothing else"
+    add("--results", type=Path, nargs="+", default=[], help=text)
+    text = "save models this far from the base (0) to the tuned one (1), in OUTPUT-SHARE"
+    add("--interpolate", type=float, nargs="+", default=[], metavar="SHARE", help=text)
+    add("--base", help="the base model, if it lies elsewhere now")
     return parser
 
 

@@ -7,7 +7,7 @@ r"""Supervised fine-tuning with LoRA on curated solutions (Sec. 4.2 and App. E o
 The loss is computed on the solutions only, no sample is cut, and the token that ends an answer
 is learnt. The same command continues an interrupted run. `--dry_run` shows what a recipe would do
 and loads no weights. The options are TRL's (`SFTConfig`, `ModelConfig`) and those of
-`rpd_datasets.training.arguments.SupervisedArguments`; the recipes' README has one command per row
+`rpd_datasets.training.recipe.SupervisedOptions`; the recipes' README has one command per row
 of the paper's tables.
 """
 
@@ -23,20 +23,25 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 from rpd_datasets.commands import run_command
 from rpd_datasets.evaluation.decontamination import load_contamination
-from rpd_datasets.training.arguments import SupervisedArguments
-from rpd_datasets.training.data import check_data, split_rows, supervised_steps, tokenize_for
-from rpd_datasets.training.modes import match_each_epoch
-from rpd_datasets.training.rows import load_rows, without_contaminated
+from rpd_datasets.training.recipe import SupervisedOptions
 from rpd_datasets.training.session import TrainingMethod, open_session
+from rpd_datasets.training.token_rows import check_data, supervised_steps, tokenize_for
+from rpd_datasets.training.training_rows import (
+    load_rows,
+    split_by_problem,
+    with_prompt,
+    without_contaminated,
+)
 
 
 def main(arguments: Sequence[str]) -> None:
     """Train by a recipe; see the module's docstring."""
+    from transformers.trainer_utils import IntervalStrategy
     from trl.trainer.model_config import ModelConfig
     from trl.trainer.sft_config import SFTConfig
     from trl.trainer.sft_trainer import SFTTrainer
 
-    kinds = (SupervisedArguments, SFTConfig, ModelConfig)
+    kinds = (SupervisedOptions, SFTConfig, ModelConfig)
     session = open_session(kinds, arguments, prog="recipes/sft.py")
     options, training = session.options, session.training
     check_data(options, training, session.model)
@@ -53,36 +58,33 @@ def main(arguments: Sequence[str]) -> None:
     session.settings["data"] = sources
     contamination = load_contamination(options.decontaminate, say=session.log)
     rows, contaminated = without_contaminated(rows, contamination, session.log)
-    rows, held_rows = split_rows(rows, options, training)
+    rows, held_rows = with_prompt(rows, options.prompt), None
+    if options.validation:
+        rows, held_rows = split_by_problem(rows, options.validation, seed=training.seed)
+        if training.eval_strategy == "no":
+            training.eval_strategy = IntervalStrategy.EPOCH
     samples = tokenize_for(rows, tokenizer, options, training)
-    held_out = held_rows and tokenize_for(held_rows, tokenizer, options, training)
     counts = {
         **samples.counts(),
         "samples left out as contaminated": contaminated,
         "optimizer steps": supervised_steps(samples.dataset, training),
     }
-    if held_out is not None:
-        counts["held-out samples"] = len(held_out.dataset)
+    held_out = None
+    if held_rows is not None:
+        held_out = tokenize_for(held_rows, tokenizer, options, training).dataset
+        counts["held-out samples"] = len(held_out)
     session.show(counts)
     if options.dry_run:
         batch = training.per_device_train_batch_size
         session.show_plan(tokens=batch * samples.longest, title="memory")
         return
-    inputs: dict[str, object] = {
-        "train_dataset": samples.longest_first() if options.smoke else samples.dataset
-    }
-    if options.mode_assignment == "matching" and not options.smoke:
-        inputs |= match_each_epoch(
-            rows, samples, tokenizer, training, modes=options.modes, folder=session.output
-        )
-    method = TrainingMethod("sft", "supervised fine-tuning", sources, "loss", "loss")
     session.train(
         SFTTrainer,
-        method,
+        TrainingMethod("sft", "supervised fine-tuning", sources, "loss", "loss"),
         counts,
-        eval_dataset=held_out and held_out.dataset,
+        train_dataset=samples.longest_first() if options.smoke else samples.dataset,
+        eval_dataset=held_out,
         processing_class=tokenizer,
-        **inputs,
     )
 
 

@@ -54,25 +54,3 @@ def prompt_template(name: str) -> str:
 def fill_prompt(template: str, problem: str) -> str:
     """Put a problem into a template; braces elsewhere in both stay as they are."""
     return template.replace(MARK, problem)
-
-
-def with_mode(text: str, mode: int) -> str:
-    """A prompt that asks for one of several ways of solving, told apart by a number only.
-
-    Plain fine-tuning on several solutions of a problem can make a model choose one way for all
-    (SSFT, arXiv 2510.05132). With a number of its own in each prompt, each way stays reachable.
-
-    Args:
-        text (`str`): The prompt.
-        mode (`int`): From 1.
-
-    Example:
-
-    ```py
-    >>> from rpd_datasets.instructions import with_mode
-    >>> with_mode("1 + 1?", 2)
-    '1 + 1?\\n\\n[mode 2]'
-
-    ```
-    """
-    return f"{text}\n\n[mode {mode}]"

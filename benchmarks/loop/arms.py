@@ -46,7 +46,6 @@ class Arm:
         reinforce (`Mapping[str, Any]`): Further options of reinforcement learning.
         tuned_share (`float`, *optional*): Not reinforced: a model this far on the way from the
             base to that of `start`.
-        modes (`int`), mode_assignment (`str`): As in `recipes/sft.py`.
         epochs (`int`, *optional*): Other than the recipe's.
         pool (`int`, *optional*): Other than the plan's.
         base (`str`): The folder of the base model.
@@ -67,8 +66,6 @@ class Arm:
     diversity_weight: float = 0.0
     reinforce: Mapping[str, Any] = field(default_factory=dict)
     tuned_share: float | None = None
-    modes: int = 0
-    mode_assignment: str = "order"
     epochs: int | None = None
     pool: int | None = None
     base: str = "base"

@@ -33,16 +33,6 @@ REINFORCED = tuple(
     )
 )
 RPD_1P3S = next(arm for arm in CORE if arm.name == "rpd_1p3s")
-MODES = tuple(
-    replace(
-        RPD_1P3S,
-        name=f"modes_{assignment}",
-        title=f"RPD 1P3S, modes by {assignment}",
-        modes=3,
-        mode_assignment=assignment,
-    )
-    for assignment in ("order", "matching")
-)
 MIXED = tuple(
     Arm(
         f"mixed_{round(10 * share)}",
@@ -121,7 +111,6 @@ GROUPS = {
     "grpo": REINFORCED,
     "numbers": NUMBERS,
     "choices": CHOICES,
-    "modes": MODES,
     "mixed": MIXED,
     "rewarded": REWARDED,
 }
@@ -199,8 +188,6 @@ REINFORCED_COMPARISONS = (
 )
 
 BEYOND_COMPARISONS = (
-    *((arm.name, "rpd_1p3s", f"{arm.title}, against plain RPD 1P3S") for arm in MODES),
-    ("modes_matching", "modes_order", "matching modes against taking them in order"),
     *((arm.name, "rpd_1p3s", f"{arm.title}, against all of it") for arm in MIXED),
     *((arm.name, "base", f"{arm.title}, against the base") for arm in MIXED),
     *((arm.name, "grpo_rpd_1p3s", f"{arm.title}, against plain GRPO") for arm in REWARDED),
@@ -230,6 +217,5 @@ QUICK_ARMS = (
     "random_1p1s",
     "rpd_1p3s",
     "grpo_rpd_1p3s_diverse",
-    "modes_matching",
     "mixed_5",
 )

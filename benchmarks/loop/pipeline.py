@@ -45,7 +45,7 @@ from rpd_datasets.evaluation.results import read_results
 from rpd_datasets.evaluation.samples import read_samples
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.source import open_source
-from rpd_datasets.publish.card import dataset_card
+from rpd_datasets.curation.card import dataset_card
 from rpd_datasets.tokens import token_counter
 from rpd_datasets.training.record import last_checkpoint
 from rpd_metric.distance.core import mean_pairwise
@@ -109,8 +109,6 @@ def _train(
         "output_dir": folder / "model",
         "num_samples": facts["samples"],
         "seed": seed,
-        "modes": arm.modes,
-        "mode_assignment": arm.mode_assignment,
         **plan.sft,
         **({} if arm.epochs is None else {"num_train_epochs": arm.epochs}),
     }
@@ -231,7 +229,7 @@ def _measure(
     line = ["run", "--config", str(HERE / "passk.yaml"), "--data", str(tests)]
     line += ["--model", str(model_of(arm, seed, output)), "--output", str(evaluation)]
     line += ["--store", str(folder / "replies.sqlite"), "--batch-size", str(plan.tests)]
-    line += ["--set", f"seed={1000 * seed}", "--set", f"modes={arm.modes}"]
+    line += ["--set", f"seed={1000 * seed}"]
     for name, value in plan.passk.items():
         line += ["--set", f"{name}={value}"]
     if _recipe("passk").main(line):

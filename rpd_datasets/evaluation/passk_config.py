@@ -50,8 +50,6 @@ class EvaluationConfig:
         prompt (`str`, *optional*): What is sent: a name of
             [`~rpd_datasets.instructions.PROMPTS`], or a text in which `{problem}` stands for the
             problem; the one of the benchmark's kind if unset.
-        modes (`int`): Ask for sample `s` with the mode `s mod modes + 1`, for a model that was
-            fine-tuned with modes; 0 for any other.
         diversity (`bool`): Measure the diversity of correct solutions (Table 3).
         summarizer (`str`): Who turns solutions into steps for that.
         embedder (`str`): Who encodes the steps.
@@ -74,7 +72,6 @@ class EvaluationConfig:
     thinking: bool = True
     seed: int = 0
     prompt: str | None = None
-    modes: int = 0
     diversity: bool = True
     summarizer: str = "extractive"
     embedder: str = "minilm"
@@ -105,8 +102,6 @@ class EvaluationConfig:
                 "temperature 0 gives the same sample again and again; raise it, or set samples "
                 "and runs to 1"
             )
-        if self.modes < 0:
-            raise InputError(f"modes is {self.modes}; use 0 or more")
         if self.prompt is not None:
             prompt_template(self.prompt)
 
@@ -131,9 +126,6 @@ class EvaluationConfig:
         decides = asdict(self) | {"prompt": self.sent}
         for name in ("diversity", "summarizer", "embedder", "grader", "paper", "data"):
             del decides[name]
-        if not self.modes:
-            # As in files that were written before there were modes.
-            del decides["modes"]
         return decides
 
 

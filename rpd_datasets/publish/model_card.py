@@ -8,49 +8,32 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+# Packages whose version can change a result of training.
 VERSIONED = (
-    "rpd-metric",
-    "trl",
-    "peft",
-    "transformers",
-    "accelerate",
-    "bitsandbytes",
-    "torch",
+    *("rpd-metric", "trl", "peft", "transformers", "accelerate", "bitsandbytes", "torch"),
     "datasets",
 )
 NOT_EVALUATED = "Not evaluated yet. A training loss is no evidence of reasoning."
 # Where things lie and how a run was watched is nobody's business and no part of the recipe.
 PRIVATE = {
-    "data",
-    "output_dir",
-    "model_name_or_path",
-    "report_to",
-    "run_name",
-    "hub_token",
-    "hub_model_id",
-    "hub_private_repo",
-    "hub_revision",
-    "hub_strategy",
-    "push_to_hub",
-    "problems",
-    "held_out",
-    "summarizer",
-    "embedder",
-    "chat_template_path",
-    "logging_dir",
-    "disable_tqdm",
-    "use_cpu",
-    "dry_run",
+    *("data", "output_dir", "model_name_or_path", "report_to", "run_name", "hub_token"),
+    *("hub_model_id", "hub_private_repo", "hub_revision", "hub_strategy", "push_to_hub"),
+    *("problems", "held_out", "summarizer", "embedder", "chat_template_path", "logging_dir"),
+    *("disable_tqdm", "use_cpu", "dry_run"),
 }
-
-
-_USE = """```python
+# Where the model lies: a push puts its id in place.
+PLACE = "PATH_OR_ID"
+LOADERS = {
+    "peft": ("peft", "AutoPeftModelForCausalLM"),
+    "transformers": ("transformers", "AutoModelForCausalLM"),
+}
+USE = """```python
 from {package} import {loader}
 from transformers import AutoTokenizer
 
@@ -63,12 +46,6 @@ inputs = tokenizer.apply_chat_template(
 output = model.generate(**inputs.to(model.device), max_new_tokens=4096)
 print(tokenizer.decode(output[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True))
 ```"""
-# Where the model lies: a push puts its id in place.
-PLACE = "PATH_OR_ID"
-USE = {
-    "peft": _USE.format(package="peft", loader="AutoPeftModelForCausalLM", place=PLACE),
-    "transformers": _USE.format(package="transformers", loader="AutoModelForCausalLM", place=PLACE),
-}
 
 
 @dataclass(frozen=True)
@@ -89,6 +66,7 @@ class CardFacts:
         results (`str`, *optional*): A Markdown table of evaluation results.
         license (`str`, *optional*): Of the base model, as the Hub names it.
         prompt (`str`, *optional*): What the model sees of a problem, `{problem}` in its place.
+        tags (`Sequence[str]`): Beside those of every model.
     """
 
     name: str
@@ -103,18 +81,11 @@ class CardFacts:
     results: str | None = None
     license: str | None = None
     prompt: str | None = None
-    tags: Sequence[str] = field(default_factory=tuple)
+    tags: Sequence[str] = ()
 
 
 def model_card(facts: CardFacts) -> str:
-    """Render the card.
-
-    Args:
-        facts ([`CardFacts`]): What it says.
-
-    Returns:
-        `str`: Markdown with the YAML header that the Hub reads.
-    """
+    """Render the card: Markdown with the YAML header that the Hub reads."""
     import yaml  # type: ignore[import-untyped]
 
     header: dict[str, Any] = {
@@ -128,28 +99,29 @@ def model_card(facts: CardFacts) -> str:
         header["license"] = facts.license
     if ids := [spec for spec in facts.data if not is_local(spec)]:
         header["datasets"] = [spec.partition("@")[0] for spec in ids]
+    package, loader = LOADERS[facts.library]
+    shown = {name: value for name, value in facts.settings.items() if name not in PRIVATE}
     parts = [
         f"---\n{yaml.safe_dump(header, sort_keys=True)}---",
         f"# {facts.name}",
         f"Made from `{public(facts.base_model)}` by {facts.method}.",
         "## Use",
-        USE[facts.library],
+        USE.format(package=package, loader=loader, place=PLACE),
         _prompt_format(facts.prompt),
         "## Data",
         "\n".join(f"- {_source(spec)}" for spec in facts.data),
         _table(
             ("what", "number"),
-            [(label, _shown(value)) for label, value in facts.counts.items()],
+            [
+                (label, f"{value:,}" if isinstance(value, int) else str(value))
+                for label, value in facts.counts.items()
+            ],
         ),
         "## Recipe",
         "Every option that the recipe sets; the others have the defaults of the versions below.",
         _table(
             ("option", "value"),
-            [
-                (f"`{name}`", f"`{value}`")
-                for name, value in sorted(facts.settings.items())
-                if name not in PRIVATE
-            ],
+            [(f"`{name}`", f"`{value}`") for name, value in sorted(shown.items())],
         ),
     ]
     if facts.losses:
@@ -165,17 +137,25 @@ def model_card(facts: CardFacts) -> str:
         if facts.license
         else "Not known here: that of the base model holds, and that of the texts above.",
         "## Versions",
-        ", ".join(f"{name} {version}" for name, version in versions().items()) + ".",
+        ", ".join(f"{name} {version}" for name, version in versions(VERSIONED).items()) + ".",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _prompt_format(prompt: str | None) -> str:
-    """The words around a problem, in a block that none of them can end."""
-    if prompt is None:
-        return ""
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", prompt)), default=0))
-    return f"It was trained on prompts of this form:\n\n{fence}text\n{prompt}\n{fence}"
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """The versions of Python and of the packages, where they are installed."""
+    found = {"python": platform.python_version()}
+    for name in packages:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def is_local(spec: str) -> bool:
+    """Whether a spec names a file or folder rather than something on the Hub."""
+    return spec.count("/") != 1 or spec.startswith((".", "/", "~")) or Path(spec).exists()
 
 
 def public(spec: str) -> str:
@@ -193,29 +173,17 @@ def public(spec: str) -> str:
     return Path(spec).expanduser().resolve().name if is_local(spec) else spec
 
 
-def versions() -> dict[str, str]:
-    """The versions that can change a result, of what is installed."""
-    found = {"python": platform.python_version()}
-    for name in VERSIONED:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+def _prompt_format(prompt: str | None) -> str:
+    """The words around a problem, in a block that none of them can end."""
+    if prompt is None:
+        return ""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", prompt)), default=0))
+    return f"It was trained on prompts of this form:\n\n{fence}text\n{prompt}\n{fence}"
 
 
 def _source(spec: str) -> str:
     name, at, commit = ("", "", "") if is_local(spec) else spec.partition("@")
     return f"`{name}`, commit `{commit}`" if at else f"`{public(spec)}`"
-
-
-def is_local(spec: str) -> bool:
-    """Whether a spec names a file or folder rather than something on the Hub."""
-    return spec.count("/") != 1 or spec.startswith((".", "/", "~")) or Path(spec).exists()
-
-
-def _shown(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

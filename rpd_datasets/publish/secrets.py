@@ -1,7 +1,7 @@
-"""Secrets, e-mail addresses and folders of this machine in text that is about to be published.
+"""Secrets, e-mail addresses and folders of this machine in what is about to be published.
 
 Tokens are found by detect-secrets' detectors of known providers, which are kept up to date there,
-and by two patterns it lacks. Its guesses by entropy and by words such as "password" are left out:
+and by the patterns it lacks. Its guesses by entropy and by words such as "password" are left out:
 mathematics is full of both. A token is a reason not to publish, an address or a home folder in a
 solution one to look: solutions may speak of any path they like.
 """
@@ -9,33 +9,39 @@ solution one to look: solutions may speak of any path they like.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from functools import cache
+from importlib import import_module
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
+from rpd_metric.errors import InputError
+
 # Module and class of each detector; imported when something is published.
-DETECTORS = (
-    ("aws", "AWSKeyDetector"),
-    ("azure_storage_key", "AzureStorageKeyDetector"),
-    ("basic_auth", "BasicAuthDetector"),
-    ("discord", "DiscordBotTokenDetector"),
-    ("github_token", "GitHubTokenDetector"),
-    ("gitlab_token", "GitLabTokenDetector"),
-    ("jwt", "JwtTokenDetector"),
-    ("mailchimp", "MailchimpDetector"),
-    ("npm", "NpmDetector"),
-    ("openai", "OpenAIDetector"),
-    ("private_key", "PrivateKeyDetector"),
-    ("pypi_token", "PypiTokenDetector"),
-    ("sendgrid", "SendGridDetector"),
-    ("slack", "SlackDetector"),
-    ("square_oauth", "SquareOAuthDetector"),
-    ("stripe", "StripeDetector"),
-    ("telegram_token", "TelegramBotTokenDetector"),
-    ("twilio", "TwilioKeyDetector"),
-)
+DETECTORS = {
+    "aws": "AWSKeyDetector",
+    "azure_storage_key": "AzureStorageKeyDetector",
+    "basic_auth": "BasicAuthDetector",
+    "discord": "DiscordBotTokenDetector",
+    "github_token": "GitHubTokenDetector",
+    "gitlab_token": "GitLabTokenDetector",
+    "jwt": "JwtTokenDetector",
+    "mailchimp": "MailchimpDetector",
+    "npm": "NpmDetector",
+    "openai": "OpenAIDetector",
+    "private_key": "PrivateKeyDetector",
+    "pypi_token": "PypiTokenDetector",
+    "sendgrid": "SendGridDetector",
+    "slack": "SlackDetector",
+    "square_oauth": "SquareOAuthDetector",
+    "stripe": "StripeDetector",
+    "telegram_token": "TelegramBotTokenDetector",
+    "twilio": "TwilioKeyDetector",
+}
 # What detect-secrets 1.5 does not know. A key of the form that OpenAI began has digits and letters
 # of both cases: "risk-assessment-of-the-something-long" is none, nor is a hyphenated word.
 OWN = {
@@ -57,6 +63,9 @@ LOCAL_PATHS = re.compile(
     r"|file:///|\b[A-Za-z]:\\{1,2}Users\\"
 )
 HOME_PATHS = re.compile(r"(?<![\w./:-])/(?:home|Users)/[\w.-]+/|\b[A-Za-z]:\\{1,2}Users\\")
+WITH_TEXT = (".md", ".json", ".jsonl", ".txt", ".py", ".svg", ".yaml", ".yml")
+# Vocabularies hold every scrap of text there is.
+VOCABULARIES = ("tokenizer*.json", "vocab*", "merges.txt")
 SHOWN = 24
 
 
@@ -77,24 +86,81 @@ class Leak:
     name: str = ""
 
 
+def check_text(files: Mapping[str, Path | bytes], *, allowed: Sequence[str] = ()) -> None:
+    """Refuse files with a secret or a path of this machine in their text.
+
+    Args:
+        files (`Mapping[str, Path | bytes]`): Files, or their contents, by name.
+        allowed (`Sequence[str]`): Providers whose tokens are let through, by name.
+
+    Raises:
+        InputError: Naming the first file and line.
+    """
+    for name, path in files.items():
+        if not name.endswith(WITH_TEXT) or any(fnmatch(name, one) for one in VOCABULARIES):
+            continue
+        with path.open("rb") if isinstance(path, Path) else BytesIO(path) as raw:
+            lines = TextIOWrapper(raw, encoding="utf-8", errors="replace")
+            leak = find_leak(lines, home=Path.home(), allowed=allowed)
+        if leak is not None:
+            what = f"{leak.name}, {leak.excerpt}" if leak.name else leak.excerpt
+            override = f", or if it is none, --allow-secret {leak.name!r}" if leak.name else ""
+            raise InputError(
+                f"{name}, line {leak.line}, holds {leak.kind} ({what}), so nothing was "
+                f"sent. Take it out, or leave the file out (--exclude {name}){override}"
+            )
+
+
+def check_rows(files: Mapping[str, Path | bytes], *, allowed: Sequence[str] = ()) -> list[str]:
+    """Look through every text in Parquet files: problems, solutions, steps, carried columns.
+
+    Args:
+        files (`Mapping[str, Path | bytes]`): Files by name; others than Parquet are passed over.
+        allowed (`Sequence[str]`): Providers whose tokens are let through, by name.
+
+    Returns:
+        `list[str]`: Warnings, a line each: e-mail addresses and home folders, with their rows.
+
+    Raises:
+        InputError: If there is a token, naming the rows.
+    """
+    tokens: dict[tuple[str, str, str], dict[int, None]] = defaultdict(dict)
+    doubts: dict[tuple[str, str, str], dict[int, None]] = defaultdict(dict)
+    for name, path in files.items():
+        if not name.endswith(".parquet") or not isinstance(path, Path):
+            continue
+        for row, column, text in _texts(path):
+            for provider, _ in secrets_in(text):
+                if provider not in allowed:
+                    tokens[name, column, provider][row] = None
+            if emails_in(text):
+                doubts[name, column, "e-mail addresses"][row] = None
+            if HOME_PATHS.search(text):
+                doubts[name, column, "home folders"][row] = None
+    if tokens:
+        (name, column, provider), rows = next(iter(tokens.items()))
+        more = f"; {len(tokens) - 1} more kinds or columns" if len(tokens) > 1 else ""
+        raise InputError(
+            f"{name} holds a secret ({provider}) in column {column}, {_rows(rows)}{more}, so "
+            f"nothing was sent. Take it out of the input and curate again, or if it is none, "
+            f"--allow-secret {provider!r}"
+        )
+    return [
+        f"{name}, column {column}: {what} in {_rows(rows)}"
+        for (name, column, what), rows in doubts.items()
+    ]
+
+
 @cache
 def _detectors() -> tuple[Any, ...]:
-    from importlib import import_module
-
     return tuple(
         getattr(import_module(f"detect_secrets.plugins.{module}"), name)()
-        for module, name in DETECTORS
+        for module, name in DETECTORS.items()
     )
 
 
 def secrets_in(text: str) -> Iterator[tuple[str, str]]:
-    """Tokens of known providers in a text, of any length.
-
-    Args:
-        text (`str`): The text; nothing of it is sent anywhere.
-
-    Returns:
-        Iterator of `(provider, first characters)`.
+    """Tokens of known providers in a text, as `(provider, first characters)`.
 
     Example:
 
@@ -125,17 +191,14 @@ def emails_in(text: str) -> list[str]:
 
 
 def find_leak(
-    lines: Iterable[str], *, home: Path | None = None, allowed: Iterable[str] = ()
+    lines: Iterable[str], *, home: Path | None = None, allowed: Sequence[str] = ()
 ) -> Leak | None:
     """The first secret or local path in a text.
 
     Args:
         lines (`Iterable[str]`): The text, line by line.
         home (`Path`, *optional*): The user's home folder, wherever it lies; found too.
-        allowed (`Iterable[str]`): Providers whose tokens are let through.
-
-    Returns:
-        [`Leak`] or `None`.
+        allowed (`Sequence[str]`): Providers whose tokens are let through.
 
     Example:
 
@@ -150,10 +213,9 @@ def find_leak(
     """
     # A home directly under the root, as a container's user may have, would match half of all text.
     own = str(home) if home is not None and len(home.parts) > 2 else None
-    let_through = set(allowed)
     for number, line in enumerate(lines, start=1):
         for name, excerpt in secrets_in(line):
-            if name not in let_through:
+            if name not in allowed:
                 return Leak("a secret", number, excerpt, name)
         if found := LOCAL_PATHS.search(line):
             start = found.start()
@@ -163,3 +225,35 @@ def find_leak(
             continue
         return Leak("a path of this machine", number, line[start : start + SHOWN].strip())
     return None
+
+
+def _rows(numbers: Iterable[int]) -> str:
+    once = list(numbers)
+    named = ", ".join(map(str, once[:5])) + (", ..." if len(once) > 5 else "")
+    return f"row {named}" if len(once) == 1 else f"{len(once):,} rows ({named})"
+
+
+def _texts(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Row (from 0), column and text, for every string however deep it lies."""
+    import pyarrow.parquet as pq
+
+    number = 0
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=64):
+            for row in batch.to_pylist():
+                for column, value in row.items():
+                    if texts := list(_strings(value)):
+                        yield number, column, "\n".join(texts)
+                number += 1
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield str(name)
+            yield from _strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _strings(inner)

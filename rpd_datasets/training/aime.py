@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,9 @@ from rpd_metric.errors import InputError, first_line
 
 HUB_ID = "gneubig/aime-1983-2024"
 FIRST_YEAR, LAST_YEAR = 1983, 2023
-# Names the same columns have in the dataset on the Hub and in JSON copies of it.
-COLUMNS = {
-    "problem": ("problem", "Question", "Problem", "question"),
-    "answer": ("answer", "Answer"),
-}
-YEAR = ("year", "Year")
+# The dataset on the Hub and JSON copies of it name the statement differently, and write the
+# names with and without a capital.
+PROBLEM = ("problem", "question")
 # Two statements of one problem share most of their runs of five words. Different problems share
 # stock phrases ("where m and n are relatively prime positive integers"): of all pairs of AIME
 # problems before 2024 with those of 2024, the closest shares 0.38.
@@ -38,8 +35,7 @@ class AimeProblems:
     Args:
         problems (`tuple[str, ...]`): Statements.
         answers (`tuple[str, ...]`): Integers from 0 to 999, as text.
-        years (`tuple[int | None, ...]`): When each was set; `None` for problems without a year,
-            which are a user's own.
+        years (`tuple[int | None, ...]`): `None` for problems without a year, a user's own.
         other_years (`int`): Rows left out because of their year.
         duplicates (`int`): Rows left out because the same statement stood before.
     """
@@ -54,35 +50,31 @@ class AimeProblems:
 def load_aime(spec: str = HUB_ID, *, limit: int | None = None) -> AimeProblems:
     """Load the problems of 1983 to 2023, or problems of one's own.
 
-    Rows without a year are not of the AIME: they are all taken, unless their text is the same.
-
     Args:
-        spec (`str`): A Hub id, or a JSON or JSONL file with problem and answer, and with the year
-            of problems of the AIME.
+        spec (`str`): A Hub id, or a JSON or JSONL file with problem and answer. Of rows with a
+            year, only those years are taken.
         limit (`int`, *optional*): Only the first so many.
-
-    Returns:
-        [`AimeProblems`]
 
     Raises:
         [`InputError`]: The source cannot be read, lacks a column, or holds no such problem.
     """
-    problems: dict[str, tuple[str, str, int | None]] = {}
+    found: dict[str, tuple[str, str, int | None]] = {}
     other_years = duplicates = 0
     for place, row in enumerate(_rows(spec)):
-        problem, answer = (_cell(row, name, spec) for name in COLUMNS)
-        number = _year(row, place, spec)
-        if number is not None and not FIRST_YEAR <= number <= LAST_YEAR:
+        problem, answer = _cell(row, spec, *PROBLEM), _cell(row, spec, "answer")
+        year = _year(row, place, spec)
+        # Copies of a problem of the AIME differ in spacing and LaTeX; one's own may differ in no
+        # more than that.
+        key = problem if year is None else _plain(problem)
+        if year is not None and not FIRST_YEAR <= year <= LAST_YEAR:
             other_years += 1
-            continue
-        key = str(problem) if number is None else _plain(str(problem))
-        if key in problems:
+        elif key in found:
             duplicates += 1
-            continue
-        problems[key] = (str(problem), str(answer), number)
-    if not problems:
+        else:
+            found[key] = (problem, answer, year)
+    if not found:
         raise InputError(f"{spec} holds no problem of {FIRST_YEAR} to {LAST_YEAR}")
-    kept = list(problems.values())[:limit]
+    kept = list(found.values())[:limit]
     return AimeProblems(
         problems=tuple(problem for problem, _, _ in kept),
         answers=tuple(answer for _, answer, _ in kept),
@@ -105,9 +97,8 @@ def check_leakage(problems: Sequence[str], spec: str) -> int:
     Raises:
         [`InputError`]: A problem is held out.
     """
-    held_out = [str(_cell(row, "problem", spec)) for row in _rows(spec)]
-    leaks = leaked(problems, held_out)
-    if leaks:
+    held_out = [_cell(row, spec, *PROBLEM) for row in _rows(spec)]
+    if leaks := leaked(problems, held_out):
         there, here = leaks[0]
         raise InputError(
             f"{len(leaks)} training problem(s) stand in {spec}, too, which is held out: row "
@@ -117,14 +108,7 @@ def check_leakage(problems: Sequence[str], spec: str) -> int:
 
 
 def leaked(problems: Sequence[str], held_out: Sequence[str]) -> list[tuple[int, int]]:
-    """Pairs of indices of problems that are the same, up to small changes of wording.
-
-    Args:
-        problems (`Sequence[str]`): To train on.
-        held_out (`Sequence[str]`): Not to train on.
-
-    Returns:
-        `list[tuple[int, int]]`: Index into each.
+    """Pairs of places of problems that are the same, up to small changes of wording.
 
     Example:
 
@@ -140,25 +124,24 @@ def leaked(problems: Sequence[str], held_out: Sequence[str]) -> list[tuple[int, 
     for index, text in enumerate(problems):
         ours = shingles(_plain(text))
         for other, them in enumerate(theirs):
-            shared = len(ours & them)
             # Of the shorter statement: a figure's description may be left out of one of them.
-            if shared >= SAME * min(len(ours), len(them)):
+            if len(ours & them) >= SAME * min(len(ours), len(them)):
                 pairs.append((index, other))
     return pairs
 
 
 def _plain(text: str) -> str:
-    """Words and digits only, since copies of one problem differ in spacing and LaTeX."""
+    """Words and digits only."""
     return " ".join(re.findall(r"[a-z]+|\d", text.lower()))
 
 
-def _rows(spec: str) -> Any:
+def _rows(spec: str) -> Iterable[Any]:
     path = Path(spec).expanduser()
     if path.is_file():
         text = path.read_text(encoding="utf-8")
         try:
             if path.suffix == ".json":
-                return json.loads(text)
+                return list(json.loads(text))
             return [json.loads(line) for line in text.splitlines() if line.strip()]
         except json.JSONDecodeError as error:
             raise InputError(f"{spec} is no valid JSON: {error}") from error
@@ -167,21 +150,30 @@ def _rows(spec: str) -> Any:
     import datasets
 
     try:
-        return datasets.load_dataset(spec, split="train")
+        rows: Iterable[Any] = datasets.load_dataset(spec, split="train")
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
         raise InputError(f"cannot load {spec}: {first_line(error)}") from error
+    return rows
+
+
+def _value(row: Any, *names: str) -> Any:
+    """The first value that a row has under one of the names."""
+    if not isinstance(row, dict):
+        return None
+    spelt = (spelling for name in names for spelling in (name, name.capitalize()))
+    return next((row[name] for name in spelt if row.get(name) is not None), None)
+
+
+def _cell(row: Any, spec: str, *names: str) -> str:
+    value = _value(row, *names)
+    if value is None:
+        raise InputError(f"{spec} has a row without {names[0]}; it may be called {names}")
+    return str(value)
 
 
 def _year(row: Any, place: int, spec: str) -> int | None:
-    year = next((row[name] for name in YEAR if row.get(name) is not None), None)
+    year = _value(row, "year")
     try:
         return None if year is None else int(year)
     except (TypeError, ValueError):
         raise InputError(f"row {place} of {spec} has the year {year!r}, no number") from None
-
-
-def _cell(row: Any, name: str, spec: str) -> Any:
-    for column in COLUMNS[name]:
-        if isinstance(row, dict) and row.get(column) is not None:
-            return row[column]
-    raise InputError(f"{spec} has a row without {name}; it may be called {COLUMNS[name]}")

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.publish.checks import RECORD
 from rpd_datasets.publish.model_card import CardFacts, model_card
+from rpd_datasets.publish.publishable import RECORD
 from rpd_datasets.training.record import base_license, read_record
 from rpd_metric.errors import InputError, MissingExtraError, ModelError, OutputError, first_line
 
+ADAPTER_CONFIG = "adapter_config.json"
+
 
 def merge(
-    adapter: Path,
+    tuned: Path,
     output: Path,
     *,
     quantization: str = "auto",
@@ -28,10 +31,10 @@ def merge(
     base: str | None = None,
     shares: Sequence[float] = (),
 ) -> list[Path]:
-    """Merge an adapter and save model, tokenizer, generation config and card.
+    """Merge an adapter, or mix a model with its base; save model, tokenizer, config and card.
 
     Args:
-        adapter (`Path`): A folder with `adapter_config.json`.
+        tuned (`Path`): The folder of an adapter, or of a whole model with its tokenizer.
         output (`Path`): The folder to make; it must not exist or be empty.
         quantization (`"auto"`, `"nf4"` or `"none"`): How the base was loaded when the adapter
             was trained; `"auto"` asks the record that `recipes/sft.py` leaves.
@@ -44,90 +47,64 @@ def merge(
         `list[Path]`: The folders that were made.
 
     Raises:
-        [`InputError`]: The folder holds no adapter, nothing says how the base was loaded, or a
-            share is not between 0 and 1.
-        [`OutputError`]: An output exists.
-        [`ModelError`]: The base cannot be loaded.
-        [`MissingExtraError`]: PEFT is not installed.
-    """
-    if not (adapter / "adapter_config.json").is_file():
-        raise InputError(f"{adapter} holds no adapter_config.json; name the folder of an adapter")
-    targets = _targets(output, shares)
-    record = read_record(adapter)
-    four_bit = _four_bit(adapter, record, quantization)
-    name = base or base_of(adapter)
-    model = _load_base(adapter, name, record, four_bit=four_bit, dtype=dtype)
-    before = {key: weight.clone() for key, weight in model.state_dict().items()} if targets else {}
-    merged = _merge_into(model, adapter)
-    after = {key: weight.clone() for key, weight in merged.state_dict().items()} if targets else {}
-    for folder, share in (targets or {output: 1.0}).items():
-        if targets:
-            merged.load_state_dict(interpolated(before, after, share))
-        _save(merged, adapter, folder)
-        card = card_text(adapter, folder, name, {**record, "four_bit": four_bit}, share=share)
-        (folder / "README.md").write_text(card, encoding="utf-8")
-    return list(targets or [output])
-
-
-def interpolated(base: Mapping[str, Any], tuned: Mapping[str, Any], share: float) -> dict[str, Any]:
-    """The weights `share` of the way from one model to another, computed in float32.
-
-    Args:
-        base (`Mapping[str, torch.Tensor]`): Weights by name.
-        tuned (`Mapping[str, torch.Tensor]`): The same names.
-        share (`float`): 0 gives `base`, 1 gives `tuned`.
-    """
-    import torch
-
-    mixed = {}
-    for name, end in tuned.items():
-        start = base[name]
-        if not end.is_floating_point():
-            mixed[name] = end
-            continue
-        mixed[name] = torch.lerp(start.float(), end.float(), share).to(end.dtype)
-    return mixed
-
-
-def mix_models(
-    base: str, tuned: Path, output: Path, *, shares: Sequence[float], dtype: str = "bfloat16"
-) -> list[Path]:
-    """Save models on the way from a base to a whole tuned model, one without an adapter.
-
-    Args:
-        base (`str`): The base model, a folder or a Hub id.
-        tuned (`Path`): The folder of the tuned model, with its tokenizer.
-        output (`Path`): Each share gives a folder `OUTPUT-SHARE`.
-        shares (`Sequence[float]`): How far to go from the base (0) to the tuned model (1).
-        dtype (`str`): Of the weights that are saved.
-
-    Returns:
-        `list[Path]`: The folders that were made.
-
-    Raises:
-        [`InputError`]: A share is not between 0 and 1, or the two have other weights.
+        [`InputError`]: There is nothing to merge or mix, nothing says how the base was loaded, a
+            share is not between 0 and 1, or base and tuned model have other weights.
         [`OutputError`]: An output exists.
         [`ModelError`]: A model cannot be loaded.
+        [`MissingExtraError`]: PEFT is not installed.
     """
-    targets = _targets(output, shares)
-    start, end = (_load(name, getattr(_torch(), dtype)) for name in (base, str(tuned)))
-    before, after = start.state_dict(), end.state_dict()
-    after = {key: weight.clone() for key, weight in after.items()}
+    for module in ("torch", "transformers", "peft"):
+        if not find_spec(module):
+            raise MissingExtraError("merging models", extra="training", module=module)
+    targets = {output.with_name(f"{output.name}-{share:g}"): share for share in shares}
+    targets = targets or {output: 1.0}
+    if wrong := [share for share in shares if not 0 < share <= 1]:
+        raise InputError(f"interpolate is {wrong[0]}; use shares above 0 and up to 1, e.g. 0.5")
+    whole = not (tuned / ADAPTER_CONFIG).is_file()
+    if whole and not (base and shares):
+        raise InputError(
+            f"{tuned} holds no {ADAPTER_CONFIG}; name the folder of an adapter. A model whose "
+            "weights were all tuned needs --base and --interpolate, e.g. --interpolate 0.5"
+        )
+    for folder in targets:
+        if folder.exists() and any(folder.iterdir()):
+            raise OutputError(f"{folder} exists and is not empty; choose another --output")
+    record = read_record(tuned)
+    base = base or base_of(tuned)
+    if whole:
+        model, before = _load(str(tuned), dtype), _load(base, dtype).state_dict()
+    else:
+        record = {**record, "four_bit": _four_bit(tuned, record, quantization)}
+        model = _load_base(tuned, base, record, dtype)
+        before = _copied(model) if shares else {}
+        model = _merge_into(model, tuned)
+    after = _copied(model) if shares else {}
     if {k: w.shape for k, w in before.items()} != {k: w.shape for k, w in after.items()}:
         raise InputError(f"{base} and {tuned} have other weights; name the base it was tuned from")
-    record = read_record(tuned)
     for folder, share in targets.items():
-        end.load_state_dict(interpolated(before, after, share))
-        _save(end, tuned, folder)
-        card = card_text(tuned, folder, base, record, share=share, whole=True)
+        if shares:
+            model.load_state_dict(interpolated(before, after, share))
+        _save(model, tuned, folder)
+        card = card_text(tuned, folder, base, record, share=share, whole=whole)
         (folder / "README.md").write_text(card, encoding="utf-8")
     return list(targets)
 
 
+def interpolated(base: Mapping[str, Any], tuned: Mapping[str, Any], share: float) -> dict[str, Any]:
+    """The weights `share` of the way from one model to another, computed in float32."""
+    import torch
+
+    return {
+        name: torch.lerp(base[name].float(), end.float(), share).to(end.dtype)
+        if end.is_floating_point()
+        else end
+        for name, end in tuned.items()
+    }
+
+
 def base_of(adapter: Path) -> str:
     """The base model that an adapter names."""
-    config = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))
-    return str(config["base_model_name_or_path"])
+    return str(_adapter_config(adapter)["base_model_name_or_path"])
 
 
 def card_text(
@@ -165,6 +142,32 @@ def card_text(
     )
 
 
+def write_results(
+    adapter: Path, output: Path, reports: Sequence[Path], *, base: str | None = None
+) -> None:
+    """Write the tables of `passk.py` into the card of a model that was merged before.
+
+    Raises:
+        [`InputError`]: A report cannot be read, or there is no adapter or no merged model.
+    """
+    try:
+        tables = [file.read_text(encoding="utf-8").strip() for file in reports]
+    except OSError as error:
+        raise InputError(f"cannot read {error.filename}: {error.strerror}") from error
+    if not (adapter / ADAPTER_CONFIG).is_file():
+        raise InputError("--results writes the card of a merged adapter; pass --adapter")
+    if not (output / "config.json").is_file():
+        raise InputError(f"{output} is no merged model yet; merge it without --results")
+    record = read_record(adapter)
+    card = card_text(adapter, output, base or base_of(adapter), record, results="\n\n".join(tables))
+    (output / "README.md").write_text(card, encoding="utf-8")
+
+
+def _adapter_config(adapter: Path) -> dict[str, Any]:
+    config: dict[str, Any] = json.loads((adapter / ADAPTER_CONFIG).read_text(encoding="utf-8"))
+    return config
+
+
 def _four_bit(adapter: Path, record: Mapping[str, Any], quantization: str) -> bool:
     if quantization != "auto":
         return quantization == "nf4"
@@ -176,33 +179,30 @@ def _four_bit(adapter: Path, record: Mapping[str, Any], quantization: str) -> bo
     return bool(record["four_bit"])
 
 
-def _load_base(
-    adapter: Path, name: str, record: Mapping[str, Any], *, four_bit: bool, dtype: str
-) -> Any:
+def _load_base(adapter: Path, name: str, record: Mapping[str, Any], dtype: str) -> Any:
     """The base as the adapter knows it: rounded to 4 bits and made exact again, or as it is."""
-    number = getattr(_torch(), dtype)
-    config = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))
-    options: dict[str, Any] = {}
-    if four_bit:
-        from transformers import BitsAndBytesConfig
+    revision = _adapter_config(adapter).get("revision")
+    if not record["four_bit"]:
+        return _load(name, dtype, revision=revision)
+    from transformers import BitsAndBytesConfig
 
-        options["quantization_config"] = BitsAndBytesConfig(
-            load_in_4bit=True,
-            bnb_4bit_quant_type="nf4",
-            bnb_4bit_compute_dtype=number,
-            bnb_4bit_use_double_quant=bool(
-                record.get("settings", {}).get("use_bnb_nested_quant", False)
-            ),
-        )
-    model = _load(name, number, revision=config.get("revision"), **options)
-    return model.dequantize().to(number) if four_bit else model
+    nf4 = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_compute_dtype=dtype,
+        bnb_4bit_use_double_quant=bool(
+            record.get("settings", {}).get("use_bnb_nested_quant", False)
+        ),
+    )
+    model = _load(name, dtype, revision=revision, quantization_config=nf4)
+    return model.dequantize().to(nf4.bnb_4bit_compute_dtype)
 
 
-def _load(name: str, number: Any, **options: Any) -> Any:
+def _load(name: str, dtype: str, **options: Any) -> Any:
     from transformers import AutoModelForCausalLM
 
     try:
-        return AutoModelForCausalLM.from_pretrained(name, dtype=number, **options)
+        return AutoModelForCausalLM.from_pretrained(name, dtype=dtype, **options)
     except (OSError, ValueError) as error:
         raise ModelError(
             f"cannot load the model {name}: {first_line(error)}. If a base lies elsewhere now, "
@@ -210,33 +210,8 @@ def _load(name: str, number: Any, **options: Any) -> Any:
         ) from error
 
 
-def _torch() -> Any:
-    try:
-        import torch
-        import transformers  # noqa: F401 the same extra
-    except ImportError as error:
-        raise MissingExtraError(
-            "merging models", extra="training", module=str(error.name)
-        ) from error
-    return torch
-
-
-def _targets(output: Path, shares: Sequence[float]) -> dict[Path, float]:
-    """The folder of each share; none for merging all of it into `output`."""
-    if wrong := [share for share in shares if not 0 < share <= 1]:
-        raise InputError(f"interpolate is {wrong[0]}; use shares above 0 and up to 1, e.g. 0.5")
-    targets = {output.with_name(f"{output.name}-{share:g}"): share for share in shares}
-    for folder in targets or (output,):
-        if folder.exists() and any(folder.iterdir()):
-            raise OutputError(f"{folder} exists and is not empty; choose another --output")
-    return targets
-
-
 def _merge_into(model: Any, adapter: Path) -> Any:
-    try:
-        import peft
-    except ImportError as error:
-        raise MissingExtraError("merging adapters", extra="training", module="peft") from error
+    import peft
     from transformers import AutoTokenizer, GenerationConfig
 
     merged = peft.PeftModel.from_pretrained(model, adapter).merge_and_unload()
@@ -248,9 +223,13 @@ def _merge_into(model: Any, adapter: Path) -> Any:
     return merged
 
 
-def _save(merged: Any, adapter: Path, folder: Path) -> None:
+def _copied(model: Any) -> dict[str, Any]:
+    return {name: weight.clone() for name, weight in model.state_dict().items()}
+
+
+def _save(model: Any, tuned: Path, folder: Path) -> None:
     from transformers import AutoTokenizer
 
     folder.mkdir(parents=True, exist_ok=True)
-    merged.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(adapter).save_pretrained(folder)
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tuned).save_pretrained(folder)

@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.publish.checks import RECORD
+from rpd_datasets.publish.publishable import RECORD
 from rpd_metric.errors import OutputError
 
 # May differ when a run goes on: none of them changes what is learnt.
@@ -52,14 +52,7 @@ def last_checkpoint(output: Path) -> Path | None:
 
 
 def check_resumable(output: Path, settings: dict[str, Any]) -> Path | None:
-    """Where a run goes on, having made sure that it is the same run.
-
-    Args:
-        output (`Path`): The run's folder.
-        settings (`dict`): Of the run that is about to start.
-
-    Returns:
-        `Path` or `None`: The checkpoint to go on from; `None` for a fresh run.
+    """The checkpoint that a run goes on from, if any, having made sure that it is the same run.
 
     Raises:
         [`OutputError`]: The folder holds a run with other settings.
@@ -113,11 +106,7 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def base_license(model: str) -> str | None:
-    """The licence that a model's card names, as the Hub calls it; `None` where nobody says.
-
-    Args:
-        model (`str`): A folder, or an id on the Hub.
-    """
+    """The licence that the card of a folder or of a model on the Hub names, if it names one."""
     from huggingface_hub import ModelCard
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
 

@@ -14,7 +14,7 @@ from typing import Any
 from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.instructions import fill_prompt, prompt_template
 from rpd_datasets.training.aime import check_leakage, load_aime
-from rpd_datasets.training.arguments import ReinforcementArguments
+from rpd_datasets.training.recipe import ReinforcementOptions
 from rpd_datasets.training.rewards import AccuracyReward, DiversityReward, FormatReward
 from rpd_metric.errors import InputError
 from rpd_metric.grading.custom import GraderLike
@@ -22,7 +22,7 @@ from rpd_metric.models.kinds import load_embedder
 from rpd_metric.steps.summarizers import load_summarizer
 
 
-def check_reinforcement(options: ReinforcementArguments, training: Any, model: Any) -> None:
+def check_reinforcement(options: ReinforcementOptions, training: Any, model: Any) -> None:
     """Refuse what cannot work or would train something else than it says.
 
     Raises:
@@ -57,7 +57,7 @@ def check_reinforcement(options: ReinforcementArguments, training: Any, model: A
 
 
 def load_prompts(
-    options: ReinforcementArguments,
+    options: ReinforcementOptions,
     tokenizer: Any,
     contamination: Contamination | None = None,
     say: Callable[[str], None] = lambda _: None,
@@ -65,8 +65,8 @@ def load_prompts(
     """The problems as prompts, with what was left out.
 
     Args:
-        options ([`~rpd_datasets.training.arguments.ReinforcementArguments`]): Which problems.
-        tokenizer: Of the model; prompts of more than `max_prompt_tokens` are left out.
+        options ([`~rpd_datasets.training.recipe.ReinforcementOptions`]): Which problems.
+        tokenizer: Of the model.
         contamination ([`~rpd_datasets.filters.contamination.Contamination`], *optional*): Problems
             that stand in it are left out.
         say (`Callable`): Told of each of them.
@@ -127,10 +127,6 @@ def load_prompts(
 def reinforcement_steps(problems: int, training: Any) -> int:
     """How often the weights change: TRL's sampler gives whole batches of problems only.
 
-    Args:
-        problems (`int`): Problems in the training set.
-        training (`trl.GRPOConfig`): Of the run.
-
     Raises:
         InputError: The problems do not fill one batch.
     """
@@ -149,16 +145,13 @@ def reinforcement_steps(problems: int, training: Any) -> int:
     return steps
 
 
-def choose_rollouts(options: ReinforcementArguments, training: Any, *, on_cpu: bool) -> str:
-    """Set who samples completions.
+def choose_rollouts(options: ReinforcementOptions, training: Any, *, on_cpu: bool) -> str:
+    """Write into a run's `GRPOConfig` who samples completions, and return it.
 
     Args:
-        options ([`~rpd_datasets.training.arguments.ReinforcementArguments`]): What was asked for.
+        options ([`~rpd_datasets.training.recipe.ReinforcementOptions`]): What was asked for.
         training (`trl.GRPOConfig`): Of the run; it is changed.
         on_cpu (`bool`): Whether the recipe itself asks for the CPU.
-
-    Returns:
-        `str`: `"vllm"`, `"continuous"` or `"generate"`.
 
     Raises:
         InputError: vLLM is asked for and not installed.
@@ -180,16 +173,12 @@ def choose_rollouts(options: ReinforcementArguments, training: Any, *, on_cpu: b
 
 
 def advantage_change(
-    options: ReinforcementArguments, rewards: Sequence[Any]
+    options: ReinforcementOptions, rewards: Sequence[Any]
 ) -> Callable[[Any], Any] | None:
     """What is done with advantages after the group's scaling, if anything.
 
     Inside the sum, a group whose completions are all right and differ a little has its small
     differences scaled up to full strength; outside of it a bonus stays as small as its weight.
-
-    Args:
-        options ([`~rpd_datasets.training.arguments.ReinforcementArguments`]): Of the run.
-        rewards (`Sequence`): From [`load_rewards`].
 
     Returns:
         `Callable`, *optional*: From advantages, one per completion of this process in the order
@@ -209,7 +198,7 @@ def advantage_change(
 
 
 def load_rewards(
-    options: ReinforcementArguments, grader: GraderLike
+    options: ReinforcementOptions, grader: GraderLike
 ) -> tuple[list[Any], list[float]]:
     """The rewards with a weight above 0 and those that are only watched, and their weights."""
     chosen: list[tuple[Any, float]] = []

@@ -16,15 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from rpd_datasets.instructions import prompt_template, with_mode
+from rpd_datasets.instructions import prompt_template
 from rpd_datasets.publish.model_card import CardFacts, model_card
-from rpd_datasets.training.memory import GB, estimate_memory
-from rpd_datasets.training.precision import (
-    check_precision,
-    keep_adapters_exact,
-    keep_gradients_exact,
-)
-from rpd_datasets.training.publishing import ModelPush, take_push
+from rpd_datasets.training.memory_estimate import GB, estimate_memory
+from rpd_datasets.training.model_push import ModelPush, take_push
 from rpd_datasets.training.recipe import parse_recipe
 from rpd_datasets.training.record import (
     base_license,
@@ -33,7 +28,12 @@ from rpd_datasets.training.record import (
     record_settings,
 )
 from rpd_datasets.training.tokenizer import hub_answers, load_tokenizer
-from rpd_datasets.training.trainers import described
+from rpd_datasets.training.trainers import (
+    check_precision,
+    described,
+    keep_adapters_exact,
+    keep_gradients_exact,
+)
 from rpd_metric.errors import InputError
 
 SMOKE_STEPS = 2
@@ -63,12 +63,12 @@ class Session:
     """A run's parsed options, and what is done with them in every recipe.
 
     Args:
-        options: This project's own options, e.g.
-            [`~rpd_datasets.training.arguments.SupervisedArguments`].
+        options ([`~rpd_datasets.training.recipe.CommonOptions`]): This project's own.
         training (`transformers.TrainingArguments`): TRL's options of the trainer.
         model (`trl.ModelConfig`): TRL's options of the model.
         settings (`dict`): Every option that the recipe names or that differs from its default.
-        push ([`~rpd_datasets.training.publishing.ModelPush`], *optional*): Where the model is published.
+        push ([`~rpd_datasets.training.model_push.ModelPush`], *optional*): Where the model is
+            published.
         cached_only (`bool`): Whether the Hub does not answer, so that only its cache is asked.
     """
 
@@ -136,7 +136,7 @@ class Session:
 
     def train(
         self, kind: type, method: TrainingMethod, counts: Mapping[str, int], **inputs: Any
-    ) -> Any:
+    ) -> None:
         """Train, or continue an interrupted run, and save, describe and publish the model.
 
         Args:
@@ -145,14 +145,13 @@ class Session:
             counts (`Mapping`): Samples, tokens, steps and the like, for the record and the card.
             inputs: For the trainer: `train_dataset`, `processing_class` and what it needs besides.
 
-        Returns:
-            The trainer.
-
         Raises:
             OutputError: The folder holds a run with other settings.
         """
+        kind = described(kind, partial(self._write_card, method, counts))
         if self.options.smoke:
-            return self._smoke(kind, method, counts, inputs)
+            self._smoke(kind, inputs)
+            return
         checkpoint = check_resumable(self.output, self.settings)
         if self.training.process_index == 0:
             facts = {
@@ -165,38 +164,28 @@ class Session:
             record_settings(self.output, self.settings, facts)
         if checkpoint is not None:
             self.log(f"going on from {checkpoint}")
-        trainer = self._trainer(kind, method, counts, inputs)
+        trainer = self._trainer(kind, inputs)
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         self._finish(trainer)
-        return trainer
 
     def _prompt_format(self, tokenizer: Any) -> str:
         """A prompt of this run as the model sees it, `{problem}` in the problem's place."""
-        template = prompt_template(self.options.prompt)
-        if getattr(self.options, "modes", 0):
-            template = with_mode(template, 1)
-        message = {"role": "user", "content": template}
+        message = {"role": "user", "content": prompt_template(self.options.prompt)}
         return str(
             tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
         )
 
-    def _smoke(
-        self, kind: type, method: TrainingMethod, counts: Mapping[str, int], inputs: dict[str, Any]
-    ) -> Any:
+    def _smoke(self, kind: type, inputs: dict[str, Any]) -> None:
         """Train two steps, save nothing and print the peak of memory."""
         self.training.max_steps = SMOKE_STEPS
         self.training.save_strategy = "no"
         self.training.eval_strategy = "no"
         with tempfile.TemporaryDirectory() as scratch:
             self.training.output_dir = scratch
-            trainer = self._trainer(kind, method, counts, inputs)
-            trainer.train()
+            self._trainer(kind, inputs).train()
         self.log(f"peak memory of {SMOKE_STEPS} steps: {peak_memory() / GB:.2f} GB")
-        return trainer
 
-    def _trainer(
-        self, kind: type, method: TrainingMethod, counts: Mapping[str, int], inputs: dict[str, Any]
-    ) -> Any:
+    def _trainer(self, kind: type, inputs: dict[str, Any]) -> Any:
         from trl.trainer.utils import get_peft_config, get_quantization_config
 
         model = self.model
@@ -207,7 +196,7 @@ class Session:
             "attn_implementation": model.attn_implementation,
             "local_files_only": self.cached_only,
         }
-        trainer = described(kind, partial(self._write_card, method, counts))(
+        trainer = kind(
             model=model.model_name_or_path,
             args=self.training,
             quantization_config=get_quantization_config(model),
@@ -227,12 +216,16 @@ class Session:
         counts: Mapping[str, int],
         history: Sequence[Mapping[str, Any]],
     ) -> None:
-        record = read_record(self.output)
+        model, record = self.model, read_record(self.output)
+        weights = "of all weights"
+        if model.use_peft:
+            adapter = "4-bit QLoRA" if model.load_in_4bit else "LoRA"
+            weights = f"with {adapter} (rank {model.lora_r}, alpha {model.lora_alpha})"
         card = CardFacts(
             name=(self.training.hub_model_id or self.output.resolve().name).split("/")[-1],
-            base_model=self.model.model_name_or_path,
-            method=f"{method.description} {_weights(self.model)}",
-            library="peft" if self.model.use_peft else "transformers",
+            base_model=model.model_name_or_path,
+            method=f"{method.description} {weights}",
+            library="peft" if model.use_peft else "transformers",
             data=method.data,
             counts=counts,
             settings=self.settings,
@@ -271,33 +264,12 @@ def open_session(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
         arguments (`Sequence[str]`): The command line, without the program.
         prog (`str`): The program's name.
 
-    Returns:
-        [`Session`]
-
     Raises:
         InputError: With the option to set.
         MissingExtraError: TRL is not installed.
     """
     recipe = parse_recipe(kinds, arguments, prog=prog)
     options, training, model = recipe.parts
-    check_start(training, model)
-    check_precision(training, model)
-    model.attn_implementation = choose_attention(model, on_cpu=training.use_cpu)
-    push = take_push(training, model, recipe.settings)
-    cached_only = not hub_answers(model.model_name_or_path)
-    return Session(options, training, model, recipe.settings, push, cached_only)
-
-
-def check_start(training: Any, model: Any) -> None:
-    """Refuse a run that has no model or no folder, or that says itself where to continue.
-
-    Args:
-        training (`transformers.TrainingArguments`): Of the run.
-        model (`trl.ModelConfig`): Of the run.
-
-    Raises:
-        InputError: With the option to set.
-    """
     if not model.model_name_or_path:
         raise InputError("no model: set model_name_or_path, or start from a --config")
     if not training.output_dir:
@@ -307,14 +279,15 @@ def check_start(training: Any, model: Any) -> None:
             "a run continues from the last checkpoint in its output_dir by itself; leave "
             "resume_from_checkpoint out"
         )
+    check_precision(training, model)
+    model.attn_implementation = choose_attention(model, on_cpu=training.use_cpu)
+    push = take_push(training, model, recipe.settings)
+    cached_only = not hub_answers(model.model_name_or_path)
+    return Session(options, training, model, recipe.settings, push, cached_only)
 
 
 def choose_attention(model: Any, *, on_cpu: bool) -> str | None:
-    """Which attention a run uses: the recipe's own, or flash attention where it can run.
-
-    Args:
-        model (`trl.ModelConfig`): Of the run.
-        on_cpu (`bool`): Whether the run is on the CPU.
+    """Which attention a `ModelConfig` gets: its own, or flash attention where it can run.
 
     Returns:
         `str`, *optional*: `None` is the library's default, scaled dot-product attention.
@@ -334,11 +307,3 @@ def peak_memory() -> int:
     if torch.cuda.is_available():
         return int(torch.cuda.max_memory_reserved())
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def _weights(model: Any) -> str:
-    """What was trained, after "GRPO" or "supervised fine-tuning"."""
-    if not model.use_peft:
-        return "of all weights"
-    kind = "4-bit QLoRA" if model.load_in_4bit else "LoRA"
-    return f"with {kind} (rank {model.lora_r}, alpha {model.lora_alpha})"

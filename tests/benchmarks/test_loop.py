@@ -212,7 +212,6 @@ def test_the_loop_closes_and_goes_on_where_it_was(
     text = page.read_text(encoding="utf-8")
     assert "| RPD 1P3S | 1 | 6 |" in text
     assert "50% of the way from the base to RPD 1P3S, against the base: " in text
-    assert "Matching modes" not in text  # there are no modes by order to compare with
     assert "pass@16" in text
     assert str(tmp_path) not in text
     assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
@@ -222,7 +221,7 @@ def test_the_loop_closes_and_goes_on_where_it_was(
     (tmp_path / "run/seed-0/random_1p1s/result.json").unlink()
     page.unlink()
     assert main(line) == 0
-    assert "1 of 6 arms to run" in capsys.readouterr().err
+    assert "1 of 5 arms to run" in capsys.readouterr().err
     assert page.is_file()
     again = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("result.json")}
     kept = [file for file in written if file.parent.name != "random_1p1s"]
@@ -266,11 +265,7 @@ def test_the_readme_says_what_the_page_says_and_what_falls():
     falls = readme.partition("What falls: ")[2].partition("\n\n")[0]
     for arm in ("base model", "RPD 1P3S", "unfiltered 1P16S", "random 1P1S"):
         assert table[arm] in falls, arm
-    for arm in (
-        "RPD 1P3S + GRPO",
-        "RPD 1P3S, modes by order",
-        "50% of the way from the base to RPD 1P3S",
-    ):
+    for arm in ("RPD 1P3S + GRPO", "50% of the way from the base to RPD 1P3S"):
         assert table[arm] in falls, arm
     first = page.partition("## Training sets of equal size")[2].partition("##")[0]
     others = [float(one) for one in re.findall(r"\| ([\d.]+) \[[\d., ]+\] \| 0\.", first)]

@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 from configparser import ConfigParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from parts.recipe_scripts import RECIPES
-from rpd_datasets.training.arguments import ReinforcementArguments, SupervisedArguments
-from rpd_datasets.training.data import optimizer_steps
-from rpd_datasets.training.recipe import Recipe, parse_recipe, read_recipe
+from rpd_datasets.training.recipe import (
+    Recipe,
+    ReinforcementOptions,
+    SupervisedOptions,
+    parse_recipe,
+    read_recipe,
+)
+from rpd_datasets.training.token_rows import optimizer_steps
 from rpd_metric.errors import InputError
 
 CONFIGS = RECIPES / "configs"
@@ -62,13 +66,13 @@ def parse_sft(file: Path, *more: str) -> Recipe:
 
     # A GPU is not needed to read a recipe that asks for bfloat16 on one.
     line = ["--config", str(file), "--use_cpu", "true", *more]
-    return parse_recipe((SupervisedArguments, SFTConfig, ModelConfig), line, prog="sft.py")
+    return parse_recipe((SupervisedOptions, SFTConfig, ModelConfig), line, prog="sft.py")
 
 
 def parse_grpo(file: Path) -> Recipe:
     from trl import GRPOConfig, ModelConfig
 
-    kinds = (ReinforcementArguments, GRPOConfig, ModelConfig)
+    kinds = (ReinforcementOptions, GRPOConfig, ModelConfig)
     return parse_recipe(kinds, ["--config", str(file), "--use_cpu", "true"], prog="grpo.py")
 
 
@@ -81,10 +85,7 @@ def arms(kind: str) -> set[tuple[str, str]]:
 
 
 def test_every_arm_of_the_papers_tables_has_a_recipe_and_there_is_no_other():
-    assert arms("sft") == set(ARMS) | {
-        ("qwen3-4b-base", "rpd_1p3s_modes"),
-        ("qwen3-4b-base", "rpd_1p3s_modes_matched"),
-    }
+    assert arms("sft") == set(ARMS)
     papers = {("qwen3-4b-base", "rpd_1p3s"), ("qwen3-4b-base", "random_1p1s")}
     assert arms("grpo") == papers | {("qwen3-4b-base", f"rpd_1p3s_{name}") for name in BEYOND}
 
@@ -97,19 +98,6 @@ def test_an_arm_beyond_the_paper_differs_from_the_papers_in_its_own_options_only
     changed = {key: other.get(key) for key in plain.keys() | other.keys()}
     changed = {key: value for key, value in changed.items() if value != plain.get(key)}
     assert changed == {**BEYOND[name], "output_dir": f"runs/qwen3-4b-base/grpo_rpd_1p3s_{name}"}
-
-
-@pytest.mark.parametrize(
-    ("end", "own"),
-    [
-        ("_modes", {"modes": 3}),
-        ("_modes_matched", {"modes": 3, "mode_assignment": "matching"}),
-    ],
-)
-def test_an_arm_with_modes_differs_from_the_papers_in_them_only(end: str, own: dict[str, Any]):
-    folder = CONFIGS / "qwen3-4b-base/sft"
-    plain, modes = (parse_sft(folder / f"rpd_1p3s{part}.yaml").settings for part in ("", end))
-    assert modes == {**plain, **own, "output_dir": f"runs/qwen3-4b-base/rpd_1p3s{end}"}
 
 
 @pytest.mark.parametrize(("model", "arm"), sorted(ARMS))
@@ -223,8 +211,6 @@ def test_arms_of_a_model_differ_in_data_folder_and_size_only():
             own = yaml.safe_load(file.read_text(encoding="utf-8"))
             if file.stem != "base":
                 allowed = {"base", "data", "output_dir", "num_samples", "num_train_epochs"}
-                if "_modes" in file.stem:
-                    allowed |= {"modes", "mode_assignment"}
                 assert set(own) <= allowed
 
 
@@ -259,9 +245,9 @@ def write(folder: Path, name: str, text: str) -> Path:
     ("line", "named"),
     [
         ("learning_rat: 1.0e-4", "did you mean 'learning_rate'"),
-        ("max_seq_length: 4096", "use max_length"),
-        ("warmup_ratio: 0.1", "use warmup_steps"),
-        ("torch_dtype: bfloat16", "use dtype"),
+        ("max_seq_length: 4096", "did you mean 'max_length'"),
+        ("warmup_ratio: 0.1", "did you mean 'warmup_steps'"),
+        ("torch_dtype: bfloat16", "did you mean 'dtype'"),
         ("bf16: flase", "--bf16"),
         ("learning_rate: fast", "invalid float value"),
         ("too_long: cut", "invalid choice"),
@@ -290,7 +276,7 @@ def test_a_recipe_for_a_gpu_can_be_looked_at_without_one():
     from trl import ModelConfig, SFTConfig
 
     file = CONFIGS / "qwen3-4b-base/sft/rpd_1p3s.yaml"
-    kinds = (SupervisedArguments, SFTConfig, ModelConfig)
+    kinds = (SupervisedOptions, SFTConfig, ModelConfig)
     recipe = parse_recipe(kinds, ["--config", str(file), "--dry_run"], prog="sft.py")
     assert recipe.parts[1].bf16
     assert "use_cpu" not in recipe.settings

@@ -9,7 +9,7 @@ import pytest
 
 from parts.recipe_scripts import RECIPES, script
 from parts.tiny_models import sums, tiny_model
-from rpd_datasets.training.precision import keep_gradients_exact
+from rpd_datasets.training.trainers import keep_gradients_exact
 from rpd_metric.errors import InputError
 
 CONFIGS = RECIPES / "configs/tiny"

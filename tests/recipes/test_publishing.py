@@ -16,9 +16,9 @@ from parts.local_hub import TOKEN, LocalHub
 from parts.recipe_scripts import RECIPES
 from parts.tiny_models import tiny_model
 from rpd_datasets.cli import main
-from rpd_datasets.publish.checks import public_record, publishable
-from rpd_datasets.publish.hub import push_folder
-from rpd_datasets.training.publishing import ModelPush, take_push
+from rpd_datasets.publish.publishable import public_record, publishable
+from rpd_datasets.publish.pushing import push_folder
+from rpd_datasets.training.model_push import ModelPush, take_push
 from rpd_metric.errors import InputError, OutputError
 
 SFT = [str(RECIPES / "sft.py"), "--config", str(RECIPES / "configs/tiny/sft.yaml")]

@@ -259,7 +259,7 @@ def test_a_model_without_an_adapter_is_mixed_with_its_base_just_the_same(tmp_pat
             weight += 1
     model.save_pretrained(tuned)
     line = ["--tuned", str(tuned), "--output", str(tmp_path / "mixed"), "--dtype", "float32"]
-    with pytest.raises(InputError, match="--tuned needs --base"):
+    with pytest.raises(InputError, match="needs --base and --interpolate"):
         script("merge").main([*line, "--base", str(base)])
     script("merge").main([*line, "--base", str(base), "--interpolate", "0.5"])
     start, middle = (

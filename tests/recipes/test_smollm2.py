@@ -14,9 +14,9 @@ import pytest
 from benchmarks.loop_real.model import PADDING
 from parts.recipe_scripts import RECIPES, script
 from parts.smollm2 import missing, smollm2
-from rpd_datasets.training.data import tokenize_rows
-from rpd_datasets.training.rows import load_rows
+from rpd_datasets.training.token_rows import tokenize_rows
 from rpd_datasets.training.tokenizer import load_tokenizer
+from rpd_datasets.training.training_rows import load_rows
 from rpd_metric.errors import InputError
 
 ROOT = RECIPES.parent

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rpd_datasets.evaluation.benchmarks import Task
-from rpd_datasets.evaluation.generation import chat_request
 from rpd_datasets.evaluation.passk_config import EvaluationConfig
 from rpd_datasets.instructions import PROMPTS, fill_prompt, prompt_template
 from rpd_datasets.training.recipe import read_recipe
@@ -52,15 +50,3 @@ def test_the_readme_has_every_prompt_and_what_uses_it():
     rows = {line.split("|")[1].strip(" `"): line for line in table.splitlines() if "| `" in line}
     assert "fine-tuning" in rows[sft]
     assert "reinforcement" in rows[grpo]
-
-
-def test_evaluation_asks_with_each_mode_in_turn():
-    config = EvaluationConfig(benchmark="aime24", prompt="problem", modes=3)
-    task = Task("1", "1 + 1?", "2")
-    asked = [
-        chat_request(task, ("1", 0, sample), config).messages[0]["content"] for sample in range(4)
-    ]
-    assert asked == [f"1 + 1?\n\n[mode {mode}]" for mode in (1, 2, 3, 1)]
-    # Samples that were made before there were modes are still of the same configuration.
-    assert "modes" not in EvaluationConfig(benchmark="aime24").sampling
-    assert config.sampling["modes"] == 3

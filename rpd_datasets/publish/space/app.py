@@ -91,7 +91,9 @@ def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
         raise InputError(f"that is more than {MAX_CHARACTERS:,} characters; shorten the solutions")
     names, short = list(named), []
     if kind == STEPS:
-        steps = [[line for line in text.splitlines() if line.strip()] for text in named.values()]
+        steps = [
+            [line.strip() for line in text.splitlines() if line.strip()] for text in named.values()
+        ]
     else:
         summarizer = load_summarizer("extractive")
         taken = run(summarizer.summarize(problem.strip() or None, list(named.values())))
@@ -118,7 +120,9 @@ def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
     # Steps that somebody wrote are nearer to a language model's than to the extractive ones.
     curve = calibration("rpd", "minilm", chat=kind == STEPS)
     if curve is not None:
-        lines += [f"- {names[a]} and {names[b]}, {curve.in_words(matrix[a, b])}" for a, b in pairs]
+        lines += [
+            f"- {names[a]} and {names[b]}, {curve.in_words(float(matrix[a, b]))}" for a, b in pairs
+        ]
         lines += ["", f"A scale to read it by: {curve.scale()}. The pairs are solutions to "]
         lines[-1] += "competition problems."
     lines += ["", "### Steps that found each other"]

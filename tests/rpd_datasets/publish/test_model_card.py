@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from huggingface_hub import ModelCard
 
-from rpd_datasets.publish.checks import public_record
 from rpd_datasets.publish.model_card import CardFacts, model_card
+from rpd_datasets.publish.publishable import public_record
 from rpd_datasets.training.record import base_license, read_record, record_settings
 
 # Neither in the order of the alphabet nor of their size.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from rpd_datasets.training.arguments import ReinforcementArguments
+from rpd_datasets.training.recipe import ReinforcementOptions
 from rpd_datasets.training.reinforcement import advantage_change, load_rewards
 from rpd_datasets.training.rewards import AccuracyReward, DiversityReward, FormatReward, well_formed
 from rpd_metric.grading.mathematics import Grader
@@ -87,7 +87,7 @@ def test_diversity_counts_among_right_answers_of_one_prompt_only(grader):
     ("how", "expected"), [("bonus", [1.2, 0.9, -1.0]), ("rarity", [1.5, 0.4, -1.0])]
 )
 def test_diversity_changes_advantages_after_the_groups_scaling(grader, how, expected):
-    options = ReinforcementArguments(diversity_weight=0.5, diversity_as=how, format_weight=0)
+    options = ReinforcementOptions(diversity_weight=0.5, diversity_as=how, format_weight=0)
     rewards, weights = load_rewards(options, grader)
     assert weights == [1.0, 0.0], "it is logged, and no part of what the group scales"
     diversity = rewards[1]
@@ -99,7 +99,7 @@ def test_diversity_changes_advantages_after_the_groups_scaling(grader, how, expe
 
 
 def test_inside_the_sum_nothing_is_done_afterwards(grader):
-    options = ReinforcementArguments(diversity_weight=0.5)
+    options = ReinforcementOptions(diversity_weight=0.5)
     rewards, weights = load_rewards(options, grader)
     assert weights == [1.0, 0.1, 0.5]
     assert advantage_change(options, rewards) is None

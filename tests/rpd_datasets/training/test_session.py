@@ -14,8 +14,8 @@ import torch
 
 from parts.recipe_scripts import RECIPES, script
 from parts.tiny_models import sums, tiny_model
-from rpd_datasets.training.arguments import ReinforcementArguments
-from rpd_datasets.training.memory import estimate_memory
+from rpd_datasets.training.memory_estimate import estimate_memory
+from rpd_datasets.training.recipe import ReinforcementOptions
 from rpd_datasets.training.reinforcement import check_reinforcement
 from rpd_datasets.training.session import choose_attention
 from rpd_datasets.training.trainers import limited_share, sampling_exactly
@@ -90,6 +90,7 @@ def test_a_smoke_run_takes_two_steps_on_the_longest_samples_and_leaves_nothing(
     assert not output.exists()
 
 
+@pytest.mark.slow
 def test_without_a_network_a_dry_run_does_not_wait_for_retries(here: Path, tmp_path: Path):
     line = [sys.executable, str(RECIPES / "sft.py"), *SFT, "--dry_run", "--output_dir", "unused"]
     line += ["--model_name_or_path", "nobody/at-all", "--data", str(here / "sums.jsonl")]
@@ -211,8 +212,8 @@ def test_a_diversity_reward_on_groups_that_are_split_over_processes_is_refused()
         world_size=2,
         num_generations=8,
     )
-    check_reinforcement(ReinforcementArguments(), training, model)
+    check_reinforcement(ReinforcementOptions(), training, model)
     with pytest.raises(InputError, match="measured among what one process sees"):
-        check_reinforcement(ReinforcementArguments(diversity_weight=0.1), training, model)
+        check_reinforcement(ReinforcementOptions(diversity_weight=0.1), training, model)
     training.generation_batch_size = 16
-    check_reinforcement(ReinforcementArguments(diversity_weight=0.1), training, model)
+    check_reinforcement(ReinforcementOptions(diversity_weight=0.1), training, model)

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parts.tiny_models import END, FAMILIES, PAD, sums, tiny_model
-from rpd_datasets.training.data import optimizer_steps, tokenize_rows
-from rpd_datasets.training.rows import load_rows, split_by_problem, with_modes, with_prompt
+from rpd_datasets.training.token_rows import optimizer_steps, tokenize_rows
 from rpd_datasets.training.tokenizer import load_tokenizer
+from rpd_datasets.training.training_rows import load_rows, split_by_problem, with_prompt
 from rpd_metric.errors import InputError
 
 
@@ -179,13 +179,3 @@ def test_the_held_out_share_is_of_problems_with_all_their_solutions(tmp_path):
 def test_a_prompt_is_put_around_the_problem(tmp_path):
     rows = with_prompt(sample(tmp_path, "2"), "box")
     assert rows[0]["prompt"][0]["content"] == "1 + 0\n\nPut your final answer within \\boxed{}."
-
-
-def test_modes_tell_the_solutions_of_a_problem_apart_in_their_order(tmp_path):
-    rows = concatenate_datasets([sample(tmp_path, "a", "b"), sample(tmp_path, "c", "d")])
-    asked = [row["prompt"][0]["content"] for row in with_modes(rows, 3)]
-    assert asked == [f"1 + {n}\n\n[mode {mode}]" for mode in (1, 2) for n in (0, 1)]
-    assert [row["completion"][0]["content"] for row in with_modes(rows, 3)] == list("abcd")
-    assert with_modes(rows, 0) is rows
-    with pytest.raises(InputError, match="raise --modes 1 to 2"):
-        with_modes(rows, 1)

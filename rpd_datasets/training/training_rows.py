@@ -1,7 +1,7 @@
 """Training rows: loaded from a curated dataset, given a prompt, and some held out.
 
 The rows are TRL's conversational prompt-completion rows, which `rpd curate` writes. How they
-become tokens is in `data.py`.
+become tokens is in `token_rows.py`.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rpd_datasets.filters.contamination import Contamination
-from rpd_datasets.inputs.files import file_kind
-from rpd_datasets.inputs.hub import HubRows
-from rpd_datasets.instructions import MARK, fill_prompt, prompt_template, with_mode
+from rpd_datasets.inputs.hub_rows import HubRows
+from rpd_datasets.inputs.local_files import file_kind
+from rpd_datasets.instructions import MARK, fill_prompt, prompt_template
 from rpd_metric.errors import InputError, first_line
 
 
@@ -94,7 +93,7 @@ def without_contaminated(
 
 
 def with_prompt(rows: Any, prompt: str) -> Any:
-    """Put a prompt, see `rpd_datasets/instructions.py`, around the last user message of each row."""
+    """Put a prompt of `instructions.py` around the last user message of each row."""
     template = prompt_template(prompt)
     if template == MARK:
         return rows
@@ -104,35 +103,6 @@ def with_prompt(rows: Any, prompt: str) -> Any:
         return {"prompt": [*before, {**last, "content": fill_prompt(template, last["content"])}]}
 
     return rows.map(fill, keep_in_memory=True, load_from_cache_file=False, desc="Prompts")
-
-
-def with_modes(rows: Any, modes: int) -> Any:
-    """Tell the solutions of a problem apart by a mode in their prompts, in the order they stand.
-
-    That is the order in which curation chose them: mode 1 is the first choice. SSFT assigns modes
-    by matching, anew at each step; this is its simple form.
-
-    Args:
-        rows (`datasets.Dataset`): From [`load_rows`].
-        modes (`int`): How many there are; 0 leaves the rows as they are.
-
-    Raises:
-        [`InputError`]: A problem has more solutions than there are modes.
-    """
-    if not modes:
-        return rows
-    seen: Counter[str] = Counter()
-    prompts = []
-    for prompt in rows["prompt"]:
-        key = json.dumps(prompt, sort_keys=True)
-        seen[key] += 1
-        *before, last = prompt
-        prompts.append([*before, {**last, "content": with_mode(last["content"], seen[key])}])
-    most = max(seen.values())
-    if most > modes:
-        raise InputError(f"a problem has {most} solutions; raise --modes {modes} to {most}")
-    features = rows.features
-    return rows.remove_columns("prompt").add_column("prompt", prompts).cast(features)
 
 
 def split_by_problem(rows: Any, share: float, *, seed: int) -> tuple[Any, Any]:

@@ -3,7 +3,7 @@
 One commit is what keeps a half-finished push from anybody's sight: large files are sent first and
 belong to nobody until the commit names them all. `HfApi.upload_folder` is not used, because it
 splits large folders into several commits. A push that broke is completed by running it again; the
-Hub knows by their hashes which files it already has. Reading from the Hub is `hub.py`.
+Hub knows by their hashes which files it already has.
 
 Uploads go through Xet where `hf_xet` is installed, which the hub client decides by itself;
 `HF_HUB_DISABLE_XET=1` makes it use Git LFS.
@@ -19,18 +19,16 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rpd_datasets.inputs.files import one_line
-from rpd_datasets.publish.checks import (
+from rpd_datasets.publish.model_card import PLACE
+from rpd_datasets.publish.publishable import (
     RECORD,
     REPLACED,
     Publishable,
     RepoType,
-    check_rows,
-    check_text,
     public_record,
     publishable,
 )
-from rpd_datasets.publish.model_card import PLACE
+from rpd_datasets.publish.secrets import check_rows, check_text
 from rpd_metric.errors import InputError, OutputError, RPDError
 
 if TYPE_CHECKING:
@@ -39,6 +37,17 @@ if TYPE_CHECKING:
 MESSAGES: Mapping[RepoType, str] = {
     "dataset": "Curated with Reasoning Path Divergence",
     "model": "Trained on a set curated with Reasoning Path Divergence",
+}
+# What the Hub's refusals mean here; `{repo}` is the repository.
+REFUSALS = {
+    401: "the Hub does not accept the token: log in with `hf auth login`, or set HF_TOKEN to a "
+    "token that may write",
+    403: "the token may not write to {repo}: take one with write permission there, or another "
+    "namespace",
+    404: "{repo} is not there, or the token may not see it",
+    409: "another change to {repo} is under way: wait until it is done",
+    412: "{repo} was changed by somebody else in the meantime: look at it first",
+    429: "the Hub takes no more requests for now: wait some minutes",
 }
 
 
@@ -55,6 +64,7 @@ class Pushed:
         private (`bool`): Whether only its owner sees it.
         files (`int`): How many files the commit holds of this push.
         deleted (`tuple[str, ...]`): Files of an earlier push that this one replaced.
+        notes (`tuple[str, ...]`): What its author should know, a sentence each.
     """
 
     repo_id: str
@@ -94,9 +104,6 @@ def push_folder(
         api ([`~huggingface_hub.HfApi`], *optional*): A client of your own, with its token; else
             `HF_TOKEN` or the stored login.
 
-    Returns:
-        [`Pushed`]: What happened.
-
     Raises:
         InputError: If the folder is not complete, holds a secret or a local path, or there is no
             token.
@@ -106,17 +113,18 @@ def push_folder(
     Example:
 
     ```py
-    from rpd_datasets.publish.hub import push_folder
+    from rpd_datasets.publish.pushing import push_folder
 
     push_folder("curated", "me/diverse-math")
     ```
     """
     folder = Path(folder)
     found = publishable(folder)
-    files: dict[str, Path | bytes] = {}
-    for name, path in found.files.items():
-        if not any(fnmatch(name, pattern) for pattern in exclude):
-            files[name] = path
+    files: dict[str, Path | bytes] = {
+        name: path
+        for name, path in found.files.items()
+        if not any(fnmatch(name, pattern) for pattern in exclude)
+    }
     if RECORD in files:
         files[RECORD] = public_record(found.files[RECORD])
     check_text(files, allowed=allowed_secrets)
@@ -165,17 +173,11 @@ def publish(
     Args:
         files (`Callable[[str], Mapping[str, Path | bytes]]`): From the repository's full id to
             contents by file name.
-        repo_id (`str`): The repository; without a namespace, the user's own is taken.
+        repo_id (`str`), private (`bool`), revision (`str`, *optional*), api: See [`push_folder`].
         repo_type (`"dataset"`, `"model"` or `"space"`): A new Space is one for Gradio.
         commit_message (`str`): Its first line.
-        private (`bool`, defaults to `True`): See [`push_folder`].
-        revision (`str`, *optional*): See [`push_folder`].
         replaced (`Sequence[str]`): Patterns of files there that are deleted in the same commit
             unless they are among `files`.
-        api ([`~huggingface_hub.HfApi`], *optional*): See [`push_folder`].
-
-    Returns:
-        [`Pushed`]: What happened.
 
     Raises:
         InputError: If there is no token, the id is none, or the repository is public.
@@ -191,7 +193,14 @@ def publish(
         "has arrived is not sent twice"
     )
     with _one_line_errors(repo_id, again):
-        info = _made_ready(found, api, repo_id, repo_type, private=private, branch=branch)
+        if found is None:
+            sdk = "gradio" if repo_type == "space" else None
+            api.create_repo(
+                repo_id, repo_type=repo_type, private=private, exist_ok=True, space_sdk=sdk
+            )
+        if branch != "main":
+            api.create_branch(repo_id, repo_type=repo_type, branch=branch, exist_ok=True)
+        info: Any = api.repo_info(repo_id, repo_type=repo_type, revision=revision)
         there = api.list_repo_files(repo_id, repo_type=repo_type, revision=info.sha)
         contents = files(repo_id)
         deleted = [
@@ -219,7 +228,13 @@ def publish(
         )
     overwritten = [name for name in contents if name in there and name != ".gitattributes"]
     if commit != info.sha and "README.md" in overwritten:
-        notes.append(_replaced_note(info, repo_type, len(overwritten), len(deleted)))
+        name = getattr(info.card_data, "pretty_name", None)
+        called = f", {name!r}" if name else ""
+        notes.append(
+            f"It replaced an earlier {repo_type}{called}: {len(overwritten)} of its files were "
+            f"written over, {len(deleted)} deleted; that one stays readable with "
+            f"revision={info.sha[:8]!r}"
+        )
     prefix = "" if repo_type == "model" else f"{repo_type}s/"
     return Pushed(
         repo_id=repo_id,
@@ -234,34 +249,6 @@ def publish(
     )
 
 
-def _made_ready(
-    found: Any, api: HfApi, repo_id: str, repo_type: RepoType, *, private: bool, branch: str
-) -> Any:
-    """What the Hub says of the branch to write; repository and branch are made where missing."""
-    from huggingface_hub.errors import RevisionNotFoundError
-
-    if found is None:
-        sdk = "gradio" if repo_type == "space" else None
-        api.create_repo(repo_id, repo_type=repo_type, private=private, exist_ok=True, space_sdk=sdk)
-        found = api.repo_info(repo_id, repo_type=repo_type)
-    if branch == "main":
-        return found
-    try:
-        return api.repo_info(repo_id, repo_type=repo_type, revision=branch)
-    except RevisionNotFoundError:
-        api.create_branch(repo_id, repo_type=repo_type, branch=branch, exist_ok=True)
-        return api.repo_info(repo_id, repo_type=repo_type, revision=branch)
-
-
-def _replaced_note(info: Any, repo_type: RepoType, overwritten: int, deleted: int) -> str:
-    name = getattr(info.card_data, "pretty_name", None)
-    called = f", {name!r}" if name else ""
-    return (
-        f"It replaced an earlier {repo_type}{called}: {overwritten} of its files were written "
-        f"over, {deleted} deleted; that one stays readable with revision={info.sha[:8]!r}"
-    )
-
-
 def check_access(
     repo_id: str,
     *,
@@ -273,11 +260,9 @@ def check_access(
     """See that a repository may be written, as far as that can be told without writing.
 
     Args:
-        repo_id (`str`): The repository; without a namespace, the user's own is taken.
+        repo_id (`str`), private (`bool`), api: See [`push_folder`].
         repo_type (`"dataset"`, `"model"` or `"space"`): What it holds.
-        private (`bool`, defaults to `True`): See [`push_folder`].
-        token (`str`, *optional*): See [`push_folder`].
-        api ([`~huggingface_hub.HfApi`], *optional*): A client of your own.
+        token (`str`, *optional*): For a client that is made here.
 
     Returns:
         `tuple`: The full id, and what the Hub says of the repository; `None` where there is none.
@@ -314,64 +299,47 @@ def check_access(
 @contextmanager
 def _one_line_errors(repo_id: str, state: str) -> Iterator[None]:
     """Say in one line what went wrong between us and the Hub, how things stand, and what to do."""
+    # The HTTP library differs between versions of the hub client; this name stays.
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
+
     # The hub client raises RuntimeError around a failed upload of a file and out of Xet, and
     # ValueError for an id or card that the Hub would refuse.
-    troubles: tuple[type[Exception], ...] = (OSError, RuntimeError, ValueError, *_http_errors())
     try:
         yield
     except RPDError:
         raise
-    except troubles as error:
-        raise OutputError(_explained(error, repo_id, state)) from error
+    except (OSError, RuntimeError, ValueError, httpx.HTTPError) as error:
+        raise OutputError(_explained(error, repo_id, state, httpx.HTTPError)) from error
 
 
-def _http_errors() -> tuple[type[Exception], ...]:
-    # The HTTP library differs between versions of the hub client; this name stays.
-    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
-
-    return (httpx.HTTPError,)
-
-
-def _explained(error: BaseException, repo_id: str, state: str) -> str:
+def _explained(error: BaseException, repo_id: str, state: str, broken: type[BaseException]) -> str:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
-    chain = list(_causes(error))
+    chain = [error]
+    while chain[-1].__cause__ is not None:
+        chain.append(chain[-1].__cause__)
+    last = _one_line(chain[-1]).rstrip(".")
     if any(isinstance(cause, OfflineModeIsEnabled) for cause in chain):
         return "the hub client is in offline mode: unset HF_HUB_OFFLINE to publish"
     if isinstance(error, HFValidationError):
-        return f"{repo_id!r} is no repository id: {one_line(error)}"
+        return f"{repo_id!r} is no repository id: {_one_line(error)}"
     if isinstance(error, ValueError):
-        return f"the Hub refuses {repo_id}: {one_line(error)}"
+        return f"the Hub refuses {repo_id}: {_one_line(error)}"
     for cause in chain:
         if isinstance(cause, HfHubHTTPError):
             status = cause.response.status_code
-            said = " ".join((cause.server_message or one_line(cause)).split()).rstrip(".")
-            return f"{_refusal(status, repo_id)} (HTTP {status}: {said}). {state}"
-    if any(isinstance(cause, _http_errors()) for cause in chain):
-        return f"the connection to the Hub broke: {one_line(chain[-1]).rstrip('.')}. {state}"
+            said = _one_line(cause.server_message or cause).rstrip(".")
+            default = f"the Hub refuses to write {repo_id}"
+            why = "the Hub is in trouble: try later" if status >= 500 else default
+            why = REFUSALS.get(status, why).format(repo=repo_id)
+            return f"{why} (HTTP {status}: {said}). {state}"
+    if any(isinstance(cause, broken) for cause in chain):
+        return f"the connection to the Hub broke: {last}. {state}"
     return (
-        f"the upload to {repo_id} failed: {one_line(chain[-1])}. If it is Xet that fails, set "
+        f"the upload to {repo_id} failed: {last}. If it is Xet that fails, set "
         f"HF_HUB_DISABLE_XET=1. {state}"
     )
 
 
-def _refusal(status: int, repo_id: str) -> str:
-    reasons = {
-        401: "the Hub does not accept the token: log in with `hf auth login`, or set HF_TOKEN to "
-        "a token that may write",
-        403: f"the token may not write to {repo_id}: take one with write permission there, or "
-        "another namespace",
-        404: f"{repo_id} is not there, or the token may not see it",
-        409: f"another change to {repo_id} is under way: wait until it is done",
-        412: f"{repo_id} was changed by somebody else in the meantime: look at it first",
-        429: "the Hub takes no more requests for now: wait some minutes",
-    }
-    if status >= 500:
-        return "the Hub is in trouble: try later"
-    return reasons.get(status, f"the Hub refuses to write {repo_id}")
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__
+def _one_line(said: BaseException | str) -> str:
+    return " ".join(str(said).split())[:300] or type(said).__name__

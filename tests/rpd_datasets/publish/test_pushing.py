@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from parts.local_hub import TOKEN, Fault, LocalHub
 from rpd_datasets.cli import main
-from rpd_datasets.publish.checks import publishable
-from rpd_datasets.publish.hub import Pushed, push_folder
+from rpd_datasets.publish.publishable import publishable
+from rpd_datasets.publish.pushing import Pushed, push_folder
 from rpd_datasets.publish.secrets import emails_in, find_leak, secrets_in
 from rpd_metric.errors import InputError, OutputError
 

@@ -27,22 +27,16 @@ DROPOUT_BYTES = 4
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Memory of one device, in bytes; `trained` and `total_weights` are numbers of weights."""
+    """Memory of one device, in bytes."""
 
-    total_weights: int
-    trained: int
     weights: float
     optimizer: float
     activations: float
 
-    @property
-    def total(self) -> float:
-        """All of it."""
-        return self.weights + self.optimizer + self.activations
-
     def __str__(self) -> str:
+        total = self.weights + self.optimizer + self.activations
         return (
-            f"about {self.total / GB:.1f} GB on a device (weights {self.weights / GB:.1f}, "
+            f"about {total / GB:.1f} GB on a device (weights {self.weights / GB:.1f}, "
             f"adapter and optimizer {self.optimizer / GB:.1f}, activations "
             f"{self.activations / GB:.1f}; an estimate)"
         )
@@ -70,9 +64,6 @@ def estimate_memory(
         tokens (`int`): Tokens in the largest batch of one device.
         cached_only (`bool`): Do not ask the Hub, only its cache.
 
-    Returns:
-        [`MemoryEstimate`]
-
     Raises:
         [`ModelError`]: The configuration cannot be loaded.
     """
@@ -93,27 +84,18 @@ def estimate_memory(
         for module in shape.modules()
         if isinstance(module, torch.nn.Linear) and module is not head
     ]
-    total = sum(weight.numel() for weight in shape.parameters())
-    in_linear = sum(layer.weight.numel() for layer in linear)
+    total = trained = sum(weight.numel() for weight in shape.parameters())
     weights = 2.0 * total
     if four_bit:
-        weights -= (2 - NF4_BYTES) * in_linear
-    if lora_rank is None:
-        trained = total
-    else:
-        trained = sum(lora_rank * (layer.in_features + layer.out_features) for layer in linear)
+        weights -= (2 - NF4_BYTES) * sum(layer.weight.numel() for layer in linear)
     text: Any = config.get_text_config()
-    hidden, inner = text.hidden_size, text.intermediate_size
-    checkpoints = text.num_hidden_layers * hidden
-    layer = HIDDEN_COPIES * hidden + INNER_COPIES * inner
-    dropped = 0.0
-    if lora_rank is not None and lora_dropout:
-        per_layer = sum(one.in_features for one in linear) / text.num_hidden_layers
-        dropped = DROPOUT_BYTES * tokens * per_layer
-    return MemoryEstimate(
-        total_weights=total,
-        trained=trained,
-        weights=weights,
-        optimizer=float(TRAINED_BYTES * trained),
-        activations=2.0 * tokens * (checkpoints + layer) + dropped,
-    )
+    hidden, layers = text.hidden_size, text.num_hidden_layers
+    checkpoints = layers * hidden
+    layer = HIDDEN_COPIES * hidden + INNER_COPIES * text.intermediate_size
+    activations = 2.0 * tokens * (checkpoints + layer)
+    if lora_rank is not None:
+        trained = sum(lora_rank * (one.in_features + one.out_features) for one in linear)
+        if lora_dropout:
+            per_layer = sum(one.in_features for one in linear) / layers
+            activations += DROPOUT_BYTES * tokens * per_layer
+    return MemoryEstimate(weights, float(TRAINED_BYTES * trained), activations)

@@ -9,12 +9,17 @@ Gradio.
 
 from __future__ import annotations
 
-from importlib import resources
+import base64
+import hashlib
+import io
+import zipfile
+from importlib import import_module, metadata, resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rpd_datasets.publish.hub import Pushed, publish
-from rpd_datasets.publish.space.wheel import build_wheel, requirements
+from packaging.requirements import Requirement
+
+from rpd_datasets.publish.pushing import Pushed, publish
 from rpd_metric.errors import InputError, OutputError
 
 if TYPE_CHECKING:
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
 # The version that the page is tested with; the Space installs exactly this one.
 GRADIO = "6.31.0"
 EXTRA = "offline"
+WHEEL = "Wheel-Version: 1.0\nGenerator: rpd space\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
 def space_files(name: str = "rpd", *, package: str | None = None) -> dict[str, bytes]:
@@ -39,12 +45,13 @@ def space_files(name: str = "rpd", *, package: str | None = None) -> dict[str, b
         `dict[str, bytes]`: Contents by file name.
 
     Raises:
-        InputError: If `evaluate` could not load a module of that name.
+        InputError: If `evaluate` could not load a module of that name, or the package is not
+            installed.
 
     Example:
 
     ```py
-    >>> from rpd_datasets.publish.space.files import space_files
+    >>> from rpd_datasets.publish.space.space_files import space_files
     >>> sorted(space_files("diverse", package="rpd-metric[offline]"))
     ['README.md', 'app.py', 'diverse.py', 'requirements.txt']
 
@@ -57,17 +64,12 @@ def space_files(name: str = "rpd", *, package: str | None = None) -> dict[str, b
         )
     metric = resources.files("rpd_metric.metrics.rpd")
     card = (metric / "README.md").read_text(encoding="utf-8")
-    sdk = "sdk: gradio\n"
-    if card.count(sdk) != 1:
-        raise InputError("the metric's card has no line 'sdk: gradio'; install rpd-metric again")
-    if package is None:
-        needed = requirements(EXTRA)
-        shipped = dict([build_wheel()])
-    else:
-        needed, shipped = [package], {}
+    needed, shipped = ([package], {}) if package else _wheel()
     return {
         **shipped,
-        "README.md": card.replace(sdk, f"{sdk}sdk_version: {GRADIO}\n").encode(),
+        "README.md": card.replace(
+            "sdk: gradio\n", f"sdk: gradio\nsdk_version: {GRADIO}\n"
+        ).encode(),
         f"{name}.py": (metric / "rpd.py").read_bytes(),
         "app.py": (resources.files("rpd_datasets.publish.space") / "app.py").read_bytes(),
         "requirements.txt": "".join(f"{line}\n" for line in needed).encode(),
@@ -83,28 +85,25 @@ def write_space(folder: str | Path, *, package: str | None = None, overwrite: bo
         package (`str`, *optional*): See [`space_files`].
         overwrite (`bool`, defaults to `False`): Replace files that have another content.
 
-    Returns:
-        `Path`: The folder.
-
     Raises:
-        InputError: If `evaluate` could not load a module of the folder's name.
+        InputError: As [`space_files`].
         OutputError: If a file is there with another content, or the folder cannot be written.
     """
     folder = Path(folder)
-    files = space_files(folder.resolve().name, package=package)
+    files = {
+        folder / name: data
+        for name, data in space_files(folder.resolve().name, package=package).items()
+    }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            path = folder / name
+        for path, content in files.items():
             if not overwrite and path.exists() and path.read_bytes() != content:
                 raise OutputError(
                     f"{path} exists with another content: pass --overwrite to replace it, or "
                     "choose another folder"
                 )
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
-    except OutputError:
-        raise
+        for path, content in files.items():
+            path.write_bytes(content)
     except OSError as error:
         raise OutputError(f"cannot write {error.filename or folder}: {error.strerror}") from error
     return folder
@@ -122,19 +121,9 @@ def push_space(
     """Publish a Space with the metric and its page, in one commit.
 
     Args:
-        repo_id (`str`): The Space's id; without a namespace, the user's own is taken.
         package (`str`, *optional*): See [`space_files`].
-        private (`bool`, defaults to `True`): See [`~rpd_datasets.publish.hub.push_folder`].
-        revision (`str`, *optional*): See [`~rpd_datasets.publish.hub.push_folder`].
-        commit_message (`str`, *optional*): The first line of the commit.
-        api ([`~huggingface_hub.HfApi`], *optional*): See
-            [`~rpd_datasets.publish.hub.push_folder`].
-
-    Returns:
-        [`~rpd_datasets.publish.hub.Pushed`]: What happened.
-
-    Raises:
-        OutputError: As [`~rpd_datasets.publish.hub.push_folder`].
+        repo_id, private, revision, commit_message, api: See
+            [`~rpd_datasets.publish.pushing.push_folder`], and what it raises.
     """
     return publish(
         lambda full_id: space_files(full_id.rpartition("/")[2], package=package),
@@ -145,3 +134,49 @@ def push_space(
         commit_message=commit_message or "Reasoning Path Divergence",
         api=api,
     )
+
+
+def _wheel() -> tuple[list[str], dict[str, bytes]]:
+    """What the package needs, and its wheel by name: what is imported here, as pip would have it.
+
+    Equal packages give equal bytes. Releases are made by `make dist`, from the sources.
+    """
+    try:
+        installed = metadata.distribution("rpd-metric")
+    except metadata.PackageNotFoundError as error:
+        raise InputError(
+            "rpd-metric is not installed, so there is nothing to put into the Space: pip "
+            "install it, or name what pip shall install with --package"
+        ) from error
+    needed = set()
+    for one in map(Requirement, installed.requires or ()):
+        if one.marker is None or one.marker.evaluate({"extra": EXTRA}):
+            one.marker = None
+            needed.add(str(one))
+    info = f"rpd_metric-{installed.version}.dist-info"
+    # In a source tree the metadata lies in an egg-info folder, under another name.
+    described = installed.read_text("METADATA") or installed.read_text("PKG-INFO") or ""
+    entry_points = installed.read_text("entry_points.txt") or ""
+    files = {
+        f"{info}/WHEEL": WHEEL.encode(),
+        f"{info}/METADATA": described.encode(),
+        f"{info}/entry_points.txt": entry_points.encode(),
+    }
+    for package in ("rpd_metric", "rpd_datasets"):
+        folder = Path(str(import_module(package).__file__)).parent
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                files[f"{package}/{path.relative_to(folder).as_posix()}"] = path.read_bytes()
+    record = "".join(f"{name},{_digest(data)},{len(data)}\n" for name, data in files.items())
+    files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as wheel:
+        for name, data in files.items():
+            # With the first date that a zip file can hold.
+            wheel.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+    return sorted(needed), {f"rpd_metric-{installed.version}-py3-none-any.whl": buffer.getvalue()}
+
+
+def _digest(data: bytes) -> str:
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest())
+    return f"sha256={digest.decode().rstrip('=')}"

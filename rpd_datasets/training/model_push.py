@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.publish.hub import check_access, push_folder
 from rpd_datasets.publish.model_card import is_local
+from rpd_datasets.publish.pushing import check_access, push_folder
 from rpd_metric.errors import InputError
 
 # What makes no sense before there is something to publish.
@@ -26,9 +26,8 @@ class ModelPush:
     """Where a model goes when it is trained.
 
     Args:
-        repo_id (`str`): Without a namespace it is put under the user's own.
-        private (`bool`): Whether only its owner sees a new repository.
-        revision (`str`, *optional*): The branch; the main one if unset.
+        repo_id (`str`), private (`bool`), revision (`str`, *optional*): As of
+            [`~rpd_datasets.publish.pushing.push_folder`].
         token (`str`, *optional*): Instead of `HF_TOKEN` or the stored login.
     """
 
@@ -38,12 +37,7 @@ class ModelPush:
     token: str | None
 
     def publish(self, folder: Path, say: Callable[[str], None]) -> None:
-        """Publish a model's folder.
-
-        Raises:
-            InputError: As [`~rpd_datasets.publish.hub.push_folder`]; the model stays where it is.
-            OutputError: The same.
-        """
+        """Publish a model's folder, see [`~rpd_datasets.publish.pushing.push_folder`]."""
         from huggingface_hub import HfApi
 
         public = "" if self.private else " --public"
@@ -66,11 +60,7 @@ def take_push(training: Any, model: Any, settings: dict[str, Any]) -> ModelPush 
     Args:
         training (`transformers.TrainingArguments`): Of the run; it pushes nothing afterwards.
         model (`trl.ModelConfig`): Of the run.
-        settings (`dict`): Of the recipe; a token is taken out of it, since settings are written
-            down and shown.
-
-    Returns:
-        [`ModelPush`], *optional*: `None` where nothing is to be published.
+        settings (`dict`): Of the recipe. They are written down and shown: a token is taken out.
 
     Raises:
         InputError: If an option would do nothing, there is no token, the repository is public,

@@ -1,9 +1,9 @@
 """From training rows to token sequences that a trainer takes as they are.
 
-Rows (`rows.py`) are tokenized here and not in TRL, for three reasons: a sample that is too long is
-refused or dropped and counted, where TRL would cut off its answer; every sample is checked to hold
-its whole completion and to end in the token that ends an answer; and the number of steps and tokens
-is known before any weights are loaded.
+Rows are tokenized here and not in TRL, for three reasons: a sample that is too long is refused or
+dropped and counted, where TRL would cut off its answer; every sample is checked to hold its whole
+completion and to end in the token that ends an answer; and the number of steps and tokens is known
+before any weights are loaded.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rpd_datasets.training.arguments import SupervisedArguments
-from rpd_datasets.training.rows import split_by_problem, with_modes, with_prompt
+from rpd_datasets.training.recipe import SupervisedOptions
 from rpd_metric.errors import InputError
 
 IGNORED = -100
@@ -33,26 +32,22 @@ class TokenizedRows:
     Args:
         dataset (`datasets.Dataset`): Columns `input_ids` and `labels`; labels of the prompt are
             -100.
-        num_rows (`int`): Rows that came in.
         num_too_long (`int`): Left out because they are too long.
         num_rewritten (`int`): Left out because the chat template changes their completion.
         num_tokens (`int`): Tokens of the samples that stayed.
         num_learnt (`int`): Those of them that the loss is computed on.
         longest (`int`): Tokens of the longest sample that came in.
-        places (`list[int]`): The rows that the samples are made of.
     """
 
     dataset: Any
-    num_rows: int
     num_too_long: int
     num_rewritten: int
     num_tokens: int
     num_learnt: int
     longest: int
-    places: list[int]
 
     def longest_first(self) -> Any:
-        """The samples of [`SMOKE_SAMPLES`] at most, the longest of all, for a trial of memory."""
+        """The longest samples, [`SMOKE_SAMPLES`] at most, for a trial of memory."""
         lengths = [len(ids) for ids in self.dataset["input_ids"]]
         order = sorted(range(len(lengths)), key=lambda place: -lengths[place])
         return self.dataset.select(order[:SMOKE_SAMPLES])
@@ -69,13 +64,8 @@ class TokenizedRows:
         }
 
 
-def check_data(options: SupervisedArguments, training: Any, model: Any) -> None:
-    """Refuse what would train something else than it says.
-
-    Args:
-        options ([`~rpd_datasets.training.arguments.SupervisedArguments`]): Of the run.
-        training (`trl.SFTConfig`): Of the run.
-        model (`trl.ModelConfig`): Of the run.
+def check_data(options: SupervisedOptions, training: Any, model: Any) -> None:
+    """Refuse options that cannot work together or would train something else than they say.
 
     Raises:
         [`InputError`]: With the option to change.
@@ -87,8 +77,6 @@ def check_data(options: SupervisedArguments, training: Any, model: Any) -> None:
             f"eval_strategy {training.eval_strategy.value} needs held-out problems; add "
             "--validation 0.02, or leave it out"
         )
-    if options.mode_assignment == "matching":
-        check_matching(options, training)
     if not training.packing:
         return
     if not (model.attn_implementation or "").startswith(FLASH):
@@ -104,53 +92,12 @@ def check_data(options: SupervisedArguments, training: Any, model: Any) -> None:
         raise InputError("packing needs max_length, the length of a pack")
 
 
-def check_matching(options: SupervisedArguments, training: Any) -> None:
-    """Refuse what modes cannot be matched with.
-
-    Args:
-        options ([`~rpd_datasets.training.arguments.SupervisedArguments`]): Of the run.
-        training (`trl.SFTConfig`): Of the run.
-
-    Raises:
-        [`InputError`]: With the option to change.
-    """
-    wrong = (
-        (not options.modes, "modes, e.g. --modes 3"),
-        (training.packing, "--packing false: packs are made once, and modes change"),
-        (training.dataloader_num_workers > 0, "--dataloader_num_workers 0"),
-        (training.world_size > 1, "one process; with several use --mode_assignment order"),
-    )
-    for found, needed in wrong:
-        if found:
-            raise InputError(f"--mode_assignment matching needs {needed}")
-
-
-def split_rows(rows: Any, options: SupervisedArguments, training: Any) -> tuple[Any, Any]:
-    """Put the recipe's prompt around each problem, and hold out what it asks for.
-
-    Args:
-        rows (`datasets.Dataset`): From [`~rpd_datasets.training.rows.load_rows`].
-        options ([`~rpd_datasets.training.arguments.SupervisedArguments`]): Of the run.
-        training (`trl.SFTConfig`): Of the run; with held-out problems their loss is computed
-            once per epoch, unless it says when.
-
-    Returns:
-        `tuple`: The rows to train on, and those held out or `None`.
-    """
-    rows = with_prompt(rows, options.prompt)
-    if not options.validation:
-        return rows, None
-    if training.eval_strategy == "no":
-        training.eval_strategy = training.eval_strategy.__class__("epoch")
-    return split_by_problem(rows, options.validation, seed=training.seed)
-
-
 def tokenize_for(
-    rows: Any, tokenizer: Any, options: SupervisedArguments, training: Any
+    rows: Any, tokenizer: Any, options: SupervisedOptions, training: Any
 ) -> TokenizedRows:
-    """[`tokenize_rows`] as a recipe asks for it, with modes in the prompts where it has them."""
+    """[`tokenize_rows`] as a recipe asks for it."""
     return tokenize_rows(
-        with_modes(rows, options.modes),
+        rows,
         tokenizer,
         max_length=training.max_length,
         too_long=options.too_long,
@@ -169,7 +116,7 @@ def tokenize_rows(
     """Turn rows into token ids with labels on the completion only; nothing is cut.
 
     Args:
-        rows (`datasets.Dataset`): From [`~rpd_datasets.training.rows.load_rows`].
+        rows (`datasets.Dataset`): From [`~rpd_datasets.training.training_rows.load_rows`].
         tokenizer: From [`~rpd_datasets.training.tokenizer.load_tokenizer`].
         max_length (`int`, *optional*): The longest sample that is allowed, in tokens.
         too_long (`"refuse"` or `"drop"`): What happens to longer ones.
@@ -219,13 +166,11 @@ def tokenize_rows(
     dataset = encoded.select(kept) if len(kept) < len(lengths) else encoded
     return TokenizedRows(
         dataset=dataset.select_columns(["input_ids", "labels"]),
-        num_rows=len(lengths),
         num_rewritten=kept_text.count(False),
         num_too_long=sum(long for long, whole in zip(over, kept_text, strict=True) if whole),
         num_tokens=sum(lengths[place] for place in kept),
         num_learnt=sum(dataset["learnt"]),
         longest=max(lengths),
-        places=kept,
     )
 
 
@@ -268,7 +213,7 @@ def keeps_text(contents: Sequence[str], *, asked: str, rendered: str) -> bool:
     Example:
 
     ```py
-    >>> from rpd_datasets.training.data import keeps_text
+    >>> from rpd_datasets.training.token_rows import keeps_text
     >>> keeps_text(["<think>a</think>b"], asked="Q", rendered="Q: <think>\na\n</think>\n\nb")
     True
     >>> keeps_text(["<think>a"], asked="Q", rendered="Q: <think>\n\n</think>\n\n<think>a")
@@ -288,12 +233,7 @@ def keeps_text(contents: Sequence[str], *, asked: str, rendered: str) -> bool:
 
 
 def supervised_steps(rows: Any, training: Any) -> int:
-    """How often the weights change in a run.
-
-    Args:
-        rows (`datasets.Dataset`): From [`tokenize_rows`].
-        training (`trl.SFTConfig`): Of the run.
-    """
+    """How often the weights change when `SFTConfig` options train on tokenized rows."""
     if training.packing:
         from trl.data_utils import pack_dataset
 
@@ -330,15 +270,6 @@ def optimizer_steps(
         accumulation (`int`): Batches per step.
         epochs (`float`): Passes over the data.
         max_steps (`int`): If positive, the answer.
-
-    Example:
-
-    ```py
-    >>> from rpd_datasets.training.data import optimizer_steps
-    >>> optimizer_steps(300, per_device=1, processes=1, accumulation=16, epochs=12)
-    228
-
-    ```
     """
     if max_steps > 0:
         return max_steps

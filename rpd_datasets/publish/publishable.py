@@ -1,0 +1,214 @@
+"""What of a folder is published, once the folder is known to be complete.
+
+A curated folder is checked against its own card, a model against the headers of its weights.
+Secrets and local paths are the business of `secrets.py`, sending of `pushing.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from rpd_datasets.publish.model_card import PRIVATE, is_local, public
+from rpd_metric.errors import InputError, first_line
+
+RepoType = Literal["dataset", "model", "space"]
+
+NEEDED = ("README.md", "manifest.json")
+OPTIONAL = ("scores.jsonl", "rejects.jsonl", "report.html")
+FIGURES = ("*.png", "*.svg")
+SHARD = re.compile(r".+-(\d{5})-of-(\d{5})\.parquet")
+ADAPTER_CONFIG = "adapter_config.json"
+# What a recipe writes beside its weights: the options that made them.
+RECORD = "recipe.json"
+# Weights and what is needed to load them; a run's checkpoints, optimizer and pickled arguments
+# stay here.
+MODEL_FILES = (
+    *("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.md", ".eval_results/*.yaml"),
+    *FIGURES,
+)
+# What an earlier push may have left and this one does not have; nothing else is ever deleted.
+REPLACED: Mapping[RepoType, tuple[str, ...]] = {
+    "dataset": ("data/*.parquet", "sft/*.parquet", "figures/*", "report-figures/*", *OPTIONAL),
+    "model": ("model*.safetensors*", "adapter_model*.safetensors*"),
+}
+
+
+@dataclass(frozen=True)
+class Publishable:
+    """A complete folder.
+
+    Args:
+        repo_type (`"dataset"` or `"model"`): What it is.
+        files (`dict[str, Path]`): What is published of it, by name.
+    """
+
+    repo_type: RepoType
+    files: dict[str, Path]
+
+
+def publishable(folder: Path) -> Publishable:
+    """What a folder is, and its files that are published.
+
+    Args:
+        folder (`Path`): Made by `rpd curate`, or a model or adapter made by one of the recipes.
+
+    Raises:
+        InputError: If the folder is neither, or not complete.
+    """
+    if folder.with_name(f"{folder.name}.partial").is_dir() and not folder.is_dir():
+        raise InputError(f"{folder} is not finished: run the same rpd curate again, it goes on")
+    if not folder.is_dir():
+        raise InputError(f"{folder} is no folder; name one that rpd curate or a recipe made")
+    if any((folder / name).is_file() for name in ("config.json", ADAPTER_CONFIG)):
+        return Publishable("model", model_files(folder))
+    return Publishable("dataset", curated_files(folder))
+
+
+def curated_files(folder: Path) -> dict[str, Path]:
+    """The files of a complete curated folder that are published, by their names in it.
+
+    Raises:
+        InputError: If a file or shard is missing, or rows are not as many as the card says.
+    """
+    from huggingface_hub import DatasetCard
+    from yaml import YAMLError  # type: ignore[import-untyped]
+
+    for name in NEEDED:
+        if not (folder / name).is_file():
+            raise InputError(
+                f"{folder} is not complete: it has no {name}. Run rpd curate to its end first"
+            )
+    try:
+        json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        data = DatasetCard.load(folder / "README.md").data.to_dict()
+    except (ValueError, YAMLError) as error:
+        raise InputError(f"{folder} is damaged: {first_line(error)}. Make it again") from error
+    if "dataset_info" not in data or "configs" not in data:
+        raise InputError(
+            f"{folder}/README.md has no dataset_info or no configs in its metadata: it is not the "
+            "card that rpd curate wrote. Put that one back"
+        )
+    infos = {info["config_name"]: info for info in data["dataset_info"]}
+    found = [folder / name for name in (*NEEDED, *OPTIONAL) if (folder / name).is_file()]
+    for config in data["configs"]:
+        name = config["config_name"]
+        wanted = sum(split["num_examples"] for split in infos[name]["splits"])
+        shards = [
+            shard for split in config["data_files"] for shard in _shards(folder, split["path"])
+        ]
+        rows = sum(map(_num_rows, shards))
+        if rows != wanted:
+            raise InputError(
+                f"{folder} is not complete: the card says {wanted} rows for {name!r}, its shards "
+                f"hold {rows}. Run rpd curate again"
+            )
+        found += shards
+    found += [path for pattern in FIGURES for path in folder.rglob(pattern)]
+    return _by_name(folder, found)
+
+
+def model_files(folder: Path) -> dict[str, Path]:
+    """The files of a model or adapter that are published, by their names in it.
+
+    Raises:
+        InputError: If the card or weights are missing or cut off, or nobody else has the base.
+    """
+    if not (folder / "README.md").is_file():
+        raise InputError(f"{folder} is not complete: it has no README.md, the model's card")
+    if (folder / ADAPTER_CONFIG).is_file():
+        base = _read_json(folder / ADAPTER_CONFIG).get("base_model_name_or_path") or ""
+        if is_local(base):
+            raise InputError(
+                f"{folder} is an adapter of {base}, a folder of this machine, so that nobody else "
+                "could load it: merge it (recipes/merge.py) and publish the merged model"
+            )
+    files = _by_name(folder, [path for pattern in MODEL_FILES for path in folder.glob(pattern)])
+    weights = [name for name in files if name.endswith(".safetensors")]
+    if index := files.get("model.safetensors.index.json"):
+        wanted = _read_json(index).get("weight_map")
+        if not wanted:
+            raise InputError(f"{index} is damaged: it has no weight_map. Save the model again")
+        if missing := sorted(set(wanted.values()) - set(weights)):
+            raise InputError(
+                f"{folder} is not complete: it has no {missing[0]}. Save the model again"
+            )
+    if not weights:
+        raise InputError(f"{folder} is not complete: it has no *.safetensors. Train it to its end")
+    for name in weights:
+        if not _whole(folder / name):
+            raise InputError(f"{folder / name} is cut off or damaged: save the model again")
+    return files
+
+
+def public_record(path: Path) -> bytes:
+    """A recipe's record without what is nobody's business: folders, tokens, where it was watched.
+
+    Raises:
+        InputError: If it is damaged.
+    """
+    record = _read_json(path)
+    settings = record.get("settings", {})
+    record["settings"] = {name: value for name, value in settings.items() if name not in PRIVATE}
+    if "data" in settings:
+        record["settings"]["data"] = [public(spec) for spec in settings["data"]]
+    return (json.dumps(record, indent=2) + "\n").encode()
+
+
+def _by_name(folder: Path, paths: list[Path]) -> dict[str, Path]:
+    return dict(sorted((path.relative_to(folder).as_posix(), path) for path in paths))
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: {first_line(error)}. Save the model again") from error
+    return content
+
+
+def _shards(folder: Path, pattern: str) -> list[Path]:
+    """The shards of one split, none of them missing."""
+    shards = sorted(folder.glob(pattern))
+    places = [SHARD.fullmatch(shard.name) for shard in shards]
+    if not shards:
+        raise InputError(f"{folder} is not complete: there is no {pattern}. Run rpd curate again")
+    numbers = [(int(place[1]), int(place[2])) for place in places if place]
+    if numbers != [(index, len(shards)) for index in range(len(shards))]:
+        names = ", ".join(shard.name for shard in shards[:3])
+        raise InputError(
+            f"{folder} is not complete: its shards are {names}{', ...' * (len(shards) > 3)}; "
+            "some are missing or left over. Run rpd curate again"
+        )
+    return shards
+
+
+def _num_rows(shard: Path) -> int:
+    import pyarrow.parquet as pq
+    from pyarrow.lib import ArrowInvalid
+
+    try:
+        return int(pq.read_metadata(shard).num_rows)
+    except ArrowInvalid as error:
+        raise InputError(
+            f"{shard} is damaged: {first_line(error)}. Run rpd curate again"
+        ) from error
+
+
+def _whole(weights: Path) -> bool:
+    """Whether a safetensors file is as long as its header says."""
+    with weights.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        size = weights.stat().st_size
+        if not 0 < length <= size - 8:
+            return False
+        try:
+            header = json.loads(file.read(length))
+        except ValueError:
+            return False
+    ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+    return size == 8 + length + max(ends, default=0)
