@@ -37,7 +37,7 @@ from rpd_metric.models.spec import Address
 logger = logging.getLogger(__name__)
 
 # What servers say of a text that is longer than the model takes.
-_TOO_LONG = re.compile(r"token|length|too long|too large|context", re.IGNORECASE)
+_TOO_LONG = re.compile(r"token|length|too long|context", re.IGNORECASE)
 # Requests at once, to each server; servers batch them further.
 IN_FLIGHT = 4
 # How often a failed attempt is repeated, by the kind of failure.
@@ -182,9 +182,10 @@ class EmbeddingServer:
                 with self._servers.turn() as client:
                     return await self._in_time(client, sendable)
             except ServerError as error:
+                if not error.retryable or attempt > RETRIES_OF.get(error.kind, RETRIES):
+                    raise
                 wait = backoff(attempt, error)
-                often = RETRIES_OF.get(error.kind, RETRIES)
-                if not error.retryable or attempt > often or wait > PATIENCE:
+                if wait > PATIENCE:
                     raise
             await asyncio.sleep(wait)
         raise AssertionError("attempts are counted without end")
@@ -197,7 +198,7 @@ class EmbeddingServer:
             raise timeout_error(client.address, f"{self._timeout:g} s") from None
 
     async def _ask_cut(self, text: str, error: ServerError) -> list[Any]:
-        if not _TOO_LONG.search(str(error)):
+        if error.status != 413 and not _TOO_LONG.search(str(error)):
             raise error
         if not self.texts_cut:
             logger.warning("%s cuts texts that are too long: %s", self._address.url, error)

@@ -1,9 +1,4 @@
-"""Embedding servers over the packaged MiniLM: real vectors, two protocols, real HTTP.
-
-`OpenAIEmbeddings` speaks OpenAI's `/v1/embeddings`, `FakeTEI` Text Embeddings Inference's `/` and
-`/info`. Both refuse batches above their limit as the real ones do, and both take a list of
-`(status, headers)` to answer first. `spoil` changes the vectors before they are sent.
-"""
+"""An embedding server over the packaged MiniLM: real vectors, real HTTP, faults on demand."""
 
 from __future__ import annotations
 
@@ -20,57 +15,50 @@ from rpd_metric.models.kinds import load_embedder
 Vectors = list[list[float]]
 
 
-class _EmbeddingServer(LocalServer):
+class OpenAIEmbeddings(LocalServer):
+    """`/v1/embeddings` and `/v1/models`, for a model called `minilm`.
+
+    Args:
+        max_batch: Larger batches are refused.
+        refusals: `(status, headers)` to answer first.
+        too_large: The status of a refused batch.
+        spoil: Changes the vectors before they are sent.
+        key: The only one that it takes.
+        most_words: Longer texts are a 400, as on vLLM; a word counts as a token.
+        truncates: Whether it knows vLLM's `truncate_prompt_tokens`.
+        seconds: How long it takes for a batch.
+    """
+
     def __init__(
         self,
         *,
         max_batch: int = 32,
         refusals: Iterable[tuple[int, Mapping[str, str]]] = (),
+        too_large: int = 400,
         spoil: Callable[[Vectors], Any] = lambda vectors: vectors,
         key: str | None = None,
+        most_words: int | None = None,
+        truncates: bool = True,
+        seconds: float = 0.0,
     ) -> None:
         super().__init__()
         self.max_batch = max_batch
         self.refusals = list(refusals)
+        self.too_large = too_large
         self.spoil = spoil
         self.key = key
+        self.most_words = most_words
+        self.truncates = truncates
+        self.seconds = seconds
         self.requests: list[dict[str, Any]] = []
         self.headers: list[Mapping[str, str]] = []
         self._minilm = load_embedder("minilm")
         self._turn = asyncio.Lock()
 
-    async def _read(self, request: web.Request) -> dict[str, Any]:
-        body: dict[str, Any] = await request.json()
-        self.headers.append(dict(request.headers))
-        if self.key and request.headers.get("Authorization") != f"Bearer {self.key}":
-            raise web.HTTPUnauthorized(text=f"wrong key {request.headers.get('Authorization')}")
-        if self.refusals:
-            status, headers = self.refusals.pop(0)
-            raise _status(status, headers)
-        self.requests.append(body)
-        return body
-
-    async def _vectors(self, texts: list[str]) -> Any:
-        # One at a time, as on one accelerator; beside the loop, so that others can queue.
-        async with self._turn:
-            vectors = await asyncio.to_thread(self._minilm.encode, texts)
-        return self.spoil(vectors.tolist())
-
-
-class OpenAIEmbeddings(_EmbeddingServer):
-    """`/v1/embeddings` and `/v1/models`, for a model called `minilm`.
-
-    Args:
-        most_words: Longer texts are a 400, as on vLLM; a word counts as a token.
-        truncates: Whether it knows vLLM's `truncate_prompt_tokens`.
-    """
-
-    def __init__(
-        self, *, most_words: int | None = None, truncates: bool = True, **options: Any
-    ) -> None:
-        super().__init__(**options)
-        self.most_words = most_words
-        self.truncates = truncates
+    @property
+    def sizes(self) -> list[int]:
+        """Texts of each request that came, in order."""
+        return [len(body["input"]) for body in self.requests]
 
     def app(self) -> web.Application:
         app = web.Application()
@@ -85,17 +73,26 @@ class OpenAIEmbeddings(_EmbeddingServer):
         return web.json_response({"object": "list", "data": [row]})
 
     async def _embeddings(self, request: web.Request) -> web.Response:
-        body = await self._read(request)
+        body = await request.json()
+        self.headers.append(dict(request.headers))
+        self.requests.append(body)
+        if self.key and request.headers.get("Authorization") != f"Bearer {self.key}":
+            return _refusal(401, f"wrong key {request.headers.get('Authorization')}")
+        if self.refusals:
+            status, headers = self.refusals.pop(0)
+            return _refusal(status, "Model is overloaded", headers)
         if body["model"] != "minilm":
-            return web.json_response({"error": {"message": "no such model"}}, status=404)
+            return _refusal(404, "no such model")
         if len(body["input"]) > self.max_batch:
-            return web.json_response({"error": {"message": "batch too large"}}, status=400)
+            return _refusal(self.too_large, "batch too large")
         limit = body.get("truncate_prompt_tokens") if self.truncates else None
         texts = [" ".join(text.split()[:limit]) for text in body["input"]]
         if self.most_words and any(len(text.split()) > self.most_words for text in texts):
-            error = "This model's maximum context length is exceeded"
-            return web.json_response({"error": {"message": error}}, status=400)
-        vectors = await self._vectors(texts)
+            return _refusal(400, "This model's maximum context length is exceeded")
+        # One batch at a time, as on one accelerator; beside the loop, so that others can queue.
+        async with self._turn:
+            await asyncio.sleep(self.seconds)
+            vectors = self.spoil((await asyncio.to_thread(self._minilm.encode, texts)).tolist())
         rows = [
             {"object": "embedding", "index": index, "embedding": vector}
             for index, vector in enumerate(vectors)
@@ -106,55 +103,5 @@ class OpenAIEmbeddings(_EmbeddingServer):
         return web.Response(text=json.dumps(reply), content_type="application/json")
 
 
-class FakeTEI(_EmbeddingServer):
-    """TEI's feature extraction, for the model `sentence-transformers/all-MiniLM-L6-v2`."""
-
-    model_type: Mapping[str, Any] = {"embedding": {"pooling": "mean"}}
-
-    def app(self) -> web.Application:
-        app = web.Application()
-        app.router.add_get("/info", self._info)
-        app.router.add_post("/", self._embed)
-        return app
-
-    async def _info(self, request: web.Request) -> web.Response:
-        return web.json_response(
-            {
-                "model_id": "sentence-transformers/all-MiniLM-L6-v2",
-                "model_sha": None,
-                "model_dtype": "float32",
-                "model_type": self.model_type,
-                "max_concurrent_requests": 512,
-                "max_input_length": 256,
-                "max_batch_tokens": 16384,
-                "max_batch_requests": None,
-                "max_client_batch_size": self.max_batch,
-                "auto_truncate": False,
-                "tokenization_workers": 2,
-                "version": "1.8.0",
-            }
-        )
-
-    async def _embed(self, request: web.Request) -> web.Response:
-        body = await self._read(request)
-        unknown = set(body) - {"inputs", "truncate", "normalize", "prompt_name", "dimensions"}
-        if unknown or not isinstance(body["inputs"], list):
-            return web.json_response(
-                {"error": str(unknown), "error_type": "Validation"}, status=422
-            )
-        if len(body["inputs"]) > self.max_batch:
-            text = f"batch size {len(body['inputs'])} > maximum allowed batch size"
-            return web.json_response({"error": text, "error_type": "Validation"}, status=422)
-        vectors = await self._vectors(body["inputs"])
-        return web.Response(text=json.dumps(vectors), content_type="application/json")
-
-
-def _status(status: int, headers: Mapping[str, str]) -> web.HTTPException:
-    class Refusal(web.HTTPException):
-        status_code = status
-
-    return Refusal(
-        text=json.dumps({"error": "Model is overloaded", "error_type": "Overloaded"}),
-        headers=headers,
-        content_type="application/json",
-    )
+def _refusal(status: int, said: str, headers: Mapping[str, str] | None = None) -> web.Response:
+    return web.json_response({"error": {"message": said}}, status=status, headers=headers)

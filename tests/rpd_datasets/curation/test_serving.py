@@ -10,7 +10,7 @@ import pytest
 
 from parts.fake_tgi import FakeTGI, Fault
 from parts.kill_loop import SLOTS, contents, run, summary, write_problems
-from parts.openai_embeddings import FakeTEI, OpenAIEmbeddings
+from parts.openai_embeddings import OpenAIEmbeddings
 from rpd_datasets import CurationConfig, rpd_curate
 from rpd_datasets.cli import main
 
@@ -119,14 +119,11 @@ def test_the_key_is_sent_to_the_server_and_appears_nowhere_else(
     assert not any(secret.encode() in data for data in everything)
 
 
-@pytest.mark.parametrize("kind", ["tei", "openai"])
-def test_embeddings_from_a_server_choose_as_the_same_model_here_does(kind, rows, store, tmp_path):
+def test_embeddings_from_a_server_choose_as_the_same_model_here_does(rows, store, tmp_path):
     with FakeTGI(reply=summary) as server:
         assert curate(rows, server, store, tmp_path / "here") == 0
-        with FakeTEI() if kind == "tei" else OpenAIEmbeddings() as embeddings:
-            spec = (
-                f"tei:{embeddings.url}" if kind == "tei" else f"openai:{embeddings.url}/v1#minilm"
-            )
+        with OpenAIEmbeddings() as embeddings:
+            spec = f"openai:{embeddings.url}/v1#minilm"
             assert curate(rows, server, store, tmp_path / "there", "--embedder", spec) == 0
             assert embeddings.requests
     columns = ["problem", "selected"]

