@@ -8,29 +8,37 @@ line and exit status 1 (2 for a wrong command line); Ctrl-C ends in 130 and lose
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Mapping, Sequence
 
 from threadpoolctl import threadpool_limits
 
+from rpd_datasets.cli.arguments import Parser, with_config
 from rpd_datasets.cli.compare import add_compare
-from rpd_datasets.cli.config_file import with_config
-from rpd_datasets.cli.curate import PRESETS, add_curate
+from rpd_datasets.cli.curate import add_curate, preset_options
 from rpd_datasets.cli.judge import add_judge
 from rpd_datasets.cli.label import add_label
-from rpd_datasets.cli.output import Parser
 from rpd_datasets.cli.plan import add_plan
 from rpd_datasets.cli.push import add_push
 from rpd_datasets.cli.register import add_register
 from rpd_datasets.cli.report import add_report
 from rpd_datasets.cli.score import add_score
 from rpd_datasets.cli.space import add_space
-from rpd_datasets.cli.store import add_store
 from rpd_datasets.commands import run_command
+from rpd_metric import __version__
+
+COMMANDS = (
+    add_curate,
+    add_plan,
+    add_score,
+    add_compare,
+    add_report,
+    add_judge,
+    add_label,
+    add_push,
+    add_space,
+    add_register,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,39 +53,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.parse_args(typed, args)
         if preset := getattr(args, "preset", None):
             # A preset changes defaults only, so that options given beside it win.
-            args.parser.set_defaults(**PRESETS[preset])
+            args.parser.set_defaults(**preset_options(preset))
             vars(args).clear()
             parser.parse_args(typed, args)
 
     def work() -> None:
-        command: Callable[[argparse.Namespace], None] = args.command
         # The products here are small, and OpenBLAS's threads go on spinning after each of them: on
         # the cores that the encoder needs.
         with threadpool_limits(1, user_api="blas"):
-            command(args)
+            args.command(args)
 
     if status := run_command(f"rpd {name}", parse):
         return status
-    with _stopped_by_sigterm():
-        return run_command(f"rpd {name}", work, after_interrupt=args.after_interrupt)
-
-
-@contextmanager
-def _stopped_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end what is within as Ctrl-C does; the caller's own handler is back after it."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may have handlers
-        return
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    former = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        # `None` stands for a handler that was not installed from Python.
-        signal.signal(signal.SIGTERM, signal.SIG_DFL if former is None else former)
+    return run_command(f"rpd {name}", work, after_interrupt=args.after_interrupt)
 
 
 def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
@@ -88,16 +76,8 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
         "training sets from many sampled solutions.",
         epilog="Try it: rpd curate sample --num-problems 10 --output my-first-set",
     )
+    parser.add_argument("--version", action="version", version=f"rpd {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    add_curate(commands)
-    add_plan(commands)
-    add_score(commands)
-    add_compare(commands)
-    add_report(commands)
-    add_judge(commands)
-    add_label(commands)
-    add_push(commands)
-    add_space(commands)
-    add_store(commands)
-    add_register(commands)
+    for add in COMMANDS:
+        add(commands)
     return parser, commands.choices

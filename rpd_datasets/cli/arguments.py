@@ -1,19 +1,22 @@
-"""Options that several commands share, and what they are turned into."""
+"""Options that several commands share, what they are turned into, and `--config FILE`.
+
+A YAML file holds the names that the command line has, one a line; a name that the command lacks is
+an error. A `manifest.json` repeats the run that wrote it. Options typed beside either win.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rpd_datasets.config import CurationConfig
-from rpd_datasets.curation.engines import EngineOptions
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.layouts import Columns
-from rpd_datasets.inputs.source import Source, open_source
-from rpd_datasets.inputs.spec import InputSpec
-from rpd_datasets.options import add_options, options_from
+from rpd_datasets.inputs.source import InputSpec, Source, open_source
+from rpd_datasets.options import add_options, options_from, read_options, unknown
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 from rpd_metric.models.chat import Sampling
@@ -21,11 +24,9 @@ from rpd_metric.models.requests import RequestOptions
 
 DEFAULTS = CurationConfig()
 
-INPUT_HELP = (
-    "a .jsonl, .json, .csv, .parquet or .arrow file, the log of an evaluation (Inspect's .eval, "
-    "samples of lm-eval, details of lighteval), a folder of these, a dataset id on the Hub, or "
-    '"sample" for the packaged sample'
-)
+COMMIT = re.compile(r"[0-9a-f]{40}")
+# Models that are the same wherever they are named.
+REPEATABLE = re.compile(r"extractive|minilm|st:.+")
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter):
@@ -37,6 +38,14 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
         return super()._get_help_string(action)
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are two lines: what is wrong, and where the options are explained."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say it, and exit with 2."""
+        self.exit(2, f"{self.prog}: {message}\nSee {self.prog} --help\n")
+
+
 def add_command(
     commands: Any,
     name: str,
@@ -46,7 +55,7 @@ def add_command(
     example: str,
     after_interrupt: str = "nothing was written",
 ) -> argparse.ArgumentParser:
-    """A subparser with what all commands have: help, an example, `--json`."""
+    """A subparser with what all commands have: help, an example, `--json` and `--config`."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=help,
@@ -68,9 +77,16 @@ def add_command(
     return parser
 
 
-def add_input(parser: argparse.ArgumentParser) -> None:
+def add_input(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
     """Options about the input."""
-    parser.add_argument("input", metavar="INPUT", help=INPUT_HELP)
+    parser.add_argument(
+        "input",
+        metavar="INPUT",
+        nargs="?" if optional else None,
+        help="a .jsonl, .json, .csv, .parquet or .arrow file, the log of an evaluation (Inspect's "
+        ".eval, samples of lm-eval, details of lighteval), a folder of these, a dataset id on the "
+        'Hub, or "sample" for the packaged sample',
+    )
     group = parser.add_argument_group("how the input is read")
     add_options(group, InputSpec)
     add_options(group, Columns)
@@ -102,12 +118,6 @@ def request_options(args: argparse.Namespace) -> RequestOptions:
     return options_from(RequestOptions, args)
 
 
-def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Options about who scores."""
-    group = parser.add_argument_group("where problems are scored (the result is the same)")
-    add_options(group, EngineOptions)
-
-
 def add_filters(parser: argparse.ArgumentParser) -> None:
     """Options about what is left out before scoring."""
     group = parser.add_argument_group("what is left out before scoring")
@@ -115,18 +125,17 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     add_options(group, CurationConfig, "tokens")
 
 
-def filter_config(args: argparse.Namespace, num_solutions: int) -> FilterConfig:
+def filter_config(args: argparse.Namespace) -> FilterConfig:
     """The filters that the options make."""
     # Eq. 3 needs two solutions, whatever is chosen from them; a budget ranks no problems.
-    spent = getattr(args, "num_samples", None) is not None
-    least = args.min_solutions or (1 if spent else max(2, num_solutions))
-    return options_from(FilterConfig, args, min_solutions=least)
+    least = 1 if args.num_samples is not None else max(2, args.num_solutions)
+    return options_from(FilterConfig, args, min_solutions=args.min_solutions or least)
 
 
 def curation_config(
     args: argparse.Namespace, groups: Sequence[str], filters: FilterConfig | None = None
 ) -> CurationConfig:
-    """The configuration that the options make.
+    """The configuration that the options make, settled.
 
     Args:
         args (`argparse.Namespace`): The command line.
@@ -137,7 +146,7 @@ def curation_config(
         raise InputError(
             "the paper's summaries come from Qwen3-14B and its embeddings from Qwen3-Embedding-8B: "
             "serve them and name them with --summarizer (e.g. tgi:http://host:port) and --embedder "
-            "(e.g. tei:http://host:port)"
+            "(e.g. openai:http://host:port/v1)"
         )
     return options_from(
         CurationConfig,
@@ -158,18 +167,109 @@ def open_input(
 
 def input_spec(args: argparse.Namespace) -> InputSpec:
     """How the options want an input read."""
-    columns = options_from(Columns, args)
-    return options_from(
-        InputSpec, args, ("", "place"), columns=columns, only=only_values("--only", args.only)
-    )
+    columns, only = options_from(Columns, args), only_values("--only", args.only)
+    return options_from(InputSpec, args, ("", "place"), columns=columns, only=only)
 
 
 def only_values(flag: str, pairs: Sequence[str]) -> dict[str, str]:
     """The columns and values of `COLUMN=VALUE` options."""
-    wanted = {}
     for pair in pairs:
-        column, separator, value = pair.partition("=")
-        if not separator or not column:
+        if not pair.partition("=")[0] or "=" not in pair:
             raise InputError(f"{flag} {pair!r} is not of the form COLUMN=VALUE")
-        wanted[column] = value
-    return wanted
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+def with_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> list[str]:
+    """What was typed, behind what the file that `--config` names would be as a command line.
+
+    Args:
+        parser (`argparse.ArgumentParser`): The command's. Arguments without a flag take their
+            value from the file where none is typed.
+        given (`Sequence[str]`): What was typed behind the command's name.
+
+    Raises:
+        [`InputError`]: The file cannot be read, or holds what the command does not take.
+    """
+    named = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    named.add_argument("--config")
+    try:
+        path = named.parse_known_args(given)[0].config
+    except argparse.ArgumentError:
+        raise InputError("--config needs a file, e.g. --config options.yaml") from None
+    if path is None:
+        return list(given)
+    values = read_options(path)
+    is_manifest = {"format", "options", "input"} <= values.keys()
+    flags = {flag: action for action in parser._actions for flag in action.option_strings}
+    typed = {one.partition("=")[0] for one in given if one.startswith("-")}
+    if is_manifest:
+        values = _manifest_options(values, path)
+        for role in ("summarizer", "embedder"):
+            # A manifest holds the name of a server's model, not its address.
+            flag, name = f"--{role}", values[role]
+            if flag in flags and flag not in typed and not REPEATABLE.fullmatch(name):
+                raise InputError(
+                    f"{path} was made with the {role} {name}, and does not say where that is "
+                    f"served: name it with {flag}"
+                )
+    for action in parser._actions:
+        if not action.option_strings and action.dest in values:
+            value = values.pop(action.dest)
+            if not isinstance(value, str):
+                raise InputError(f"{action.dest} in {path} is {value!r}; it must be text")
+            action.default = action.type(value) if callable(action.type) else value
+            action.nargs, action.required = "?", False
+    options = {action.dest: action for action in flags.values()}
+    options = {dest: one for dest, one in options.items() if dest not in ("help", "config")}
+    line: list[str] = []
+    for key, value in values.items():
+        found = options.get(key.replace("-", "_"))
+        if found is None and not is_manifest:
+            raise unknown(key, options, path)
+        # What is typed wins.
+        if found is not None and value is not None and typed.isdisjoint(found.option_strings):
+            line += _as_typed(found, key, value, path)
+    return [*given, *line]
+
+
+def _as_typed(action: argparse.Action, key: str, value: Any, where: str) -> list[str]:
+    """An option of a file as it would be typed."""
+    flag = action.option_strings[0]
+    several = isinstance(action, argparse._AppendAction) or action.nargs in ("+", "*")
+    if isinstance(value, Mapping) and several:
+        value = [f"{name}={one}" for name, one in value.items()]
+    listed = list(value) if isinstance(value, (list, tuple)) and several else [value]
+    kinds: Iterable[type] = (bool,) if action.nargs == 0 else (str, int, float)
+    if any(type(one) not in kinds for one in listed):
+        raise InputError(f"{key} in {where} is {value!r}, which the option {flag} does not take")
+    if action.nargs == 0:  # a switch, of which some have an opposite
+        return [flag] if value else [one for one in action.option_strings if one[:5] == "--no-"]
+    if action.nargs in ("+", "*"):
+        return [flag, *map(str, listed)]
+    return [f"{flag}={one}" for one in listed]
+
+
+def _manifest_options(manifest: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The options that repeat a run, by their names on the command line.
+
+    Servers and folders are left out of manifests: where one made the steps or the embeddings, it
+    must be named again.
+    """
+    try:
+        options, source, mixed = manifest["options"], manifest["input"], manifest["mixed_in"]
+        names = ("layout", "split", "config_name", "revision", "exactly", "limit", "only")
+        values = {**options["sampling"], **options["filters"], **options}
+        values |= {f"{role}_column": name for role, name in source["columns"].items()}
+        values |= {name: source[name] for name in names} | {"input": source["name"]}
+        if values["revision"] is None and COMMIT.fullmatch(source["fingerprint"]):
+            values["revision"] = source["fingerprint"]
+        values["mix"] = [f"{one['name']}:{one['problems_wanted']}" for one in mixed] or None
+        values["mix_only"] = mixed[0]["only"] if mixed else None
+        decontaminated = manifest.get("decontaminated") or {"by": []}
+        values["decontaminate"] = [one["name"] for one in decontaminated["by"]] or None
+        values["filter"] = options["filters"].get("filters")
+        values |= {"preset": manifest["preset"], "tokenizer": manifest["tokenizer"]["name"]}
+        values |= {role: manifest[role]["name"] for role in ("summarizer", "embedder")}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{where} is no manifest of rpd curate: {error} is missing") from error
+    return values

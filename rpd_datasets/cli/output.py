@@ -6,34 +6,23 @@ set, the same words plainly. Distances have three decimals, shares one, counts t
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
-from rpd_datasets.curation.scoring import Models
+from rpd_datasets.curation.models import Models
 from rpd_metric.models.flow import draining
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Task
 
 BAR_WIDTH = 10
-# In a pipe nobody watches: a line now and then says that the run is alive.
 SECONDS_BETWEEN_LINES = 30
-SECONDS_BETWEEN_REFRESHES = 1.0
-ROWS_BETWEEN_NOTES = 1000
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser whose errors are two lines: what is wrong, and where the options are explained."""
-
-    def error(self, message: str) -> NoReturn:
-        """Say it, and exit with 2."""
-        self.exit(2, f"{self.prog}: {message}\nSee {self.prog} --help\n")
 
 
 def print_json(result: Any) -> None:
@@ -45,7 +34,7 @@ def console(*, stderr: bool = False) -> Console:
     """Where a command prints. Made anew each time: the streams may have been replaced."""
     from rich.console import Console
 
-    return Console(file=sys.stderr if stderr else sys.stdout, highlight=False, soft_wrap=False)
+    return Console(file=sys.stderr if stderr else sys.stdout, highlight=False)
 
 
 def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -54,45 +43,15 @@ def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    names = list(dict.fromkeys(name for row in rows for name in row))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    names = list(dict.fromkeys(name for row in rows for name in row))
     for name in names:
         numeric = all(isinstance(row.get(name), int | float | None) for row in rows)
-        table.add_column(
-            Text(name), justify="right" if numeric else "left", no_wrap=numeric, overflow="fold"
-        )
+        justify = "right" if numeric else "left"
+        table.add_column(Text(name), justify=justify, no_wrap=numeric, overflow="fold")  # type: ignore[arg-type]
     for row in rows:
         table.add_row(*(Text(cell(row.get(name))) for name in names))
     _print(table)
-
-
-def print_scored(rows: Sequence[tuple[str, float | None, Sequence[str]]]) -> None:
-    """Problems with a score: number, score and statement on one line, the rest below it.
-
-    Args:
-        rows (`Sequence[tuple]`): Statement, score, and further lines.
-    """
-    from rich.text import Text
-
-    out = console()
-    largest = max((score for _, score, _ in rows if score is not None), default=0.0)
-    number_width = len(str(len(rows)))
-    for number, (statement, score, below) in enumerate(rows, 1):
-        head = Text(f"{number:>{number_width}}  ")
-        head.append(cell(score).rjust(5), style="bold cyan")
-        head.append("  ")
-        if out.is_terminal:
-            full = round(BAR_WIDTH * (score or 0) / largest) if largest else 0
-            head.append("━" * full, style="cyan").append("━" * (BAR_WIDTH - full), style="dim")
-            head.append("  ")
-        head.append(" ".join(statement.split()))
-        head.truncate(out.width, overflow="ellipsis")
-        out.print(head, no_wrap=True)
-        indent = " " * (number_width + 2)
-        for line in below:
-            text = Text(indent + line, style="dim" if out.is_terminal else "")
-            text.truncate(out.width, overflow="ellipsis")
-            out.print(text, no_wrap=True)
 
 
 def print_lines(lines: Sequence[tuple[str, str]]) -> None:
@@ -111,12 +70,30 @@ def print_lines(lines: Sequence[tuple[str, str]]) -> None:
 def _print(table: Any) -> None:
     """Print a table without the blanks that fill its last column."""
     out = console()
-    if out.is_terminal:
-        out.print(table)
-        return
     with out.capture() as captured:
         out.print(table)
     print("\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n")))
+
+
+def print_scored(rows: Sequence[tuple[str, float | None, Sequence[str]]]) -> None:
+    """Problems with a score: number, score and statement on one line, the rest below it.
+
+    Args:
+        rows (`Sequence[tuple]`): Statement, score, and further lines.
+    """
+    from rich.text import Text
+
+    out = console()
+    largest = max((score for _, score, _ in rows if score is not None), default=0.0) or 1.0
+    width = len(str(len(rows)))
+    for number, (statement, score, below) in enumerate(rows, 1):
+        head = Text(f"{number:>{width}}  ").append(cell(score).rjust(5), style="bold cyan")
+        if out.is_terminal:
+            full = round(BAR_WIDTH * (score or 0) / largest)
+            head.append("  " + "━" * full, style="cyan").append("━" * (BAR_WIDTH - full), "dim")
+        head.append("  " + " ".join(statement.split()))
+        for line in (head, *(Text(" " * (width + 2) + one, style="dim") for one in below)):
+            out.print(line, no_wrap=True, overflow="ellipsis")
 
 
 def cell(value: Any) -> str:
@@ -131,86 +108,87 @@ def cell(value: Any) -> str:
 class Progress:
     """One line on stderr that is never still on a terminal: stage, bar, counts, time.
 
-    In a pipe, a line when a stage begins, and one for what it came to.
+    In a pipe, a line when a stage begins, one now and then, and one for what it came to.
+
+    Args:
+        stage (`str`): What is done first.
+        total (`int`, *optional*): How often, where that is known.
+
+    Attributes:
+        note (`Callable`): Says what goes on beside, whenever the line is drawn.
     """
 
-    def __init__(self, stage: str, total: int | None) -> None:
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            SpinnerColumn,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-        from rich.progress import Progress as Live
+    def __init__(self, stage: str, total: int | None = None) -> None:
+        from rich import progress
+        from rich.text import Text
 
+        class Note(progress.ProgressColumn):
+            render = staticmethod(lambda _: Text(self._beside(), style="dim"))  # type: ignore[assignment]
+
+        self.note: Callable[[], str] = str
+        self._rows = 0
         self._console = console(stderr=True)
-        self._live = Live(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(compact=True),
-            TextColumn("{task.fields[note]}", style="dim"),
+        self._live = progress.Progress(
+            progress.SpinnerColumn(),
+            progress.TextColumn("{task.description}", markup=False),
+            progress.BarColumn(bar_width=20),
+            progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
+            progress.TimeRemainingColumn(compact=True),
+            Note(),
             console=self._console,
             transient=True,
             disable=not self._console.is_terminal,
         )
-        self._task = self._live.add_task(stage, total=total, note="")
-        self._begin(stage, total)
+        self._id = self._live.add_task(stage, total=total)
+        self._ended = threading.Event()
+        self._timer = threading.Thread(target=self._say, name="rpd-progress", daemon=True)
+        self._begin()
 
-    def _begin(self, stage: str, total: int | None) -> None:
-        self._stage, self._total, self._done = stage, total, 0
-        self._began = self._said = time.monotonic()
-        self._said_done = 0
+    def _begin(self) -> None:
         if self._live.disable:
-            self.write(f"{stage} ...")
+            self.write(f"{self._task.description} ...")
+
+    def _say(self) -> None:
+        """In a pipe nobody watches: a line now and then says that the run is alive."""
+        while not self._ended.wait(SECONDS_BETWEEN_LINES):
+            left = self._task.time_remaining
+            said = "" if left is None else f", {timedelta(seconds=round(left))} left"
+            beside = self._beside()
+            self.write(f"{self._counted()}{said}{'; ' if beside else ''}{beside}")
+
+    def _beside(self) -> str:
+        # Flat rows are grouped before the first problem is done.
+        reading = self._rows and not self._task.completed
+        return self.note() or (f"{self._rows:,} rows read" if reading else "")
+
+    @property
+    def _task(self) -> Task:
+        return self._live.tasks[0]
 
     def stage(self, stage: str, total: int | None = None) -> None:
         """End a stage and begin another."""
         self.end()
-        self._begin(stage, total)
-        self._live.reset(self._task, description=stage, total=total, note="")
+        self._live.reset(self._id, description=stage)
+        self._task.total = total  # `reset` takes None for no change
+        self._begin()
 
     def expect(self, total: int) -> None:
         """How many there are of this stage is known now."""
-        self._total = total
-        self._live.update(self._task, total=total)
+        self._live.update(self._id, total=total)
 
-    def advance(self, note: str = "") -> None:
+    def advance(self) -> None:
         """One more is done."""
-        self.reach(self._done + 1, note)
+        self._live.advance(self._id)
 
-    def reach(self, done: int, note: str = "") -> None:
-        """So many are done."""
-        self._live.update(self._task, completed=done, note=note)
-        self._done = done
-        self._say(note)
-
-    def refresh(self, note: str) -> None:
-        """Nothing is done yet, but something goes on: say what."""
-        self._live.update(self._task, note=note)
-        self._say(note)
-
-    def _say(self, note: str) -> None:
-        """In a pipe, a line now and then: how many of how many, and the time left."""
-        now = time.monotonic()
-        if not self._live.disable or now - self._said < SECONDS_BETWEEN_LINES:
-            return
-        line = self._counted()
-        # By what was done since the last line: what a journal held went by at once.
-        if self._total is not None and self._done > self._said_done:
-            pace = (now - self._said) / (self._done - self._said_done)
-            line += f", {_clock(pace * max(0, self._total - self._done))} left"
-        self._said, self._said_done = now, self._done
-        self.write(f"{line}{'; ' if note else ''}{note}")
+    def reach(self, done: int, note: str) -> None:
+        """So many are done, and this is said beside."""
+        self._live.update(self._id, completed=done)
+        self.note = lambda: note
 
     def read(self, rows: int) -> None:
-        """So many rows are read. Said while nothing is done yet: flat rows are grouped first."""
-        if not self._done and rows % ROWS_BETWEEN_NOTES == 0:
-            self.refresh(f"{rows:,} rows read")
+        """So many rows are read. Said while nothing else is there to say."""
+        self._rows = rows
 
     def write(self, line: str) -> None:
         """A message above the line."""
@@ -218,65 +196,34 @@ class Progress:
 
     def end(self) -> None:
         """Say what the stage came to."""
-        if self._done:
-            seconds = time.monotonic() - self._began
-            self.write(f"{self._counted()} in {seconds:,.0f} s")
+        if self._task.completed:
+            self.write(f"{self._counted()} in {self._task.elapsed or 0:,.0f} s")
 
     def _counted(self) -> str:
-        of = "" if self._total in (None, self._done) else f" of {self._total:,}"
-        return f"{self._stage}: {self._done:,}{of}"
+        done, total = int(self._task.completed), self._task.total
+        of = "" if total in (None, done) else f" of {total:,}"
+        return f"{self._task.description}: {done:,}{of}"
 
     def __enter__(self) -> Progress:
         self._live.start()
+        if self._live.disable:
+            self._timer.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ended.set()
         self._live.stop()
         self.end()
-
-
-def _clock(seconds: float) -> str:
-    """Hours, minutes and seconds.
-
-    >>> _clock(3723.4)
-    '1:02:03'
-    """
-    hours, rest = divmod(round(seconds), 3600)
-    return f"{hours}:{rest // 60:02}:{rest % 60:02}"
-
-
-@contextmanager
-def progress(label: str, total: int | None) -> Iterator[Callable[[], None]]:
-    """Progress over problems, on stderr; call what it gives once for each."""
-    with Progress(label, total) as line:
-        yield line.advance
 
 
 @contextmanager
 def scoring(models: Models, line: Progress) -> Iterator[Callable[[], None]]:
     """Count scored problems; with a chat model, its requests too, and a careful end on Ctrl-C."""
-    flows = models.flows
-    if not flows:
-        yield line.advance
-        return
-
-    def note() -> str:
-        return "; ".join(str(flow.tick()) for flow in flows)
-
-    ended = threading.Event()
-
-    def refresh() -> None:
-        # A problem may take minutes; its requests go on all the while.
-        while not ended.wait(SECONDS_BETWEEN_REFRESHES):
-            line.refresh(note())
-
-    timer = threading.Thread(target=refresh, name="rpd-progress", daemon=True)
-    timer.start()
-    try:
-        with draining(*flows, notify=line.write):
-            yield lambda: line.advance(note())
-    finally:
-        ended.set()
-        timer.join()
-        for flow in flows:
-            line.write(flow.stats.summary())
+    line.note = lambda: "; ".join(str(flow.tick()) for flow in models.flows)
+    with draining(*models.flows, notify=line.write):
+        try:
+            yield line.advance
+        finally:
+            line.note = str
+            for flow in models.flows:
+                line.write(flow.stats.summary())

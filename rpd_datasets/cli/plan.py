@@ -8,24 +8,16 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.cli.arguments import (
-    add_command,
-    add_filters,
-    add_input,
-    add_models,
-    curation_config,
-    filter_config,
-    input_spec,
-    open_input,
-)
-from rpd_datasets.cli.output import print_json, print_lines, print_table, progress
+from rpd_datasets.cli import arguments
+from rpd_datasets.cli.output import Progress, print_json, print_lines, print_table
 from rpd_datasets.config import CurationConfig
-from rpd_datasets.curation.checks import check_input, check_models
 from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
-from rpd_datasets.curation.models import Models, chat_models, default_store
+from rpd_datasets.curation.models import Models, default_store, load_models
+from rpd_datasets.curation.preflight import check_input, check_models
 from rpd_datasets.curation.scoring import check_answers
 from rpd_datasets.inputs.understanding import Understood
 from rpd_datasets.options import add_options
@@ -41,17 +33,22 @@ PAPER_GPUS = 2
 
 def add_plan(commands: Any) -> None:
     """Add `rpd plan`."""
-    parser = add_command(
+    parser = arguments.add_command(
         commands,
         "plan",
         _plan,
         "what a run would cost, before a single request",
         "Read and filter the input as rpd curate does, and count the requests that a chat model "
         "would get, what the store already holds, tokens and hours. Nothing is sent to be "
-        "answered; tgi: and auto: specs are asked for their model's name unless it follows a #.",
+        "answered; a tgi: spec is asked for its model's name unless it follows a #.",
         "rpd plan solutions.jsonl --summarizer tgi:http://localhost:8080#Qwen/Qwen3-14B",
     )
-    add_input(parser)
+    arguments.add_input(parser, optional=True)
+    parser.add_argument(
+        "--store-info",
+        action="store_true",
+        help="say what the store of replies holds instead; no INPUT is needed",
+    )
     add_options(parser.add_argument_group("what is chosen"), CurationConfig, "choice")
     group = parser.add_argument_group("rates")
     group.add_argument(
@@ -62,65 +59,69 @@ def add_plan(commands: Any) -> None:
         f"{PAPER_SECONDS_PER_SUMMARY:g})",
     )
     group.add_argument(
-        "--seconds-per-embedding",
-        type=float,
-        default=PAPER_SECONDS_PER_EMBEDDING,
-        metavar="S",
-        help="for one solution's steps",
-    )
-    group.add_argument(
-        "--gpus",
-        type=int,
-        default=PAPER_GPUS,
-        metavar="N",
-        help="that these rates were measured on",
-    )
-    group.add_argument(
         "--reply-tokens",
         type=int,
         default=ASSUMED_REPLY_TOKENS,
         metavar="N",
         help="assumed length of a summary",
     )
-    add_filters(parser)
-    add_models(parser)
+    arguments.add_filters(parser)
+    arguments.add_models(parser)
 
 
 def _plan(args: argparse.Namespace) -> None:
-    filters = filter_config(args, args.num_solutions)
-    config = curation_config(args, ("models", "choice", "tokens"), filters)
+    path = Path(args.store) if args.store else default_store()
+    if args.store_info:
+        _store_info(path, args.json)
+        return
+    if args.input is None:
+        args.parser.error("the following arguments are required: INPUT")
+    filters = arguments.filter_config(args)
+    config = arguments.curation_config(args, ("models", "choice", "tokens"), filters)
+    spec = arguments.input_spec(args)
     check_models(config)
-    check_input(args.input, input_spec(args), config)
-    # A plan must not make a store, and loads no encoder.
-    models = chat_models(config)
-    path = Path(config.store) if config.store else default_store()
+    check_input(args.input, spec, config)
+    rejects: list[Rejected] = []
     with ExitStack() as stack:
+        # A plan must not make a store, and loads no encoder.
+        models = load_models(config, here=False, keep_replies=False)
+        stack.callback(models.answers.close)
         store = None
         if models.flows and path.exists():
             store = stack.enter_context(ReplyStore(path, create=False))
-        count = DryRun(
-            config,
-            models,
-            store,
-            context=_context_length(models),
-            reply_tokens=args.reply_tokens,
-        )
-        rejects: list[Rejected] = []
+        context = _context_length(models)
+        count = DryRun(config, models, store, context=context, reply_tokens=args.reply_tokens)
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        read_one = stack.enter_context(progress("Reading problems", args.limit))
-        stack.callback(models.answers.close)
-        understood = Understood(open_input(args, scratch, rejects.append))
-        asyncio.run(_count(count, understood, read_one))
-        names = [flow.model for flow in models.flows] if store else []
-        row = _row(args, count, {name: store.seconds_per_reply(name) for name in names if store})
-    row["rows_left_out"] = len(rejects)
-    row["input"] = understood.as_dict()
+        line = stack.enter_context(Progress("Reading problems", args.limit))
+        understood = Understood(arguments.open_input(args, scratch, rejects.append))
+        asyncio.run(_count(count, understood, line.advance))
+        took = store.seconds_per_reply if store else lambda _: None
+        rates = {flow.model: took(flow.model) for flow in models.flows}
+    rows = _rows(args, count, rates)
     if args.json:
-        print_json(row)
-    else:
-        print_lines(understood.lines())
-        print()
-        _print(row, args, count)
+        print_json(
+            {
+                **{name: value for name, _, value in rows},
+                "tokens_counted_by": models.count_tokens.name,
+                "summarizer": models.summarizer.name,
+                "judge": models.judges and models.judges.chat.model,
+                "rows_left_out": len(rejects),
+                "input": understood.as_dict(),
+            }
+        )
+        return
+    print_lines(understood.lines())
+    print()
+    print_table([{"": label, "count": value} for _, label, value in rows if label])
+    estimated = " (an offline estimate)" if models.count_tokens.estimated else ""
+    print(f"\nTokens counted by {models.count_tokens.name}{estimated}.")
+    if models.judges:
+        print(
+            "Requests to the judge are counted exactly where the steps that it reads are in the "
+            "store, else as many as there can be."
+        )
+    if not models.flows:
+        print("The summarizer is extractive: no request is sent, and no GPU is needed for it.")
 
 
 async def _count(count: DryRun, understood: Understood, each: Callable[[], None]) -> None:
@@ -132,102 +133,87 @@ async def _count(count: DryRun, understood: Understood, each: Callable[[], None]
     count.finish()
 
 
-def _row(
-    args: argparse.Namespace, count: DryRun, seen: Mapping[str, float | None]
-) -> dict[str, Any]:
-    """What a run would cost, as plain values."""
-    config, asked = count.config, count.asked
-    summaries = asked["summaries"]
-    judging = [one for kind, one in asked.items() if kind != "summaries"]
+def _rows(
+    args: argparse.Namespace, count: DryRun, rates: Mapping[str, float | None]
+) -> list[tuple[str, str, Any]]:
+    """What a run would cost: names, what the table calls them where they are in it, and values."""
+    models, requests, asked = count.models, count.config.requests, count.asked
+    summaries, judging = asked["summaries"], [asked[kind] for kind in asked if kind != "summaries"]
     judge_missing = sum(one.missing for one in judging)
     # A rate that was asked for wins over one that was seen; that over the paper's.
-    rate = seen.get(getattr(getattr(count.models.summarizer, "chat", None), "model", ""))
-    seconds = args.seconds_per_summary or rate or PAPER_SECONDS_PER_SUMMARY
-    judge = count.models.judges.chat.model if count.models.judges else ""
-    judge_seconds = args.seconds_per_summary or seen.get(judge) or seconds
-    most = sum(one.most_tokens(config.requests) for one in asked.values())
-    assumed = count.missing * args.reply_tokens
-    hours = (
-        summaries.missing * seconds
-        + judge_missing * judge_seconds
-        + count.solutions * args.seconds_per_embedding
-    ) / 3600
-    row: dict[str, Any] = {
-        "problems": count.problems,
-        "solutions": count.solutions,
-        "requests": sum(one.stored + one.missing for one in asked.values()),
-        "requests_missing": count.missing,
-        "judge_requests": sum(one.stored + one.missing for one in judging),
-        "judge_requests_missing": judge_missing,
-        "prompt_tokens": count.prompt_tokens,
-        "prompt_tokens_with_final_part_only": count.prompt_tokens - count.thought_tokens,
-        "reply_tokens_assumed": assumed,
-        "reply_tokens_at_most": most,
-        "context_length": count.context,
-        "too_long_for_the_model": count.too_long,
-        "seconds_per_summary": seconds,
-        "seconds_seen_in_the_store": rate is not None and not args.seconds_per_summary,
-        "hours": hours,
-        "gpu_hours": hours * args.gpus,
-        "tokens_counted_by": count.models.count_tokens.name,
-        "summarizer": count.models.summarizer.name,
-        "judge": judge or None,
-    }
-    if config.requests.priced:
-        row["cost"] = config.requests.cost(count.prompt_tokens, assumed)
-        row["cost_at_most"] = config.requests.cost(
-            sum(one.most_prompt_tokens(config.requests) for one in asked.values()), most
-        )
-    return row
-
-
-LABELS = {
-    "problems": "problems that pass the filters",
-    "solutions": "solutions to summarise",
-    "requests": "requests to chat models",
-    "requests_missing": "  not in the store yet",
-    "judge_requests": "  of all, to the judge",
-    "judge_requests_missing": "  of the missing, to the judge",
-    "prompt_tokens": "prompt tokens to send",
-    "prompt_tokens_with_final_part_only": "  with --solution-part final",
-    "reply_tokens_assumed": "reply tokens (assumed)",
-    "reply_tokens_at_most": "  at most, with every retry, repair and longer reply",
-    "too_long_for_the_model": "  requests too long for the model's context",
-    "hours": "hours",
-    "gpu_hours": "GPU-hours",
-    "cost": "cost at these prices",
-    "cost_at_most": "  at most",
-}
-
-
-def _print(row: Mapping[str, Any], args: argparse.Namespace, count: DryRun) -> None:
-    shown = [name for name in LABELS if name in row]
-    if row["judge"] is None:
-        shown = [name for name in shown if not name.startswith("judge_")]
-    print_table([{"": LABELS[name], "count": row[name]} for name in shown])
-    estimated = " (an offline estimate)" if count.models.count_tokens.estimated else ""
-    where = " (as seen in the store)" if row["seconds_seen_in_the_store"] else ""
-    print(
-        f"\nTokens counted by {row['tokens_counted_by']}{estimated}; hours at "
-        f"{row['seconds_per_summary']:.3g} s per summary{where} and "
-        f"{args.seconds_per_embedding:g} s per solution embedded, on {args.gpus} GPUs."
-    )
-    if row["judge"] is not None:
-        print(
-            "Requests to the judge are counted exactly where the steps that it reads are in the "
-            "store, else as many as there can be."
-        )
-    if not count.models.flows:
-        print("The summarizer is extractive: no request is sent, and no GPU is needed for it.")
+    seen = rates.get(getattr(getattr(models.summarizer, "chat", None), "model", ""))
+    judged = rates.get(models.judges.chat.model) if models.judges else None
+    seconds = args.seconds_per_summary or seen or PAPER_SECONDS_PER_SUMMARY
+    judge_seconds = args.seconds_per_summary or judged or seconds
+    work = summaries.missing * seconds + judge_missing * judge_seconds
+    hours = (work + count.solutions * PAPER_SECONDS_PER_EMBEDDING) / 3600
+    where = "as seen in the store" if seen and not args.seconds_per_summary else "assumed"
+    prompt, assumed = count.prompt_tokens, count.missing * args.reply_tokens
+    most = sum(one.most_tokens(requests) for one in asked.values())
+    rows: list[tuple[str, str, Any]] = [
+        ("problems", "problems that pass the filters", count.problems),
+        ("solutions", "solutions to summarise", count.solutions),
+        (
+            "requests",
+            "requests to chat models",
+            sum(one.stored + one.missing for one in asked.values()),
+        ),
+        ("requests_missing", "  not in the store yet", count.missing),
+    ]
+    if models.judges:
+        rows += [
+            (
+                "judge_requests",
+                "  of all, to the judge",
+                judge_missing + sum(one.stored for one in judging),
+            ),
+            ("judge_requests_missing", "  of the missing, to the judge", judge_missing),
+        ]
+    rows += [
+        ("prompt_tokens", "prompt tokens to send", prompt),
+        (
+            "prompt_tokens_with_final_part_only",
+            "  with --solution-part final",
+            prompt - count.thought_tokens,
+        ),
+        ("reply_tokens_assumed", "reply tokens (assumed)", assumed),
+        ("reply_tokens_at_most", "  at most, with every retry, repair and longer reply", most),
+        ("context_length", "", count.context),
+        ("too_long_for_the_model", "  requests too long for the model's context", count.too_long),
+        ("seconds_per_summary", f"seconds a request ({where})", seconds),
+        ("hours", "hours", hours),
+        ("gpu_hours", f"GPU-hours (on {PAPER_GPUS})", hours * PAPER_GPUS),
+    ]
+    if requests.priced:
+        most_sent = sum(one.most_prompt_tokens(requests) for one in asked.values())
+        rows += [
+            ("cost", "cost at these prices", requests.cost(prompt, assumed)),
+            ("cost_at_most", "  at most", requests.cost(most_sent, most)),
+        ]
+    return rows
 
 
 def _context_length(models: Models) -> int | None:
     """What the summarizer's server says of its context; a plan can be made without it."""
     client = getattr(getattr(models.summarizer, "chat", None), "chat", None)
-    ask = getattr(client, "context_length", None)
+    ask: Callable[[], int | None] | None = getattr(client, "context_length", None)
     try:
-        length: int | None = ask() if ask else None
+        return ask() if ask else None
     except ServerError as error:
         print(f"the length of the model's context is not known: {error}", file=sys.stderr)
         return None
-    return length
+
+
+def _store_info(path: Path, as_json: bool) -> None:
+    with ReplyStore(path, create=False) as store:
+        info = store.info()
+    said = asdict(info)
+    for name in ("oldest", "newest"):
+        said[name] = said[name] and said[name].isoformat(timespec="seconds")
+    if as_json:
+        print_json(said)
+        return
+    print(f"{info.path}: {info.entries:,} replies, {info.bytes / 1e6:,.1f} MB")
+    if info.entries:
+        print(f"From {said['oldest']} to {said['newest']}\n")
+        print_table([{"model": name, "replies": count} for name, count in info.models.items()])

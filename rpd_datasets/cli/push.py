@@ -12,7 +12,7 @@ from typing import Any
 
 from rpd_datasets.cli.arguments import add_command
 from rpd_datasets.cli.output import Progress, print_json
-from rpd_datasets.publish.hub import Pushed, push_folder
+from rpd_datasets.publish.pushing import Pushed, push_folder
 
 
 def add_push(commands: Any) -> None:
@@ -36,18 +36,16 @@ def add_push(commands: Any) -> None:
         "repo", metavar="REPO", help="the id there; NAME alone is put under your own name"
     )
     add_publishing(parser)
+    repeated: dict[str, Any] = {"action": "append", "default": []}
     parser.add_argument(
         "--exclude",
-        action="append",
-        default=[],
+        **repeated,
         metavar="FILE",
         help="leave a file out, e.g. rejects.jsonl or '*.png'; may be repeated",
     )
-
     parser.add_argument(
         "--allow-secret",
-        action="append",
-        default=[],
+        **repeated,
         metavar="KIND",
         help="let through what looks like a token of this kind, as the refusal names it; may be "
         "repeated",
@@ -78,37 +76,31 @@ def _push(args: argparse.Namespace) -> None:
             exclude=args.exclude,
             allowed_secrets=args.allow_secret,
         )
-    if args.json:
-        print_json(asdict(pushed))
-    else:
-        print_pushed(pushed)
+    print_pushed(pushed, as_json=args.json)
 
 
 @contextmanager
 def quiet_upload() -> Iterator[None]:
     """One line of progress instead of the hub client's bar for every file and its remarks."""
-    from huggingface_hub.utils import logging
-    from huggingface_hub.utils.tqdm import (
-        are_progress_bars_disabled,
-        disable_progress_bars,
-        enable_progress_bars,
-    )
+    from huggingface_hub.utils import logging, tqdm
 
-    before, said = are_progress_bars_disabled(), logging.get_verbosity()
-    disable_progress_bars()
-    # That nothing has changed is said by us, too.
-    logging.set_verbosity(ERROR)
+    had_bars, verbosity = not tqdm.are_progress_bars_disabled(), logging.get_verbosity()
+    tqdm.disable_progress_bars()
+    logging.set_verbosity(ERROR)  # that nothing has changed is said by us, too
     try:
         with Progress("Looking through the files and uploading", None):
             yield
     finally:
-        logging.set_verbosity(said)
-        if not before:
-            enable_progress_bars()
+        logging.set_verbosity(verbosity)
+        if had_bars:
+            tqdm.enable_progress_bars()
 
 
-def print_pushed(pushed: Pushed) -> None:
+def print_pushed(pushed: Pushed, *, as_json: bool = False) -> None:
     """What was published, and how to read it."""
+    if as_json:
+        print_json(asdict(pushed))
+        return
     print(
         f"{'Published' if pushed.changed else 'Already there:'} {pushed.files} files "
         f"{'for you alone' if pushed.private else 'for everybody'}: {pushed.url}"
@@ -116,6 +108,8 @@ def print_pushed(pushed: Pushed) -> None:
     place = "" if pushed.revision == "main" else f", revision={pushed.revision!r}"
     if "/datasets/" in pushed.url:
         print(f"Read it with load_dataset({pushed.repo_id!r}, split='train'{place})")
+    if "/spaces/" in pushed.url:
+        print(f"Load it with evaluate.load({pushed.repo_id!r}) where rpd-metric is installed")
     print(f"Commit {pushed.commit}")
     for note in pushed.notes:
         print(f"Note: {note}")

@@ -25,9 +25,9 @@ def add_register(commands: Any) -> None:
 
 
 def _register(args: argparse.Namespace) -> None:
-    folders = write_to_cache()
+    folders = {name: str(folder) for name, folder in write_to_cache().items()}
     if args.json:
-        print_json({"folders": {name: str(folder) for name, folder in folders.items()}})
-    else:
-        for name, folder in folders.items():
-            print(f"The metric {name} is in {folder}")
+        print_json({"folders": folders})
+        return
+    for name, folder in folders.items():
+        print(f"The metric {name} is in {folder}")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 from typing import Any
 
 from rpd_datasets.cli.arguments import add_command
 from rpd_datasets.cli.output import print_json
-from rpd_datasets.cli.push import add_publishing
+from rpd_datasets.cli.push import add_publishing, print_pushed
 
 
 def add_space(commands: Any) -> None:
@@ -43,27 +42,20 @@ def add_space(commands: Any) -> None:
 
 
 def _space(args: argparse.Namespace) -> None:
-    from rpd_datasets.publish.space.files import push_space, write_space
+    from rpd_datasets.publish.space.space_files import push_space, write_space
 
-    if not args.push:
-        folder = write_space(args.target, package=args.package, overwrite=args.overwrite)
-        if args.json:
-            print_json({"folder": str(folder)})
-            return
-        print(f"The Space is in {folder}. Try it: python {folder / 'app.py'}")
+    if args.push:
+        pushed = push_space(
+            args.target,
+            package=args.package,
+            private=not args.public,
+            revision=args.revision,
+            commit_message=args.message,
+        )
+        print_pushed(pushed, as_json=args.json)
         return
-    pushed = push_space(
-        args.target,
-        package=args.package,
-        private=not args.public,
-        revision=args.revision,
-        commit_message=args.message,
-    )
+    folder = write_space(args.target, package=args.package, overwrite=args.overwrite)
     if args.json:
-        print_json(asdict(pushed))
-        return
-    print(
-        f"{'Published' if pushed.changed else 'Already there'} "
-        f"{'for you alone' if pushed.private else 'for everybody'}: {pushed.url}"
-    )
-    print(f"Load it with evaluate.load({pushed.repo_id!r}) where rpd-metric is installed")
+        print_json({"folder": str(folder)})
+    else:
+        print(f"The Space is in {folder}. Try it: python {folder / 'app.py'}")
