@@ -13,7 +13,6 @@ from typing import Any
 from rpd_metric.errors import SpecError
 from rpd_metric.models.chat import Chat, ChatOptions
 from rpd_metric.models.embedders import Embedder, EmbedderOptions
-from rpd_metric.models.http import ChatServers
 from rpd_metric.models.spec import Kind, ModelSpec, load_models
 from rpd_metric.registry import Registry
 
@@ -97,6 +96,8 @@ def load_chat(spec: str | Chat, options: ChatOptions | None = None) -> Chat:
         if not callable(spec):
             raise SpecError(f"a chat model is a spec string or a Chat, not {type(spec).__name__}")
         return spec
+    from rpd_metric.models.http import ChatServers
+
     chats: list[Chat] = load_models(chat_spec(spec), CHAT_MODELS, options or ChatOptions())
     return chats[0] if len(chats) == 1 else ChatServers(chats)
 
