@@ -56,25 +56,21 @@ def s1k_solutions(values: Values) -> Values:
 
     s1K-1.1 has a grade for both models, "Yes" or "No", which becomes the mark.
     """
-    if "thinking_trajectories" in values:
-        thoughts = values["thinking_trajectories"]
-        trace = thoughts[0] if isinstance(thoughts, list) and thoughts else thoughts
-        traces = [("", trace, values.get("attempt"))]
-    else:
-        traces = [
-            (who, values.get(f"{who}_thinking_trajectory"), values.get(f"{who}_attempt"))
-            for who in S1K_MODELS
-        ]
-    names = (f"{who}_{part}" for who in S1K_MODELS for part in ("thinking_trajectory", "attempt"))
-    turned = without(values, "question", "thinking_trajectories", "attempt", *names)
-    turned["problem"] = values.get("question")
-    there = [(who, f"<think>\n{a}\n</think>\n\n{b}") for who, a, b in traces if a and b]
-    turned["solutions"] = [text for _, text in there]
-    if any(f"{who}_grade" in values for who, _ in there):
-        grades = {"yes": True, "no": False}
-        turned["correct"] = [
-            grades.get(str(values.get(f"{who}_grade")).strip().lower()) for who, _ in there
-        ]
+    columns = {"": ("thinking_trajectories", "attempt")} | {
+        f"{who}_grade": (f"{who}_thinking_trajectory", f"{who}_attempt") for who in S1K_MODELS
+    }
+    turned = without(values, "question", *(name for pair in columns.values() for name in pair))
+    solutions, grades = [], []
+    for grade, pair in columns.items():
+        thoughts, attempt = (values.get(name) for name in pair)
+        if isinstance(thoughts, list):
+            thoughts = thoughts[0] if thoughts else None
+        if thoughts and attempt:
+            solutions.append(f"<think>\n{thoughts}\n</think>\n\n{attempt}")
+            grades.append(str(values.get(grade)).strip().lower())
+    turned |= {"problem": values.get("question"), "solutions": solutions}
+    if {"yes", "no"} & set(grades):
+        turned["correct"] = [{"yes": True, "no": False}.get(grade) for grade in grades]
     return turned
 
 
@@ -98,7 +94,12 @@ def _turned(turn: Callable[[Values], Values], read: ReadRow) -> ReadRow:
     return lambda row, columns: read(replace(row, values=turn(row.values)), columns)
 
 
-_PAIR = ("problem", "solution")
+def _pairs(description: str, columns: Mapping[str, str] = {}) -> RowLayout:
+    """Rows with a problem and one solution, under names of a dataset's own."""
+    roles = ("problem", "solution")
+    return RowLayout(description, flat_row, roles, one_each=True, columns=columns)
+
+
 LAYOUTS = Registry(
     "layout",
     RowLayout,
@@ -113,14 +114,11 @@ LAYOUTS = Registry(
             ("problem", "solutions"),
             columns={"problem": "problem", "solutions": "generations"},
         ),
-        "openmathreasoning": RowLayout(
+        "openmathreasoning": _pairs(
             "a problem and one solution in each row, as OpenMathReasoning",
-            flat_row,
-            _PAIR,
-            one_each=True,
-            columns={"problem": "problem", "solution": "generated_solution"},
+            {"problem": "problem", "solution": "generated_solution"},
         ),
-        "flat": RowLayout("a problem and one solution in each row", flat_row, _PAIR, one_each=True),
+        "flat": _pairs("a problem and one solution in each row"),
         "openthoughts": RowLayout(
             "a question and an answer as messages in each row",
             conversation_row,
@@ -143,19 +141,13 @@ LAYOUTS = Registry(
             _turned(s1k_solutions, grouped_items),
             told_by=("question", "deepseek_thinking_trajectory", "deepseek_attempt"),
         ),
-        "limo": RowLayout(
+        "limo": _pairs(
             "a question and one solution in each row, as LIMO",
-            flat_row,
-            _PAIR,
-            one_each=True,
-            columns={"problem": "question", "solution": "solution"},
+            {"problem": "question", "solution": "solution"},
         ),
-        "acereason": RowLayout(
+        "acereason": _pairs(
             "an input and an output in each row, as AceReason",
-            flat_row,
-            _PAIR,
-            one_each=True,
-            columns={"problem": "input", "solution": "output"},
+            {"problem": "input", "solution": "output"},
         ),
         "prompt-completion": RowLayout(
             "a prompt and a completion in each row, texts or messages, as TRL has them",

@@ -115,15 +115,8 @@ class LocalRows:
 
 def _folder_files(root: Path, split: str) -> list[Path]:
     """The data files of a folder in a fixed order, chosen by rules that never mix two tables."""
-    if (root / "dataset_dict.json").is_file():
-        splits = _saved_list(root / "dataset_dict.json", "splits")
-        if split not in splits:
-            raise InputError(f"{root} has no split {split!r}, only: {', '.join(splits)}.")
-        root = root / split
-    if (root / "state.json").is_file():
-        saved = _saved_list(root / "state.json", "_data_files")
-        return [root / entry["filename"] for entry in saved]
-
+    if any((root / name).is_file() for name in ("dataset_dict.json", "state.json")):
+        return _saved_files(root, split)
     by_kind: dict[str, list[Path]] = {}
     for path in _data_files(root / "data") or _data_files(root):
         by_kind.setdefault(file_kind(path) or "", []).append(path)
@@ -144,14 +137,21 @@ def _folder_files(root: Path, split: str) -> list[Path]:
     return _of_split(files, root, split)
 
 
-def _saved_list(path: Path, key: str) -> list[Any]:
-    """A list out of the JSON that `save_to_disk` writes beside the rows."""
+def _saved_files(root: Path, split: str) -> list[Path]:
+    """The files of what `save_to_disk` wrote."""
+    from datasets import DatasetDict, load_from_disk
+
     try:
-        return list(json.loads(path.read_text(encoding="utf-8"))[key])
-    except (ValueError, KeyError, TypeError) as error:
+        saved = load_from_disk(root)
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
-            f"{path} is not as save_to_disk writes it: {one_line(error)}. Save the dataset again."
+            f"{root} is not as save_to_disk writes it: {one_line(error)}. Save the dataset again."
         ) from error
+    if isinstance(saved, DatasetDict):
+        if split not in saved:
+            raise InputError(f"{root} has no split {split!r}, only: {', '.join(saved)}.")
+        saved = saved[split]
+    return [Path(file["filename"]) for file in saved.cache_files]
 
 
 def _data_files(folder: Path) -> list[Path]:
