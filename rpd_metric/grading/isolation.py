@@ -9,7 +9,7 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,59 +86,41 @@ def advice(problem: str) -> str:
     )
 
 
-def limited(
-    tools: Mapping[str, str], source: str, limits: Limits, *, count_processes: bool
-) -> list[str]:
+def limited(tools: Mapping[str, str], source: str, limits: Limits, *, isolated: bool) -> list[str]:
     """The command that runs a program under resource limits.
 
     Args:
         tools (`Mapping`): The paths of what [`find_tools`] found.
         source (`str`): The program's file, as the program itself sees it.
         limits ([`Limits`]): What it may use.
-        count_processes (`bool`): Whether to limit processes: outside of a namespace, all of this
+        isolated (`bool`): Only then processes are limited: outside of a namespace, all of this
             user's would count.
     """
     return [
         tools["prlimit"],
         f"--as={limits.memory}",
-        f"--fsize={limits.disk}",
+        f"--fsize={max(limits.disk, limits.output)}",
         f"--nofile={limits.files}",
         "--core=0",
         # A second line of defence: processor time, in whole seconds.
         f"--cpu={int(limits.seconds) + 2}",
-        *([f"--nproc={limits.processes}"] if count_processes else []),
-        "--",
-        sys.executable,
-        source,
+        *([f"--nproc={limits.processes}"] if isolated else []),
+        *("--", sys.executable, source),
     ]
 
 
-def isolated(
-    tools: Mapping[str, str],
-    source: str,
-    command: Sequence[str],
-    *,
-    disk: int,
-    info: int,
-    block: int,
+def isolation(
+    tools: Mapping[str, str], *, source: int, disk: int, info: int, block: int
 ) -> list[str]:
-    """The command that runs another with an empty environment, private files and no network.
+    """What stands before a command to give it an empty environment, private files and no network.
 
     Args:
         tools (`Mapping`): The paths of what [`find_tools`] found.
-        source (`str`): The program's file; inside it is `PROGRAM`.
-        command (`Sequence[str]`): What is run, see [`limited`].
+        source (`int`): File descriptor that the program is read from; inside it is `PROGRAM`.
         disk (`int`): Bytes in each of the private folders for files.
         info (`int`): File descriptor on which the first process's number is written.
         block (`int`): File descriptor on which it waits for a byte before it begins.
     """
-    user = _FIRST_USER + secrets.randbelow(1 << 28)
-    return [*_outer(tools, source, disk, info, block), "--", *_inner(tools, user), *command]
-
-
-def _outer(tools: Mapping[str, str], source: str, disk: int, info: int, block: int) -> list[str]:
-    """bubblewrap with everything but, for root, the user namespace."""
-    size = str(disk)
     root = os.geteuid() == 0
     privileges = (
         ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
@@ -152,22 +134,22 @@ def _outer(tools: Mapping[str, str], source: str, disk: int, info: int, block: i
         *("--unshare-cgroup-try", "--die-with-parent", "--new-session", "--clearenv"),
         *(part for item in ENVIRONMENT.items() for part in ("--setenv", *item)),
         *("--proc", "/proc", "--dev", "/dev"),
-        *("--perms", "1777", "--size", size, "--tmpfs", "/tmp"),
-        *("--perms", "1777", "--size", size, "--tmpfs", "/dev/shm"),
+        *("--perms", "1777", "--size", str(disk), "--tmpfs", "/tmp"),
+        *("--perms", "1777", "--size", str(disk), "--tmpfs", "/dev/shm"),
         # After /tmp, which would hide an interpreter that is installed below it.
         *_system_binds(),
-        *("--dir", "/program", "--ro-bind", source, PROGRAM),
+        *("--dir", "/program", "--perms", "0444", "--ro-bind-data", str(source), PROGRAM),
         *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"),
-        *("--info-fd", str(info), "--block-fd", str(block)),
+        *("--info-fd", str(info), "--block-fd", str(block), "--"),
+        *(_as_nobody_else(tools) if root else ()),
     ]
 
 
-def _inner(tools: Mapping[str, str], user: int) -> list[str]:
+def _as_nobody_else(tools: Mapping[str, str]) -> list[str]:
     """For root: become a user of its own, and bar further user namespaces."""
-    if os.geteuid() != 0:
-        return []
+    user = str(_FIRST_USER + secrets.randbelow(1 << 28))
     return [
-        *(tools["setpriv"], "--reuid", str(user), "--regid", str(user)),
+        *(tools["setpriv"], "--reuid", user, "--regid", user),
         *("--clear-groups", "--no-new-privs", "--"),
         *(tools["bwrap"], "--unshare-user", "--disable-userns", "--die-with-parent"),
         *("--dev-bind", "/", "/", "--"),

@@ -28,7 +28,6 @@ import contextlib
 import json
 import os
 import select
-import selectors
 import signal
 import subprocess
 import tempfile
@@ -45,13 +44,12 @@ from rpd_metric.grading.isolation import (
     SandboxError,
     advice,
     find_tools,
-    isolated,
+    isolation,
     limited,
 )
 
 End = Literal["exited", "timed_out", "output_limit"]
 _Streams = tuple[int, int, int]  # standard input, output and error
-_PIPES: _Streams = (subprocess.PIPE, subprocess.PIPE, subprocess.PIPE)
 
 
 @dataclass(frozen=True)
@@ -59,10 +57,10 @@ class Outcome:
     """How a program ended.
 
     Args:
-        end (`str`): `"exited"`, or the limit that ended it: `"timed_out"`, `"output_limit"`.
+        end (`str`): `"exited"`, or the limit that it exceeded: `"timed_out"`, `"output_limit"`.
             A program that exceeds its memory, processes or disk gets an error and exits.
         returncode (`int`, *optional*): Its exit status, 128 and the signal's number when a signal
-            ended it; `None` when we did.
+            ended it; `None` when it exceeded a limit.
         stdout (`str`): What it wrote, up to the limit.
         stderr (`str`): Likewise.
         seconds (`float`): Wall time, with the start of the interpreter.
@@ -98,10 +96,7 @@ class Sandbox:
 
     def __post_init__(self) -> None:
         self._tools = find_tools(["prlimit"] if self.unsafe else ["bwrap", "prlimit", "setpriv"])
-        try:
-            outcome = self.run("print('ready')")
-        except _NotStarted as error:
-            raise SandboxError(advice(str(error))) from None
+        outcome = self.run("print('ready')")
         if outcome.stdout != "ready\n":
             said = outcome.stderr.strip() or outcome.end
             if self.unsafe:
@@ -123,13 +118,14 @@ class Sandbox:
             stdin (`str`, defaults to `""`): Its standard input.
             seconds (`float`, *optional*): Wall time, in the place of the limits'.
             output (`int`, *optional*): Bytes of output, in the place of the limits'.
-
-        Returns:
-            [`Outcome`]
         """
-        limits = self._changed(seconds, output)
-        with self._started(program, limits, ()) as running:
-            return running.outcome(stdin, limits)
+        limits = replace(
+            self.limits,
+            seconds=seconds or self.limits.seconds,
+            output=output or self.limits.output,
+        )
+        with _files(stdin) as streams, self._started(program, limits, streams) as running:
+            return running.outcome(limits, streams)
 
     def run_pair(
         self, trusted: str, untrusted: str, stdin: str = "", *, seconds: float | None = None
@@ -145,88 +141,68 @@ class Sandbox:
             untrusted (`str`): The other one.
             stdin (`str`, defaults to `""`): Standard input of the trusted one.
             seconds (`float`, *optional*): Wall time of both, in the place of the limits'.
-
-        Returns:
-            [`Outcome`]: Of the trusted program.
         """
-        limits = self._changed(seconds, None)
+        limits = replace(self.limits, seconds=seconds or self.limits.seconds)
         with contextlib.ExitStack() as stack:
+            streams = stack.enter_context(_files(stdin))
             with contextlib.ExitStack() as ends:
-                to_untrusted, from_trusted = _pipe(ends)
-                to_trusted, from_untrusted = _pipe(ends)
-                running = stack.enter_context(
-                    self._started(trusted, limits, (to_trusted, from_trusted))
-                )
-                streams = (to_untrusted, from_untrusted, subprocess.DEVNULL)
-                stack.enter_context(self._started(untrusted, limits, (), streams))
-            return running.outcome(stdin, limits)
-
-    def _changed(self, seconds: float | None, output: int | None) -> Limits:
-        limits = self.limits
-        return replace(limits, seconds=seconds or limits.seconds, output=output or limits.output)
+                to_untrusted, from_trusted = _pipe(ends, ends)
+                to_trusted, from_untrusted = _pipe(ends, ends)
+                pipes = (to_trusted, from_trusted)
+                running = stack.enter_context(self._started(trusted, limits, streams, pipes))
+                between = (to_untrusted, from_untrusted, _file("", stack))
+                stack.enter_context(self._started(untrusted, limits, between))
+            return running.outcome(limits, streams)
 
     @contextlib.contextmanager
     def _started(
-        self, program: str, limits: Limits, pipes: tuple[int, ...], streams: _Streams = _PIPES
+        self, program: str, limits: Limits, streams: _Streams, pipes: tuple[int, ...] = ()
     ) -> Iterator[_Running]:
         """A program that runs until the context is left; the numbers of `pipes` are arguments."""
-        with tempfile.TemporaryDirectory(prefix="rpd-sandbox-") as folder:
-            source = Path(folder, "main.py")
-            source.write_text(program, encoding="utf-8", errors="replace")
-            source.chmod(0o444)
-            seen_as = os.fspath(source) if self.unsafe else PROGRAM
-            command = limited(self._tools, seen_as, limits, count_processes=not self.unsafe)
-            command += map(str, pipes)
+        with contextlib.ExitStack() as stack:
+            numbers = map(str, pipes)
             if self.unsafe:
-                running = _Running(_spawn(command, folder, pipes, streams), None)
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rpd-unsafe-"))
+                source = Path(folder, "main.py")
+                source.write_text(program, encoding="utf-8", errors="replace")
+                command = limited(self._tools, os.fspath(source), limits, isolated=False)
+                running = _Running(_spawn([*command, *numbers], folder, pipes, streams))
             else:
-                running = self._isolate(os.fspath(source), command, pipes, streams)
+                command = limited(self._tools, PROGRAM, limits, isolated=True)
+                running = self._isolated(program, [*command, *numbers], streams, pipes)
             with running:
                 yield running
 
-    def _isolate(
-        self, source: str, command: list[str], pipes: tuple[int, ...], streams: _Streams
+    def _isolated(
+        self, program: str, command: list[str], streams: _Streams, pipes: tuple[int, ...]
     ) -> _Running:
         """Start a program in its sandbox, held back until we hold its first process."""
-        info_read, info_write = os.pipe()
-        block_read, block_write = os.pipe()
-        try:
-            command = isolated(
-                self._tools,
-                source,
-                command,
-                disk=self.limits.disk,
-                info=info_write,
-                block=block_read,
-            )
-            process = _spawn(command, "/", (info_write, block_read, *pipes), streams)
-        except BaseException:
-            os.close(info_read)
-            os.close(block_write)
-            raise
-        finally:
-            os.close(info_write)
-            os.close(block_read)
-        with os.fdopen(info_read, "rb") as info, os.fdopen(block_write, "wb", buffering=0) as go:
-            told = info.read()
-            if not told:
-                _, said = process.communicate()
-                raise _NotStarted((said or b"").decode(errors="replace").strip())
+        with contextlib.ExitStack() as ours:
+            with contextlib.ExitStack() as theirs:
+                told, info = _pipe(ours, theirs)
+                block, go = _pipe(theirs, ours)
+                source = _file(program, theirs)
+                sandboxed = isolation(
+                    self._tools, source=source, disk=self.limits.disk, info=info, block=block
+                )
+                passed = (source, info, block, *pipes)
+                process = _spawn([*sandboxed, *command], "/", passed, streams)
+            with open(told, "rb", closefd=False) as pipe:
+                said = pipe.read()
+            if not said:
+                process.wait()
+                raise SandboxError(advice(_text(streams[2], 10_000)))
             # The first process waits for us, so its number cannot have passed to another.
-            pidfd = os.pidfd_open(json.loads(told)["child-pid"])
+            pidfd = os.pidfd_open(json.loads(said)["child-pid"])
             with contextlib.suppress(BrokenPipeError):
-                go.write(b"1")
+                os.write(go, b"1")
         return _Running(process, pidfd)
-
-
-class _NotStarted(Exception):
-    """bubblewrap gave up before the program began."""
 
 
 class _Running:
     """A started program; leaving the context ends all that is left of it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], pidfd: int | None) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], pidfd: int | None = None) -> None:
         self.process = process
         self._pidfd = pidfd
         self._start = time.monotonic()
@@ -234,77 +210,7 @@ class _Running:
     def __enter__(self) -> _Running:
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self._end()
-        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
-
-    def outcome(self, stdin: str, limits: Limits) -> Outcome:
-        """Feed the program and see it to its end."""
-        end, stdout, stderr = self.talk(
-            stdin.encode("utf-8", errors="replace"), self._start + limits.seconds, limits.output
-        )
-        status = self.process.returncode
-        return Outcome(
-            end,
-            None if end != "exited" else 128 - status if status < 0 else status,
-            stdout.decode("utf-8", errors="replace"),
-            stderr.decode("utf-8", errors="replace"),
-            time.monotonic() - self._start,
-        )
-
-    def talk(self, stdin: bytes, deadline: float, output: int) -> tuple[End, bytes, bytes]:
-        """Feed and read the program until it ends or exceeds its time or output."""
-        kept: dict[int, bytearray] = {1: bytearray(), 2: bytearray()}
-        end: End = "exited"
-        process = self.process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        os.set_blocking(process.stdin.fileno(), False)
-        exited = os.pidfd_open(process.pid)
-        try:
-            with selectors.DefaultSelector() as selector:
-                selector.register(exited, selectors.EVENT_READ, None)
-                selector.register(process.stdout, selectors.EVENT_READ, 1)
-                selector.register(process.stderr, selectors.EVENT_READ, 2)
-                if stdin:
-                    selector.register(process.stdin, selectors.EVENT_WRITE, 0)
-                else:
-                    process.stdin.close()
-                # It is over with the first process: its orphans may hold the pipes for ever.
-                while end == "exited" and exited in selector.get_map():
-                    left = deadline - time.monotonic()
-                    if left <= 0:
-                        end = "timed_out"
-                        break
-                    for key, _ in selector.select(left):
-                        if key.data is None:
-                            selector.unregister(exited)
-                        elif key.data == 0:
-                            stdin = _write(process.stdin.fileno(), stdin)
-                            if not stdin:
-                                selector.unregister(process.stdin)
-                                process.stdin.close()
-                        else:
-                            piece = os.read(key.fd, 65536)
-                            if not piece:
-                                selector.unregister(key.fileobj)
-                            kept[key.data] += piece
-                            if len(kept[1]) + len(kept[2]) > output:
-                                end = "output_limit"
-            self._end()
-            for number, pipe in ((1, process.stdout), (2, process.stderr)):
-                kept[number] += _drain(pipe.fileno(), output)
-        finally:
-            os.close(exited)
-        if end == "exited" and len(kept[1]) + len(kept[2]) > output:
-            end = "output_limit"
-        return end, bytes(kept[1][:output]), bytes(kept[2][:output])
-
-    def _end(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """Kill all that is left, and return when it is gone."""
         if self._pidfd is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -316,6 +222,25 @@ class _Running:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+
+    def outcome(self, limits: Limits, streams: _Streams) -> Outcome:
+        """See the program to its end. It is over with the first process, orphans or not."""
+        exited = os.pidfd_open(self.process.pid)
+        ready, _, _ = select.select([exited], [], [], limits.seconds)
+        os.close(exited)
+        self.__exit__()
+        written = [os.fstat(stream).st_size for stream in streams[1:]]
+        end: End = "exited" if ready else "timed_out"
+        if sum(written) > limits.output:
+            end = "output_limit"
+        status = self.process.returncode
+        return Outcome(
+            end,
+            None if end != "exited" else 128 - status if status < 0 else status,
+            _text(streams[1], limits.output),
+            _text(streams[2], max(0, limits.output - written[0])),
+            time.monotonic() - self._start,
+        )
 
 
 def _spawn(
@@ -331,31 +256,34 @@ def _spawn(
         cwd=cwd,
         pass_fds=pass_fds,
         start_new_session=True,
-        bufsize=0,
     )
 
 
-def _pipe(ends: contextlib.ExitStack) -> tuple[int, int]:
-    """A pipe whose two ends are closed with the stack."""
-    pair = os.pipe()
-    for end in pair:
-        ends.callback(os.close, end)
-    return pair
+def _pipe(reads: contextlib.ExitStack, writes: contextlib.ExitStack) -> tuple[int, int]:
+    """A pipe whose ends are closed with these stacks."""
+    read, write = os.pipe()
+    reads.callback(os.close, read)
+    writes.callback(os.close, write)
+    return read, write
 
 
-def _write(fd: int, data: bytes) -> bytes:
-    """Write what fits and return the rest; nothing when the program no longer reads."""
-    try:
-        return data[os.write(fd, data[:65536]) :]
-    except BrokenPipeError:
-        return b""
+def _file(text: str, stack: contextlib.ExitStack) -> int:
+    """A file in memory that holds a text and is closed with the stack; nothing is left of it."""
+    number = os.memfd_create("rpd")
+    stack.callback(os.close, number)
+    with open(number, "wb", closefd=False) as file:
+        file.write(text.encode("utf-8", errors="replace"))
+        file.seek(0)
+    return number
 
 
-def _drain(fd: int, limit: int) -> bytes:
-    """What is left in a pipe whose writers are dead (or, if unsafe, may be alive)."""
-    os.set_blocking(fd, False)
-    rest = bytearray()
-    with contextlib.suppress(BlockingIOError):
-        while len(rest) <= limit and (piece := os.read(fd, 65536)):
-            rest += piece
-    return bytes(rest)
+@contextlib.contextmanager
+def _files(stdin: str) -> Iterator[_Streams]:
+    """Standard input, output and error as files in memory: no pipe that anybody has to serve."""
+    with contextlib.ExitStack() as stack:
+        yield _file(stdin, stack), _file("", stack), _file("", stack)
+
+
+def _text(file: int, limit: int) -> str:
+    """The beginning of a file in memory."""
+    return os.pread(file, limit, 0).decode("utf-8", errors="replace")
