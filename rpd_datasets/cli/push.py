@@ -82,18 +82,23 @@ def _push(args: argparse.Namespace) -> None:
 @contextmanager
 def quiet_upload() -> Iterator[None]:
     """One line of progress instead of the hub client's bar for every file and its remarks."""
-    from huggingface_hub.utils import logging, tqdm
+    from huggingface_hub.utils import logging
+    from huggingface_hub.utils.tqdm import (
+        are_progress_bars_disabled,
+        disable_progress_bars,
+        enable_progress_bars,
+    )
 
-    had_bars, verbosity = not tqdm.are_progress_bars_disabled(), logging.get_verbosity()
-    tqdm.disable_progress_bars()
+    had_bars, verbosity = not are_progress_bars_disabled(), logging.get_verbosity()
+    disable_progress_bars()
     logging.set_verbosity(ERROR)  # that nothing has changed is said by us, too
     try:
-        with Progress("Looking through the files and uploading", None):
+        with Progress("Looking through the files and uploading"):
             yield
     finally:
         logging.set_verbosity(verbosity)
         if had_bars:
-            tqdm.enable_progress_bars()
+            enable_progress_bars()
 
 
 def print_pushed(pushed: Pushed, *, as_json: bool = False) -> None:
