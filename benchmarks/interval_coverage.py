@@ -16,10 +16,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from rpd_metric.statistics.bootstrap import percentile_ends, resample_weights
 from rpd_metric.statistics.estimators import pass_at_k
-from rpd_metric.statistics.intervals import mean_interval, student_quantile
-from rpd_metric.statistics.paired import holm, paired_difference
+from rpd_metric.statistics.intervals import (
+    holm,
+    mean_interval,
+    paired_difference,
+    percentile_ends,
+    resample_weights,
+    student_quantile,
+)
 
 Floats = npt.NDArray[np.float64]
 KS = (1, 2, 4, 8, 16)

@@ -45,7 +45,7 @@ from machine import markdown
 from rpd_metric.distance.calibration import Calibration, calibration_error, fit_curve
 from rpd_metric.distance.distances import load_distance
 from rpd_metric.models.kinds import load_embedder
-from rpd_metric.statistics.bootstrap import percentile_ends, resample_weights
+from rpd_metric.statistics.intervals import percentile_ends, resample_weights
 
 Array = Any
 

@@ -46,7 +46,7 @@ from rpd_datasets.tokens import token_counter
 from rpd_metric.distance.core import problem_score
 from rpd_metric.metrics.matrices import distance_matrices
 from rpd_metric.models.kinds import load_embedder
-from rpd_metric.statistics.bootstrap import percentile_ends, resample_weights
+from rpd_metric.statistics.intervals import percentile_ends, resample_weights
 from rpd_metric.steps.summarizers import load_summarizer
 
 DATA = Path(__file__).resolve().parents[2] / "shared/data/multi_solution/candidates.jsonl"

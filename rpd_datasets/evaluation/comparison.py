@@ -9,7 +9,7 @@ only where its p value, corrected by Holm's method for all of them, is below 5 %
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,7 @@ from rpd_datasets.evaluation.benchmarks import find_benchmark
 from rpd_datasets.evaluation.results import Results
 from rpd_datasets.evaluation.tables import table_text
 from rpd_metric.errors import InputError, MissingExtraError, OutputError
-from rpd_metric.statistics.paired import Difference as Gap
-from rpd_metric.statistics.paired import (
-    Needed,
-    holm,
-    needed,
-    paired_difference,
-)
+from rpd_metric.statistics.intervals import PairedDifference, holm, paired_difference
 
 _LEVEL = 0.05
 
@@ -37,41 +31,19 @@ class Difference:
         base (`str`): The model compared with.
         other (`str`): The model compared.
         num_problems (`int`): How many both met.
-        by_k (`dict[int, Gap]`): pass@k of `other` minus that of `base`, from -1 to 1.
-        needed (`dict[int, Needed]`): By k, what would tell them apart.
-        samples (`int`): Samples of each problem that both have.
+        by_k (`dict[int, PairedDifference]`): pass@k of `other` minus that of `base`, from -1 to 1.
     """
 
     benchmark: str
     base: str
     other: str
     num_problems: int
-    by_k: dict[int, Gap]
-    needed: dict[int, Needed] = field(default_factory=dict)
-    samples: int = 0
+    by_k: dict[int, PairedDifference]
 
     @property
     def corrected(self) -> dict[int, float]:
         """The p value of each k, corrected for there being several."""
         return dict(zip(self.by_k, holm([gap.p for gap in self.by_k.values()]), strict=True))
-
-    @property
-    def power(self) -> str:
-        """What it would take to tell the models apart, for the k that comes nearest; or `""`."""
-        p_values = self.corrected
-        if not self.needed or min(p_values.values()) < _LEVEL:
-            return ""
-        k = min(self.by_k, key=lambda size: self.by_k[size].p)
-        found = self.needed[k]
-        if found.problems is None:
-            return f"No difference was seen at pass@{k}, so nothing says how much more is needed."
-        text = (
-            f"If the difference at pass@{k} is real, about {found.problems:,} problems like these "
-            f"would show it in 4 of 5 evaluations"
-        )
-        if found.samples is None:
-            return f"{text}; more samples of these {self.num_problems} problems would not."
-        return f"{text}, or about {found.samples:,} samples of each of these."
 
     @property
     def sentence(self) -> str:
@@ -126,8 +98,6 @@ def compare(results: Sequence[Results]) -> list[Difference]:
                     other.name,
                     len(base.problems),
                     {k: paired_difference(other.per_problem(k), base.per_problem(k)) for k in ks},
-                    {k: needed(other.pooled, base.pooled, k) for k in ks},
-                    min(other.pooled.shape[1], base.pooled.shape[1]),
                 )
             )
     if not differences:
@@ -158,8 +128,7 @@ def by_benchmark(results: Sequence[Results]) -> list[list[Results]]:
 def comparison_json(differences: Sequence[Difference]) -> dict[str, Any]:
     """What [`compare`] found, as plain JSON types."""
     rows = [
-        asdict(found)
-        | {"corrected_p": found.corrected, "sentence": found.sentence, "power": found.power}
+        asdict(found) | {"corrected_p": found.corrected, "sentence": found.sentence}
         for found in differences
     ]
     return {"differences": rows}
@@ -192,7 +161,7 @@ def comparison_text(
                 rows.append([title, f"{difference.other} − {difference.base}", *cells])
     names = ["Benchmark", "Model", *(f"pass@{k} (%)" for k in ks)]
     table = table_text(names, rows, left=2, markdown=markdown)
-    said = [text for found in differences for text in (found.sentence, found.power) if text]
+    said = [found.sentence for found in differences]
     note = "Intervals are of each k alone; sentences go by p values corrected for several k (Holm)."
     return "\n".join([table, "", *said, note])
 
@@ -246,7 +215,7 @@ def _names(ks: Sequence[int]) -> str:
     return ", ".join(f"pass@{k}" for k in ks)
 
 
-def _signed(interval: Gap | None) -> str:
+def _signed(interval: PairedDifference | None) -> str:
     if interval is None:
         return ""
     return f"{100 * interval.value:+.2f} [{100 * interval.low:+.1f}, {100 * interval.high:+.1f}]"

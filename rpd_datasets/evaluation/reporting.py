@@ -48,10 +48,6 @@ def report_text(results: Results, *, paper: str | None = None, markdown: bool = 
     ]
     if figures["cons_at_n"] is not None:
         lines.append(f"cons@{n} (majority vote of a run): {_percent(figures['cons_at_n'])}")
-    if "bayes_at_n" in figures:
-        cell = figures["bayes_at_n"]
-        total = n * runs
-        lines.append(f"Bayes@{total}: {_percent(cell | {'value': cell['mean']})}")
     by = f" (by {results.graded_by})" if results.graded_by else ""
     lines.append(f"Verdicts{by}: " + _counts(results.verdicts))
     lines.append("Ends: " + _counts(results.finish_reasons))
@@ -67,11 +63,7 @@ def report_text(results: Results, *, paper: str | None = None, markdown: bool = 
             "",
             _table(_diversity_rows(results, paper), markdown),
         ]
-    lines += [
-        "",
-        "In percent; brackets hold 95 % intervals over problems, for Bayes@N a credible one over "
-        "samples.",
-    ]
+    lines += ["", "In percent; brackets hold 95 % intervals over problems."]
     return "\n".join(lines)
 
 
@@ -224,11 +216,9 @@ def _passk_rows(results: Results, paper: str | None) -> list[dict[str, str]]:
         {"estimator": "first k of each run (as the paper)"}
         | {f"pass@{k}": _percent(cell) for k, cell in figures["first_k"].items()},
     ]
-    for share, cells in figures.get("g_pass_at_k", {}).items():
-        name = "mG-Pass@k" if share == "mean" else f"G-Pass@k, {float(share):.0%} of k right"
-        rows.append(
-            {"estimator": name} | {f"pass@{k}": _percent(cell) for k, cell in cells.items()}
-        )
+    if "pass_hat_k" in figures:  # not in older files
+        cells = {f"pass@{k}": _percent(cell) for k, cell in figures["pass_hat_k"].items()}
+        rows.append({"estimator": "all k right (pass^k)"} | cells)
     runs = results.sampling["runs"]
     if runs > 1:
         rows.append(

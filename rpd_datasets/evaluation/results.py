@@ -28,13 +28,11 @@ from rpd_metric.models.embedders import Embedder
 from rpd_metric.statistics.estimators import (
     Bools,
     Floats,
-    bayes_at_n,
     cons_at_n,
-    first_k_over_runs,
+    first_k_error,
     first_k_per_problem,
-    g_pass_at_k_per_problem,
     mean_at_n,
-    mg_pass_at_k_per_problem,
+    pass_hat_k_per_problem,
     unbiased_per_problem,
 )
 from rpd_metric.statistics.intervals import mean_interval
@@ -43,8 +41,6 @@ from rpd_metric.steps.protocol import Summarizer
 RESULTS = "results.json"
 # Table 3 splits by how many of 16 samples are right.
 _TABLE_3_SAMPLES = 16
-# Of k samples, how many have to be right for G-Pass@k: half of them, all of them.
-_SHARES = (0.5, 1.0)
 
 
 @dataclass(frozen=True)
@@ -62,10 +58,9 @@ class Results:
         verdicts (`dict[str, int]`): Samples by kind of verdict.
         finish_reasons (`dict[str, int]`): Samples by why they ended; `"length"` is cut off.
         mean_tokens (`float`, *optional*): New tokens per sample, where the model counted them.
-        figures (`dict`): `pass_at_k` and `first_k` by k, `mean_at_n` and `cons_at_n`; each a
-            `value` with `low` and `high`, and with `standard_error` over runs for `first_k`. Also
-            `g_pass_at_k` by share and k (`"mean"` for mG-Pass@k), and `bayes_at_n` with its
-            credible interval.
+        figures (`dict`): `pass_at_k`, `first_k` and `pass_hat_k` (pass^k) by k, `mean_at_n` and
+            `cons_at_n`; each a `value` with `low` and `high`, and with `standard_error` over runs
+            for `first_k`.
         diversity (`list[dict]`, *optional*): Table 3, first run.
         measured_with (`dict[str, str]`): The summarizer and the embedder of `diversity`.
         graded_by (`str`, *optional*): The user's own grader, where there was one.
@@ -93,11 +88,6 @@ class Results:
     def verdict_array(self) -> Bools:
         """Which samples are right, `(problems, runs, samples)`."""
         return np.array([[[c == "1" for c in text] for text in runs] for runs in self.correct])
-
-    @property
-    def pooled(self) -> Bools:
-        """Which samples are right, those of all runs together, `(problems, samples)`."""
-        return self.verdict_array.reshape(len(self.problems), -1)
 
     @property
     def ks(self) -> list[int]:
@@ -136,21 +126,10 @@ def measure(
         "pass_at_k": {str(k): _figure(unbiased_per_problem(correct, k)) for k in config.ks},
         "first_k": {
             str(k): _figure(first_k_per_problem(correct, k))
-            | {"standard_error": first_k_over_runs(correct, k).standard_error}
+            | {"standard_error": first_k_error(correct, k)}
             for k in config.ks
         },
-        "g_pass_at_k": {
-            **{
-                str(share): {
-                    str(k): _figure(g_pass_at_k_per_problem(correct, k, share)) for k in config.ks
-                }
-                for share in _SHARES
-            },
-            "mean": {
-                str(k): _figure(mg_pass_at_k_per_problem(correct, k)) for k in config.ks if k > 1
-            },
-        },
-        "bayes_at_n": asdict(bayes_at_n(correct)),
+        "pass_hat_k": {str(k): _figure(pass_hat_k_per_problem(correct, k)) for k in config.ks},
         "mean_at_n": _figure(mean_at_n(correct)),
         "cons_at_n": None,
     }

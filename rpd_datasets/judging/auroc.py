@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rpd_metric.statistics.bootstrap import percentile_ends, resample_weights
+from rpd_metric.statistics.intervals import percentile_ends, resample_weights
 
 Floats = npt.NDArray[np.float64]
 LEVEL = 0.95

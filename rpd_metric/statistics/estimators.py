@@ -17,8 +17,6 @@ fewer samples than were asked for.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any, overload
 
 import numpy as np
@@ -28,22 +26,6 @@ from rpd_metric.errors import InputError
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class OverRuns:
-    """A figure measured in several runs.
-
-    Args:
-        mean (`float`): Mean of the runs' figures.
-        standard_error (`float`, *optional*): Of that mean; `None` with a single run, which
-            says nothing about how far another run would be.
-        runs (`int`): How many.
-    """
-
-    mean: float
-    standard_error: float | None
-    runs: int
 
 
 @overload
@@ -68,16 +50,10 @@ def pass_at_k(n: npt.ArrayLike, c: npt.ArrayLike, k: npt.ArrayLike) -> float | F
         [`InputError`]: A value is not an integer, `n` or `k` is below 1, `c` is negative or above
         `n`, or `k` is above `n`.
 
-    Example:
-
-    ```py
-    >>> from rpd_metric.statistics.estimators import pass_at_k
     >>> pass_at_k(4, 1, 2)
     0.5
     >>> pass_at_k(16, [0, 1, 16], 4)
     array([0.  , 0.25, 1.  ])
-
-    ```
     """
     try:
         drawn, right, attempts = np.broadcast_arrays(
@@ -132,29 +108,37 @@ def first_k_per_problem(correct: npt.ArrayLike, k: int) -> Floats:
     Returns:
         `array` of shape `(problems,)`.
 
-    Example:
-
-    ```py
-    >>> from rpd_metric.statistics.estimators import first_k_per_problem
     >>> first_k_per_problem([[[0, 1, 1], [0, 0, 1]], [[0, 0, 0], [0, 0, 0]]], k=2)
     array([0.5, 0. ])
-
-    ```
     """
     return np.asarray(_solved(correct, k).mean(axis=1), dtype=np.float64)
 
 
-def first_k_over_runs(correct: npt.ArrayLike, k: int) -> OverRuns:
-    """The paper's pass@k as the mean of the runs' figures and its standard error.
+def first_k_error(correct: npt.ArrayLike, k: int) -> float | None:
+    """The standard error over runs of the paper's pass@k.
 
     Args:
         correct (`bool` array of shape `(problems, runs, n)` or `(problems, n)`): As above.
         k (`int`): At most `n`.
+
+    Returns:
+        `float`, or `None` with a single run, which says nothing about how far another would be.
     """
     figures = _solved(correct, k).mean(axis=0)
     runs = len(figures)
-    error = float(figures.std(ddof=1) / math.sqrt(runs)) if runs > 1 else None
-    return OverRuns(float(figures.mean()), error, runs)
+    return float(figures.std(ddof=1) / math.sqrt(runs)) if runs > 1 else None
+
+
+def pass_hat_k_per_problem(correct: npt.ArrayLike, k: int) -> Floats:
+    """pass^k of every problem: the chance that all of k samples are right, estimated without bias.
+
+    Where pass@k asks for one right sample, this asks how steadily a model is right: it is what is
+    left of pass@k of the wrong ones. Arguments as for [`unbiased_per_problem`].
+
+    >>> pass_hat_k_per_problem([[1, 1, 1, 0]], k=2)
+    array([0.5])
+    """
+    return np.asarray(1.0 - unbiased_per_problem(~_samples(correct), k), dtype=np.float64)
 
 
 def mean_at_n(correct: npt.ArrayLike) -> Floats:
@@ -168,97 +152,6 @@ def mean_at_n(correct: npt.ArrayLike) -> Floats:
     """
     samples = _samples(correct)
     return np.asarray(samples.reshape(len(samples), -1).mean(axis=1), dtype=np.float64)
-
-
-def g_pass_at_k_per_problem(correct: npt.ArrayLike, k: int, share: float) -> Floats:
-    """G-Pass@k of every problem: the chance that at least a share of k samples is right.
-
-    Where pass@k asks for one right sample, this asks how steadily a model is right (Liu et al.
-    2024, "Are Your LLMs Capable of Stable Reasoning?", Eq. 3): a hypergeometric tail.
-
-    Args:
-        correct (`bool` array of shape `(problems, runs, n)` or `(problems, n)`): Which are right.
-        k (`int`): At most the number of samples of all runs.
-        share (`float`): Above 0, at most 1; 1 asks for k right samples of k.
-
-    Returns:
-        `array` of shape `(problems,)`.
-
-    Example:
-
-    ```py
-    >>> from rpd_metric.statistics.estimators import g_pass_at_k_per_problem
-    >>> g_pass_at_k_per_problem([[1, 1, 1, 0]], k=2, share=1.0)
-    array([0.5])
-
-    ```
-    """
-    if not 0 < share <= 1:
-        raise InputError(f"share is {share}; use a share above 0 and at most 1")
-    # A hair less, so that 0.1 x 30 asks for 3 and not 4.
-    return _at_least(correct, k, max(1, math.ceil(share * k - 1e-9)))
-
-
-def mg_pass_at_k_per_problem(correct: npt.ArrayLike, k: int) -> Floats:
-    """mG-Pass@k of every problem: G-Pass@k averaged over the shares above one half.
-
-    Args:
-        correct (`bool` array of shape `(problems, runs, n)` or `(problems, n)`): Which are right.
-        k (`int`): At least 2, at most the number of samples of all runs.
-
-    Returns:
-        `array` of shape `(problems,)`: `2 / k` times the sum for `k // 2 + 1` (of an odd k, one
-        more) to k right samples.
-    """
-    if k < 2:
-        raise InputError(f"k is {k}; mG-Pass@k needs 2 or more")
-    tails = [_at_least(correct, k, j) for j in range(math.ceil(k / 2) + 1, k + 1)]
-    return np.asarray(2 / k * np.sum(tails, axis=0), dtype=np.float64)
-
-
-@dataclass(frozen=True)
-class BayesAtN:
-    """The posterior of a model's mean chance to be right on these very problems.
-
-    Args:
-        mean (`float`): Bayes@N.
-        deviation (`float`): Standard deviation of the posterior.
-        low, high (`float`): The 95 % credible interval, by the normal approximation.
-    """
-
-    mean: float
-    deviation: float
-    low: float
-    high: float
-
-
-def bayes_at_n(correct: npt.ArrayLike) -> BayesAtN:
-    """Bayes@N: each problem's chance of a right sample with a uniform prior, averaged.
-
-    After Hariri et al. (ICLR 2026), "Don't Pass@k". Its interval speaks of these problems and
-    says how much more samples would change; that of [`mean_interval`] speaks of others like
-    them.
-
-    Args:
-        correct (`bool` array of shape `(problems, runs, n)` or `(problems, n)`): Which are right.
-
-    Example:
-
-    ```py
-    >>> from rpd_metric.statistics.estimators import bayes_at_n
-    >>> round(bayes_at_n([[0, 1, 1, 0, 1], [1, 1, 0, 1, 1]]).mean, 6)
-    0.642857
-
-    ```
-    """
-    samples = _samples(correct)
-    pooled = samples.reshape(len(samples), -1)
-    total = pooled.shape[1] + 2
-    chance = (pooled.sum(axis=1) + 1) / total
-    variance = (chance * (1 - chance)).sum() / (total + 1) / len(samples) ** 2
-    mean, deviation = float(chance.mean()), math.sqrt(float(variance))
-    half = NormalDist().inv_cdf(0.975) * deviation
-    return BayesAtN(mean, deviation, max(0.0, mean - half), min(1.0, mean + half))
 
 
 def cons_at_n(correct: npt.ArrayLike, answers: npt.ArrayLike) -> Floats:
@@ -279,14 +172,8 @@ def cons_at_n(correct: npt.ArrayLike, answers: npt.ArrayLike) -> Floats:
     Raises:
         [`InputError`]: The shapes differ, or a sample is right without an answer.
 
-    Example:
-
-    ```py
-    >>> from rpd_metric.statistics.estimators import cons_at_n
     >>> cons_at_n([[1, 1, 0, 0]], [["0.5", "1/2", "3", "3"]])
     array([0.5])
-
-    ```
     """
     samples = _samples(correct)
     given = np.asarray(answers, dtype=object)
@@ -301,22 +188,6 @@ def cons_at_n(correct: npt.ArrayLike, answers: npt.ArrayLike) -> Floats:
     for place in np.ndindex(*votes.shape):
         votes[place] = _vote(samples[place].tolist(), given[place].tolist())
     return np.asarray(votes.mean(axis=1), dtype=np.float64)
-
-
-def _at_least(correct: npt.ArrayLike, k: int, least: int) -> Floats:
-    """The chance that of k samples, drawn without replacement, at least so many are right."""
-    samples = _samples(correct)
-    pooled = samples.reshape(len(samples), -1)
-    n = pooled.shape[1]
-    if not 1 <= k <= n:
-        raise InputError(f"k is {k}; use an integer from 1 to the {n} samples of a problem")
-    ways = math.comb(n, k)
-    chance = [
-        sum(math.comb(c, j) * math.comb(n - c, k - j) for j in range(least, min(c, k) + 1)) / ways
-        for c in range(n + 1)
-    ]
-    of_count: Floats = np.asarray(chance, dtype=np.float64)
-    return np.asarray(of_count[pooled.sum(axis=1)])
 
 
 def _integers(values: npt.ArrayLike, name: str) -> npt.NDArray[np.int64]:

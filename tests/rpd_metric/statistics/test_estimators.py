@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scorio.eval.bayes import bayes_ci
-from scorio.eval.gpass import g_pass_at_k_tau, mg_pass_at_k
 
 from rpd_metric.errors import InputError
-from rpd_metric.statistics import estimators
 from rpd_metric.statistics.estimators import (
-    bayes_at_n,
     cons_at_n,
-    first_k_over_runs,
+    first_k_error,
     first_k_per_problem,
-    g_pass_at_k_per_problem,
     mean_at_n,
-    mg_pass_at_k_per_problem,
     pass_at_k,
+    pass_hat_k_per_problem,
     unbiased_per_problem,
 )
 
@@ -71,11 +64,6 @@ def test_it_stays_exact_where_binomials_overflow() -> None:
     assert pass_at_k(10**9, 0, 3) == 0.0
 
 
-def test_c_of_one_sample_is_the_mean() -> None:
-    assert pass_at_k(16, 4, 1) == 0.25
-    assert isinstance(pass_at_k(16, 4, 1), float)
-
-
 @pytest.mark.parametrize(
     ("n", "c", "k", "says"),
     [
@@ -120,13 +108,11 @@ def test_first_k_gives_figures_of_the_papers_form() -> None:
     assert round(100 * figure, 2) == 52.61
 
 
-def test_runs_are_averaged_with_their_standard_error() -> None:
+def test_the_error_over_runs_is_that_of_their_mean() -> None:
     correct = np.zeros((10, 2, 1), dtype=bool)
     correct[:4, 0], correct[:6, 1] = True, True
-    summary = first_k_over_runs(correct, 1)
-    assert (summary.mean, summary.runs) == (0.5, 2)
-    assert summary.standard_error == pytest.approx(0.1)
-    assert first_k_over_runs(correct[:, :1], 1).standard_error is None
+    assert first_k_error(correct, 1) == pytest.approx(0.1)
+    assert first_k_error(correct[:, :1], 1) is None
 
 
 def test_both_estimators_have_the_same_expectation() -> None:
@@ -183,40 +169,11 @@ def test_samples_must_be_a_full_array_of_truth_values(correct: object) -> None:
         mean_at_n(correct)  # type: ignore[arg-type]
 
 
-def random_samples() -> npt.NDArray[np.bool_]:
-    rng = np.random.default_rng(6)
-    return rng.random((12, 10)) < rng.random((12, 1))
-
-
-def test_bayes_at_n_is_scorios() -> None:
-    samples = random_samples()
-    mean, deviation, low, high = bayes_ci(samples.astype(int), bounds=(0.0, 1.0))
-    found = bayes_at_n(samples)
-    assert (found.mean, found.deviation) == pytest.approx((mean, deviation))
-    assert (found.low, found.high) == pytest.approx((low, high), abs=1e-6)
-    assert bayes_at_n(samples.reshape(12, 2, 5)) == found
-
-
-@pytest.mark.parametrize("k", [2, 5, 10])
-def test_g_pass_at_k_is_scorios(k: int) -> None:
-    samples = random_samples()
-    numbers = samples.astype(int)
-    for share in (0.25, 0.5, 1.0):
-        found = g_pass_at_k_per_problem(samples, k, share).mean()
-        assert found == pytest.approx(g_pass_at_k_tau(numbers, k, share))
-    assert mg_pass_at_k_per_problem(samples, k).mean() == pytest.approx(mg_pass_at_k(numbers, k))
-    # One right sample of k is what pass@k asks for.
-    least = g_pass_at_k_per_problem(samples, k, 1 / k)
-    assert np.allclose(least, unbiased_per_problem(samples, k))
-
-
-def test_g_pass_at_k_refuses_what_makes_no_sense() -> None:
-    with pytest.raises(InputError, match="share"):
-        g_pass_at_k_per_problem([[1, 0]], 2, 0)
-    with pytest.raises(InputError, match="k is 3"):
-        g_pass_at_k_per_problem([[1, 0]], 3, 1)
-    with pytest.raises(InputError, match="needs 2 or more"):
-        mg_pass_at_k_per_problem([[1, 0]], 1)
+def test_pass_hat_k_is_the_share_of_draws_in_which_all_are_right() -> None:
+    correct = [[1, 1, 1, 0], [1, 1, 1, 1], [0, 0, 0, 0]]
+    assert pass_hat_k_per_problem(correct, 1).tolist() == mean_at_n(correct).tolist()
+    assert pass_hat_k_per_problem(correct, 2).tolist() == [0.5, 1, 0]  # 3 of 6 pairs
+    assert pass_hat_k_per_problem(correct, 4).tolist() == [0, 1, 0]
 
 
 def test_the_known_traps_of_other_estimators() -> None:
@@ -226,9 +183,3 @@ def test_the_known_traps_of_other_estimators() -> None:
     # lighteval divided by the samples asked for, when fewer had come.
     with pytest.raises(InputError, match="ragged"):
         unbiased_per_problem([[1, 0, 1], [1]], 1)
-
-
-def test_the_examples_in_the_docstrings_run() -> None:
-    outcome = doctest.testmod(estimators)
-    assert outcome.attempted > 0
-    assert outcome.failed == 0

@@ -1,20 +1,23 @@
-"""What the intervals mean: known values, the edges, and coverage in simulation."""
+"""What intervals and comparisons mean: known values, the edges, and coverage in simulation."""
 
 from __future__ import annotations
-
-import doctest
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from scipy.stats import binomtest, ttest_rel
 
-from benchmarks.interval_coverage import POPULATIONS, coverage
+from benchmarks.interval_coverage import POPULATIONS, coverage, false_alarms
 from rpd_metric.errors import InputError
-from rpd_metric.statistics import bootstrap, intervals
-from rpd_metric.statistics.bootstrap import percentile_ends, resample_weights
-from rpd_metric.statistics.intervals import mean_interval
+from rpd_metric.statistics import intervals
+from rpd_metric.statistics.intervals import (
+    holm,
+    mean_interval,
+    paired_difference,
+    percentile_ends,
+    resample_weights,
+)
 
 
 def test_of_many_yes_or_no_problems_it_is_wilsons() -> None:
@@ -73,7 +76,7 @@ def test_resamples_depend_on_the_seed_and_not_on_the_blocks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (whole,) = resample_weights(50, 2_000, seed=7)
-    monkeypatch.setattr(bootstrap, "_BLOCK", 1_000)
+    monkeypatch.setattr(intervals, "_BLOCK", 1_000)
     blocks = list(resample_weights(50, 2_000, seed=7))
     assert len(blocks) == 100
     assert np.array_equal(np.concatenate(blocks), whole)
@@ -81,7 +84,50 @@ def test_resamples_depend_on_the_seed_and_not_on_the_blocks(
     assert percentile_ends(np.arange(101.0), 0.9) == (5, 95)
 
 
-def test_the_examples_in_the_docstrings_run() -> None:
-    outcome = doctest.testmod(intervals)
-    assert outcome.attempted > 0
-    assert outcome.failed == 0
+def test_it_is_the_paired_t_test() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.random(30), rng.random(30)
+    found, reference = paired_difference(a, b), ttest_rel(a, b)
+    ends = reference.confidence_interval(0.95)
+    assert found.p == pytest.approx(reference.pvalue)
+    assert (found.low, found.high) == pytest.approx((ends.low, ends.high))
+    assert found.value == pytest.approx(a.mean() - b.mean())
+
+
+def test_pairing_sees_what_two_intervals_miss() -> None:
+    rng = np.random.default_rng(2)
+    hard = rng.random(80) * 0.9
+    a, b = hard + 0.02, hard + rng.normal(0, 0.001, 80).clip(0)
+    assert mean_interval(a).low < mean_interval(b).high
+    assert paired_difference(a, b).p < 0.001
+    assert paired_difference(a, b).excludes_zero
+
+
+def test_models_that_no_problem_tells_apart_may_differ_on_others() -> None:
+    values = np.random.default_rng(0).random(30)
+    found = paired_difference(values, values)
+    assert (found.value, found.p) == (0, 1)
+    assert found.low == -found.high < 0
+    assert paired_difference([0.2], [0.7]).p == 1  # one problem tells nothing
+
+
+def test_a_comparison_needs_the_same_problems() -> None:
+    with pytest.raises(InputError, match="same problems"):
+        paired_difference([0.1, 0.2], [0.1])
+    with pytest.raises(InputError, match="level"):
+        paired_difference([0.1, 0.2], [0.1, 0.3], level=0)
+
+
+def test_holm_multiplies_by_what_is_left() -> None:
+    assert holm([0.01]) == [0.01]
+    assert holm([0.04, 0.01, 0.6, 0.02]) == pytest.approx([0.08, 0.04, 0.6, 0.06])
+    assert holm([0.9, 0.9]) == [1, 1]
+
+
+def test_equal_models_are_rarely_told_apart_by_any_k() -> None:
+    """Five k on 30 problems with 64 samples; the page has more."""
+    rates = false_alarms(problems=30, samples=64, pairs=600, seed=3)
+    error = np.sqrt(0.05 * 0.95 / 600)
+    assert rates["here"] <= 0.05 + 3 * error
+    # What was done before: any of five bootstrap intervals.
+    assert rates["bootstrap"] >= 0.05 + 5 * error
