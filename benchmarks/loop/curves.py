@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.loop.arms import Arm
 from benchmarks.loop.catalogue import CORE, REINFORCED
 from benchmarks.loop.measure import Found, figure
-from rpd_datasets.report.figures import palette
+from rpd_datasets.report.charts import palette
 
 KS = (1, 2, 4, 8, 16)
 

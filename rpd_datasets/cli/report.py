@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rpd_datasets.account import outcome_lines
 from rpd_datasets.cli.arguments import add_command
 from rpd_datasets.cli.output import Progress, print_json, print_lines
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import load_models
-from rpd_datasets.curation.outcome import outcome_lines
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.local_files import LocalRows
 from rpd_datasets.inputs.raw_rows import Row
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from rpd_datasets.report import WrittenReport
 
 NO_EMBEDDER = "none"
-MAX_PROBLEMS = 2000
-MEASURED = 100
 MARKS = "correct"
 
 
@@ -45,85 +43,51 @@ def add_report(commands: Any) -> None:
         "look at a curated folder, or at the log of an evaluation",
         "Write one HTML file about a folder that rpd curate made, for a browser without a network: "
         "a list of all problems to search, and for each its solutions side by side, the steps that "
-        "matched, and why others were not chosen. Figures are written beside it as PNGs. Of the "
+        "matched, and why others were not chosen. Its charts are written beside it as SVGs. Of the "
         "log of an evaluation, or any file of solutions, it shows the most different right "
         "solutions of each problem.",
         "rpd report curated --max-problems 50",
     )
-    parser.add_argument(
-        "folder",
-        type=Path,
-        metavar="DIR|LOG",
-        help="a folder that rpd curate made, or a file that rpd curate reads, e.g. LOG.eval",
+    add = parser.add_argument
+    help = "a folder that rpd curate made, or a file that rpd curate reads, e.g. LOG.eval"
+    add("folder", type=Path, metavar="DIR|LOG", help=help)
+    help = "(default: DIR/report.html, of a log LOG-report.html)"
+    add("--output", "-o", type=Path, metavar="FILE", help=help)
+    help = (
+        "who encodes steps and texts (default: the one that DIR was made with), or none for a "
+        "report without raw-text distances and step matches"
     )
-    parser.add_argument(
-        "--output",
-        "-o",
-        type=Path,
-        metavar="FILE",
-        help="(default: DIR/report.html, of a log LOG-report.html)",
-    )
-    parser.add_argument(
-        "--embedder",
-        metavar="SPEC",
-        help="who encodes steps and texts (default: the one that DIR was made with), or none for "
-        "a report without raw-text distances and step matches",
-    )
-    parser.add_argument("--device", help="where an embedder of this machine runs, e.g. cuda")
-    parser.add_argument(
-        "--max-problems",
-        type=int,
-        default=MAX_PROBLEMS,
-        metavar="N",
-        help="chosen problems to show, spread over the ranks",
-    )
-    parser.add_argument(
-        "--measure",
-        type=int,
-        default=MEASURED,
-        metavar="N",
-        help="problems to encode again for raw-text distances and step matches, spread over those",
-    )
-    parser.add_argument(
-        "--no-figures", action="store_true", help="write the page only, without PNGs"
-    )
-    _add_log_options(parser)
-
-
-def _add_log_options(parser: argparse.ArgumentParser) -> None:
-    log = parser.add_argument_group("of a log or a file of solutions")
-    log.add_argument(
-        "--num-solutions",
-        type=int,
-        default=2,
-        metavar="N",
-        help="solutions to choose of each problem; those with fewer right ones are left out",
-    )
-    log.add_argument(
-        "--correct-column",
-        metavar="NAME",
-        help=f"the marks of correctness, e.g. correct_SCORER (default: {MARKS}, where it is there)",
-    )
+    add("--embedder", metavar="SPEC", help=help)
+    add("--device", help="where an embedder of this machine runs, e.g. cuda")
+    help = "chosen problems to show, spread over the ranks"
+    add("--max-problems", type=int, default=2000, metavar="N", help=help)
+    help = "problems to encode again for raw-text distances and step matches, spread over those"
+    add("--measure", type=int, default=100, metavar="N", help=help)
+    add("--no-figures", action="store_true", help="write the page only, without SVGs")
+    add = parser.add_argument_group("of a log or a file of solutions").add_argument
+    help = "solutions to choose of each problem; those with fewer right ones are left out"
+    add("--num-solutions", type=int, default=2, metavar="N", help=help)
+    help = f"the marks of correctness, e.g. correct_SCORER (default: {MARKS}, where it is there)"
+    add("--correct-column", metavar="NAME", help=help)
 
 
 def _report(args: argparse.Namespace) -> None:
     # Templates and tables are of no use to the other commands.
     from rpd_datasets.report import read_curated, write_report
 
-    if not args.folder.exists():
+    source = args.folder
+    if not source.exists():
         raise InputError(
-            f"there is no {args.folder}: name a folder that rpd curate made, or an evaluation's log"
+            f"there is no {source}: name a folder that rpd curate made, or an evaluation's log"
         )
-    is_log = args.folder.is_file()
     page = args.output
-    if page is None and is_log:
-        page = args.folder.with_name(f"{args.folder.stem}-report.html")
     with ExitStack() as stack:
-        place = args.folder
-        if is_log:
+        place = source
+        if source.is_file():
+            page = page or source.with_name(f"{source.stem}-report.html")
             place = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "curated"
             _curate(args, place)
-        line = stack.enter_context(Progress(f"Reading {args.folder}", None))
+        line = stack.enter_context(Progress(f"Reading {source}", None))
         folder = read_curated(place, args.max_problems)
         line.stage("Loading models")
         embedder = _embedder(args, folder.manifest, line.write)
@@ -135,12 +99,7 @@ def _report(args: argparse.Namespace) -> None:
             figures=not args.no_figures,
             measured=args.measure,
             on_problem=line.advance,
-            on_stage=line.stage,
         )
-    _print(args, report)
-
-
-def _print(args: argparse.Namespace, report: WrittenReport) -> None:
     summary = _summary(report)
     if args.json:
         print_json(summary)
@@ -149,15 +108,12 @@ def _print(args: argparse.Namespace, report: WrittenReport) -> None:
         f"{summary['problems_shown']:,} of {summary['problems_chosen']:,} chosen problems, "
         f"{summary['pairs']:,} pairs of solutions"
     )
-    for name, value in (
-        (f"distance {summary['chosen_by']}, which chose,", summary["median_distance"]),
-        ("RPD", summary["median_rpd"]),
-        ("raw-text distance", summary["median_raw"]),
-    ):
-        if value is not None:
+    chose = f"distance {summary['chosen_by']}, which chose,"
+    for name, key in ((chose, "distance"), ("RPD", "rpd"), ("raw-text distance", "raw")):
+        if (value := summary[f"median_{key}"]) is not None:
             print(f"Median {name} {value:.3f}")
-    if args.folder.is_file():
-        manifest = report.folder.manifest
+    if source.is_file():
+        manifest = folder.manifest
         lines = outcome_lines(manifest["outcome"], manifest["summarizer"]["name"])
         print()
         print_lines([line for line in lines if line[0] != "Next"])  # it speaks of a folder's files
@@ -234,15 +190,17 @@ def _embedder(
 
 def _summary(report: WrittenReport) -> dict[str, Any]:
     measures = report.measures
+    medians = {"distance": measures.choosing, "rpd": measures.rpd, "raw": measures.raw}
     return {
         "report": str(report.page),
         "figures": [str(path) for path in report.figures],
         "problems_chosen": report.folder.manifest["counts"]["problems_chosen"],
         "problems_shown": len(measures.cases),
         "pairs": len(measures.rpd),
-        "chosen_by": report.folder.manifest["options"].get("solutions", "rpd"),
-        "median_distance": float(np.median(measures.choosing)) if len(measures.choosing) else None,
-        "median_rpd": float(np.median(measures.rpd)) if len(measures.rpd) else None,
-        "median_raw": float(np.median(measures.raw)) if len(measures.raw) else None,
+        "chosen_by": report.folder.chosen_by,
+        **{
+            f"median_{name}": float(np.median(values)) if len(values) else None
+            for name, values in medians.items()
+        },
         "embedder": measures.embedder,
     }

@@ -8,6 +8,7 @@
   const SHAPES = ["●", "■", "▲", "◆"];
   const d3 = (value) => (value === null || value === undefined ? "–" : value.toFixed(3));
   const count = (value) => value.toLocaleString("en");
+  const chosenBy = byId("panes").dataset.chosenBy;
 
   const unpack = async (id) => {
     const text = byId(id).textContent;
@@ -238,79 +239,55 @@
   const matrixTable = (record, name, matrix) => {
     const known = matrix.map((_, index) => index).filter((index) => matrix[index][index] !== null);
     const largest = Math.max(1, ...matrix.flat().map((value) => value ?? 0));
+    const chosen = (...indices) => indices.every((index) => record.selected.includes(index));
+    const heading = (index) => make("th", chosen(index) ? "pick" : "", String(index));
+    const cell = (i, j) => {
+      if (i === j) return make("td", "own", "·");
+      const level = Math.round((10 * matrix[i][j]) / largest);
+      return make("td", `q${level}${chosen(i, j) ? " pick" : ""}`, (matrix[i][j] / 1000).toFixed(2));
+    };
     const table = make("table", "heat");
-    const head = table.createTHead().insertRow();
-    head.append(make("td", ""));
-    for (const index of known) head.append(make("th", record.selected.includes(index) ? "pick" : "", String(index)));
-    const rowsOf = table.createTBody();
-    for (const i of known) {
-      const row = rowsOf.insertRow();
-      row.append(make("th", record.selected.includes(i) ? "pick" : "", String(i)));
-      for (const j of known) {
-        const picked = i !== j && record.selected.includes(i) && record.selected.includes(j);
-        const level = Math.round((10 * matrix[i][j]) / largest);
-        row.append(make("td", i === j ? "own" : `q${level}${picked ? " pick" : ""}`, i === j ? "·" : (matrix[i][j] / 1000).toFixed(2)));
-      }
-    }
+    table.createTHead().insertRow().append(make("td", ""), ...known.map(heading));
+    const body = table.createTBody();
+    for (const i of known) body.insertRow().append(heading(i), ...known.map((j) => cell(i, j)));
     const box = make("div", "scroll", table);
     box.tabIndex = 0;
     box.setAttribute("role", "region");
     box.setAttribute("aria-label", `${name} of all pairs`);
-    return make("figure", "", make("h3", "", `${name} of all pairs`), box, make("figcaption", "", "Outlined: pairs of chosen solutions."));
+    const caption = make("figcaption", "", "Outlined: pairs of chosen solutions.");
+    return make("figure", "", make("h3", "", `${name} of all pairs`), box, caption);
+  };
+  // Which step of two solutions found which of the other, and how far it is.
+  const matchTable = (record, pair) => {
+    const table = make("table", "matches");
+    const step = (index, number) => {
+      const name = make("span", "no", `${index}.${number + 1} `);
+      return textView.line(make("td", "model", name), record.solutions[index].steps[number]);
+    };
+    for (const [asker, asked, match, distance] of pair.matches) {
+      const [from, to] = asker === "a" ? [pair.first, pair.second] : [pair.second, pair.first];
+      table.insertRow().append(step(from, asked), step(to, match), make("td", "num", d3(distance)));
+    }
+    const none = "No matches: no steps, or not encoded for this report.";
+    return pair.matches.length ? table : make("p", "facts", none);
   };
   const pairList = (record) => {
     const made = make("div", "");
     for (const pair of record.pairs) {
-      const title = make("span", "", nameOf(record, pair.first), " and ", nameOf(record, pair.second), ": ");
-      const shownBy = pair.distance === null ? ["RPD", pair.rpd] : [byId("panes").dataset.chosenBy, pair.distance];
-      const parts = [];
-      if (pair.distance !== null && pair.rpd !== null) parts.push(`RPD ${d3(pair.rpd)}`);
-      if (pair.raw !== null) parts.push(`raw text ${d3(pair.raw)}`);
-      if (shownBy[1] !== null) title.append(make("b", "", `${shownBy[0]} ${d3(shownBy[1])}`));
+      const [name, distance] = pair.distance === null ? ["RPD", pair.rpd] : [chosenBy, pair.distance];
+      const beside = [];
+      if (pair.distance !== null && pair.rpd !== null) beside.push(`RPD ${d3(pair.rpd)}`);
+      if (pair.raw !== null) beside.push(`raw text ${d3(pair.raw)}`);
+      const details = lazily("", () => matchTable(record, pair));
+      const title = details.querySelector("summary");
+      title.append(nameOf(record, pair.first), " and ", nameOf(record, pair.second), ": ");
+      if (distance !== null) title.append(make("b", "", `${name} ${d3(distance)}`));
       if (pair.says) title.append(` (${pair.says})`);
-      if (parts.length) title.append(`${shownBy[1] === null ? "" : "; "}${parts.join(", ")}`);
-      const details = lazily("", () => {
-        const table = make("table", "matches");
-        for (const [asker, step, match, distance] of pair.matches) {
-          const [from, to] = asker === "a" ? [pair.first, pair.second] : [pair.second, pair.first];
-          const row = table.insertRow();
-          row.append(
-            textView.line(make("td", "model", make("span", "no", `${from}.${step + 1} `)), record.solutions[from].steps[step]),
-            textView.line(make("td", "model", make("span", "no", `${to}.${match + 1} `)), record.solutions[to].steps[match]),
-            make("td", "num", d3(distance)),
-          );
-        }
-        return pair.matches.length ? table : make("p", "facts", "No matches: no steps, or not encoded for this report.");
-      });
+      if (beside.length) title.append(`${distance === null ? "" : "; "}${beside.join(", ")}`);
       details.className = "pair";
-      details.querySelector("summary").append(title);
       made.append(details);
     }
     return made;
-  };
-  const svg = (tag, attributes, ...children) => {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    made.append(...children);
-    return made;
-  };
-  const planeChart = (plane) => {
-    const all = [...Object.values(plane.steps).flat(), ...Object.values(plane.texts)];
-    const axis = (at) => all.map((point) => point[at]);
-    const low = [Math.min(...axis(0)), Math.min(...axis(1))], high = [Math.max(...axis(0)), Math.max(...axis(1))];
-    const reach = Math.max(high[0] - low[0], high[1] - low[1]) / 2 || 1;
-    const place = (point) => [0, 1].map((at) => 160 + (at ? -1 : 1) * ((point[at] - (low[at] + high[at]) / 2) / reach) * 134);
-    const chart = svg("svg", { class: "plane", viewBox: "0 0 320 320", role: "img", "aria-label": "Principal components of steps and whole texts" });
-    chart.append(svg("rect", { class: "frame", x: 0.5, y: 0.5, width: 319, height: 319 }));
-    const dot = (point, order, label, kind, radius) => {
-      const [x, y] = place(point);
-      chart.append(svg("circle", { class: `${kind} s${order % 6}`, cx: x.toFixed(1), cy: y.toFixed(1), r: radius }));
-      chart.append(svg("text", { class: `on-${kind} s${order % 6}`, "text-anchor": "middle", x: x.toFixed(1), y: (y + 4).toFixed(1) }, label));
-    };
-    Object.values(plane.texts).forEach((point, order) => dot(point, order, "T", "text", 12));
-    Object.values(plane.steps).forEach((points, order) => points.forEach((point, at) => dot(point, order, String(at + 1), "step", 9)));
-    const shares = plane.explained.map((share) => `${Math.round(100 * share)} %`).join(" and ");
-    return make("figure", "", make("h3", "", "Steps and whole texts"), chart, make("figcaption", "", `Two principal components (${shares} of the variance): small marks are steps by number, large ones (T) whole texts.`));
   };
   // Two whole solutions side by side; a step marked in one shows its match in the other.
   const readingView = (one, record) => {
@@ -390,9 +367,8 @@
       parts.push(make("h3", "", "Chosen solutions"), chosenSolutions(one, record));
       if (record.pairs.length) parts.push(make("h3", "", "Which step found which"), pairList(record));
       const maps = make("div", "columns maps");
-      if (record.distances) maps.append(matrixTable(record, `${byId("panes").dataset.chosenBy}, the distance that chose,`, record.distances));
+      if (record.distances) maps.append(matrixTable(record, `${chosenBy}, the distance that chose,`, record.distances));
       if (record.rpd) maps.append(matrixTable(record, "RPD", record.rpd));
-      if (record.plane) maps.append(planeChart(record.plane));
       parts.push(maps);
       if (record.solutions.length > record.selected.length) parts.push(make("h3", "", "Why not these?"), otherSolutions(one, record));
       const carried = Object.entries(record.carried);
@@ -461,41 +437,16 @@
     list.focus();
   });
 
-  // --- the map of the corpus ---
-  const drawMap = () => {
-    const points = problems.filter((one) => one.score !== null && one.strategies !== null);
-    if (!points.length) return byId("map").replaceChildren(make("p", "facts", "Nothing was scored."));
-    const most = { x: Math.max(...points.map((p) => p.score)) || 1, y: Math.max(...points.map((p) => p.strategies), 1.1) };
-    const x = (value) => 44 + (744 * value) / most.x, y = (value) => 264 - (248 * (value - 1)) / (most.y - 1);
-    const chart = svg("svg", { class: "chart corpus", viewBox: "0 0 800 300", role: "img", "aria-label": `${points.length} problems by score and effective number of strategies` });
-    // Round numbers, four or five of them.
-    const ticks = (from, to) => {
-      const least = (to - from) / 5, power = 10 ** Math.floor(Math.log10(least));
-      const step = [1, 2, 2.5, 5, 10].map((one) => one * power).find((one) => one >= least * 0.999);
-      const digits = Math.max(0, -Math.floor(Math.log10(step)) + (step / power === 2.5 ? 1 : 0));
-      const count = Math.floor((to - from) / step + 1e-9) + 1;
-      return Array.from({ length: count }, (_, at) => from + at * step).map((one) => [one, one.toFixed(digits)]);
-    };
-    for (const [value, said] of ticks(1, most.y)) {
-      chart.append(svg("line", { class: "grid", x1: 44, x2: 788, y1: y(value), y2: y(value) }));
-      chart.append(svg("text", { class: "tick", "text-anchor": "end", x: 38, y: y(value) + 4 }, said));
-    }
-    for (const [value, said] of ticks(0, most.x)) {
-      chart.append(svg("text", { class: "tick", "text-anchor": "middle", x: x(value), y: 280 }, said));
-    }
-    for (const one of [...points].reverse()) {
-      const dot = svg("circle", { class: one.rank === null ? "accent" : "accent marked", cx: x(one.score).toFixed(1), cy: y(one.strategies).toFixed(1), r: 4.5 });
-      dot.append(svg("title", {}, one.statement || one.where));
-      dot.addEventListener("click", () => open(one));
-      chart.append(dot);
-    }
-    chart.append(svg("text", { class: "label", "text-anchor": "middle", x: 416, y: 297 }, "problem score"));
-    byId("map").replaceChildren(chart);
-  };
+  // --- the map of the corpus: each mark names its place in the list ---
+  const onMap = (event) => problems[event.target.dataset.place];
+  byId("map").addEventListener("click", (event) => onMap(event) && open(onMap(event)));
+  byId("map").addEventListener("pointerover", (event) => {
+    const one = onMap(event);
+    if (one) byId("map").title = one.statement || one.where;
+  });
 
   find();
   marked();
-  drawMap();
   const linked = /^#p(\d+)$/.exec(location.hash);
   const first = linked && chosenOnes.find((one) => one.rank === Number(linked[1]) - 1);
   if (first) await open(first);

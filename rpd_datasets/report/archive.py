@@ -17,15 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from rpd_datasets.filters.correctness import mark_column
+from rpd_datasets.filters.answer_checks import mark_column
 from rpd_datasets.problem import strategy_labels
-from rpd_datasets.report.measures import Array, Case, Pair
-from rpd_datasets.report.reading import ChosenProblem, CuratedFolder, LeftOut, Score
+from rpd_datasets.report.contents import Array, ChosenProblem, CuratedFolder, Score
+from rpd_datasets.report.measures import Case, Pair
 from rpd_metric.distance.calibration import Calibration, calibration
 from rpd_metric.steps.summarizers import WITHOUT_CHAT
 
-# For RPD, and for the distance that chose solutions.
-Curves = tuple[Calibration | None, Calibration | None]
+# By distance, where labelled pairs tell what it means.
+Curves = Mapping[str, Calibration | None]
 PER_PIECE = 48
 BUDGET = 8_500_000
 # How long a chosen solution, another one and one of its steps may be: from everything to little.
@@ -53,16 +53,16 @@ class Archive:
     """What the page embeds.
 
     Args:
-        index (`str`): The list, compressed.
+        listed (`list[dict]`): The list: chosen problems by rank, then others, best first.
+        index (`str`): The same, compressed.
         pieces (`list[str]`): The problems, `PER_PIECE` in each.
         limits (`tuple[int, int, int]`): How long chosen and other solutions and steps may be.
-        num_listed (`int`): Entries of the list.
     """
 
+    listed: list[dict[str, Any]]
     index: str
     pieces: list[str]
     limits: tuple[int, int, int]
-    num_listed: int
 
 
 def archive(folder: CuratedFolder, cases: Sequence[Case], budget: int = BUDGET) -> Archive:
@@ -74,61 +74,35 @@ def archive(folder: CuratedFolder, cases: Sequence[Case], budget: int = BUDGET) 
         budget (`int`): Characters that the pieces may take together.
     """
     listed = [_entry(case.row) for case in cases] + _others(folder)
-    index = pack(listed)
+    index = _pack(listed)
+    curves, chosen_by = curves_of(folder), folder.chosen_by
     groups = [cases[at : at + PER_PIECE] for at in range(0, len(cases), PER_PIECE)]
-    curves = curves_of(folder.manifest)
-    limits = _limits(groups, budget - len(index), curves)
-    pieces = [pack([_record(case, limits, curves) for case in group]) for group in groups]
-    return Archive(index, pieces, limits, len(listed))
+
+    def packed(group: Sequence[Case], limits: tuple[int, int, int]) -> str:
+        return _pack([_record(case, limits, curves, chosen_by) for case in group])
+
+    # The widest limits that fit, estimated on pieces spread over all.
+    sample = groups[:: max(1, len(groups) // SAMPLED)]
+    room = (budget - len(index)) * 0.97 * len(sample) / max(1, len(groups))
+    fits = (one for one in LIMITS if sum(len(packed(group, one)) for group in sample) <= room)
+    limits = next(fits, LIMITS[-1])
+    return Archive(listed, index, [packed(group, limits) for group in groups], limits)
 
 
-def pack(value: Any) -> str:
-    """JSON, deflated, in base 64; equal values give equal text."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    data = text.encode("utf-8", "replace")
-    return base64.b64encode(zlib.compress(data, 6)).decode()
-
-
-def curves_of(manifest: Mapping[str, Any]) -> Curves:
+def curves_of(folder: CuratedFolder) -> Curves:
     """What tells what RPD and the distance that chose mean, where anything does."""
-    options = manifest["options"]
+    manifest, names = folder.manifest, {"rpd", folder.chosen_by}
     if "calibration" in manifest:  # the user's own, which the run was read by
         own = {one["distance"]: Calibration(**one) for one in manifest["calibration"]}
-        return own.get("rpd"), own.get(options.get("solutions", "rpd"))
-    by_rpd, by_choice = (
-        calibration(
+        return {name: own.get(name) for name in names}
+    return {
+        name: calibration(
             name,
             manifest["embedder"]["name"],
             chat=manifest["summarizer"]["name"] not in WITHOUT_CHAT,
-            truncate_dim=options.get("truncate_dim"),
+            truncate_dim=manifest["options"].get("truncate_dim"),
         )
-        for name in ("rpd", options.get("solutions", "rpd"))
-    )
-    return by_rpd, by_choice
-
-
-def _limits(groups: Sequence[Sequence[Case]], budget: int, curves: Curves) -> tuple[int, int, int]:
-    """The widest limits that fit, estimated on pieces spread over all."""
-    if not groups:
-        return LIMITS[0]
-    sample = [groups[at] for at in range(0, len(groups), max(1, len(groups) // SAMPLED))]
-    share = len(groups) / len(sample)
-    for limits in LIMITS:
-        size = sum(len(pack([_record(case, limits, curves) for case in group])) for group in sample)
-        if size * share <= budget * 0.97:
-            return limits
-    return LIMITS[-1]
-
-
-def _entry(row: ChosenProblem) -> dict[str, Any]:
-    marks = _marks(row)
-    chosen = [marks[index] for index in row.selected] if marks else []
-    return {
-        **_numbers(row.score),
-        "statement": _one_line(row.problem),
-        "subject": _subject(row.extra),
-        "right": sum(mark is True for mark in chosen),
-        "wrong": sum(mark is False for mark in chosen),
+        for name in names
     }
 
 
@@ -138,12 +112,31 @@ def effective_number(mean_distance: float, size: int) -> float:
     The similarity-sensitive diversity of order 2 (Leinster and Cobbold, 2012) with similarity
     1 - distance and equal weights: 1 where all are alike, `size` where all distances are 1.
 
-    Example:
-
     >>> [round(effective_number(distance, 3), 2) for distance in (0.0, 1.0, 0.3)]
     [1.0, 3.0, 1.25]
     """
     return 1 / (1 - (size - 1) / size * min(mean_distance, 1.0))
+
+
+def _pack(value: Any) -> str:
+    """JSON, deflated, in base 64; equal values give equal text."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    data = text.encode("utf-8", "replace")
+    return base64.b64encode(zlib.compress(data, 6)).decode()
+
+
+def _entry(row: ChosenProblem) -> dict[str, Any]:
+    marks = row.extra.get(mark_column(row.extra) or "")
+    chosen: list[Any] = []
+    if isinstance(marks, list) and len(marks) == len(row.solutions):
+        chosen = [marks[index] for index in row.selected]
+    return {
+        **_numbers(row.score),
+        "statement": _one_line(row.problem),
+        "subject": _subject(row.extra),
+        "right": sum(mark is True for mark in chosen),
+        "wrong": sum(mark is False for mark in chosen),
+    }
 
 
 def _numbers(score: Score) -> dict[str, Any]:
@@ -154,7 +147,7 @@ def _numbers(score: Score) -> dict[str, Any]:
         "rank": score.rank,
         "key": score.key,
         "where": score.where,
-        "score": None if score.score is None else round(score.score, 4),
+        "score": _rounded(score.score),
         "strategies": None if number is None else round(number, 2),
         "usable": score.num_usable,
         "solutions": score.num_solutions,
@@ -164,48 +157,37 @@ def _numbers(score: Score) -> dict[str, Any]:
 
 def _others(folder: CuratedFolder) -> list[dict[str, Any]]:
     """Problems that were not chosen, best first, with why and as far as known their text."""
-    reasons: dict[str, LeftOut] = {one.where: one for one in folder.left_out}
+    reasons = {one.where: one for one in folder.left_out}
     others = [score for score in folder.scores if score.rank is None]
     others.sort(key=lambda score: (score.score is None, -(score.score or 0)))
     found = []
     for score in others[:MAX_OTHERS]:
         why = reasons.pop(score.where, None)
-        found.append(
-            {
-                **_numbers(score),
-                "statement": _one_line((why.problem if why else None) or score.statement),
-                **(
-                    {"why": f"{why.reason.replace('_', ' ')}: {why.detail}"}
-                    if why
-                    else {"why": "not chosen: other problems came first"}
-                ),
-            }
-        )
-    for one in list(reasons.values())[: MAX_OTHERS - len(found)]:  # never came to be a problem
-        found.append(
-            {
-                "rank": None,
-                "where": one.where,
-                "score": None,
-                "strategies": None,
-                "statement": _one_line(one.problem or ""),
-                "why": f"{one.reason.replace('_', ' ')}: {one.detail}",
-            }
-        )
+        said = "not chosen: other problems came first"
+        if why:
+            said = f"{why.reason.replace('_', ' ')}: {why.detail}"
+        statement = _one_line((why.problem if why else None) or score.statement)
+        found.append({**_numbers(score), "statement": statement, "why": said})
+    for why in list(reasons.values())[: MAX_OTHERS - len(found)]:  # never came to be a problem
+        said = f"{why.reason.replace('_', ' ')}: {why.detail}"
+        unknown = dict.fromkeys(("rank", "score", "strategies"))
+        statement = _one_line(why.problem or "")
+        found.append({**unknown, "where": why.where, "statement": statement, "why": said})
     return found
 
 
-def _record(case: Case, limits: tuple[int, int, int], curves: Curves) -> dict[str, Any]:
+def _record(
+    case: Case, limits: tuple[int, int, int], curves: Curves, chosen_by: str
+) -> dict[str, Any]:
     row = case.row
-    chosen = set(row.selected)
-    beside = {
+    of_solutions = {
         name: value
         for name, value in row.extra.items()
         if isinstance(value, list) and len(value) == len(row.solutions)
     }
+    shown = dict(of_solutions)
     labels = strategy_labels(row.extra, len(row.solutions))
-    shown = dict(beside)
-    if labels and "strategy" not in beside:  # a column of that name is the user's own
+    if labels and "strategy" not in shown:  # a column of that name is the user's own
         del shown["strategies"]
         shown["strategy"] = labels
     return {
@@ -213,7 +195,7 @@ def _record(case: Case, limits: tuple[int, int, int], curves: Curves) -> dict[st
         "selected": row.selected,
         "solutions": [
             {
-                **_cut(text, limits[index not in chosen]),
+                **_cut(text, limits[index not in row.selected]),
                 "steps": [_short(step, limits[2]) for step in row.steps[index] if step.strip()],
                 "tokens": row.num_tokens[index],
                 "dropped": row.drop_reasons[index].replace("_", " "),
@@ -224,42 +206,37 @@ def _record(case: Case, limits: tuple[int, int, int], curves: Curves) -> dict[st
         ],
         "rpd": _thousandths(row.rpd),
         "distances": None if row.distances is None else _thousandths(row.distances),
-        "pairs": [_pair(pair, row.distances, curves) for pair in case.pairs],
-        "plane": case.plane
-        and {
-            "steps": {
-                index: points.round(4).tolist() for index, points in case.plane.steps.items()
-            },
-            "texts": {index: point.round(4).tolist() for index, point in case.plane.texts.items()},
-            "explained": [round(share, 4) for share in case.plane.explained],
-        },
+        "pairs": [_pair(pair, curves, chosen_by) for pair in case.pairs],
         "carried": {
             name: _value(value, VALUE_CHARS)
             for name, value in row.extra.items()
-            if name not in beside
+            if name not in of_solutions
         },
     }
 
 
-def _pair(pair: Pair, distances: Array | None, curves: Curves) -> dict[str, Any]:
+def _pair(pair: Pair, curves: Curves, chosen_by: str) -> dict[str, Any]:
     """A pair with its distances, and what the one that chose means in words."""
-    chosen_by = None if distances is None else float(distances[pair.first, pair.second])
-    curve, distance = (curves[0], pair.rpd) if chosen_by is None else (curves[1], chosen_by)
-    says = None
-    if curve is not None and distance is not None and not np.isnan(distance):
-        says = curve.phrase(distance)
+    by, distance = chosen_by, pair.chosen_by
+    if distance is None:
+        by, distance = "rpd", pair.rpd
+    curve = curves.get(by)
     return {
-        "distance": None if chosen_by is None or np.isnan(chosen_by) else round(chosen_by, 4),
-        "says": says,
         "first": pair.first,
         "second": pair.second,
-        "rpd": None if pair.rpd is None else round(pair.rpd, 4),
-        "raw": None if pair.raw is None else round(pair.raw, 4),
+        "distance": _rounded(pair.chosen_by),
+        "says": None if curve is None or distance is None else curve.phrase(distance),
+        "rpd": _rounded(pair.rpd),
+        "raw": _rounded(pair.raw),
         "matches": [
             [match.asker, match.step, match.match, round(match.distance, 4)]
             for match in pair.matches
         ],
     }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
 
 
 def _cut(text: str, limit: int) -> dict[str, Any]:
@@ -276,19 +253,12 @@ def _thousandths(matrix: Array) -> list[list[int | None]] | None:
     return [[None if np.isnan(v) else round(1000 * v) for v in line] for line in matrix.tolist()]
 
 
-def _marks(row: ChosenProblem) -> list[Any] | None:
-    marks = row.extra.get(mark_column(row.extra) or "")
-    return marks if isinstance(marks, list) and len(marks) == len(row.solutions) else None
-
-
 def _subject(extra: Mapping[str, Any]) -> str:
     meta = extra.get("meta")
     places = (extra, meta) if isinstance(meta, Mapping) else (extra,)
-    for name in ("subject", "domain", "category", "topic", "problem_type", "type"):
-        for place in places:
-            if isinstance(place.get(name), str):
-                return str(place[name])
-    return ""
+    names = ("subject", "domain", "category", "topic", "problem_type", "type")
+    found = (place.get(name) for name in names for place in places)
+    return next((value for value in found if isinstance(value, str)), "")
 
 
 def _one_line(text: str) -> str:
@@ -301,8 +271,7 @@ def _short(text: str, limit: int) -> str:
 
 def _value(value: Any, limit: int) -> str:
     """A carried value as text: strings as they are, the rest as JSON, cut where it is long."""
-    shown: Any = value
     if isinstance(value, (list, Mapping)):
-        shown = json.dumps(value, ensure_ascii=False, default=str)
-    text = "–" if shown is None else str(shown)
+        value = json.dumps(value, ensure_ascii=False, default=str)
+    text = "–" if value is None else str(value)
     return text if len(text) <= limit else f"{text[:limit]} … ({len(text) - limit} more characters)"

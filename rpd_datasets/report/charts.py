@@ -1,26 +1,27 @@
-"""Charts as inline SVG that follows the page's colours: histograms and the plane of steps.
+"""Charts as SVG: drawn once, for the page and as files for papers and cards.
 
 Plain functions from numbers to markup. Colours are classes, so that light, dark and print are the
-style sheet's business. The same histograms as PNG files are `figures.py`.
+style sheet's business; [`as_file`] gives a chart the page's light colours to take along.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup, escape
 
-from rpd_datasets.report.measures import Plane
-
-WIDTH, HEIGHT = 400, 220
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 12, 40
 NUM_BINS = 30
-# Told apart by shape as well as by colour; further solutions begin anew.
-SHAPES = ("circle", "square", "triangle", "diamond")
+
+Values = Sequence[float] | npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -38,26 +39,19 @@ class Bins:
     marked: npt.NDArray[np.int64]
 
 
-def bins_of(
-    values: Sequence[float] | npt.NDArray[np.float64],
-    marked: Sequence[float] | npt.NDArray[np.float64] = (),
-    upper: float | None = None,
-    num_bins: int = NUM_BINS,
-) -> Bins:
-    """Count values in equal bins from 0 to a round number.
+def bins_of(values: Values, marked: Values = (), upper: float = 0.0) -> Bins:
+    """Count values in about thirty equal bins from 0 to a round number.
 
     Args:
         values (`Sequence[float]`): Not negative.
         marked (`Sequence[float]`): Those of the values that are set apart.
-        upper (`float`, *optional*): The largest value expected; that of `values` if unset.
-        num_bins (`int`): About how many bins.
+        upper (`float`): The largest value expected, where it is more than that of `values`.
     """
-    largest = float(max(upper or 0, max(values, default=0)))
-    step = nice_step(largest or 1.0, num_bins)
-    count = max(1, math.ceil(largest / step - 1e-9))
-    edges = np.arange(count + 1, dtype=np.float64) * step
+    largest = float(max(upper, max(values, default=0)))
+    step = nice_step(largest or 1.0, NUM_BINS)
+    edges = np.arange(max(1, math.ceil(largest / step - 1e-9)) + 1, dtype=np.float64) * step
 
-    def counted(group: Sequence[float] | npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    def counted(group: Values) -> npt.NDArray[np.int64]:
         # Rounding may leave the largest value a hair beyond the last edge.
         inside = np.minimum(np.asarray(group, dtype=np.float64), edges[-1])
         return np.histogram(inside, edges)[0].astype(np.int64)
@@ -80,8 +74,61 @@ def nice_step(span: float, count: int) -> float:
     )
 
 
+class _Chart:
+    """An empty chart with axes: from 0 to the right, from `low` upwards."""
+
+    def __init__(
+        self, title: str, width: int, height: int, right: float, low: float, high: float
+    ) -> None:
+        self.width, self.height = width, height
+        self.right, self.low, self.high = right, low, high
+        self.parts = [
+            f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" '
+            f'aria-label="{escape(title)}">'
+        ]
+
+    def x(self, value: float) -> float:
+        return LEFT + (self.width - LEFT - RIGHT) * value / self.right
+
+    def y(self, value: float) -> float:
+        share = (value - self.low) / (self.high - self.low)
+        return self.height - BOTTOM - (self.height - BOTTOM - TOP) * share
+
+    def axes(self, x_label: str, y_label: str, x_step: float, y_step: float) -> None:
+        end, middle = self.width - RIGHT, (TOP + self.height - BOTTOM) / 2
+        for tick in np.arange(self.low, self.high + y_step / 1e6, y_step):
+            y = self.y(tick)
+            self.parts.append(
+                f'<line class="grid" x1="{LEFT}" x2="{end}" y1="{y:.1f}" y2="{y:.1f}"/>'
+                + _text("tick", "end", LEFT - 6, y + 4, _number(tick))
+            )
+        for tick in np.arange(0, self.right + x_step / 1e6, x_step):
+            place = self.height - BOTTOM + 16
+            self.parts.append(_text("tick", "middle", self.x(tick), place, _number(tick)))
+        base = self.y(self.low)
+        self.parts += [
+            f'<line class="axis" x1="{LEFT}" x2="{end}" y1="{base:.1f}" y2="{base:.1f}"/>',
+            _text("label", "middle", (LEFT + end) / 2, self.height - 6, x_label),
+            '<g transform="rotate(-90)">' + _text("label", "middle", -middle, 11, y_label) + "</g>",
+        ]
+
+    def markup(self) -> Markup:
+        return Markup("".join([*self.parts, "</svg>"]))
+
+
+def _number(value: float) -> str:
+    text = f"{value:,.6f}".rstrip("0")
+    return text.rstrip(".")
+
+
+def _text(name: str, anchor: str, x: float, y: float, text: str) -> str:
+    return (
+        f'<text class="{name}" text-anchor="{anchor}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
+    )
+
+
 def histogram(bins: Bins, *, title: str, x_label: str, y_label: str, kind: str) -> Markup:
-    """A histogram; the marked part of each bar is drawn in the accent colour.
+    """A histogram; the marked part of each bar is drawn in full colour.
 
     Args:
         bins ([`Bins`]): What is drawn.
@@ -89,125 +136,115 @@ def histogram(bins: Bins, *, title: str, x_label: str, y_label: str, kind: str) 
         x_label, y_label (`str`): The axes.
         kind (`str`): Class of the bars, which decides their colour.
     """
-    x_end, y_end = float(bins.edges[-1]), int(bins.counts.max(initial=1)) or 1
-    y_step = max(1.0, nice_step(y_end, 4))
-    y_end_round = math.ceil(y_end / y_step - 1e-9) * y_step
-    x_step = nice_step(x_end, 6)
-
-    def x(value: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * value / x_end
-
-    def y(value: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * value / y_end_round
-
-    parts = [
-        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'aria-label="{escape(title)}">'
-    ]
-    for tick in _ticks(y_end_round, y_step):
-        parts.append(
-            f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" '
-            f'y2="{y(tick):.1f}"/>'
-            f'<text class="tick" text-anchor="end" x="{LEFT - 6}" y="{y(tick) + 4:.1f}">'
-            f"{tick:,.0f}</text>"
-        )
-    for tick in _ticks(x_end, x_step):
-        parts.append(
-            f'<text class="tick" text-anchor="middle" x="{x(tick):.1f}" y="{HEIGHT - BOTTOM + 16}">'
-            f"{tick:,.6g}</text>"
-        )
-    for start, end, count, marked in zip(
-        bins.edges[:-1], bins.edges[1:], bins.counts, bins.marked, strict=True
+    highest, end = int(bins.counts.max(initial=1)) or 1, float(bins.edges[-1])
+    step = max(1.0, nice_step(highest, 4))
+    chart = _Chart(title, 400, 220, end, 0, math.ceil(highest / step - 1e-9) * step)
+    chart.axes(x_label, y_label, nice_step(end, 6), step)
+    lefts = [chart.x(edge) for edge in bins.edges]
+    for left, right, count, marked in zip(
+        lefts[:-1], lefts[1:], bins.counts, bins.marked, strict=True
     ):
-        left, width = x(start) + 0.5, x(end) - x(start) - 1
-        for name, of in ((kind, count), (f"{kind} marked", marked)):
-            if of:
-                parts.append(
-                    f'<rect class="{name}" x="{left:.1f}" y="{y(of):.1f}" width="{width:.1f}" '
-                    f'height="{y(0) - y(of):.1f}"/>'
+        for name, number in ((kind, count), (f"{kind} marked", marked)):
+            if number:
+                top, base = chart.y(number), chart.y(0)
+                chart.parts.append(
+                    f'<rect class="{name}" x="{left + 0.5:.1f}" y="{top:.1f}" '
+                    f'width="{right - left - 1:.1f}" height="{base - top:.1f}"/>'
                 )
-    parts.append(
-        f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(0):.1f}" y2="{y(0):.1f}"/>'
-        f'<text class="label" text-anchor="middle" x="{(LEFT + WIDTH - RIGHT) / 2:.1f}" '
-        f'y="{HEIGHT - 6}">{escape(x_label)}</text>'
-        f'<text class="label" text-anchor="middle" transform="rotate(-90)" '
-        f'x="{-(TOP + HEIGHT - BOTTOM) / 2:.1f}" y="11">{escape(y_label)}</text></svg>'
-    )
-    return Markup("".join(parts))
+    return chart.markup()
 
 
-def plane(points: Plane, *, title: str) -> Markup:
-    """The chosen solutions' steps (small, numbered) and whole texts (large, "T") in a plane.
+def corpus_map(listed: Sequence[Mapping[str, Any]]) -> Markup | None:
+    """All problems of the list by score and number of strategies; each mark names its place there.
 
     Args:
-        points ([`Plane`]): What is drawn; both axes have one scale.
-        title (`str`): Read aloud in place of the picture.
+        listed (`Sequence[Mapping]`): See [`~rpd_datasets.report.archive.Archive`].
     """
-    size, margin = 320, 26
-    everything = np.concatenate(
-        [*points.steps.values(), *(point[None] for point in points.texts.values())]
-    )
-    low, high = everything.min(axis=0), everything.max(axis=0)
-    middle, reach = (low + high) / 2, float((high - low).max()) / 2 or 1.0
-
-    def place(point: npt.NDArray[np.float64]) -> tuple[float, float]:
-        scaled = (point - middle) / reach * (size / 2 - margin)
-        return size / 2 + float(scaled[0]), size / 2 - float(scaled[1])
-
-    parts = [
-        f'<svg class="plane" viewBox="0 0 {size} {size}" role="img" aria-label="{escape(title)}">'
-        f'<rect class="frame" x="0.5" y="0.5" width="{size - 1}" height="{size - 1}"/>'
+    known = [
+        (one["score"], one["strategies"], one["rank"] is not None, place)
+        for place, one in enumerate(listed)
+        if one["score"] is not None and one["strategies"] is not None
     ]
-    # Whole texts lie close together, often among the steps: the small marks stay on top.
-    for order, point in enumerate(points.texts.values()):
-        parts.append(_mark(place(point), order, 12, "T", "text"))
-    for order, steps in enumerate(points.steps.values()):
-        for number, step in enumerate(steps, 1):
-            parts.append(_mark(place(step), order, 9, str(number), "step"))
-    first, second = points.explained
-    parts.append(
-        f'<text class="tick" text-anchor="end" x="{size - 6}" y="{size - 6}">'
-        f"first axis {first:.0%} of the variance, second {second:.0%}</text></svg>"
+    if not known:
+        return None
+    right, high = max(one[0] for one in known) or 1.0, max(1.1, *(one[1] for one in known))
+    title = f"{len(known)} problems by score and effective number of strategies"
+    chart = _Chart(title, 800, 300, right, 1, high)
+    chart.axes("problem score", "strategies", nice_step(right, 5), nice_step(high - 1, 5))
+    for kind, of in (("accent", False), ("accent marked", True)):
+        dots = (
+            f'<circle data-place="{place}" cx="{chart.x(score):.1f}" cy="{chart.y(number):.1f}" '
+            'r="4.5"/>'
+            for score, number, chosen, place in reversed(known)
+            if chosen is of
+        )
+        chart.parts.append(f'<g class="{kind}">{"".join(dots)}</g>')
+    return chart.markup()
+
+
+@cache
+def palette() -> dict[str, str]:
+    """The colours of the report's page in the light, by their names in its style sheet."""
+    style = (resources.files("rpd_datasets.report") / "style.css").read_text(encoding="utf-8")
+    return dict(re.findall(r"--([\w-]+): (?:light-dark\()?(#[0-9a-f]{6})", style))
+
+
+def as_file(chart: Markup) -> bytes:
+    """A chart as an SVG file of its own, in the page's light colours on white."""
+    colours = palette()
+    rules = {
+        "text": f"font: 12px sans-serif; fill: {colours['ink']}",
+        ".tick": f"font-size: 11px; fill: {colours['soft']}",
+        ".grid": f"stroke: {colours['line']}",
+        ".axis": f"stroke: {colours['soft']}",
+        ".tokens": f"fill: {colours['tokens']}",
+    }
+    for kind in ("accent", "beside", "raw"):
+        rules |= {f".{kind}": f"fill: {colours[f'{kind}-pale']}"}
+        rules |= {f".{kind}.marked": f"fill: {colours[kind]}"}
+    style = " ".join(f"{name} {{ {rule} }}" for name, rule in rules.items())
+    head, _, rest = str(chart).partition(">")
+    sheet = f'<style>{style}</style><rect width="100%" height="100%" fill="#ffffff"/>'
+    named = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"')
+    return f"{named}>{sheet}{rest}\n".encode()
+
+
+def scores_chart(scores: Values, chosen: Values) -> tuple[Bins, Markup]:
+    """The histogram of problem scores, with those of the chosen problems set apart."""
+    bins = bins_of(scores, chosen)
+    return bins, histogram(
+        bins,
+        title=f"Histogram of the problem scores of {len(scores)} problems",
+        x_label="problem score",
+        y_label="problems",
+        kind="accent",
     )
-    return Markup("".join(parts))
 
 
-def swatch(order: int) -> Markup:
-    """The mark of a chosen solution, for headings and legends: the same as in the plane."""
-    return Markup(
-        f'<svg class="swatch" viewBox="0 0 20 20" aria-hidden="true">'
-        f"{_shape((10, 10), order, 8, 'step')}</svg>"
+def lengths_chart(tokens: Values) -> tuple[Bins, Markup]:
+    """The histogram of the lengths of chosen solutions, in tokens."""
+    bins = bins_of(tokens)
+    return bins, histogram(
+        bins,
+        title=f"Histogram: length of the chosen solutions, {len(tokens)} solutions",
+        x_label="tokens",
+        y_label="solutions",
+        kind="tokens",
     )
 
 
-def _ticks(end: float, step: float) -> list[float]:
-    return [index * step for index in range(int(end / step + 1e-9) + 1)]
+def draw_card_figures(scores: Values, chosen: Values, tokens: Values) -> dict[str, bytes]:
+    """Draw the figures of a dataset card.
 
+    Args:
+        scores (`Sequence[float]`): Of all scored problems; without any, there is no such figure.
+        chosen (`Sequence[float]`): Of the chosen ones.
+        tokens (`Sequence[int]`): Length of each chosen solution.
 
-def _mark(at: tuple[float, float], order: int, radius: int, label: str, kind: str) -> str:
-    down = 2 if SHAPES[order % len(SHAPES)] == "triangle" else 0
-    return (
-        f"<g>{_shape(at, order, radius, kind)}"
-        f'<text class="on-{kind} s{order % 6}" text-anchor="middle" x="{at[0]:.1f}" '
-        f'y="{at[1] + 4 + down:.1f}">{label}</text></g>'
-    )
-
-
-def _shape(at: tuple[float, float], order: int, radius: int, kind: str) -> str:
-    x, y = at
-    r = float(radius)
-    style = f'class="{kind} s{order % 6}"'
-    match SHAPES[order % len(SHAPES)]:
-        case "circle":
-            return f'<circle {style} cx="{x:.1f}" cy="{y:.1f}" r="{r}"/>'
-        case "square":
-            side = r * 0.9
-            return (
-                f'<rect {style} x="{x - side:.1f}" y="{y - side:.1f}" width="{2 * side:.1f}" '
-                f'height="{2 * side:.1f}"/>'
-            )
-        case "triangle":
-            corners = [(x, y - 1.2 * r), (x + 1.2 * r, y + 0.9 * r), (x - 1.2 * r, y + 0.9 * r)]
-        case _:
-            corners = [(x, y - 1.25 * r), (x + 1.25 * r, y), (x, y + 1.25 * r), (x - 1.25 * r, y)]
-    return f'<polygon {style} points="{" ".join(f"{a:.1f},{b:.1f}" for a, b in corners)}"/>'
+    Returns:
+        `dict[str, bytes]`: File name to SVG.
+    """
+    figures = {"token_lengths.svg": as_file(lengths_chart(tokens)[1])}
+    if len(scores):
+        figures["problem_scores.svg"] = as_file(scores_chart(scores, chosen)[1])
+    return figures

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
@@ -24,9 +24,8 @@ from rpd_datasets.account import BUDGET_RULE, SELECTION_RULES, outcome_lines
 from rpd_datasets.config import METRICS
 from rpd_datasets.report import charts
 from rpd_datasets.report.archive import LIMITS, archive, curves_of
-from rpd_datasets.report.funnel import funnel
-from rpd_datasets.report.measures import Measures, spreads
-from rpd_datasets.report.reading import CuratedFolder
+from rpd_datasets.report.contents import CuratedFolder, funnel
+from rpd_datasets.report.measures import Measures
 from rpd_metric.distance.calibration import UNKNOWN
 
 SCRIPTS = ("temml/temml.min.js", "text.js", "app.js")
@@ -34,17 +33,86 @@ STYLES = ("temml/temml.css", "style.css")
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
+@dataclass(frozen=True)
+class Chart:
+    """A chart of the overview.
+
+    Args:
+        file (`str`): What it is called as a file, without an ending.
+        name (`str`): What it shows.
+        svg (`Markup`): How it is drawn.
+        bins ([`~rpd_datasets.report.charts.Bins`]): What is drawn.
+        said (`dict`): Figures for its caption.
+    """
+
+    file: str
+    name: str
+    svg: Markup
+    bins: charts.Bins
+    said: dict[str, Any]
+
+
+def charts_of(folder: CuratedFolder, measures: Measures) -> dict[str, list[Chart]]:
+    """The charts of a report: `"distances"` (Fig. 3), the one that chose first, `"scores"` of all
+    scored problems and `"lengths"`."""
+    scored = [score.score for score in folder.scores if score.score is not None]
+    chosen = [s.score for s in folder.scores if s.score is not None and s.rank is not None]
+    found: dict[str, list[Chart]] = {"distances": _distances(folder, measures), "scores": []}
+    if scored:
+        bins, svg = charts.scores_chart(scored, chosen)
+        said = {"count": len(scored), "lowest_chosen": min(chosen, default=None)}
+        found["scores"] = [Chart("problem_scores", "Problem scores", svg, bins, said)]
+    lengths = folder.selected_tokens
+    bins, svg = charts.lengths_chart(lengths)
+    said = {"median": float(np.median(lengths)) if lengths else 0.0}
+    found["lengths"] = [Chart("token_lengths", "Length", svg, bins, said)]
+    return found
+
+
+def _distances(folder: CuratedFolder, measures: Measures) -> list[Chart]:
+    """The distributions of Fig. 3, on one axis, and what they look like in five numbers."""
+    pairs = [pair for case in measures.cases for pair in case.pairs]
+    chose, by_other = folder.chosen_by, len(measures.choosing) > 0
+    kinds = [
+        (f"Distance {chose}", "accent", measures.choosing, [pair.chosen_by for pair in pairs]),
+        ("RPD", "beside" if by_other else "accent", measures.rpd, [pair.rpd for pair in pairs]),
+        ("Raw-text distance", "raw", measures.raw, [pair.raw for pair in pairs]),
+    ]
+    shown = [one for one in kinds if len(one[2])]
+    upper = max((float(values.max()) for _, _, values, _ in shown), default=0.0)
+    found = []
+    for name, kind, values, of_chosen in shown:
+        picked = [value for value in of_chosen if value is not None]
+        bins = charts.bins_of(values, picked, upper)
+        svg = charts.histogram(
+            bins,
+            title=f"Histogram: {name} of {len(values)} pairs of solutions",
+            x_label=f"{name} of a pair",
+            y_label="pairs",
+            kind=kind,
+        )
+        said = {
+            "chose": kind == "accent" and chose in METRICS,
+            "quantiles": np.quantile(values, (0, 0.25, 0.5, 0.75, 1)),
+            "picked": float(np.median(picked)) if picked else None,
+        }
+        file = {"accent": "chosen_by", "beside": "rpd", "raw": "raw_text"}[kind]
+        found.append(Chart(f"distances_{file}", name, svg, bins, said))
+    return found
+
+
 def clean(text: str) -> str:
     """A text without what HTML cannot hold: control characters and halves of surrogate pairs."""
     return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
 
 
-def render(folder: CuratedFolder, measures: Measures) -> str:
+def render(folder: CuratedFolder, measures: Measures, drawn: dict[str, list[Chart]]) -> str:
     """Make the page.
 
     Args:
         folder ([`CuratedFolder`]): What was curated.
         measures ([`Measures`]): What was measured of the problems shown.
+        drawn (`dict`): See [`charts_of`].
 
     Returns:
         `str`: An HTML document.
@@ -58,16 +126,10 @@ def render(folder: CuratedFolder, measures: Measures) -> str:
     style = "\n".join(map(_data, STYLES))
     scripts = [_data(name) for name in SCRIPTS]
     packed = archive(folder, measures.cases)
-    manifest = folder.manifest
-    chosen_by = manifest["options"].get("solutions", "rpd")
+    manifest, options = folder.manifest, folder.manifest["options"]
     context = {
         "style": Markup(style),
         "scripts": [Markup(script) for script in scripts],
-        "archive": packed,
-        "shortened": packed.limits != LIMITS[0],
-        "outcome": outcome_lines(manifest["outcome"], manifest["summarizer"]["name"])
-        if "outcome" in manifest
-        else [],
         "policy": "; ".join(
             (
                 "default-src 'none'",
@@ -79,42 +141,53 @@ def render(folder: CuratedFolder, measures: Measures) -> str:
                 "trusted-types 'none'",
             )
         ),
+        "archive": packed,
+        "shortened": packed.limits != LIMITS[0],
+        "outcome": outcome_lines(manifest["outcome"], manifest["summarizer"]["name"])
+        if "outcome" in manifest
+        else [],
         "manifest": manifest,
         "counts": manifest["counts"],
-        "options": manifest["options"],
-        "problems_by": manifest["options"].get("problems", "rpd"),
-        "solutions_by": chosen_by,
-        "rule": _rule(manifest["options"]),
-        "by_distance": chosen_by not in ("random", "llm", "all"),
+        "options": options,
+        "problems_by": options.get("problems", "rpd"),
+        "solutions_by": folder.chosen_by,
+        "rule": _rule(folder),
         "embedder": measures.embedder,
         "same_embedder": measures.embedder == manifest["embedder"]["name"],
-        "readings": _readings(manifest, with_rpd=len(measures.rpd) > 0),
+        "readings": _readings(folder, with_rpd=len(measures.rpd) > 0),
         "funnel": {unit: funnel(folder, unit) for unit in ("problem", "solution")},
+        "map": charts.corpus_map(packed.listed),
+        "charts": drawn,
         "num_scores": len(folder.scores),
         "num_chosen": sum(score.rank is not None for score in folder.scores),
         "num_shown": len(measures.cases),
-        "distances": _distances(measures, chosen_by),
-        "scores_chart": _scores_chart(folder),
-        "tokens_charts": _tokens_charts(folder),
-        "num_measured": sum(case.plane is not None for case in measures.cases),
+        "num_measured": sum(case.encoded for case in measures.cases),
+        "num_pairs": max(map(len, (measures.choosing, measures.rpd, measures.raw))),
+        "num_picked": sum(len(case.pairs) for case in measures.cases),
     }
     return environment.from_string(_data("page.html")).render(context)
 
 
-def _rule(options: Mapping[str, Any]) -> str:
+def _rule(folder: CuratedFolder) -> str:
+    """How solutions were chosen, where a distance chose them."""
+    options = folder.manifest["options"]
+    if folder.chosen_by not in METRICS:
+        return ""
     if options.get("num_samples") is not None:
-        return f"a budget of {options['num_samples']:,} samples: {BUDGET_RULE}"
-    return f"{options['selection']}: {SELECTION_RULES[options['selection']]}"
+        return f", a budget of {options['num_samples']:,} samples: {BUDGET_RULE}"
+    return f", {options['selection']}: {SELECTION_RULES[options['selection']]}"
 
 
-def _readings(manifest: Mapping[str, Any], *, with_rpd: bool) -> list[tuple[str, str]]:
+def _readings(folder: CuratedFolder, *, with_rpd: bool) -> list[tuple[str, str]]:
     """By the name of each distance that is shown, the scale to read it by, or how to make one."""
-    chosen_by = manifest["options"].get("solutions", "rpd")
-    by_rpd, by_choice = curves_of(manifest)
-    curves = {"RPD": by_rpd} if with_rpd else {}
-    if chosen_by != "rpd" and chosen_by in METRICS:
-        curves[chosen_by] = by_choice
-    return [(name, curve.scale() if curve else UNKNOWN) for name, curve in curves.items()]
+    names = {"rpd": "RPD"} if with_rpd else {}
+    if folder.chosen_by in METRICS:
+        names.setdefault(folder.chosen_by, folder.chosen_by)
+    curves = curves_of(folder)
+    return [
+        (shown, curve.scale() if (curve := curves[name]) else UNKNOWN)
+        for name, shown in names.items()
+    ]
 
 
 def _data(name: str) -> str:
@@ -124,76 +197,3 @@ def _data(name: str) -> str:
 def _hash(text: str) -> str:
     """How a Content-Security-Policy names the text of an inline element."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _distances(measures: Measures, chosen_by: str) -> dict[str, Any]:
-    """The distributions of Fig. 3, on one axis, and what they look like in five numbers."""
-    shown = spreads(measures, chosen_by)
-    upper = max((float(one.values.max()) for one in shown), default=0.0)
-    found = []
-    for one in shown:
-        bins = charts.bins_of(one.values, one.picked, upper)
-        found.append(
-            {
-                "name": one.name,
-                "chose": one.kind == "accent" and chosen_by in METRICS,
-                "bins": bins,
-                "quantiles": np.quantile(one.values, (0, 0.25, 0.5, 0.75, 1)),
-                "picked": float(np.median(one.picked)) if one.picked else None,
-                "svg": charts.histogram(
-                    bins,
-                    title=f"Histogram: {one.name} of {len(one.values)} pairs of solutions",
-                    x_label=f"{one.name} of a pair",
-                    y_label="pairs",
-                    kind=one.kind,
-                ),
-            }
-        )
-    num_pairs = max((len(one.values) for one in shown), default=0)
-    num_picked = sum(len(case.pairs) for case in measures.cases)
-    return {"kinds": found, "num_pairs": num_pairs, "num_picked": num_picked}
-
-
-def _scores_chart(folder: CuratedFolder) -> dict[str, Any] | None:
-    scored = [score.score for score in folder.scores if score.score is not None]
-    if not scored:
-        return None
-    chosen = [s.score for s in folder.scores if s.score is not None and s.rank is not None]
-    bins = charts.bins_of(scored, chosen)
-    svg = charts.histogram(
-        bins,
-        title=f"Histogram of the problem scores of {len(scored)} problems",
-        x_label="problem score",
-        y_label="problems",
-        kind="accent",
-    )
-    return {
-        "svg": svg,
-        "bins": bins,
-        "count": len(scored),
-        "lowest_chosen": min(chosen, default=None),
-    }
-
-
-def _tokens_charts(folder: CuratedFolder) -> list[dict[str, Any]]:
-    groups = (
-        (
-            "Mean length of a problem's solutions",
-            [score.mean_tokens for score in folder.scores],
-            "problems",
-        ),
-        ("Length of the chosen solutions", folder.selected_tokens, "solutions"),
-    )
-    found = []
-    for name, values, unit in groups:
-        bins = charts.bins_of(values)
-        svg = charts.histogram(
-            bins,
-            title=f"Histogram: {name.lower()}, {len(values)} {unit}",
-            x_label="tokens",
-            y_label=unit,
-            kind="tokens",
-        )
-        median = float(np.median(values)) if values else 0.0
-        found.append({"name": name, "svg": svg, "bins": bins, "median": median})
-    return found

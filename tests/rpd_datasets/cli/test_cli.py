@@ -72,8 +72,8 @@ def test_the_card_has_figures_and_the_licence_and_language_that_it_is_told(tmp_p
     card = DatasetCard.load(out / "README.md")
     assert (card.data.license, card.data.language) == ("apache-2.0", "en")
     for name in ("problem_scores", "token_lengths"):
-        assert f'<img src="figures/{name}.png"' in card.text
-        assert (out / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert f'<img src="figures/{name}.svg"' in card.text
+        assert (out / "figures" / f"{name}.svg").read_bytes().startswith(b"<svg")
 
 
 def test_curate_json_is_one_object_on_stdout_and_nothing_else(capsys, tmp_path):

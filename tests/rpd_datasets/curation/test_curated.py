@@ -108,7 +108,7 @@ def test_scored_rows_give_the_very_folder_that_bare_rows_give(
     Curated.from_rows(mapped, tmp_path / "taken", CONFIG, license="mit", language="en")
 
     scored, taken = contents(tmp_path / "scored"), contents(tmp_path / "taken")
-    assert "figures/problem_scores.png" in scored
+    assert "figures/problem_scores.svg" in scored
     assert json.loads(scored["manifest.json"])["drops"], "nothing was left out, as it should be"
     assert scored == taken
 

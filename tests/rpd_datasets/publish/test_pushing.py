@@ -23,7 +23,7 @@ from rpd_metric.errors import InputError, OutputError
 REPO = "datasets/ada/set"
 COMMIT = "POST .*/commit/"
 SHARDS = {"data/train-00000-of-00001.parquet", "sft/train-00000-of-00001.parquet"}
-FIGURES = {"figures/problem_scores.png", "figures/token_lengths.png"}
+FIGURES = {"figures/problem_scores.svg", "figures/token_lengths.svg"}
 FILES = {"README.md", "manifest.json", "scores.jsonl", "rejects.jsonl", *SHARDS, *FIGURES}
 WORDS = ("factor", "integrate", "count", "draw", "guess", "induct")
 

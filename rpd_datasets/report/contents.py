@@ -1,7 +1,8 @@
-"""A folder that `rpd curate` made, as far as a report needs it, in bounded memory.
+"""What a folder that `rpd curate` made holds, as far as a report needs it, in bounded memory.
 
 All scores are read (a line each), but texts only of a sample of the chosen problems, and of the
-rejects file only a few examples per reason. Nothing is computed here.
+rejects file only a few examples per reason. Nothing is computed here but the counts of what was
+left out, stage by stage.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from rpd_metric.arrays import nan_for_none
 from rpd_metric.errors import InputError
 
+Array = npt.NDArray[np.float64]
 EXAMPLES_PER_REASON = 3
 # Problems that were left out as a whole are listed with their reason, up to so many.
 MAX_LEFT_OUT = 2000
@@ -49,8 +51,8 @@ class Score:
         mean_rpd (`float`, *optional*): Over all pairs of its solutions.
         num_solutions, num_usable (`int`): All, and those that were not left out.
         mean_tokens (`float`): Length of a solution.
-        strategies (`float`, *optional*): The effective number among the usable solutions.
         statement (`str`): The beginning of the problem's text; `""` in folders of earlier versions.
+        strategies (`float`, *optional*): The effective number among the usable solutions.
     """
 
     rank: int | None
@@ -80,7 +82,7 @@ class Drop:
     reason: str
     unit: str
     count: int
-    examples: tuple[str, ...]
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,8 @@ class ChosenProblem:
     problem: str
     solutions: list[str]
     steps: list[list[str]]
-    rpd: npt.NDArray[np.float64]
-    distances: npt.NDArray[np.float64] | None
+    rpd: Array
+    distances: Array | None
     selected: list[int]
     drop_reasons: list[str]
     num_tokens: list[int]
@@ -152,6 +154,11 @@ class CuratedFolder:
     drops: list[Drop]
     left_out: list[LeftOut] = field(default_factory=list)
 
+    @property
+    def chosen_by(self) -> str:
+        """The name of what chose solutions: a distance, or a rule that compares nothing."""
+        return str(self.manifest["options"].get("solutions", "rpd"))
+
 
 def read_curated(folder: Path, max_problems: int) -> CuratedFolder:
     """Read a curated folder.
@@ -176,7 +183,7 @@ def read_curated(folder: Path, max_problems: int) -> CuratedFolder:
                 f"{folder} has no {name}: name a folder that rpd curate made (its --output)"
             )
     manifest = _manifest(folder / "manifest.json")
-    scores = _scores(folder / "scores.jsonl")
+    scores = list(_scores(folder / "scores.jsonl"))
     by_rank = {score.rank: score for score in scores if score.rank is not None}
     wanted = set(spread(len(by_rank), max_problems))
     shown, selected_tokens = _rows(shards, by_rank, wanted)
@@ -210,31 +217,27 @@ def _manifest(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def _scores(path: Path) -> list[Score]:
-    scores = []
+def _scores(path: Path) -> Iterator[Score]:
     for number, line in enumerate(_lines(path), 1):
         try:
             row = json.loads(line)
             ranked_by = row.get("problem_score")
-            scores.append(
-                Score(
-                    rank=row["rank"],
-                    key=row["key"],
-                    where=row["where"],
-                    score=row["rpd_score"] if ranked_by is None else ranked_by,
-                    mean_rpd=row["mean_rpd"],
-                    num_solutions=row["num_solutions"],
-                    num_usable=row["num_usable"],
-                    mean_tokens=row["mean_tokens"],
-                    statement=row.get("statement", ""),
-                    strategies=row.get("strategies"),
-                )
+            yield Score(
+                rank=row["rank"],
+                key=row["key"],
+                where=row["where"],
+                score=row["rpd_score"] if ranked_by is None else ranked_by,
+                mean_rpd=row["mean_rpd"],
+                num_solutions=row["num_solutions"],
+                num_usable=row["num_usable"],
+                mean_tokens=row["mean_tokens"],
+                statement=row.get("statement", ""),
+                strategies=row.get("strategies"),
             )
         except (ValueError, KeyError, TypeError, AttributeError):
             raise InputError(
                 f"{path}:{number} is no score as rpd curate writes them; curate again"
             ) from None
-    return scores
 
 
 def _rows(
@@ -271,20 +274,17 @@ def _rows(
 
 
 def _chosen(row: dict[str, Any], rank: int, score: Score) -> ChosenProblem:
+    distances = row.get("distance_matrix")
     return ChosenProblem(
         rank=rank,
         score=score,
-        problem=row["problem"],
-        solutions=row["solutions"],
-        steps=row["steps"],
         rpd=nan_for_none(row["rpd_matrix"]),
-        distances=None
-        if row.get("distance_matrix") is None
-        else nan_for_none(row["distance_matrix"]),
-        selected=row["selected"],
-        drop_reasons=row["drop_reasons"],
-        num_tokens=row["num_tokens"],
+        distances=None if distances is None else nan_for_none(distances),
         extra={name: value for name, value in row.items() if name not in OWN_COLUMNS},
+        **{
+            name: row[name]
+            for name in ("problem", "solutions", "steps", "selected", "drop_reasons", "num_tokens")
+        },
     )
 
 
@@ -324,3 +324,62 @@ def _drops(
 def _lines(path: Path) -> Iterator[str]:
     with path.open(encoding="utf-8") as file:
         yield from file
+
+
+@dataclass(frozen=True)
+class Level:
+    """One line of a funnel.
+
+    Args:
+        label (`str`): What is counted, in words.
+        count (`int`): How many.
+        share (`float`): Percent of the largest count.
+        drop ([`Drop`], *optional*): Why they left; `None` for what is left.
+    """
+
+    label: str
+    count: int
+    share: float
+    drop: Drop | None = None
+
+
+def funnel(folder: CuratedFolder, unit: Literal["problem", "solution"]) -> list[Level]:
+    """Count what is left after each stage, and what left in between.
+
+    Args:
+        folder ([`CuratedFolder`]): What was curated.
+        unit (`"problem"` or `"solution"`): What is counted.
+
+    Returns:
+        `list` of [`Level`]: In order; reasons that nothing left for are not among them.
+    """
+    counts = folder.manifest["counts"]
+    read, chosen = counts[f"{unit}s_read"], counts[f"{unit}s_chosen"]
+    drops = [drop for drop in folder.drops if drop.unit == unit]
+    on_reading = [drop for drop in drops if drop.stage in ("read", "group")]
+    at_choice = [drop for drop in drops if drop.stage == "select"]
+    between = [drop for drop in drops if drop not in (*on_reading, *at_choice)]
+    compared = read - sum(drop.count for drop in between)
+    stages: list[tuple[str, int] | Drop] = [*on_reading, (f"{unit}s read", read), *between]
+    if unit == "problem" and on_reading:
+        stages.insert(0, ("rows read", counts["rows_read"]))
+    if unit == "solution":
+        # Solutions of a problem that goes as a whole have no record of their own.
+        with_problem = compared - counts["solutions_usable"]
+        compared = counts["solutions_usable"]
+        stages.append(Drop("filter", "problem_left_out", unit, with_problem))
+        stages.append(("solutions compared", compared))
+    elif counts["problems_scored"]:  # nothing is scored where problems are drawn
+        compared = counts["problems_scored"]
+        stages.append(("problems scored", compared))
+    rest = max(0, compared - sum(drop.count for drop in at_choice) - chosen)
+    stages += [*at_choice, Drop("select", "not_chosen", unit, rest), (f"{unit}s chosen", chosen)]
+    total = max(1, read, counts["rows_read"] if unit == "problem" else 0)
+    levels = []
+    for one in stages:
+        if isinstance(one, Drop):
+            name, share = one.reason.replace("_", " "), 100 * one.count / total
+            levels += [Level(name, one.count, share, one)] if one.count else []
+        else:
+            levels.append(Level(one[0], one[1], 100 * one[1] / total))
+    return levels
