@@ -90,23 +90,21 @@ def write_space(folder: str | Path, *, package: str | None = None, overwrite: bo
         OutputError: If a file is there with another content, or the folder cannot be written.
     """
     folder = Path(folder)
-    files = {
-        folder / name: data
-        for name, data in space_files(folder.resolve().name, package=package).items()
-    }
+    files = space_files(folder.resolve().name, package=package)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for path, content in files.items():
-            if not overwrite and path.exists() and path.read_bytes() != content:
-                raise OutputError(
-                    f"{path} exists with another content: pass --overwrite to replace it, or "
-                    "choose another folder"
-                )
-        for path, content in files.items():
-            path.write_bytes(content)
+        there = [folder / name for name in files if (folder / name).exists()]
+        changed = [path for path in there if path.read_bytes() != files[path.name]]
+        if overwrite or not changed:
+            for name, content in files.items():
+                (folder / name).write_bytes(content)
+            return folder
     except OSError as error:
         raise OutputError(f"cannot write {error.filename or folder}: {error.strerror}") from error
-    return folder
+    raise OutputError(
+        f"{changed[0]} exists with another content: pass --overwrite to replace it, or choose "
+        "another folder"
+    )
 
 
 def push_space(
