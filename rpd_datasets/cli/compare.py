@@ -19,8 +19,8 @@ from rpd_datasets.cli.arguments import (
     open_input,
 )
 from rpd_datasets.cli.output import Progress, print_json, print_table, scoring
-from rpd_datasets.curation.checks import check_input, check_models
-from rpd_datasets.curation.scoring import load_models
+from rpd_datasets.curation.preflight import check_input, check_models
+from rpd_datasets.curation.models import load_models
 from rpd_datasets.judging.benchmark import compare_metrics
 from rpd_datasets.rejects import Rejected
 from rpd_metric.distance.distances import DISTANCES
