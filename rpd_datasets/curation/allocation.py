@@ -9,9 +9,6 @@ Within a problem these gains never grow, because every choice can only bring the
 nearer to the chosen ones. So the corpus-wide greedy takes the largest gains there are, and a heap
 of as many entries as the budget has room for finds them in one pass, whatever the order of the
 problems and however many there are.
-
-Plain matrices and rows in; distances are made elsewhere, and what a folder is made of is
-`curation/run.py`.
 """
 
 from __future__ import annotations
@@ -27,6 +24,8 @@ import numpy.typing as npt
 from rpd_datasets.select import draw_lot
 from rpd_metric.arrays import nan_for_none
 from rpd_metric.errors import InputError
+
+MATRICES = ("distance_matrix", "rpd_matrix")
 
 
 def spending_order(
@@ -54,12 +53,10 @@ def spending_order(
     ```
     """
     distances = np.array(matrix, dtype=np.float64)
-    if not distances.size:
-        return [], []
-    usable = np.flatnonzero(~np.isnan(np.diagonal(distances)))
-    distances = distances[np.ix_(usable, usable)]
+    usable = np.flatnonzero(~np.isnan(np.diagonal(distances.reshape(len(distances), -1))))
     if not len(usable):
         return [], []
+    distances = distances[np.ix_(usable, usable)]
     place = {int(index): at for at, index in enumerate(usable)}
     order = [place[index] for index in kept if index in place]
     order = order or [int(distances.sum(axis=1).argmin())]
@@ -115,8 +112,7 @@ class Allocation:
         Args:
             problem (`int`): What [`shares`] calls it.
             text (`str`): Its text, which draws its lot.
-            gains (`Sequence[float]`): As [`spending_order`] returns them; without any, the problem
-                has nothing to choose from and gets nothing.
+            gains (`Sequence[float]`): See [`spending_order`]; without any it gets nothing.
         """
         if not gains:
             return
@@ -163,9 +159,6 @@ def select_samples(ds: Any, n: int, *, seed: int = 0, problem_column: str = "pro
         The same type as `ds`; of a stream, a `datasets.Dataset`. Problems stand in the order of
         the draw, and `selected` holds each one's share.
 
-    Raises:
-        [`InputError`]: A column is missing, or `n` is below 1.
-
     Example:
 
     ```py
@@ -180,54 +173,38 @@ def select_samples(ds: Any, n: int, *, seed: int = 0, problem_column: str = "pro
     ```
     """
     budget = Allocation(n, seed)
-    lists, whole = isinstance(ds, list), hasattr(ds, "select")
+    whole = hasattr(ds, "select")
+    names = [name for name in (problem_column, *MATRICES) if whole and name in ds.column_names]
     orders: dict[int, list[int]] = {}
     held: dict[int, Any] = {}
-    for place, row in enumerate(_needed(ds, problem_column) if whole else ds):
-        order, gains = _order_of(row, problem_column)
+    # Of a dataset, only the columns that are looked at; the others may be long.
+    for place, row in enumerate(ds.select_columns(names) if names else ds):
+        matrix = next((row[name] for name in MATRICES if name in row), None)
+        if matrix is None or problem_column not in row:
+            missing = "rpd_matrix" if matrix is None else problem_column
+            raise InputError(f"the rows have no {missing}; run ds.map(rpd_curate) first")
+        orders[place], gains = spending_order(nan_for_none(matrix))
         budget.offer(place, row[problem_column], gains)
-        orders[place] = order
         if not whole:
             held[place] = row
         if len(orders) > 2 * n:
             # Only what is drawn can still be chosen.
             drawn = budget.shares()
-            orders = {place: order for place, order in orders.items() if place in drawn}
-            held = {place: row for place, row in held.items() if place in drawn}
+            orders = {place: orders[place] for place in orders if place in drawn}
+            held = {place: held[place] for place in held if place in drawn}
     shares = budget.shares()
     selected = [orders[place][:share] for place, share in shares.items()]
-    if whole:
-        rows = ds.select(list(shares))
-        rows = rows.remove_columns("selected") if "selected" in rows.column_names else rows
-        return rows.add_column("selected", selected, feature=_indices())
-    rows = [
-        {**held[place], "selected": picks} for place, picks in zip(shares, selected, strict=True)
-    ]
-    if lists:
-        return rows
-    from datasets import Dataset
+    if not whole:
+        rows = [
+            held[place] | {"selected": one} for place, one in zip(shares, selected, strict=True)
+        ]
+        if isinstance(ds, list):
+            return rows
+        from datasets import Dataset
 
-    return Dataset.from_list(rows)
-
-
-def _needed(ds: Any, problem_column: str) -> Any:
-    """Rows without the columns that are not looked at, which may be long."""
-    names = [name for name in (problem_column, *_MATRICES) if name in ds.column_names]
-    return ds.select_columns(names) if names else ds
-
-
-_MATRICES = ("distance_matrix", "rpd_matrix")
-
-
-def _order_of(row: Any, problem_column: str) -> tuple[list[int], list[float]]:
-    matrix = next((row[name] for name in _MATRICES if name in row), None)
-    if matrix is None or problem_column not in row:
-        missing = "rpd_matrix" if matrix is None else problem_column
-        raise InputError(f"the rows have no {missing}; run ds.map(rpd_curate) first")
-    return spending_order(nan_for_none(matrix))
-
-
-def _indices() -> Any:
+        return Dataset.from_list(rows)
     from datasets import List, Value
 
-    return List(Value("int64"))
+    rows = ds.select(list(shares))
+    rows = rows.remove_columns("selected") if "selected" in rows.column_names else rows
+    return rows.add_column("selected", selected, feature=List(Value("int64")))

@@ -7,11 +7,10 @@ runs give equal files and nothing private is published.
 from __future__ import annotations
 
 import json
-import platform
-from collections import Counter
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from importlib import metadata, resources
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,11 @@ from rpd_datasets.account import outcome_lines, problem_rule, shortfall_line, so
 from rpd_datasets.config import METRICS, CurationConfig
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.outcome import RunSummary, TableInfo, counts, outcome
+from rpd_datasets.curation.run import RunOptions
 from rpd_datasets.curation.scoring import choice_columns
 from rpd_datasets.curation.tables import SFT_CONFIG
-from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.inputs.raw_rows import Terms
+from rpd_datasets.publish.model_card import versions
 
 # Packages whose version can change a result.
 VERSIONED = (
@@ -47,6 +47,7 @@ SIZE_CATEGORIES = (
     (10_000, "1K<n<10K"),
     (100_000, "10K<n<100K"),
     (1_000_000, "100K<n<1M"),
+    (math.inf, "1M<n<10M"),
 )
 # The paper of the metric; the Hub links cards to papers by such a tag.
 PAPER_TAG = "arxiv:2510.26122"
@@ -59,11 +60,8 @@ def manifest(
     summary: RunSummary,
     config: CurationConfig,
     models: Models,
-    source: dict[str, Any],
-    *,
-    mixed_source: dict[str, Any] | None = None,
-    preset: str | None = None,
-    contamination: Contamination | None = None,
+    options: RunOptions,
+    specs: Sequence[Mapping[str, Any]],
 ) -> str:
     """Everything needed to tell how the dataset was made, and whether two runs were the same.
 
@@ -71,17 +69,16 @@ def manifest(
         summary ([`~rpd_datasets.curation.outcome.RunSummary`]): What the run did.
         config ([`CurationConfig`]): Its options.
         models ([`Models`]): What made the steps and the embeddings.
-        source (`dict`): How the input was read (split, columns, limit, ...).
-        mixed_source (`dict`, *optional*): How inputs that were mixed in were read.
-        preset (`str`, *optional*): The name of the training set, where it has one; what it set is
-            among the options.
-        contamination ([`Contamination`], *optional*): What problems were compared with.
+        options ([`RunOptions`]): The preset by its name, and what problems were compared with.
+        specs (`Sequence[Mapping]`): How each input was read (split, columns, limit, ...).
 
     Returns:
         `str`: JSON, sorted and indented, the same for the same run.
     """
+    contamination = options.contamination
     first, *mixed_in = [
         {
+            **spec,
             "name": public_name(one.name),
             "layout": one.layout,
             "fingerprint": one.fingerprint,
@@ -92,13 +89,15 @@ def manifest(
             **({"columns": dict(one.columns)} if one.columns else {}),
             **{name: list(found) for name, found in asdict(one.terms).items() if found},
         }
-        for one in summary.inputs
+        for one, spec in zip(summary.inputs, specs, strict=True)
     ]
+    by_name = {curve.distance: asdict(curve) for curve in summary.curves.values() if curve}
+    curves = list(by_name.values())
     content = {
         "format": 1,
-        "input": {**source, **first},
-        "mixed_in": [{**(mixed_source or {}), **one} for one in mixed_in],
-        "preset": preset,
+        "input": first,
+        "mixed_in": mixed_in,
+        "preset": options.preset,
         "decontaminated": contamination
         and {"by": contamination.as_rows(), "fingerprint": contamination.fingerprint},
         "options": _public_options(config),
@@ -119,21 +118,16 @@ def manifest(
         },
         "counts": counts(summary),
         "outcome": outcome(summary, config),
-        **({"calibration": _own_curves(summary)} if summary.own_curves else {}),
+        **({"calibration": curves} if summary.own_curves else {}),
         "drops": [
             {"stage": stage, "reason": reason, "unit": unit, "count": count}
             for (stage, reason, unit), count in sorted(summary.drops.items())
         ],
         "columns_stored_as_json": summary.json_columns,
         **({"partial": True} if summary.missing else {}),
-        "versions": versions(),
+        "versions": versions(VERSIONED),
     }
     return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-
-
-def _own_curves(summary: RunSummary) -> list[dict[str, Any]]:
-    curves = {curve.distance: asdict(curve) for curve in summary.curves.values() if curve}
-    return list(curves.values())
 
 
 def _public_options(config: CurationConfig) -> dict[str, Any]:
@@ -141,38 +135,31 @@ def _public_options(config: CurationConfig) -> dict[str, Any]:
     options = {
         name: value for name, value in config.as_dict().items() if name not in PRIVATE_OPTIONS
     }
+    return options | {"filters": _public_filters(config)}
+
+
+def _public_filters(config: CurationConfig) -> dict[str, Any]:
+    """Those of other packages only where there are any, and a file by its name alone."""
+    filters = asdict(config.filters)
     if config.filters.decisions is not None:
-        decisions = Path(config.filters.decisions).name
-        options["filters"] = {**options["filters"], "decisions": decisions}
-    return options
+        filters["decisions"] = Path(config.filters.decisions).name
+    return {name: value for name, value in filters.items() if value != ()}
 
 
 def _judge(config: CurationConfig, models: Models) -> dict[str, Any] | None:
     """Who judged, and with which prompts; `None` where nobody did."""
     if models.judges is None or not config.asks_judge:
         return None
-    judges = models.judges
-    asked = {
-        "completeness": judges.completeness if config.completeness == "llm" else None,
-        "soundness": judges.soundness if config.filters.soundness == "llm" else None,
-        "problems": judges.problems if config.problems == "llm" else None,
-        "solutions": judges.solutions if config.solutions == "llm" else None,
-    }
+    rules = {name: getattr(config, name) for name in ("completeness", "problems", "solutions")}
+    rules["soundness"] = config.filters.soundness
     return {
-        "name": public_name(judges.chat.model),
-        "prompts": {name: judge.template.sha for name, judge in asked.items() if judge},
+        "name": public_name(models.judges.chat.model),
+        "prompts": {
+            name: getattr(models.judges, name).template.sha
+            for name, rule in rules.items()
+            if rule == "llm"
+        },
     }
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that can change a result, where installed."""
-    found = {"python": platform.python_version()}
-    for package in VERSIONED:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def public_name(name: str) -> str:
@@ -187,10 +174,7 @@ def dataset_card(
     summary: RunSummary,
     config: CurationConfig,
     models: Models,
-    *,
-    license: str | None = None,
-    language: str | None = None,
-    contamination: Contamination | None = None,
+    options: RunOptions,
     figures: Sequence[str] = (),
 ) -> str:
     """The README.md of a curated dataset, with the metadata that the Hub and `datasets` read.
@@ -199,10 +183,8 @@ def dataset_card(
         summary ([`~rpd_datasets.curation.outcome.RunSummary`]): What the run did.
         config ([`CurationConfig`]): Its options.
         models ([`Models`]): What made the steps and the embeddings.
-        license (`str`, *optional*): The licence of the texts, as the Hub names it; what the
-            inputs' own cards say if unset.
-        language (`str`, *optional*): Their language, e.g. `"en"`; likewise.
-        contamination ([`Contamination`], *optional*): What problems were compared with.
+        options ([`RunOptions`]): Licence and language, where the inputs' own cards do not say
+            them, and what problems were compared with.
         figures (`Sequence[str]`): Paths of figures beside the card.
 
     Returns:
@@ -210,21 +192,18 @@ def dataset_card(
     """
     from huggingface_hub import DatasetCard
 
-    terms = _terms(summary, license, language)
+    terms = _terms(summary, options.license, options.language)
     template = resources.files("rpd_datasets.curation") / "card_template.md"
     card = DatasetCard.from_template(
         _card_data(summary, config, terms),
         template_str=template.read_text(encoding="utf-8"),
         inputs=[(public_name(one.name), one) for one in summary.inputs],
         config=config,
-        contamination=contamination,
-        filters={
-            name: Path(value).name if name == "decisions" and value else value
-            for name, value in asdict(config.filters).items()
-        },
+        contamination=options.contamination,
+        filters=_public_filters(config),
         counts=counts(summary),
         outcome=outcome_lines(outcome(summary, config), models.summarizer.name),
-        drops=_by_unit(summary.drops),
+        drops=[(*what, count) for what, count in sorted(summary.drops.items())],
         example=_example(summary),
         summarizer=models.summarizer.name if config.reads_steps else None,
         embedder=public_name(models.embedder.name) if config.metrics else None,
@@ -240,9 +219,9 @@ def dataset_card(
             **_score_statistics(summary, config),
             "Tokens of a chosen solution": quantiles(summary.selected_tokens, 0),
         },
-        versions=versions(),
+        versions=versions(VERSIONED),
         terms=terms,
-        terms_given=bool(license),
+        terms_given=bool(options.license),
         figures=figures,
         num_wanted=sum(one.problems_wanted for one in summary.inputs),
         spent=summary.missing and summary.missing["spent"],
@@ -271,12 +250,13 @@ def _terms(summary: RunSummary, license: str | None, language: str | None) -> Te
     """
     known = [one.terms for one in summary.inputs]
     licences = [name for one in known for name in one.license]
-    if license:
-        licences = [license]
-    elif not all(one.license for one in known):
+    if not all(one.license for one in known):
         licences = []
-    languages = [language] if language else [name for one in known for name in one.language]
-    return Terms(tuple(dict.fromkeys(licences)), tuple(dict.fromkeys(languages)))
+    languages = [name for one in known for name in one.language]
+    return Terms(
+        (license,) if license else tuple(dict.fromkeys(licences)),
+        (language,) if language else tuple(dict.fromkeys(languages)),
+    )
 
 
 def _one_or_more(names: tuple[str, ...]) -> str | list[str] | None:
@@ -293,21 +273,18 @@ def _card_data(summary: RunSummary, config: CurationConfig, terms: Terms) -> Any
         tags += ["reasoning-path-divergence", "diversity"]
     return DatasetCardData(
         pretty_name=_title(summary, config),
-        size_categories=[_size_category(num_problems)],
+        size_categories=[next(name for most, name in SIZE_CATEGORIES if num_problems < most)],
         task_categories=["text-generation"],
         license=_one_or_more(terms.license),
         language=_one_or_more(terms.language),
         tags=tags,
         configs=[
             {
-                "config_name": "default",
-                "default": True,
-                "data_files": [{"split": "train", "path": "data/train-*.parquet"}],
-            },
-            {
-                "config_name": SFT_CONFIG,
-                "data_files": [{"split": "train", "path": f"{SFT_CONFIG}/train-*.parquet"}],
-            },
+                "config_name": name,
+                **({"default": True} if name == "default" else {}),
+                "data_files": [{"split": "train", "path": f"{folder}/train-*.parquet"}],
+            }
+            for name, folder in (("default", "data"), (SFT_CONFIG, SFT_CONFIG))
         ],
         dataset_info=[_dataset_info(name, table) for name, table in summary.tables.items()],
     )
@@ -333,17 +310,18 @@ def _example(summary: RunSummary) -> dict[str, Any] | None:
 
 
 def _score_statistics(summary: RunSummary, config: CurationConfig) -> dict[str, list[str]]:
-    chosen = [summary.scores[index] for index in summary.chosen]
+    scores = summary.scores
+    chosen = [scores[index] for index in summary.chosen]
     rows = {}
     if config.reads_steps:
-        everywhere = [s.rpd_score for s in summary.scores]
-        rows["Problem score by RPD, all scored problems"] = quantiles(everywhere, 3)
+        by_rpd = [score.rpd_score for score in scores]
+        rows["Problem score by RPD, all scored problems"] = quantiles(by_rpd, 3)
         rows["Problem score by RPD, chosen problems"] = quantiles([s.rpd_score for s in chosen], 3)
         rows["Mean pairwise RPD, chosen problems"] = quantiles([s.mean_rpd for s in chosen], 3)
     if config.problems in METRICS and config.problems != "rpd":
-        for whom, scores in (("all scored", summary.scores), ("chosen", chosen)):
+        for whom, those in (("all scored", scores), ("chosen", chosen)):
             name = f"Problem score by `{config.problems}`, {whom} problems"
-            rows[name] = quantiles([score.problem_score for score in scores], 3)
+            rows[name] = quantiles([score.problem_score for score in those], 3)
     return rows
 
 
@@ -354,14 +332,6 @@ def quantiles(values: Sequence[float | None], digits: int) -> list[str]:
         return ["–"] * len(QUANTILES)
     found = np.quantile(np.array(known, dtype=np.float64), QUANTILES)
     return [f"{value:.{digits}f}" for value in found]
-
-
-def _by_unit(drops: Counter[tuple[str, str, str]]) -> list[tuple[str, str, str, int]]:
-    return [(stage, reason, unit, count) for (stage, reason, unit), count in sorted(drops.items())]
-
-
-def _size_category(rows: int) -> str:
-    return next((name for limit, name in SIZE_CATEGORIES if rows < limit), "1M<n<10M")
 
 
 def _dataset_info(config_name: str, table: TableInfo) -> dict[str, Any]:

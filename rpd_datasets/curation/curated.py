@@ -8,19 +8,17 @@ curated.push_to_hub("me/diverse-math")
 ```
 
 `rpd curate` is the same function behind a command line. How a folder is made is `run.py`, what
-its card says `card.py`, how it is sent `hub.py`.
+its card says `card.py`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.card import dataset_card, manifest
@@ -29,7 +27,7 @@ from rpd_datasets.curation.mapping import made_columns, scores_of
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.outcome import RunSummary, ranking_scores
 from rpd_datasets.curation.preflight import check_input, check_models
-from rpd_datasets.curation.run import MixedIn, OpenSource, RunOptions, curate_folder
+from rpd_datasets.curation.run import OpenSource, RunOptions, curate_folder
 from rpd_datasets.curation.tables import SFT_CONFIG
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.raw_rows import DatasetRows
@@ -42,8 +40,6 @@ if TYPE_CHECKING:
     from huggingface_hub import DatasetCard, HfApi
 
     from rpd_datasets.report import WrittenReport
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -85,14 +81,11 @@ class Curated:
         return content
 
     def report(self, page: str | Path | None = None, max_problems: int = 300) -> WrittenReport:
-        """Write the report of the folder; in a notebook it shows itself.
-
-        It has the stored distances; `rpd report` also encodes steps and texts anew to draw them.
+        """Write the report of the folder, from its stored distances; in a notebook it shows itself.
 
         Args:
             page (`str` or `Path`, *optional*): The HTML file; `report.html` in the folder if unset.
-            max_problems (`int`): Chosen problems to show, spread over the ranks: a notebook keeps
-                the page in its file.
+            max_problems (`int`): Chosen problems to show, spread over the ranks.
 
         Returns:
             [`~rpd_datasets.report.WrittenReport`]
@@ -130,13 +123,9 @@ class Curated:
             exclude (`Sequence[str]`): Files to leave out, as `"rejects.jsonl"`.
             api ([`~huggingface_hub.HfApi`], *optional*): A client of your own.
 
-        Returns:
-            [`~rpd_datasets.publish.pushing.Pushed`]: What happened.
-
         Raises:
             InputError: If a secret or a local path is in it, or there is no token.
-            OutputError: If the Hub cannot be reached or refuses; see
-                [`~rpd_datasets.publish.pushing.push_folder`].
+            OutputError: If the Hub cannot be reached or refuses.
         """
         from huggingface_hub import HfApi
 
@@ -193,14 +182,11 @@ class Curated:
         options = replace(options or RunOptions(), **changes)
         # Opened once before, so that what is no dataset is said before its columns are looked at.
         DatasetRows(rows, name=options.name)
+        options = replace(options, score=scores_of(rows, config))
+        # Each row was scored by itself.
+        spec = replace(_spec_of(config), merge=False)
         return _make(
-            rows,
-            Path(output),
-            config,
-            replace(options, score=scores_of(rows, config)),
-            # Each row was scored by itself.
-            spec=replace(_spec_of(config), merge=False),
-            without=made_columns(config),
+            [(rows, config.num_problems, spec)], output, config, options, made_columns(config)
         )
 
 
@@ -250,21 +236,15 @@ def curate_dataset(
     config = (config or CurationConfig()).resolved()
     options = replace(options or RunOptions(), **changes)
     spec = spec or _spec_of(config)
+    sources = [(source, config.num_problems, spec)]
+    sources += [(other, number, mixed_spec or spec) for other, number in mixed]
     if options.models is None:
         # Whoever brings models has looked before loading them.
         check_output(Path(output), options.overwrite)
         check_models(config)
-        for one, read in ((source, spec), *((other, mixed_spec or spec) for other, _ in mixed)):
+        for one, _, read in sources:
             check_input(one, read, config, name=options.name)
-    return _make(
-        source,
-        Path(output),
-        config,
-        options,
-        spec=spec,
-        mixed=mixed,
-        mixed_spec=mixed_spec,
-    )
+    return _make(sources, output, config, options)
 
 
 def load_curated(folder: str | Path) -> Curated:
@@ -287,43 +267,24 @@ def _spec_of(config: CurationConfig) -> InputSpec:
 
 
 def _make(
-    source: Any,
-    output: Path,
+    sources: Sequence[tuple[Any, int, InputSpec]],
+    output: str | Path,
     config: CurationConfig,
     options: RunOptions,
-    *,
-    spec: InputSpec,
-    mixed: Sequence[tuple[Any, int]] = (),
-    mixed_spec: InputSpec | None = None,
     without: Sequence[str] = (),
 ) -> Curated:
     models = options.models or load_models(config, here=options.engine is None)
-    mixed_spec = mixed_spec or spec
 
     def describe(summary: RunSummary) -> dict[str, str | bytes]:
         options.on_stage("Drawing figures")
         drawn = draw_card_figures(*ranking_scores(summary), summary.selected_tokens)
         figures = {f"figures/{name}": figure for name, figure in drawn.items()}
+        specs = [spec.as_dict() for _, _, spec in sources]
+        card = dataset_card(summary, config, models, options, sorted(figures))
         return {
             **figures,
-            "README.md": dataset_card(
-                summary,
-                config,
-                models,
-                license=options.license,
-                language=options.language,
-                contamination=options.contamination,
-                figures=sorted(figures),
-            ),
-            "manifest.json": manifest(
-                summary,
-                config,
-                models,
-                spec.as_dict(),
-                mixed_source=mixed_spec.as_dict(),
-                preset=options.preset,
-                contamination=options.contamination,
-            ),
+            "README.md": card,
+            "manifest.json": manifest(summary, config, models, options, specs),
         }
 
     def opener(source: Any, spec: InputSpec) -> OpenSource:
@@ -338,28 +299,9 @@ def _make(
             contamination=options.contamination,
         )
 
+    inputs = [(opener(source, spec), number) for source, number, spec in sources]
     try:
-        summary = _outside_loops(
-            lambda: curate_folder(
-                opener(source, spec),
-                output,
-                config,
-                models,
-                describe,
-                mixed_in=[MixedIn(opener(one, mixed_spec), number) for one, number in mixed],
-                options=options,
-            )
-        )
+        summary = curate_folder(inputs, Path(output), config, models, describe, options=options)
     finally:
         models.answers.close()
-    return Curated(output, summary)
-
-
-def _outside_loops(work: Callable[[], Result]) -> Result:
-    """Run what starts event loops of its own; a notebook has one running already."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return work()
-    with ThreadPoolExecutor(max_workers=1) as thread:
-        return thread.submit(work).result()
+    return Curated(Path(output), summary)

@@ -27,14 +27,13 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Literal
 
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import default_store
-from rpd_datasets.curation.shards import SHARD_SIZE, Engine, ShardWorker
+from rpd_datasets.curation.shards import SHARD_SIZE, Engine, score_shard
 from rpd_datasets.options import documented, option
 from rpd_metric.errors import InputError, MissingExtraError, RPDError, StoreError, first_line
 from rpd_metric.models.chat import ChatReply
@@ -92,8 +91,7 @@ class EngineOptions:
             [`InputError`]: Options contradict each other.
             [`MissingExtraError`]: Ray is not installed.
         """
-        on_ray = self.engine == "ray"
-        requests = config.requests
+        on_ray, requests = self.engine == "ray", config.requests
         limits = (requests.max_requests, requests.max_output_tokens, requests.max_cost)
         if (on_ray or self.num_proc > 1) and any(limit is not None for limit in limits):
             raise InputError(
@@ -103,16 +101,13 @@ class EngineOptions:
         for name in ("ray_address", "ray_actors", "gpus_per_actor"):
             if getattr(self, name) is not None and not on_ray:
                 raise InputError(f"--{name.replace('_', '-')} goes with --engine ray")
-        if self.num_proc < 1:
-            raise InputError(f"{self.num_proc} processes score nothing; choose 1 or more")
+        for name, least in (("num_proc", 1), ("ray_actors", 1), ("gpus_per_actor", 0)):
+            if (value := getattr(self, name)) is not None and value < least:
+                raise InputError(f"{name} is {value}; choose {least} or more")
         if not on_ray:
             return _processes(config, self.num_proc) if self.num_proc > 1 else None
         if self.num_proc != 1:
             raise InputError("--num-proc is for one machine; with --engine ray use --ray-actors")
-        if self.ray_actors is not None and self.ray_actors < 1:
-            raise InputError(f"{self.ray_actors} actors score nothing; choose 1 or more")
-        if self.gpus_per_actor is not None and self.gpus_per_actor < 0:
-            raise InputError(f"an actor cannot have {self.gpus_per_actor} GPUs; choose 0 or more")
         if self.ray_address is not None and "://" in self.ray_address:
             raise InputError(
                 f"{self.ray_address} is an address for Ray Client, from outside the cluster; start "
@@ -136,7 +131,7 @@ def _processes(config: CurationConfig, num_proc: int) -> Engine:
         )
         try:
             futures = {
-                pool.submit(_score_here, shard, config, fingerprint, workers): shard
+                pool.submit(score_shard, shard, config, fingerprint, workers): shard
                 for shard in shards
             }
             for future in as_completed(futures):
@@ -174,15 +169,6 @@ def _start(life: Connection, num_proc: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def _score_here(shard: Path, config: CurationConfig, fingerprint: str, sharers: int) -> str | None:
-    return _worker(config, fingerprint, sharers).score(shard)
-
-
-@lru_cache(maxsize=1)
-def _worker(config: CurationConfig, fingerprint: str, sharers: int) -> ShardWorker:
-    return ShardWorker(config, fingerprint, sharers=sharers)
 
 
 def _ray(config: CurationConfig, options: EngineOptions) -> Engine:
@@ -245,14 +231,7 @@ def actor_pool(
     num_nodes: int,
     num_shards: int,
 ) -> tuple[int, float]:
-    """How many actors there are, and how many GPUs each has.
-
-    Args:
-        options ([`EngineOptions`]): What was asked for.
-        config ([`CurationConfig`]): Names the models.
-        resources (`Mapping[str, float]`): The cluster's, as Ray counts them.
-        num_nodes (`int`): Machines in the cluster.
-        num_shards (`int`): More actors than these would have nothing to do.
+    """How many actors there are on a cluster with such resources, and how many GPUs each has.
 
     Example:
 
@@ -284,14 +263,12 @@ def actor_pool(
 class _ScoreShards:
     """The function that Ray Data maps over shards; each actor holds one."""
 
-    def __init__(
-        self, config: CurationConfig, fingerprint: str, sharers: int, store: RemoteReplies | None
-    ) -> None:
-        self._worker = ShardWorker(config, fingerprint, sharers=sharers, replies=store)
+    def __init__(self, *options: Any) -> None:
+        self._options = options
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
         shards = [str(shard) for shard in batch["shard"]]
-        errors = [self._worker.score(Path(shard)) or "" for shard in shards]
+        errors = [score_shard(Path(shard), *self._options) or "" for shard in shards]
         return {"shard": shards, "error": errors}
 
 
@@ -344,10 +321,9 @@ class RemoteReplies:
 
 @contextmanager
 def _no_interrupt_lost() -> Iterator[Callable[[], None]]:
-    """Remember Ctrl-C and SIGTERM, besides raising `KeyboardInterrupt`.
+    """Remember Ctrl-C and SIGTERM: what is yielded raises `KeyboardInterrupt` again.
 
-    Python drops an exception that is raised in a destructor or in a callback from Ray's core, and
-    on a busy machine the main thread is often there. What is yielded raises it again.
+    Python drops an exception that is raised in a destructor or in a callback from Ray's core.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
@@ -382,24 +358,15 @@ def _connected(address: str | None) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray  # connected by the caller, who also disconnects
         return
-    options: dict[str, Any] = {
-        "configure_logging": True,
-        "logging_level": logging.ERROR,
-        "log_to_driver": False,
-    }
-    if address := address or os.environ.get("RAY_ADDRESS"):
-        options["address"] = address
-        if address not in ("auto", "local"):
-            _check_reachable(address)
-    else:
-        options |= {
-            "address": "local",
-            "include_dashboard": False,
-            "object_store_memory": OBJECT_STORE_BYTES,
-        }
+    address = address or os.environ.get("RAY_ADDRESS")
+    options: dict[str, Any] = {"address": address or "local"}
+    if address is None:
+        options |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
+    elif address not in ("auto", "local"):
+        _check_reachable(address)
     on_sigterm = signal.getsignal(signal.SIGTERM)
     try:
-        ray.init(**options)
+        ray.init(**options, logging_level=logging.ERROR, log_to_driver=False)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise RPDError(
             f"cannot use Ray at {address or 'this machine'} ({first_line(error)}); if that cluster "

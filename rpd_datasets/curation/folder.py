@@ -136,7 +136,7 @@ class Spill:
 
     def __init__(self, path: Path) -> None:
         path.unlink(missing_ok=True)
-        self._db = sqlite3.connect(path, isolation_level=None)
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode=OFF")
         self._db.execute("CREATE TABLE chosen (place INTEGER PRIMARY KEY, problem BLOB)")
 

@@ -90,8 +90,7 @@ class _Worker:
 
 
 @functools.lru_cache(maxsize=4)
-def _worker(config: CurationConfig, process: int) -> _Worker:  # noqa: ARG001
-    # A forked process has the thread's memory, but not the thread: it needs a worker of its own.
+def _worker(config: CurationConfig, _process: int) -> _Worker:
     return _Worker(config)
 
 
@@ -118,20 +117,8 @@ class CuratedRow(Mapping[str, Any]):
         return len(self._future.result())
 
 
-def _loop_is_running() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
 async def _coroutine_function() -> None:
     """What `inspect` finds where a coroutine function serves `datasets` best."""
-
-
-def _plain_function() -> None:
-    """What `inspect` finds where an event loop is running."""
 
 
 class RowCurator(functools.partial[Any]):
@@ -143,8 +130,12 @@ class RowCurator(functools.partial[Any]):
 
     @property
     def func(self) -> Any:
-        """What `inspect` takes this function for."""
-        return _plain_function if _loop_is_running() else _coroutine_function
+        """What `inspect` takes this function for: a plain one where an event loop is running."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return _coroutine_function
+        return print
 
     def __reduce__(self) -> str:
         return "rpd_curate"  # by name, like any function of a module
@@ -168,6 +159,7 @@ class RowCurator(functools.partial[Any]):
                     f"the rows have no column {column!r}, only {', '.join(row)}; rename one, or "
                     "set problem_column and solutions_column in CurationConfig"
                 )
+        # A forked process has the memory, but not the thread of the loop: it needs its own.
         return CuratedRow(_worker(config, os.getpid()).start(dict(row)))
 
 
@@ -242,8 +234,9 @@ async def _curated(
     if not isinstance(text, str) or not isinstance(solutions, (list, tuple)):
         count = len(solutions) if isinstance(solutions, (list, tuple)) else 0
         return _left_out([Reason.BAD_ROW] * count, config)
+    k = len(solutions)
     good = [index for index, solution in enumerate(solutions) if isinstance(solution, str)]
-    reasons = ["" if isinstance(solution, str) else Reason.NOT_TEXT for solution in solutions]
+    reasons = ["" if index in good else Reason.NOT_TEXT for index in range(k)]
     result = _left_out(reasons, config)
     if not good:
         return result
@@ -258,11 +251,11 @@ async def _curated(
     for position, index in enumerate(good):
         result["steps"][index] = scored.steps[position]
         result["drop_reasons"][index] = scored.drop_reasons[position]
-    result["rpd_matrix"] = _spread(scored.matrix, good, len(solutions))
-    result["rpd_score"] = scored.score
-    for name, value in choice_columns(scored, len(good), config).items():
-        matrix = name == "distance_matrix"
-        result[name] = _spread(value, good, len(solutions)) if matrix else value
+    result |= {"rpd_matrix": scored.matrix, "rpd_score": scored.score}
+    result |= choice_columns(scored, len(good), config)
+    for name in ("rpd_matrix", "distance_matrix"):
+        if name in result:
+            result[name] = _spread(result[name], good, k)
     if config.problems == "llm" and not scored.diverse:
         selected: Judgement[tuple[int, ...]] = Judgement(None, Reason.NOT_DIVERSE)
     else:
@@ -355,6 +348,9 @@ def _scored(
     config: CurationConfig,
     models: Models,
 ) -> Scored:
+    def taken(matrix: MatrixRows) -> MatrixRows:
+        return [[matrix[a][b] for b in places] for a in places]
+
     answers = check_answers(problem, config, models)
     filtered = filter_problem(problem, config.filters, models.count_tokens, answers=answers)
     reasons = [row["drop_reasons"][place] for place in places]
@@ -362,19 +358,17 @@ def _scored(
     for index, (reason, known) in enumerate(zip(reasons, filtered.reasons, strict=True)):
         if reason and not known:
             rejects.append(problem.rejected("steps", reason, "no step could be extracted", index))
-    matrix = _taken(row["rpd_matrix"], places)
-    score = row["rpd_score"]
-    extra = {name: row[name] for name in choice_columns(None, 0, config)}
-    distances = extra.get("distance_matrix")
+    score, made = row["rpd_score"], {name: row[name] for name in choice_columns(None, 0, config)}
+    distances = made.get("distance_matrix")
     return Scored(
         steps=[row["steps"][place] for place in places],
-        matrix=matrix,
+        matrix=taken(row["rpd_matrix"]),
         score=score,
         drop_reasons=reasons,
         num_tokens=list(filtered.num_tokens),
         rejects=rejects,
-        problem_score=score if config.problems == "rpd" else extra.get("problem_score"),
-        distances=None if distances is None else _taken(distances, places),
+        problem_score=score if config.problems == "rpd" else made.get("problem_score"),
+        distances=None if distances is None else taken(distances),
         marks=list(answers.marks),
         marked_by=answers.by,
         agrees=list(answers.agrees),
@@ -388,7 +382,3 @@ def _places(solutions: Sequence[str | None] | None, usable: Sequence[str]) -> li
     waiting = iter(enumerate(solutions or ()))
     places = [next((place for place, text in waiting if text == one), None) for one in usable]
     return None if None in places else places  # type: ignore[return-value]
-
-
-def _taken(matrix: MatrixRows, places: Sequence[int]) -> MatrixRows:
-    return [[matrix[a][b] for b in places] for a in places]

@@ -100,14 +100,8 @@ class TableInfo:
 class Choice:
     """One chosen problem: its chosen solutions beside all that could have been chosen.
 
-    Args:
-        num_chosen (`int`): How many were chosen.
-        chosen (`float`, *optional*): Mean distance of their pairs; `None` below two.
-        random (`float`, *optional*): That of as many drawn at random. Every pair is as likely to
-            be drawn as any other, so it is the mean over all pairs.
-        known (`Counter`): What is known of their answers, see [`tally`].
-        steps_per_solution (`float`, *optional*): The median over the chosen ones.
-        strategies (`float`, *optional*): The effective number of strategies among the chosen.
+    `chosen` is the mean distance of their pairs, `None` below two; `random` that of as many drawn
+    at random: every pair is as likely to be drawn as any other, so it is the mean over all pairs.
     """
 
     num_chosen: int
@@ -195,22 +189,14 @@ class SummaryHealth:
 
     A run in which most summaries are refused, or in which different problems are given the same
     steps, has distances that say little about the solutions. Nothing else in its output shows it.
-
-    Args:
-        accepted (`int`): Solutions with steps.
-        asked_again (`int`): Solutions whose first reply could not be used.
-        repaired (`int`): Of those, the ones that then had steps.
-        rejected (`Counter`): Solutions without steps, by reason.
-        examples (`list[str]`): What was wrong with the first of them.
-        problems (`int`): Problems with steps.
     """
 
-    accepted: int = 0
-    asked_again: int = 0
-    repaired: int = 0
-    rejected: Counter[str] = field(default_factory=Counter)
-    examples: list[str] = field(default_factory=list)
-    problems: int = 0
+    accepted: int = 0  # solutions with steps
+    asked_again: int = 0  # solutions whose first reply could not be used
+    repaired: int = 0  # of those, the ones that then had steps
+    rejected: Counter[str] = field(default_factory=Counter)  # solutions without steps, by reason
+    examples: list[str] = field(default_factory=list)  # what was wrong with the first of them
+    problems: int = 0  # with steps
     _first_in: dict[int, int] = field(default_factory=dict)  # step's hash: its first problem
     _sharing: set[int] = field(default_factory=set)
     _steps: int = 0
@@ -266,48 +252,25 @@ class SummaryHealth:
 
 @dataclass
 class RunSummary:
-    """What a run did.
-
-    Args:
-        inputs (`list[InputInfo]`): The input, and what was mixed in.
-        drops (`Counter`): Left out, by `(stage, reason, "problem" | "solution")`.
-        scores (`list[ProblemScore]`): In the order of the input.
-        chosen (`list[int]`): Indices into `scores`, best first for each input.
-        num_selected (`int`): Solutions chosen, over all chosen problems.
-        selected_tokens (`list[int]`): Length of each of them.
-        json_columns (`list[str]`): Carried columns stored as JSON text for want of one type.
-        tables (`dict[str, TableInfo]`): What was written, by configuration of the dataset.
-        choices (`list[Choice]`): As long as `chosen`.
-        candidates (`Counter`): What is known of all solutions' answers, see [`tally`].
-        marked_by (`Counter`): Problems by who says what is right: `"marks"`, `"reference"`, `""`.
-        soundness (`Counter`): Solutions by what a judge made of their argument, where one was
-            asked: `"sound"`, `"unsound"`, `"no_verdict"`.
-        health ([`SummaryHealth`], *optional*): Where a chat model wrote the summaries.
-        example (`tuple`, *optional*): The best problem's text, and the steps of its chosen
-            solutions by their indices.
-        curves (`dict`): See [`curves`].
-        own_curves (`bool`): Whether these are from a file of the user's own.
-        missing (`dict`, *optional*): What is missing in a partial set: what was `spent`, the
-            `problems`, `solutions`, `requests` and tokens that it would take to complete it.
-    """
+    """What a run did; `drops` counts by `(stage, reason, "problem" | "solution")`."""
 
     inputs: list[InputInfo] = field(default_factory=list)
     drops: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    scores: list[ProblemScore] = field(default_factory=list)
-    chosen: list[int] = field(default_factory=list)
-    num_selected: int = 0
-    selected_tokens: list[int] = field(default_factory=list)
-    json_columns: list[str] = field(default_factory=list)
-    tables: dict[str, TableInfo] = field(default_factory=dict)
-    choices: list[Choice] = field(default_factory=list)
-    candidates: Counter[str] = field(default_factory=Counter)
-    marked_by: Counter[str] = field(default_factory=Counter)
-    soundness: Counter[str] = field(default_factory=Counter)
-    health: SummaryHealth | None = None
-    example: tuple[str, dict[int, list[str]]] | None = None
-    curves: dict[str, Calibration | None] = field(default_factory=dict)
-    own_curves: bool = False
-    missing: dict[str, Any] | None = None
+    scores: list[ProblemScore] = field(default_factory=list)  # in the order of the input
+    chosen: list[int] = field(default_factory=list)  # indices into them, best first for each input
+    choices: list[Choice] = field(default_factory=list)  # as long as `chosen`
+    num_selected: int = 0  # solutions, over all chosen problems
+    selected_tokens: list[int] = field(default_factory=list)  # the length of each
+    json_columns: list[str] = field(default_factory=list)  # stored as text for want of one type
+    tables: dict[str, TableInfo] = field(default_factory=dict)  # by configuration of the dataset
+    candidates: Counter[str] = field(default_factory=Counter)  # see `tally`
+    marked_by: Counter[str] = field(default_factory=Counter)  # "marks", "reference", "": problems
+    soundness: Counter[str] = field(default_factory=Counter)  # what a judge made of solutions
+    health: SummaryHealth | None = None  # where a chat model wrote the summaries
+    example: tuple[str, dict[int, list[str]]] | None = None  # the best problem, steps by solution
+    curves: dict[str, Calibration | None] = field(default_factory=dict)  # see `curves`
+    own_curves: bool = False  # whether they are from a file of the user's own
+    missing: dict[str, Any] | None = None  # of a partial set, see `DryRun.shortfall`
 
     def add(self, problem: Problem, scored: Scored) -> None:
         """Take a problem in that was scored."""
@@ -351,26 +314,30 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
     Returns:
         `dict`: Plain JSON types; `None` where something cannot be known.
     """
-    choices, candidates, drops = summary.choices, summary.candidates, summary.drops
-    chosen = sum((one.known for one in choices), Counter[str]())
-    both = [one for one in choices if one.chosen is not None and one.random is not None]
+    drops, number, filters = summary.drops, counts(summary), config.filters
+    known = {"candidates": summary.candidates, "chosen": Counter[str]()}
+    for choice in summary.choices:
+        known["chosen"].update(choice.known)
+    both = [one for one in summary.choices if one.chosen is not None and one.random is not None]
     left_out: dict[str, Counter[str]] = {"problem": Counter(), "solution": Counter()}
-    for (_, reason, unit), number in sorted(drops.items()):
-        left_out[unit][reason] += number
+    failed = 0
+    for (stage, reason, unit), count in drops.items():
+        left_out[unit][reason] += count
+        failed += count if (stage, unit) == ("steps", "solution") else 0
     distance = "rpd" if config.reads_steps else None
     if distance is None and config.solutions in METRICS:
         distance = config.solutions
     curve = summary.curves.get("rpd" if distance == "rpd" else "")
     among_chosen = _median([one.chosen for one in both])
-    everywhere = [one.mean_rpd for one in summary.scores] if config.reads_steps else []
-    filters, number = config.filters, counts(summary)
     found: dict[str, Any] = {
         "distance": distance,
         "reading": curve.in_words(among_chosen) if curve and among_chosen is not None else None,
         "median_distance": {
             "chosen": among_chosen,
             "random": _median([one.random for one in both]),
-            "all_problems": _median(everywhere),
+            "all_problems": _median([one.mean_rpd for one in summary.scores])
+            if config.reads_steps
+            else None,
         },
         "strategies": _strategies(summary),
         "right": {
@@ -379,38 +346,31 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
             "wrong_kept": not filters.only_correct
             and (filters.keep_wrong or filters.answers == "any"),
             "left_out": sum(drops["filter", reason, "solution"] for reason in WRONG_REASONS),
-            "chosen": chosen["right"],
-            "chosen_marked": chosen["marked"],
-            "candidates": candidates["right"],
-            "candidates_marked": candidates["marked"],
         },
+        "agreement": {},
         "floundering": {
-            "chosen": chosen["floundering"],
             "chosen_solutions": summary.num_selected,
-            "candidates": candidates["floundering"],
             "candidate_solutions": number["solutions_read"],
             "left_out": drops["filter", Reason.FLOUNDERING, "solution"],
         },
-        "agreement": {
-            "chosen_dissenting": chosen["dissenting"],
-            "chosen_answered": chosen["answered"],
-            "candidates_dissenting": candidates["dissenting"],
-            "candidates_answered": candidates["answered"],
-        },
-        "left_out": {unit: dict(reasons) for unit, reasons in left_out.items()},
+        "left_out": {unit: dict(sorted(reasons.items())) for unit, reasons in left_out.items()},
         "steps": {
             "solutions": number["solutions_usable"] if config.reads_steps else 0,
-            "failed": sum(
-                n for (stage, _, unit), n in drops.items() if (stage, unit) == ("steps", "solution")
-            ),
-            "per_solution": _median([one.steps_per_solution for one in choices]),
-            **({"summaries": summary.health.as_dict()} if summary.health else {}),
+            "failed": failed,
+            "per_solution": _median([one.steps_per_solution for one in summary.choices]),
         },
         "wanted": {
             "problems": sum(one.problems_wanted for one in summary.inputs),
             "chosen": len(summary.chosen),
         },
     }
+    for whose, counted in known.items():
+        found["right"] |= {whose: counted["right"], f"{whose}_marked": counted["marked"]}
+        found["floundering"][whose] = counted["floundering"]
+        found["agreement"][f"{whose}_dissenting"] = counted["dissenting"]
+        found["agreement"][f"{whose}_answered"] = counted["answered"]
+    if summary.health:
+        found["steps"]["summaries"] = summary.health.as_dict()
     if summary.soundness:
         found["soundness"] = dict(sorted(summary.soundness.items()))
     if summary.missing:

@@ -10,7 +10,6 @@ or not there; an interrupted run goes on when it is started again. What happens 
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,7 +53,7 @@ from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import draw_lot, rank
 from rpd_metric.errors import InputError
-from rpd_metric.models.concurrency import run_bounded
+from rpd_metric.models.concurrency import run, run_bounded
 from rpd_metric.models.failures import BudgetSpent
 from rpd_metric.reasons import Reason
 from rpd_metric.steps.summarizers import asks_chat_model
@@ -134,34 +133,25 @@ class RunOptions:
     )
 
 
-@dataclass(frozen=True)
-class MixedIn:
-    """A further input, and how many problems are chosen from it."""
-
-    open_source: OpenSource
-    num_problems: int
-
-
 def curate_folder(
-    open_source: OpenSource,
+    inputs: Sequence[tuple[OpenSource, int]],
     output: Path,
     config: CurationConfig,
     models: Models,
     describe: Callable[[RunSummary], Mapping[str, str | bytes]],
     *,
-    mixed_in: Sequence[MixedIn] = (),
     options: RunOptions | None = None,
 ) -> RunSummary:
-    """Curate an input into a folder that `load_dataset` reads.
+    """Curate inputs into a folder that `load_dataset` reads.
 
     Args:
-        open_source (`Callable`): Opens the input, given a scratch folder and where rejects go.
+        inputs (`Sequence[tuple]`): For each what opens it, given a scratch folder and where rejects
+            go, and how many problems are chosen from it; by the same options, each by itself.
         output (`Path`): The folder to make.
         config ([`CurationConfig`]): The options.
         models ([`Models`]): What the options name, loaded.
         describe (`Callable`): Makes the files beside the data (card, manifest, figures) from the
             summary: name to text or bytes.
-        mixed_in (`Sequence[MixedIn]`): Further inputs, chosen from by the same options.
         options ([`RunOptions`], *optional*): How the run goes about it.
 
     Raises:
@@ -169,7 +159,7 @@ def curate_folder(
         [`InputError`]: The input cannot be read, or nothing in it can be chosen.
     """
     config, options = config.resolved(), options or RunOptions()
-    if mixed_in and config.num_samples is not None:
+    if len(inputs) > 1 and config.num_samples is not None:
         raise InputError(
             "a budget (num_samples) is spent over one input: put several into one folder, or mix "
             "with num_problems and num_solutions"
@@ -199,8 +189,9 @@ def curate_folder(
         )
         spill = stack.enter_context(closing(Spill(partial / "chosen.sqlite")))
         work = _Run(config, models, options, journal, spill, summary, reject)
-        for one in (MixedIn(open_source, config.num_problems), *mixed_in):
-            work.take_in(one.open_source(partial / "scratch", read_rejects), one, partial)
+        for open_source, num_problems in inputs:
+            source = open_source(partial / "scratch", read_rejects)
+            work.take_in(source, num_problems, partial)
         summary.missing = work.missing()
         if summary.missing and not (options.partial and summary.chosen):
             rest = (
@@ -248,7 +239,7 @@ class _Run:
         self.shares: dict[int, int] = {}  # of the budget, by index into the scores
         self.undone: DryRun | None = None  # what is left once the money is spent
 
-    def take_in(self, source: Source, part: MixedIn, partial: Path) -> None:
+    def take_in(self, source: Source, num_problems: int, partial: Path) -> None:
         """Score an input, and choose from it."""
         before = len(self.summary.scores)
         if before:
@@ -263,13 +254,13 @@ class _Run:
                 size=self.options.shard_size,
                 on_problem=self.options.on_problem,
             )
-        asyncio.run(self.score_all(source, scored_already=engine is not None))
+        run(self.score_all(source, scored_already=engine is not None))
         self.options.on_stage("Choosing")
         rows_read = source.rows_read  # the next pass ends with the last chosen problem
         if self.undone and not self.options.partial:
             return  # nothing will be written: only what is missing is still to be counted
         order = self.order(range(before, len(self.summary.scores)), source.name)
-        chosen = self.choose_all(source, order, part.num_problems)
+        chosen = self.choose_all(source, order, num_problems)
         self.summary.chosen += chosen
         self.summary.inputs.append(
             InputInfo(
@@ -279,7 +270,7 @@ class _Run:
                 rows_read=rows_read,
                 problems_read=len(self.summary.scores) - before,
                 # A budget does not say how many; it has a solution for each that it reaches.
-                problems_wanted=part.num_problems if self.budget is None else len(order),
+                problems_wanted=num_problems if self.budget is None else len(order),
                 problems_chosen=len(chosen),
                 columns=asdict(source.columns),
                 terms=source.terms,
@@ -397,7 +388,7 @@ class _Run:
             wanted = min(len(waiting), num_problems - len(chosen))
             batch = [waiting.popleft() for _ in range(wanted)]
             self._spill(source, batch)
-            verdicts = asyncio.run(self._choose(batch))
+            verdicts = run(self._choose(batch))
             if any(verdict.reason == SPENT[0] for verdict in verdicts):
                 waiting.clear()  # a lower one must not take the place of what was not asked for
             for index, verdict in zip(batch, verdicts, strict=True):

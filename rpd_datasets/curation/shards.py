@@ -16,8 +16,8 @@ import shutil
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -40,28 +40,17 @@ Engine = Callable[[Sequence[Path], str], Iterator[Path]]
 
 
 def cut(problems: Iterable[Problem], folder: Path, journal: Journal, size: int) -> list[Path]:
-    """Write problems into shards; one shard is held at a time.
-
-    Args:
-        problems (`Iterable[Problem]`): Read once.
-        folder (`Path`): Where the shards go.
-        journal ([`Journal`]): Knows what decides the scores.
-        size (`int`): Problems in a shard.
-
-    Returns:
-        `list[Path]`: The shards, each once.
-    """
+    """Write problems into shards of `size`, one at a time, and return these, each once."""
     shards: dict[Path, None] = {}
     iterator = iter(problems)
     while chunk := list(islice(iterator, size)):
         lines = []
-        for problem in chunk:
+        for one in chunk:
             # The bare names of the columns that scoring does not look at: an error says what could
             # have been meant.
-            seen = seen_columns(problem, journal.filters)
-            row = {**vars(problem), "extra": {**dict.fromkeys(problem.extra), **seen}}
-            row.pop("key", None)
-            lines.append(json.dumps(row, default=str).encode("ascii") + b"\n")
+            extra = {**dict.fromkeys(one.extra), **seen_columns(one, journal.filters)}
+            row = {"problem": one.problem, "solutions": one.solutions}
+            lines.append(_line({**row, "extra": extra, "where": one.where}))
         name = hashlib.sha256(journal.fingerprint.encode() + b"".join(lines)).hexdigest()[:32]
         shards[folder / (name + WAITING)] = None
         _write_lines(folder / (name + WAITING), lines)
@@ -72,24 +61,6 @@ def problems_of(shard: Path) -> Iterator[Problem]:
     """The problems of a shard, without the columns that scoring does not look at."""
     for row in _read_lines(shard):
         yield Problem(**{**row, "solutions": tuple(row["solutions"])})
-
-
-async def score_shard(
-    shard: Path, config: CurationConfig, models: Models, fingerprint: str
-) -> None:
-    """Score a shard's problems, unless its records are there already."""
-    done = shard.with_suffix(DONE)
-    if done.exists():
-        return
-    lines = []
-    async for problem, scored in score_all(problems_of(shard), config, models):
-        assert scored is not None, "only a run with a budget leaves problems undone"
-        record = {
-            "key": journal_key(problem, fingerprint, config.filters),
-            "record": scored.as_record(),
-        }
-        lines.append(json.dumps(record).encode("ascii") + b"\n")
-    _write_lines(done, lines)
 
 
 def harvest(done: Path, journal: Journal) -> Iterator[Scored]:
@@ -126,10 +97,6 @@ def score_in_shards(
         engine (`Engine`): Who scores them.
         size (`int`): Problems in a shard.
         on_problem (`Callable`): Called for each problem, those in the journal included.
-
-    Raises:
-        [`InputError`]: `size` is below one.
-        [`RPDError`]: What a worker ran into.
     """
     if size < 1:
         raise InputError(f"a shard of {size} problems is none; choose 1 or more")
@@ -154,69 +121,80 @@ def score_in_shards(
     shutil.rmtree(folder)
 
 
-class ShardWorker:
-    """What a worker process keeps from one shard to the next: the models.
+def score_shard(
+    shard: Path,
+    config: CurationConfig,
+    fingerprint: str,
+    sharers: int = 1,
+    replies: Replies | None = None,
+) -> str | None:
+    """Score a shard in this process, unless its records are there already.
 
-    Nothing is loaded before the first shard, so that an error can be returned as the result of a
-    shard instead of ending a process. Several threads may score shards at once: that
-    keeps a server busy while the last requests of one shard come in.
+    Several threads may score shards at once: that keeps a server busy while the last requests of
+    one shard come in.
 
     Args:
+        shard (`Path`): The file.
         config ([`CurationConfig`]): The options.
-        fingerprint (`str`): What the shards were cut with.
+        fingerprint (`str`): What the shard was cut with.
         sharers (`int`): How many workers ask the same servers.
         replies ([`Replies`], *optional*): Where the replies of chat models are kept; the store
             that the options name if unset.
+
+    Returns:
+        `str`, *optional*: One line that says what the user can fix. Errors travel as text because
+            not every exception survives pickling.
     """
-
-    def __init__(
-        self,
-        config: CurationConfig,
-        fingerprint: str,
-        *,
-        sharers: int = 1,
-        replies: Replies | None = None,
-    ) -> None:
-        self._config = config
-        self._fingerprint = fingerprint
-        self._sharers = sharers
-        self._replies = replies
-        self._loading = threading.Lock()
-
-    def score(self, shard: Path) -> str | None:
-        """Score a shard.
-
-        Returns:
-            `str`, *optional*: One line that says what the user can fix. Errors travel as text
-                because not every exception survives pickling.
-        """
-        here = socket.gethostname()
-        try:
-            if not shard.exists():
-                return (
-                    f"the machine {here} does not see {shard}: the output folder "
-                    "must be on a file system that every machine has under the same path"
-                )
-            with self._loading:
-                models = self._models
-            run(score_shard(shard, self._config, models, self._fingerprint))
-        except RPDError as error:
-            return str(error)
-        except OSError as error:
-            return f"cannot write beside {shard}: {error.strerror or error}"
-        return None
-
-    @cached_property
-    def _models(self) -> Models:
-        models = load_models(self._config, replies=self._replies)
-        for flow in models.flows:
-            flow.share(self._sharers)
-        if scoring_fingerprint(self._config, models) != self._fingerprint:
+    done = shard.with_suffix(DONE)
+    try:
+        if not shard.exists():
             raise InputError(
-                f"{socket.gethostname()} would score differently from the machine that started "
-                "the run: another version of this package, or a server with another model"
+                f"the machine {socket.gethostname()} does not see {shard}: the output folder must "
+                "be on a file system that every machine has under the same path"
             )
-        return models
+        with _LOADING:
+            models = _models(config, fingerprint, sharers, replies)  # type: ignore[arg-type]
+        if not done.exists():
+            _write_lines(done, run(_records(shard, config, models, fingerprint)))
+    except RPDError as error:
+        return str(error)
+    except OSError as error:
+        return f"cannot write beside {shard}: {error.strerror or error}"
+    return None
+
+
+_LOADING = threading.Lock()
+
+
+@lru_cache(maxsize=1)
+def _models(
+    config: CurationConfig, fingerprint: str, sharers: int, replies: Replies | None
+) -> Models:
+    """What a worker keeps from one shard to the next."""
+    models = load_models(config, replies=replies)
+    for flow in models.flows:
+        flow.share(sharers)
+    if scoring_fingerprint(config, models) != fingerprint:
+        raise InputError(
+            f"{socket.gethostname()} would score differently from the machine that started "
+            "the run: another version of this package, or a server with another model"
+        )
+    return models
+
+
+async def _records(
+    shard: Path, config: CurationConfig, models: Models, fingerprint: str
+) -> list[bytes]:
+    lines = []
+    async for problem, scored in score_all(problems_of(shard), config, models):
+        assert scored is not None, "only a run with a budget leaves problems undone"
+        key = journal_key(problem, fingerprint, config.filters)
+        lines.append(_line({"key": key, "record": scored.as_record()}))
+    return lines
+
+
+def _line(row: Mapping[str, Any]) -> bytes:
+    return json.dumps(row, default=str).encode("ascii") + b"\n"
 
 
 def _write_lines(path: Path, lines: Iterable[bytes]) -> None:
