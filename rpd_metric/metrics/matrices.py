@@ -1,8 +1,8 @@
 """From a problem's texts to distance matrices: read, encode each text once, compare.
 
 The middle of the pipeline, shared by the metric, by curation and by the benchmark of distances.
-Steps come in as text;
-making steps of solutions is `rpd_metric.steps`, the arithmetic `rpd_metric.distance`.
+Steps come in as text; making steps of solutions is `rpd_metric.steps`, the arithmetic
+`rpd_metric.distance`.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def step_matrices(
         its row and column: it is unknown, not maximally far away, which is what Algorithm 3
         alone would make of it.
     """
-    cleaned = [_steps("", (), solutions) for solutions in problems]
+    cleaned = [[_kept(steps) for steps in solutions] for solutions in problems]
     encoded = _encoded(cleaned, embedder)
     matrices = []
     for solutions in cleaned:
@@ -140,56 +140,40 @@ def _rarities(read: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float32]]:
     return rows
 
 
-def _steps(_problem: str, _solutions: Sequence[str], steps: Steps) -> list[list[str]]:
-    return [[step for step in solution if step.strip()] for solution in steps]
-
-
-def _summary(problem: str, solutions: Sequence[str], steps: Steps) -> list[list[str]]:
-    return [[" ".join(kept)] if kept else [] for kept in _steps(problem, solutions, steps)]
-
-
-def _text(_problem: str, solutions: Sequence[str], _steps: Steps) -> list[list[str]]:
-    return [[text] if text.strip() else [] for text in solutions]
-
-
-def _chunks(_problem: str, solutions: Sequence[str], _steps: Steps) -> list[list[str]]:
-    return [in_pieces(text, CHUNK_WORDS) for text in solutions]
-
-
-def _pieces(_problem: str, solutions: Sequence[str], _steps: Steps) -> list[list[str]]:
-    return [piece_texts(text) for text in solutions]
-
-
 def piece_texts(solution: str, most: int = MOST_PIECES) -> list[str]:
     """The pieces of a solution that are read: at most `most`, evenly spaced from first to last."""
-    pieces = in_pieces(answer_part(solution), PIECE_WORDS)
+    pieces = _in_pieces(answer_part(solution), PIECE_WORDS)
     if len(pieces) <= most:
         return pieces
     return [pieces[round(place)] for place in np.linspace(0, len(pieces) - 1, most)]
 
 
-def _methods(_problem: str, solutions: Sequence[str], _steps: Steps) -> list[list[str]]:
-    found = [find_methods(answer_part(text)) for text in solutions]
-    return [["\n".join(mention.method.phrase for mention in mentions)] for mentions in found]
-
-
-def _statement(problem: str, solutions: Sequence[str], _steps: Steps) -> list[list[str]]:
-    return [[problem] for _ in solutions]
-
-
-def in_pieces(text: str, size: int) -> list[str]:
+def _in_pieces(text: str, size: int) -> list[str]:
     """A text in pieces of `size` words; the last one may be shorter."""
     words = text.split()
     return [" ".join(words[start : start + size]) for start in range(0, len(words), size)]
 
 
+def _kept(steps: Sequence[str]) -> list[str]:
+    return [step for step in steps if step.strip()]
+
+
+def _method_names(solution: str) -> list[str]:
+    return ["\n".join(found.method.phrase for found in find_methods(answer_part(solution)))]
+
+
+Reading = Callable[[str, Sequence[str], Steps], list[list[str]]]
 # What the texts of each kind are, of a problem, its solutions and their steps.
-READINGS: Mapping[str, Callable[[str, Sequence[str], Steps], list[list[str]]]] = {
-    "steps": _steps,
-    "summary": _summary,
-    "text": _text,
-    "chunks": _chunks,
-    "pieces": _pieces,
-    "methods": _methods,
-    "statement": _statement,
+READINGS: Mapping[str, Reading] = {
+    "steps": lambda _problem, _solutions, steps: [_kept(one) for one in steps],
+    "summary": lambda _problem, _solutions, steps: [
+        [" ".join(kept)] if kept else [] for kept in map(_kept, steps)
+    ],
+    "text": lambda _problem, solutions, _steps: [_kept([text]) for text in solutions],
+    "chunks": lambda _problem, solutions, _steps: [
+        _in_pieces(text, CHUNK_WORDS) for text in solutions
+    ],
+    "pieces": lambda _problem, solutions, _steps: [piece_texts(text) for text in solutions],
+    "methods": lambda _problem, solutions, _steps: [_method_names(text) for text in solutions],
+    "statement": lambda problem, solutions, _steps: [[problem] for _ in solutions],
 }

@@ -7,6 +7,7 @@ Thin on purpose, as `rpd.py` is: it validates what comes in, lets `rpd_metric.st
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -78,24 +79,14 @@ class PassAtK(evaluate.Metric):  # type: ignore[misc]
         )
 
     def add(self, *, prediction: Any = None, reference: Any = None, **kwargs: Any) -> None:
-        """Add one problem.
-
-        Args:
-            prediction (`list`): Verdicts on its samples, or their texts.
-            reference (`str`, *optional*): Its reference answer.
-        """
+        """Add one problem: a row of `predictions` and `references`."""
         prediction = kwargs.pop("predictions", prediction)
         reference = kwargs.pop("references", reference)
         references = None if reference is None else [reference]
         self.add_batch(predictions=[prediction], references=references, **kwargs)
 
     def add_batch(self, *, predictions: Any = None, references: Any = None, **kwargs: Any) -> None:
-        """Add several problems; every one is checked before the first is stored.
-
-        Args:
-            predictions (`list`): Per problem, verdicts or texts.
-            references (`list`, *optional*): Per problem, its reference answer.
-        """
+        """Add several problems; a batch with one that is wrong leaves nothing."""
         if kwargs:
             raise InputError(f"pass_at_k takes predictions and references, not {', '.join(kwargs)}")
         rows = list(_rows(predictions, references))
@@ -118,36 +109,24 @@ class PassAtK(evaluate.Metric):  # type: ignore[misc]
                 "number, because a missing sample is not a wrong one"
             )
         (n,) = samples
-        counts: dict[str, int] = {}
+        verdicts: list[Verdict] = []
         if self._graded:
             correct = np.array([[text == "1" for text in row] for row in predictions])
         else:
+            pairs = zip(predictions, references, strict=True)
             with Grader() as grader:
-                verdicts = list(
-                    grader.grade(
-                        (reference, text)
-                        for row, reference in zip(predictions, references, strict=True)
-                        for text in row
-                    )
-                )
-            for verdict in verdicts:
-                counts[verdict.value] = counts.get(verdict.value, 0) + 1
+                verdicts = list(grader.grade((gold, text) for row, gold in pairs for text in row))
             right = [verdict is Verdict.CORRECT for verdict in verdicts]
             correct = np.array(right).reshape(len(predictions), n)
         ks = [size for size in _KS if size <= n] if k is None else [k] if isinstance(k, int) else k
-        results: dict[str, Any] = {}
-        intervals: dict[str, list[float]] = {}
-        for size in ks:
-            interval = mean_interval(unbiased_per_problem(correct, size))
-            results[f"pass@{size}"] = interval.value
-            intervals[f"pass@{size}"] = [interval.low, interval.high]
+        found = {f"pass@{k}": mean_interval(unbiased_per_problem(correct, k)) for k in ks}
         return {
-            **results,
-            "intervals": intervals,
+            **{name: interval.value for name, interval in found.items()},
+            "intervals": {name: [one.low, one.high] for name, one in found.items()},
             "mean@n": float(mean_at_n(correct).mean()),
             "num_problems": len(predictions),
             "num_samples": n,
-            "verdicts": counts,
+            "verdicts": dict(Counter(verdict.value for verdict in verdicts)),
         }
 
 

@@ -6,6 +6,7 @@ what comes in, lets `rpd_metric` do the work, and returns plain JSON types.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import datasets
@@ -41,8 +42,8 @@ Options of `evaluate.load("rpd", ...)`:
     summarizer (`str`, defaults to `"extractive"`): Turns solution texts into steps:
         `"extractive"` (no language model) or a chat model's spec such as `"tgi:http://host:port"`.
         Not used for input that is already made of steps.
-    embedder (`str`, defaults to `"minilm"`): Encodes steps: `"minilm"`, `"st:<model>"`,
-        `"tei:<url>"` or `"openai:<url>#<model>"`.
+    embedder (`str`, defaults to `"minilm"`): Encodes steps: `"minilm"`, `"st:<model>"` or
+        `"openai:<url>#<model>"`.
     ties (`"mean"` or `"first"`, defaults to `"mean"`): With equally long step lists, average both
         directions, or let the first solution ask as in the paper's Algorithm 3.
 
@@ -144,12 +145,7 @@ class Rpd(evaluate.Metric):  # type: ignore[misc]
         )
 
     def add(self, *, prediction: Any = None, reference: Any = None, **kwargs: Any) -> None:
-        """Add one problem's solutions (or one pair); see the description of the inputs.
-
-        Args:
-            prediction: One row of `predictions`.
-            reference (`str`, *optional*): One row of `references`.
-        """
+        """Add one problem's solutions (or one pair): a row of `predictions` and `references`."""
         # evaluate.combine passes a single row under the plural names.
         prediction = kwargs.pop("predictions", prediction)
         reference = kwargs.pop("references", reference)
@@ -157,15 +153,7 @@ class Rpd(evaluate.Metric):  # type: ignore[misc]
         self.add_batch(predictions=[prediction], references=references, **kwargs)
 
     def add_batch(self, *, predictions: Any = None, references: Any = None, **kwargs: Any) -> None:
-        """Add several problems (or pairs); see the description of the inputs.
-
-        Every row is checked before the first one is stored, so a refused batch leaves nothing
-        behind.
-
-        Args:
-            predictions (`list`): Rows of one of the three forms.
-            references (`list[str]`, *optional*): As many as there are predictions.
-        """
+        """Add several problems (or pairs); a batch with a row that is wrong leaves nothing."""
         if kwargs:
             raise InputError(f"rpd takes predictions and references, not {', '.join(kwargs)}")
         rows, references, form = _validated(predictions, references)
@@ -244,9 +232,7 @@ def _plain(value: Any) -> Any:
     """Lists for tuples and arrays, so that one kind of container is left to check."""
     if hasattr(value, "tolist"):
         value = value.tolist()
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _form_of(row: Any, where: str) -> str | None:
@@ -258,73 +244,54 @@ def _form_of(row: Any, where: str) -> str | None:
             f"{where} is {type(row).__name__}; a row is a list of solution texts, a list of step "
             "lists, or one solution text to compare with its reference"
         )
-    if not row:
-        return None
-    kinds = {str if isinstance(item, str) else type(item) for item in row}
-    if kinds == {str}:
-        return "solutions"
-    if kinds != {list}:
+    kinds = {type(item) for item in row}
+    if kinds not in (set(), {str}, {list}):
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise InputError(
             f"{where} mixes or holds {names}; its solutions are all texts or all lists of steps"
         )
-    for index, steps in enumerate(row):
-        wrong = [step for step in steps if not isinstance(step, str)]
-        if wrong:
-            raise InputError(
-                f"{where}, solution {index}: a step is a text, not {type(wrong[0]).__name__}"
-            )
-    return "steps"
+    for index, steps in enumerate(row if kinds == {list} else ()):
+        for step in steps:
+            if not isinstance(step, str):
+                raise InputError(
+                    f"{where}, solution {index}: a step is a text, not {type(step).__name__}"
+                )
+    return {str: "solutions", list: "steps"}[kinds.pop()] if kinds else None
 
 
 def _validated(predictions: Any, references: Any) -> tuple[list[Any], list[str], str]:
     """Rows, one reference text per row, and their form; refuses the first row that is wrong."""
-    if predictions is None:
-        raise InputError("predictions are missing: pass a list with one group per problem")
     rows = _plain(predictions)
-    if not isinstance(rows, list):
-        raise InputError(f"predictions are a list of groups, not {type(predictions).__name__}")
-    if not rows:
-        raise InputError("predictions are empty: there is nothing to measure")
+    if not isinstance(rows, list) or not rows:
+        said = "are missing" if rows is None else "are empty"
+        if rows not in (None, []):
+            said = f"are a list of groups, not {type(predictions).__name__}"
+        raise InputError(f"predictions {said}: pass a list with one group per problem")
     forms = [_form_of(row, f"predictions[{index}]") for index, row in enumerate(rows)]
-    known = [form for form in forms if form is not None]
-    form = known[0] if known else "solutions"
+    form = next((one for one in forms if one is not None), "solutions")
     for index, other in enumerate(forms):
-        if other not in (None, form):
+        if other not in ((form,) if form == "pair" else (None, form)):
             raise InputError(
-                f"predictions[{index}] has the form {other!r}, earlier rows the form {form!r}: "
-                "use one form for all rows"
+                f"predictions[{index}] has the form {other or 'of an empty group'!r}, earlier rows "
+                f"the form {form!r}: use one form for all rows"
             )
-    if form == "pair" and None in forms:
-        raise InputError(f"predictions[{forms.index(None)}] is an empty list, others are texts")
-    if references is None:
-        if form == "pair":
-            raise InputError(
-                "flat solution texts need references, the other solution of each pair; for groups "
-                "pass a list of lists"
-            )
-        references = [""] * len(rows)
-    references = _plain(references)
+    if references is None and form == "pair":
+        raise InputError(
+            "flat solution texts need references, the other solution of each pair; for groups pass "
+            "a list of lists"
+        )
+    references = [""] * len(rows) if references is None else _plain(references)
     if not isinstance(references, list) or len(references) != len(rows):
         count = len(references) if isinstance(references, list) else type(references).__name__
         raise InputError(f"{len(rows)} predictions need as many references, not {count}")
     for index, reference in enumerate(references):
         if not isinstance(reference, str):
             raise InputError(f"references[{index}] is a text, not {type(reference).__name__}")
-    for index, row in enumerate(zip(rows, references, strict=True)):
         try:
-            _encode(row)
+            json.dumps([rows[index], reference], ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
             raise InputError(
                 f"row {index} holds the lone surrogate {error.object[error.start]!a}, which is no "
                 "text: decode the input with errors='replace'"
             ) from None
     return rows, references, form
-
-
-def _encode(value: Any) -> None:
-    if isinstance(value, str):
-        value.encode()
-    else:
-        for item in value:
-            _encode(item)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
-import inspect
 import json
 import multiprocessing
 from pathlib import Path
@@ -12,7 +9,6 @@ from pathlib import Path
 import evaluate
 import numpy as np
 import pytest
-import yaml
 
 import rpd_metric
 from rpd_metric.errors import InputError, RPDError
@@ -209,6 +205,7 @@ def _one_of_two(rank, folder, queue):
     queue.put((rank, rpd.compute(predictions=[GROUPS[rank]])))
 
 
+@pytest.mark.slow
 def test_two_processes_share_one_experiment(tmp_path, rpd):
     expected = rpd.compute(predictions=GROUPS)
     context = multiprocessing.get_context("spawn")
@@ -224,42 +221,3 @@ def test_two_processes_share_one_experiment(tmp_path, rpd):
         worker.join()
     assert results[1] is None
     assert results[0] == expected
-
-
-# What the evaluate repository asks of every metric it carries.
-
-
-def test_the_docstring_examples_run():
-    module = importlib.import_module(type(evaluate.load("rpd")).__module__)
-    outcome = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
-    assert outcome.failed == 0
-    assert outcome.attempted > 1
-
-
-def test_compute_names_its_arguments():
-    kinds = [
-        p.kind for p in inspect.signature(type(evaluate.load("rpd"))._compute).parameters.values()
-    ]
-    assert inspect.Parameter.VAR_KEYWORD not in kinds
-
-
-def test_the_features_name_predictions_and_references(rpd):
-    assert all(set(features) == {"predictions", "references"} for features in rpd.features)
-
-
-def test_the_card_has_the_metadata_and_sections_of_a_metric_card():
-    card = (Path(rpd_metric.__file__).parent / "metrics/rpd/README.md").read_text(encoding="utf-8")
-    _, header, body = card.split("---\n", 2)
-    metadata = yaml.safe_load(header)
-    assert metadata["title"] == "RPD"
-    assert {"evaluate", "metric"} <= set(metadata["tags"])
-    sections = [line[3:] for line in body.splitlines() if line.startswith("## ")]
-    assert sections == [
-        "Metric description",
-        "How to use",
-        "Output values",
-        "Examples",
-        "Limitations and bias",
-        "Citation",
-        "Further references",
-    ]
