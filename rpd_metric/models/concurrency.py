@@ -29,6 +29,10 @@ from rpd_metric.models.failures import ServerError, backoff
 
 # After so many failed attempts in a row a server seems to be down, rather than full.
 DOWN = 8
+# Where it is not known what a server takes, no more are sent before its first answer, or before so
+# many seconds have passed: where it refuses all, no more are refused.
+FIRST = 32
+FIRST_SECONDS = 1.0
 # So many replies bring a place back.
 REPLIES_PER_PLACE = 12
 
@@ -200,7 +204,7 @@ async def _numbered(
 class Places:
     """Places for the requests of one event loop: a semaphore that gives way.
 
-    All places are there from the start. A refusal (429, 503) takes one away, down to the number
+    All places are there from the start, but for a moment where the server is not known. A refusal (429, 503) takes one away, down to the number
     that is being served, and so does a timeout, after which a server may work on; 12 replies bring
     one back. After `DOWN` failures in a row nobody seems to be served: then only what is in flight
     keeps its place, one request at a time is sent after ever longer pauses, and from the first
@@ -208,14 +212,17 @@ class Places:
 
     Args:
         most (`int`): How many there are.
+        known (`bool`): Whether the server is known to take so many.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, known: bool = True) -> None:
         self.in_flight = 0
         self.idle = asyncio.Event()  # set while nothing is in flight
         self.idle.set()
         self._most = float(most)
-        self._allowed = self._before = self._goal = self._most
+        self._before = self._goal = self._most
+        self._allowed = self._most if known else min(self._most, FIRST)
+        self._opened: bool | None = None  # None: nothing has been sent
         self._served = 0.0  # requests in flight when replies came, on average
         self._failed = self._probes = self._pauses = 0
         self._closed = False
@@ -225,6 +232,9 @@ class Places:
         """Wait for a place; those that ask again come first. False: nobody may start any more."""
         turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         (self._queue.appendleft if again else self._queue.append)(turn)
+        if self._opened is None:
+            self._opened = False
+            asyncio.get_running_loop().call_later(FIRST_SECONDS, self._open)
         self._admit()
         try:
             return await turn
@@ -242,6 +252,7 @@ class Places:
 
     def replied(self) -> None:
         """Note a reply, before `leave`."""
+        self._open()
         self._failed = self._probes = 0
         self._served += (self.in_flight - self._served) / (8 if self._served else 1)
         step = 1.0 if self._allowed < self._goal else 1 / REPLIES_PER_PLACE
@@ -249,6 +260,7 @@ class Places:
 
     def failed(self, failure: ServerError) -> None:
         """Note a failed attempt that may be repeated, before `leave`."""
+        self._opened = True
         self._failed += 1
         if self._failed >= DOWN:
             self._goal = self._before
@@ -272,6 +284,11 @@ class Places:
             turn = self._queue.popleft()
             if not turn.done():
                 turn.set_result(False)
+
+    def _open(self) -> None:
+        if not self._opened:
+            self._opened, self._allowed = True, self._most
+            self._admit()
 
     def _pause(self, seconds: float) -> None:
         self._pauses += 1

@@ -169,13 +169,6 @@ class Flow:
         """
         self._sharers = sharers
 
-    @property
-    def most_in_flight(self) -> int:
-        """Requests at once, at most: what the options name and the server says that it takes."""
-        known = getattr(self.chat, "max_concurrency", None)
-        named = [most for most in (self.options.max_in_flight, known) if most is not None]
-        return max(1, min(named, default=IN_FLIGHT) // self._sharers)
-
     def drain(self) -> None:
         """Start no new request from now on; calls raise [`Interrupted`] once all have ended.
 
@@ -215,7 +208,10 @@ class Flow:
         if self._loop is not None and self._loop.is_running():
             raise InputError("a Flow serves one event loop at a time; make one per thread")
         self._asking: dict[str, asyncio.Future[ChatReply | RPDError | None]] = {}
-        self._places = Places(self.most_in_flight)
+        limits = (self.options.max_in_flight, getattr(self.chat, "max_concurrency", None))
+        known = [limit for limit in limits if limit is not None]
+        most = max(1, min(known, default=IN_FLIGHT) // self._sharers)
+        self._places = Places(most, known=bool(known))
         self._deadlines: dict[asyncio.Timeout, float] = {}  # with the time that each began
         self._halt: asyncio.Future[None] = loop.create_future()
         self._loop = loop
@@ -264,7 +260,7 @@ class Flow:
         number = self._giving_up.number()
         failed: Counter[str] = Counter()
         for attempt in count(1):
-            await self._turn(again=attempt > 1)
+            await self._turn(again=once or attempt > 1)  # what was begun comes first
             try:
                 return await self._attempt(request, keys, number)
             except ServerError as error:

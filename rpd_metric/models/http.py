@@ -312,13 +312,14 @@ class PerLoop(Generic[Client]):
 @dataclass
 class _Server(Generic[Client]):
     client: Client
+    places: int
     in_flight: int = 0
     failed: bool = False
     rests_until: float = 0.0
 
 
 class InTurn(Generic[Client]):
-    """Several servers with the same model: each request goes to the one with the fewest.
+    """Several servers with the same model: each request goes where most places are free.
 
     One that fails rests for `REST` seconds, and is then tried with a single request. Each process
     counts its own requests only, so equally loaded servers are chosen at random.
@@ -328,14 +329,18 @@ class InTurn(Generic[Client]):
     """
 
     def __init__(self, clients: Sequence[Client]) -> None:
-        self._servers = [_Server(client) for client in clients]
+        self._servers = [
+            _Server(client, getattr(client, "max_concurrency", None) or 1) for client in clients
+        ]
 
     @contextmanager
     def turn(self) -> Iterator[Client]:
         """The client for one request, which is made within; its outcome is taken note of."""
         now = time.monotonic()
         awake = [server for server in self._servers if server.rests_until <= now]
-        server = min(awake or self._servers, key=lambda one: (one.in_flight, random.random()))
+        server = min(
+            awake or self._servers, key=lambda one: (one.in_flight / one.places, random.random())
+        )
         if server.failed:
             server.rests_until = now + REST
         server.in_flight += 1

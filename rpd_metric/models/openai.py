@@ -131,7 +131,7 @@ class OpenAIChat(OpenAIClient):
         with self._errors():
             reply = await self._ask(request)
             moved(self.address, reply)
-            text = reply.text
+            text = reply.content.decode()  # JSON is UTF-8, whatever the headers say
         return read_chat_reply(self.address, text, time.perf_counter() - started)
 
     async def _ask(self, request: ChatRequest) -> Any:

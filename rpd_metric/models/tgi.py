@@ -3,9 +3,7 @@
 TGI is in maintenance: for a new installation take vLLM or SGLang (`openai.py`). It guides decoding
 by `{"type": "json", "value": schema}`, refuses `top_p` 1 and takes `temperature` 0 as greedy. Its
 contract has no `chat_template_kwargs`, so thinking is switched off by Qwen3's own `/no_think` in
-the last message; other thinking models need a chat template that does not think. The client pools
-100 connections, and with HF_HUB_OFFLINE=1 it refuses every host, this machine's too: TGI speaks
-OpenAI's protocol as well, so write `openai:URL/v1#MODEL` there.
+the last message; other thinking models need a chat template that does not think.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from typing import Any, cast
 
 import httpx2
 
-from rpd_metric.errors import ModelError, SpecError
+from rpd_metric.errors import SpecError
 from rpd_metric.models.chat import ChatOptions, ChatReply, ChatRequest
 from rpd_metric.models.failures import ServerError
 from rpd_metric.models.http import (
@@ -36,10 +34,6 @@ from rpd_metric.models.spec import Address
 # Qwen3 models that think unless told not to; the later 2507, Coder and Next ones do not, and
 # Qwen3.5 no longer knows the switch.
 _THINKING_QWEN = re.compile(r"qwen3(?![.\d])(?!.*(2507|coder|next|embedding|reranker|vl))", re.I)
-
-
-# Connections that the client opens.
-POOL = 100
 
 
 class TGIChat:
@@ -61,7 +55,7 @@ class TGIChat:
         context: int | None = None,
     ) -> None:
         self.model = model
-        self.max_concurrency = min(max_concurrency or POOL, POOL)
+        self.max_concurrency = max_concurrency
         self._context = context
         self._address = address
         self._clients = PerLoop(self._make_client)
@@ -128,29 +122,25 @@ class TGIChat:
     def _make_client(self) -> Any:
         from huggingface_hub import AsyncInferenceClient
 
-        return AsyncInferenceClient(
+        client = AsyncInferenceClient(
             base_url=self._address.url,
             token=self._address.key or NO_KEY,
             timeout=cast(Any, PATIENT),  # handed on to httpx as it is
         )
+        # Its own connections are 100, and with HF_HUB_OFFLINE=1, which is about the Hub, they
+        # refuse every host, this machine's too. The public way to others holds for all clients.
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
+        client._async_client = httpx2.AsyncClient(follow_redirects=True, limits=limits)
+        client.exit_stack.push_async_callback(client._async_client.aclose)
+        return client
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
         """The client's errors as [`ServerError`]s."""
-        from huggingface_hub.errors import (
-            HfHubHTTPError,
-            InferenceTimeoutError,
-            OfflineModeIsEnabled,
-        )
+        from huggingface_hub.errors import HfHubHTTPError, InferenceTimeoutError
 
         try:
             yield
-        except OfflineModeIsEnabled:
-            raise ModelError(
-                f"HF_HUB_OFFLINE is set, and huggingface_hub's client then refuses "
-                f"{self._address.url} too; unset it, or write "
-                f"openai:{self._address.root}/v1#{self.model}"
-            ) from None
         except InferenceTimeoutError as error:
             cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
             raise transport_error(self._address, cause) from None

@@ -1,0 +1,346 @@
+"""A chat server that misbehaves, one mode each, and what a run of summaries makes of it.
+
+`MODES` names each mode with how it answers and how the run has to end. `python -m
+parts.misbehaving` (with `tests` on the path) runs all of them with the real waits, several at
+once, and prints the table of docs/servers.md: requests, paid twice, seconds, last line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from dataclasses import dataclass
+from inspect import isawaitable
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from tabulate import tabulate
+
+from parts.fake_tgi import SUMMARY
+from parts.http_server import LocalServer
+from rpd_metric.errors import RPDError
+from rpd_metric.models.concurrency import run_bounded
+from rpd_metric.models.flow import Flow
+from rpd_metric.models.kinds import load_chat
+from rpd_metric.models.requests import RequestOptions
+from rpd_metric.models.store import ReplyStore
+from rpd_metric.steps.chat_summarizer import ChatSummarizer
+
+Answer = web.StreamResponse | Awaitable[web.StreamResponse]
+
+
+def reply(content: Any = SUMMARY, finish: Any = "stop", **message: Any) -> dict[str, Any]:
+    """A chat completion."""
+    message = {"role": "assistant", "content": content, **message}
+    usage = {"prompt_tokens": 300, "completion_tokens": 60}
+    return {"choices": [{"index": 0, "message": message, "finish_reason": finish}], "usage": usage}
+
+
+def ok(content: Any = SUMMARY, finish: Any = "stop", **message: Any) -> web.Response:
+    """A completion, sent as it should be."""
+    return web.json_response(reply(content, finish, **message))
+
+
+def error(status: int, message: str, after: str | None = None, **more: str) -> web.Response:
+    """An error as OpenAI words it."""
+    headers = {} if after is None else {"Retry-After": after}
+    return web.json_response(
+        {"error": {"message": message, **more}}, status=status, headers=headers
+    )
+
+
+class Misbehaving(LocalServer):
+    """The server; a context manager. `sent` counts requests by body, `paid` those answered."""
+
+    def __init__(self, mode: str, *, outage: float = 0.5) -> None:
+        super().__init__()
+        self.answer = MODES[mode][0]
+        self.outage = outage
+        self.sent: Counter[bytes] = Counter()
+        self.paid: Counter[bytes] = Counter()
+        self.busy = self.most_busy = self.number = 0
+        self.began = 0.0
+
+    def app(self) -> web.Application:
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", self._chat)
+        app.router.add_post("/moved/v1/chat/completions", self._moved)
+        return app
+
+    @property
+    def down(self) -> bool:
+        return time.monotonic() - self.began < self.outage
+
+    async def _moved(self, request: web.Request) -> web.StreamResponse:
+        return ok()
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        self.began = self.began or time.monotonic()
+        self.number += 1
+        self.sent[body] += 1
+        self.busy += 1
+        self.most_busy = max(self.busy, self.most_busy)
+        try:
+            answer = self.answer(self, request)
+            response = await answer if isawaitable(answer) else answer
+        finally:
+            self.busy -= 1
+        if response.status == 200:
+            self.paid[body] += 1
+        return response
+
+
+async def served(server: Misbehaving, response: web.StreamResponse | None = None) -> Any:
+    """After the time that a reply takes."""
+    await asyncio.sleep(0.02)
+    return response or ok()
+
+
+async def hung(_: Misbehaving, __: web.Request) -> Any:
+    await asyncio.sleep(3600)
+
+
+def torn(_: Misbehaving, request: web.Request) -> web.Response:
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response(status=500)
+
+
+async def cut(_: Misbehaving, request: web.Request) -> web.StreamResponse:
+    """Half of the body that the headers promised."""
+    raw = json.dumps(reply()).encode()
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    response.content_length = len(raw)
+    await response.prepare(request)
+    await response.write(raw[: len(raw) // 2])
+    assert request.transport is not None
+    request.transport.close()
+    response.set_status(500)
+    return response
+
+
+async def trickled(_: Misbehaving, request: web.Request) -> web.StreamResponse:
+    raw = json.dumps(reply()).encode()
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(request)
+    for start in range(0, len(raw), 200):
+        await response.write(raw[start : start + 200])
+        await asyncio.sleep(0.01)
+    return response
+
+
+def streamed(_: Misbehaving, __: web.Request) -> web.Response:
+    """Server-sent events, though nobody asked for them."""
+    pieces = [SUMMARY[start : start + 50] for start in range(0, len(SUMMARY), 50)]
+    chunks = [{"choices": [{"delta": {"content": piece}}]} for piece in pieces]
+    chunks.append({"choices": [{"delta": {}, "finish_reason": "stop"}]})
+    text = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+    return web.Response(text=text, content_type="text/event-stream")
+
+
+def gzipped(_: Misbehaving, __: web.Request) -> web.Response:
+    response = ok()
+    response.enable_compression(web.ContentCoding.gzip)
+    return response
+
+
+def page(status: int = 200) -> web.Response:
+    text = "<html><body>Bad gateway</body></html>"
+    return web.Response(status=status, text=text, content_type="text/html")
+
+
+def raw(body: bytes, **headers: str) -> web.Response:
+    return web.Response(body=body, headers={"Content-Type": "application/json", **headers})
+
+
+THOUGHT = "Let me think about this once more, slowly. "
+PARTS = [{"type": "text", "text": SUMMARY[:40]}, {"type": "text", "text": SUMMARY[40:]}]
+DONE = r"^100 of 100"
+STOPPED = r"Replies so far are kept\.$"
+
+# How it answers the nth request, and how the run ends.
+MODES: dict[str, tuple[Callable[[Misbehaving, web.Request], Answer], str]] = {
+    "nothing unusual": (lambda s, r: served(s), DONE),
+    "chunks of a body": (trickled, DONE),
+    "gzip": (gzipped, DONE),
+    "server-sent events": (streamed, DONE),
+    "content in parts": (lambda s, r: ok(PARTS), DONE),
+    "no finish reason": (lambda s, r: ok(finish=None), DONE),
+    "thoughts in the content": (lambda s, r: ok(f"<think>{THOUGHT}</think>{SUMMARY}"), DONE),
+    "redirect 307": (
+        lambda s, r: web.Response(status=307, headers={"Location": "/moved/v1/chat/completions"}),
+        DONE,
+    ),
+    "redirect 301": (
+        lambda s, r: web.Response(status=301, headers={"Location": "/moved/v1/chat/completions"}),
+        r"answered 301: it has moved to /moved/v1/chat/completions\. ",
+    ),
+    "every fifth connection torn": (lambda s, r: torn(s, r) if s.number % 5 == 0 else ok(), DONE),
+    "every fifth body cut": (lambda s, r: cut(s, r) if s.number % 5 == 0 else ok(), DONE),
+    "every tenth 500": (lambda s, r: error(500, "oops") if s.number % 10 == 0 else ok(), DONE),
+    "every twentieth hangs": (lambda s, r: hung(s, r) if s.number % 20 == 0 else served(s), DONE),
+    "every fourth too long": (
+        lambda s, r: error(400, f"too many tokens: {s.number}") if s.number % 4 == 0 else ok(),
+        r"^75 of 100",
+    ),
+    "429 past eight at once": (
+        lambda s, r: error(429, "overloaded") if s.busy > 8 else served(s),
+        DONE,
+    ),
+    "429 until a time, Retry-After": (
+        lambda s, r: error(429, "later", after="1") if s.down else ok(),
+        DONE,
+    ),
+    "503 for a while": (lambda s, r: error(503, "loading") if s.down else ok(), DONE),
+    "torn for a while": (lambda s, r: torn(s, r) if s.down else ok(), DONE),
+    "429 for ever": (lambda s, r: error(429, "slow down"), rf"slow down.*{STOPPED}"),
+    "Retry-After an hour": (
+        lambda s, r: error(429, "slow down", after="3600"),
+        r"asks to wait 3,600 s.*slow down",
+    ),
+    "503 for ever": (lambda s, r: error(503, "no model"), r"only fails: .* answered 503: no model"),
+    "500 for ever": (lambda s, r: error(500, "broken"), r"only fails: .* answered 500: broken"),
+    "torn for ever": (torn, r"no reply from .*RemoteProtocolError"),
+    "hangs for ever": (hung, r"has answered nothing for .* did not reply in time"),
+    "quota spent": (
+        lambda s, r: error(429, "You exceeded your current quota", code="insufficient_quota"),
+        r"answered 429: You exceeded your current quota\. Nothing more can be asked",
+    ),
+    "wrong key": (
+        lambda s, r: error(401, "no such key"),
+        r"answered 401: no such key.*OPENAI_API_",
+    ),
+    "wrong model, 404": (lambda s, r: error(404, "no model x"), r"answered 404: no model x"),
+    "wrong model, 400": (
+        lambda s, r: error(400, "Invalid model name passed in model=x"),
+        r"^25 requests of m were refused alike.*Invalid model name",
+    ),
+    "no choices": (lambda s, r: web.json_response({"choices": []}), r"25 replies.*no choices"),
+    "an error as 200": (
+        lambda s, r: web.json_response({"error": {"message": "CUDA out of memory"}}),
+        r"25 replies of m cannot be read.*CUDA out of memory",
+    ),
+    "a web page as 200": (lambda s, r: page(), r"25 replies of m cannot be read.*Bad gateway"),
+    "half of the JSON": (
+        lambda s, r: raw(json.dumps(reply()).encode()[:99]),
+        r"25 replies.*no JSON",
+    ),
+    "says gzip, is none": (
+        lambda s, r: raw(json.dumps(reply()).encode(), **{"Content-Encoding": "gzip"}),
+        r"25 replies of m cannot be read.*encoding is not what its headers say",
+    ),
+    "Latin-1 instead of UTF-8": (
+        lambda s, r: raw(json.dumps(reply("é"), ensure_ascii=False).encode("latin-1")),
+        r"25 replies of m cannot be read",
+    ),
+    "absurd counts": (
+        lambda s, r: web.json_response(
+            reply() | {"usage": {"prompt_tokens": -1, "completion_tokens": 10**30}}
+        ),
+        DONE,
+    ),
+    "thinks until the limit": (
+        lambda s, r: ok(None, "length", reasoning_content=THOUGHT),
+        r"none of the first 32 replies.*thought until the limit.*turn thinking off",
+    ),
+    "thoughts and no content": (
+        lambda s, r: ok(None, "stop", reasoning_content=THOUGHT),
+        r"none of the first 32 replies.*turn thinking off, or raise --max-tokens",
+    ),
+    "empty content": (lambda s, r: ok(""), r"none of the first 32 replies.*--keep-going"),
+    "prose": (
+        lambda s, r: ok("I'd be glad to help."),
+        r"of m could be used: \"I'd be glad to help",
+    ),
+    "cut at the limit": (
+        lambda s, r: ok("### Analysis\nWe start", "length"),
+        r"none of the first 32 replies.*raise --max-tokens",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run made of a server."""
+
+    distinct: int  # requests that were sent, or that a good server would have been sent
+    requests: int
+    paid_twice: int
+    seconds: float
+    last_line: str
+
+
+def run(mode: str, folder: Path, *, timeout: float, outage: float) -> Outcome:
+    """Summarise 100 solutions with a server of that mode."""
+    problems = [(f"Problem {n}", [f"Solution {k} of {n}" for k in range(4)]) for n in range(25)]
+    with Misbehaving(mode, outage=outage) as server:
+        chat: Any = load_chat(f"openai:{server.url}/v1#m")
+        began = time.monotonic()
+        with ReplyStore(folder / "replies.sqlite") as store:
+            flow = Flow(chat, RequestOptions(timeout=timeout), store=store, notify=str)
+
+            async def work() -> int:
+                summarizer, good = ChatSummarizer(flow), 0
+                results = run_bounded(
+                    problems, lambda one: summarizer.summarize(*one), max_in_flight=32
+                )
+                try:
+                    async with aclosing(results):
+                        async for summaries in results:
+                            good += sum(one.ok for one in summaries)
+                finally:
+                    await chat.aclose()
+                return good
+
+            try:
+                line = f"{asyncio.run(work())} of 100 solutions are summarised"
+            except RPDError as failure:
+                line = str(failure)
+        seconds = time.monotonic() - began
+        line = re.sub(r"http://127\.0\.0\.1:\d+", "http://server", line)
+        twice = sum(count - 1 for count in server.paid.values())
+        distinct = max(100, len(server.sent))
+        return Outcome(distinct, server.sent.total(), twice, seconds, line)
+
+
+def main() -> None:
+    """Run every mode in a process of its own, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--mode", choices=MODES, help="only this one, in this process")
+    parser.add_argument("--timeout", type=float, default=30.0)
+    parser.add_argument("--outage", type=float, default=20.0, help="seconds of a passing one")
+    parser.add_argument("--at-once", type=int, default=8)
+    args = parser.parse_args()
+    if args.mode:
+        with tempfile.TemporaryDirectory() as folder:
+            outcome = run(args.mode, Path(folder), timeout=args.timeout, outage=args.outage)
+        print(json.dumps(vars(outcome)))
+        return
+
+    def row(mode: str) -> dict[str, Any]:
+        command = [sys.executable, "-m", "parts.misbehaving", "--mode", mode]
+        command += ["--timeout", str(args.timeout), "--outage", str(args.outage)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        found = json.loads(done.stdout)
+        found["seconds"] = round(found["seconds"], 1)
+        del found["distinct"]
+        return {"server": mode, **found}
+
+    with ThreadPoolExecutor(args.at_once) as pool:
+        print(tabulate(list(pool.map(row, MODES)), headers="keys", tablefmt="github"))
+
+
+if __name__ == "__main__":
+    main()

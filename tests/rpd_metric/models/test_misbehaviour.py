@@ -1,0 +1,37 @@
+"""Time and money are bounded, whatever a server answers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from parts.misbehaving import MODES, run
+from rpd_metric.models import concurrency, failures
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits of a hundredth, and as little patience."""
+    for name, seconds in (
+        ("FIRST_WAIT", 0.01),
+        ("LONGEST_WAIT", 0.1),
+        ("PATIENCE", 2.5),
+        ("UNANSWERED", 0.6),
+    ):
+        monkeypatch.setattr(failures, name, seconds)
+    monkeypatch.setattr(concurrency, "FIRST_SECONDS", 60.0)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_run_ends_in_one_line_and_asks_hardly_more_than_it_needs(
+    mode: str, tmp_path: Path
+) -> None:
+    outcome = run(mode, tmp_path, timeout=1.0 if "hang" in mode else 60.0, outage=0.5)
+    assert re.search(MODES[mode][1], outcome.last_line), outcome
+    assert "\n" not in outcome.last_line
+    assert ".." not in outcome.last_line.replace("...", "")
+    assert outcome.requests <= 1.1 * outcome.distinct + 32, outcome
+    assert outcome.requests <= 175, outcome
+    assert outcome.paid_twice <= 60, outcome
