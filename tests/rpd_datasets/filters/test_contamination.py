@@ -202,7 +202,7 @@ def test_what_cannot_be_compared_with_is_named(tmp_path):
 def test_training_rows_and_prompts_are_compared_too(tmp_path):
     from datasets import Dataset
 
-    from rpd_datasets.training.training_rows import without_contaminated
+    from rpd_datasets.training.rows import without_contaminated
 
     index = Contamination({"bench": [AYA]})
     prompts = [[{"role": "user", "content": text}] for text in (AYA, "What is 2 + 2?")]
@@ -216,7 +216,7 @@ def test_training_rows_and_prompts_are_compared_too(tmp_path):
 
 
 def test_problems_of_reinforcement_learning_are_compared_too(tmp_path):
-    from rpd_datasets.training.recipe import ReinforcementOptions
+    from rpd_datasets.training.arguments import ReinforcementArguments
     from rpd_datasets.training.reinforcement import load_prompts
 
     class Tokenizer:
@@ -228,7 +228,7 @@ def test_problems_of_reinforcement_learning_are_compared_too(tmp_path):
     problems = [{"problem": text, "answer": "4"} for text in (AYA, "What is 2 + 2?")]
     file = write(tmp_path / "own.jsonl", problems)
     said: list[str] = []
-    options = ReinforcementOptions(problems=str(file))
+    options = ReinforcementArguments(problems=str(file))
     rows, counts = load_prompts(options, Tokenizer(), Contamination({"bench": [AYA]}), said.append)
     assert len(rows) == 1
     assert counts["problems left out as contaminated"] == 1

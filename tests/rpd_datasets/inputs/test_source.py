@@ -11,11 +11,11 @@ from typing import Any
 import datasets
 import pytest
 
-from rpd_datasets.inputs.source import Columns, InputSpec, Problem, Source, open_source
+from rpd_datasets.inputs.source import IN_MEMORY, InputSpec, Source, look_at_head, open_source
+from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 
-DATA = Path(__file__).parents[4] / "shared" / "data"
 PROBLEMS = [
     {"problem": f"What is {n} + {n}?", "solutions": [f"{2 * n}", f"It is {2 * n}."], "level": n}
     for n in range(6)
@@ -56,7 +56,7 @@ def conversations(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 class Opened:
     """A source with what it left out."""
 
-    def __init__(self, spec: str | Path, tmp_path: Path, **options: Any) -> None:
+    def __init__(self, spec: Any, tmp_path: Path, **options: Any) -> None:
         self.rejects: list[Rejected] = []
         self.source: Source = open_source(
             spec, InputSpec(**options), scratch=tmp_path / "scratch", on_reject=self.rejects.append
@@ -94,15 +94,17 @@ def test_grouped_flat_and_conversation_rows_give_the_same_problems(tmp_path: Pat
     assert grouped.rejects + one_each.rejects + talks.rejects == []
 
 
-def test_parquet_rows_keep_their_types(tmp_path: Path) -> None:
-    dataset = datasets.Dataset.from_list(
-        [{"problem": "p", "solutions": ["s", "t"], "correct": [True, None], "score": 0.5}]
-    )
+def test_rows_of_parquet_and_in_memory_keep_their_types(tmp_path: Path) -> None:
+    row = {"problem": "p", "solutions": ["s", "t"], "correct": [True, None], "score": 0.5}
+    dataset = datasets.Dataset.from_list([row])
     dataset.to_parquet(tmp_path / "rows.parquet")
-
-    assert list(Opened(tmp_path / "rows.parquet", tmp_path).source) == [
-        Problem("p", ("s", "t"), {"correct": [True, None], "score": 0.5}, "rows.parquet:1")
-    ]
+    extra = {"correct": [True, None], "score": 0.5}
+    for given, where in ((tmp_path / "rows.parquet", "rows.parquet"), (dataset, IN_MEMORY)):
+        assert list(Opened(given, tmp_path).source) == [
+            Problem("p", ("s", "t"), extra, f"{where}:1")
+        ]
+    with pytest.raises(InputError, match="the rows are a list, not a"):
+        Opened([row], tmp_path)
 
 
 def test_the_word_sample_opens_the_packaged_sample(tmp_path: Path) -> None:
@@ -150,17 +152,17 @@ def test_an_interrupted_run_does_not_group_again(tmp_path: Path) -> None:
 def test_other_content_and_other_options_are_grouped_anew(tmp_path: Path) -> None:
     path = write(tmp_path / "rows.jsonl", flat_rows(PROBLEMS))
     list(Opened(path, tmp_path).source)
-    list(Opened(path, tmp_path, max_rows=4).source)
     list(Opened(path, tmp_path, only={"level": "1"}).source)
-    assert len(list((tmp_path / "scratch").iterdir())) == 3
+    assert len(list((tmp_path / "scratch").iterdir())) == 2
 
     write(path, flat_rows(PROBLEMS[:2]))
     assert texts(Opened(path, tmp_path).source) == EXPECTED[:2]
-    assert len(list((tmp_path / "scratch").iterdir())) == 4
+    assert len(list((tmp_path / "scratch").iterdir())) == 3
 
 
-def test_a_damaged_scratch_file_is_made_again(tmp_path: Path) -> None:
-    path = write(tmp_path / "rows.jsonl", flat_rows(PROBLEMS))
+@pytest.mark.parametrize("rows", [PROBLEMS, flat_rows(PROBLEMS)], ids=["grouped", "flat"])
+def test_a_damaged_scratch_file_is_made_again(tmp_path: Path, rows: list[Any]) -> None:
+    path = write(tmp_path / "rows.jsonl", rows)
     list(Opened(path, tmp_path).source)
     (scratch,) = (tmp_path / "scratch").iterdir()
     scratch.write_bytes(b"damaged" * 100)
@@ -201,20 +203,42 @@ def test_groups_of_another_size_can_be_left_out(tmp_path: Path, layout: str) -> 
     assert reject.detail == "1 usable solutions instead of 2."
 
 
-@pytest.mark.parametrize("layout", ["grouped", "flat"])
-def test_a_limit_takes_the_first_problems_whole(tmp_path: Path, layout: str) -> None:
-    rows = PROBLEMS if layout == "grouped" else flat_rows(PROBLEMS)
-    path = write(tmp_path / "rows.jsonl", rows)
+@pytest.mark.parametrize("rows", [PROBLEMS, flat_rows(PROBLEMS)], ids=["grouped", "flat"])
+def test_a_limit_takes_the_first_problems_whole(tmp_path: Path, rows: list[Any]) -> None:
+    source = Opened(write(tmp_path / "rows.jsonl", rows), tmp_path, limit=2).source
+    assert source.num_problems is None
+    assert texts(source) == EXPECTED[:2]
+    assert source.num_problems == 2
 
-    assert texts(Opened(path, tmp_path, limit=2).source) == EXPECTED[:2]
+
+def test_rows_of_one_problem_are_put_together_where_the_first_one_stands(tmp_path: Path) -> None:
+    rows = [
+        {"problem": "p", "solutions": ["a", None], "correct": [True, False], "id": "a"},
+        {"problem": "q", "solutions": ["2"], "correct": [True], "id": "b"},
+        {"problem": " p\n", "solutions": ["b", "6"], "correct": [True, False], "id": "c"},
+        {"problem": "p", "solutions": ["c"], "correct": None, "id": "d"},
+    ]
+    opened = Opened(write(tmp_path / "rows.jsonl", rows), tmp_path)
+    for _ in range(2):  # a source is read more than once
+        both, other = list(opened.source)
+        assert both.solutions == ("a", "b", "6", "c")
+        assert both.extra == {"correct": [True, True, False, None], "id": "a"}
+        assert both.where == "rows.jsonl:1 and 2 more"
+        assert (other.problem, other.extra["id"]) == ("q", "b")
+    assert opened.reasons == ["null_solution"]
+    assert (opened.source.rows_read, opened.source.num_problems) == (4, 2)
 
 
-def test_a_limit_on_rows_stops_reading(tmp_path: Path) -> None:
+def test_the_first_rows_show_columns_and_a_problem_before_anything_is_read(tmp_path: Path) -> None:
     path = write(tmp_path / "rows.jsonl", flat_rows(PROBLEMS))
-    source = Opened(path, tmp_path, max_rows=7).source
-
-    assert [len(problem.solutions) for problem in source] == [2, 1, 1, 1, 1, 1]
-    assert source.rows_read == 7
+    columns, problem = look_at_head(path)
+    assert set(columns) == {"problem", "solution", "level"}
+    assert problem is not None
+    assert (problem.problem, list(problem.solutions)) == EXPECTED[0]
+    many = [{"problem": None, "solutions": ["s"]}] * 32
+    assert look_at_head(write(path, [*many, PROBLEMS[0]]))[1] is None  # later rows may hold one
+    with pytest.raises(InputError, match=r"no usable problem .*null_problem \(3\)"):
+        look_at_head(write(path, many[:3]))
 
 
 def test_only_rows_with_given_values_are_read(tmp_path: Path) -> None:
@@ -235,15 +259,6 @@ def test_progress_is_reported_row_by_row(tmp_path: Path) -> None:
     list(open_source(path, scratch=tmp_path, on_reject=pytest.fail, on_read=seen.append))
 
     assert seen == [1, 2, 3, 4, 5, 6]
-
-
-def test_columns_can_be_called_otherwise(tmp_path: Path) -> None:
-    rows = [{"problem": 17, "question": "p", "answers": ["s"]}]
-    columns = Columns(problem="question", solutions="answers")
-    source = Opened(write(tmp_path / "rows.jsonl", rows), tmp_path, columns=columns).source
-
-    assert source.columns == columns
-    assert list(source) == [Problem("p", ("s",), {"original_problem": 17}, "rows.jsonl:1")]
 
 
 def test_bad_rows_never_end_a_run(tmp_path: Path) -> None:
@@ -305,7 +320,7 @@ def test_what_is_neither_a_path_nor_a_hub_id_is_one_error(tmp_path: Path, spec: 
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("option", ["exactly", "limit", "max_rows"])
+@pytest.mark.parametrize("option", ["exactly", "limit"])
 def test_counts_below_one_are_refused(tmp_path: Path, option: str) -> None:
     with pytest.raises(InputError, match=f"{option} must be at least 1, not 0"):
         Opened(write(tmp_path / "rows.jsonl", PROBLEMS), tmp_path, **{option: 0})
@@ -333,15 +348,3 @@ def test_memory_does_not_grow_with_the_number_of_rows(tmp_path: Path, layout: st
 
     peak(200)  # whatever is loaded once
     assert peak(4_500) < 1.2 * peak(1_500)
-
-
-@pytest.mark.skipif(not DATA.is_dir(), reason="needs the real data in ../shared/data")
-def test_real_candidates_are_read_with_their_columns_aligned(tmp_path: Path) -> None:
-    opened = Opened(DATA / "multi_solution" / "candidates_long.jsonl", tmp_path)
-    problems = list(opened.source)
-
-    assert len(problems) == opened.source.rows_read == 155
-    assert len({problem.key for problem in problems}) == 155
-    assert not opened.rejects
-    for problem in problems:
-        assert len(problem.extra["correct"]) == len(problem.solutions)

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpd_datasets.inputs import local_files as rows_module
+from rpd_datasets.inputs import local_files
 from rpd_datasets.inputs.local_files import LocalRows
 from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.rejects import Rejected
@@ -50,32 +50,34 @@ def read(path: Path, **options: str) -> tuple[list[dict[str, Any]], list[Rejecte
     return values, [item for item in items if isinstance(item, Rejected)]
 
 
+def bad(rejects: list[Rejected]) -> list[tuple[str, str]]:
+    return [(reject.reason, reject.where) for reject in rejects]
+
+
 def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
     lines = write_jsonl(tmp_path / "rows.jsonl", ROWS)
-    zipped = tmp_path / "rows.jsonl.gz"
-    zipped.write_bytes(gzip.compress(lines.read_bytes()))
-    array = tmp_path / "rows.json"
-    array.write_text(json.dumps(ROWS, indent=2), encoding="utf-8")
-    misnamed = tmp_path / "lines.json"
-    misnamed.write_bytes(lines.read_bytes())
-    parquet = write_parquet(tmp_path / "rows.parquet", ROWS)
+    write_parquet(tmp_path / "rows.parquet", ROWS)
+    (tmp_path / "rows.json").write_text(json.dumps(ROWS, indent=2), encoding="utf-8")
+    (tmp_path / "lines.json").write_bytes(lines.read_bytes())
+    (tmp_path / "rows.jsonl.gz").write_bytes(gzip.compress(lines.read_bytes()))
+    with pa.CompressedOutputStream(str(tmp_path / "rows.jsonl.zst"), "zstd") as packed:
+        packed.write(lines.read_bytes())
+    with pa.OSFile(str(tmp_path / "rows.arrow"), "wb") as file:
+        table = pa.Table.from_pylist(ROWS)
+        with pa.ipc.new_stream(file, table.schema) as stream:
+            stream.write_table(table)
 
-    for path in (lines, zipped, array, misnamed, parquet):
+    for path in tmp_path.iterdir():
         assert read(path) == (ROWS, []), path
 
 
 def test_a_row_knows_its_file_and_its_line(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_text('{"a": 1}\n\n{"a": 2}\n', encoding="utf-8")
+    (tmp_path / "rows.jsonl").write_text('{"a": 1}\n\n{"a": 2}\n', encoding="utf-8")
     write_parquet(tmp_path / "rows.parquet", [{"a": 1}, {"a": 2}])
 
-    places = [str(item.place) for item in LocalRows(path, name="x") if isinstance(item, Row)]
-    assert places == ["rows.jsonl:1", "rows.jsonl:3"]
-    batches = LocalRows(tmp_path / "rows.parquet", name="x")
-    assert [str(item.place) for item in batches if isinstance(item, Row)] == [
-        "rows.parquet:1",
-        "rows.parquet:2",
-    ]
+    for name, places in (("rows.jsonl", (1, 3)), ("rows.parquet", (1, 2))):
+        rows = LocalRows(tmp_path / name, name="x")
+        assert [str(row.place) for row in rows] == [f"{name}:{place}" for place in places]
 
 
 def test_a_malformed_line_costs_only_itself(tmp_path: Path) -> None:
@@ -83,17 +85,36 @@ def test_a_malformed_line_costs_only_itself(tmp_path: Path) -> None:
     path.write_bytes(
         b'\xef\xbb\xbf{"a": 1}\r\n{"a": \n{"a": "\xff"}\n[1, 2]\n' + b"[" * 100_000 + b'\n{"a": 2}'
     )
-
     values, rejects = read(path)
 
     assert values == [{"a": 1}, {"a": 2}]
-    assert [(reject.reason, reject.where) for reject in rejects] == [
+    assert bad(rejects) == [
         ("malformed_json", "rows.jsonl:2"),
         ("not_utf8", "rows.jsonl:3"),
         ("not_an_object", "rows.jsonl:4"),
         ("malformed_json", "rows.jsonl:5"),
     ]
     assert all(reject.stage == "read" and reject.detail for reject in rejects)
+
+
+def test_a_row_of_csv_with_a_cell_too_few_costs_only_itself(tmp_path: Path) -> None:
+    long = "So it is 5. " * 20_000
+    path = tmp_path / "rows.csv"
+    path.write_text(f'problem,solution\np,"{long}\n""Done"""\np\np,6\n')
+    values, rejects = read(path)
+
+    assert [row["solution"] for row in values] == [f'{long}\n"Done"', "6"]
+    assert bad(rejects) == [("malformed_csv", "rows.csv:2")]
+
+
+def test_text_in_parquet_that_is_not_utf8_costs_only_its_row(tmp_path: Path) -> None:
+    raw = pa.array([b"fine", b"\xff\xfe", b"good"]).cast(pa.binary())
+    column = pa.StringArray.from_buffers(3, raw.buffers()[1], raw.buffers()[2])
+    pq.write_table(pa.table({"a": column}), tmp_path / "rows.parquet")
+    values, rejects = read(tmp_path / "rows.parquet")
+
+    assert values == [{"a": "fine"}, {"a": "good"}]
+    assert bad(rejects) == [("not_utf8", "rows.parquet:2")]
 
 
 @given(rows=st.lists(st.dictionaries(st.text(), JSON_VALUES, max_size=3), max_size=6))
@@ -105,45 +126,31 @@ def test_a_json_array_is_read_the_same_however_small_the_window(
         path.write_text(text, encoding="utf-8")
         with pytest.MonkeyPatch.context() as patch:
             for window in (1, 7, 1 << 20):
-                patch.setattr(rows_module, "CHUNK", window)
+                patch.setattr(local_files, "CHUNK", window)
                 assert read(path) == (rows, [])
 
 
-@pytest.mark.parametrize("text", ['[{"a": 1}, {"a": ]', '[{"a": 1}, {"b": "cut', '[{"a": 1}'])
-def test_a_broken_json_array_is_one_error_that_says_how_to_go_on(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "rows.json"
-    path.write_text(text, encoding="utf-8")
-
-    with pytest.raises(InputError, match=r"not valid JSON after item 1.*JSON Lines"):
-        read(path)
-
-
-@pytest.mark.parametrize("name", ["rows.parquet", "rows.jsonl.gz", "rows.arrow"])
-def test_a_file_broken_as_a_whole_is_one_error(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    path.write_bytes(b"not what the name says")
-
-    with pytest.raises(InputError, match=name):
-        read(path)
-
-
-def test_a_truncated_archive_is_one_error_after_its_whole_lines(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl.gz"
-    path.write_bytes(gzip.compress(b'{"a": 1}\n' * 100_000)[:-40])
-
-    with pytest.raises(InputError, match="cannot be read"):
-        read(path)
-
-
-def test_text_in_parquet_that_is_not_utf8_costs_only_its_row(tmp_path: Path) -> None:
-    bad = pa.array([b"fine", b"\xff\xfe", b"good"]).cast(pa.binary())
-    column = pa.StringArray.from_buffers(3, bad.buffers()[1], bad.buffers()[2])
-    pq.write_table(pa.table({"a": column}), tmp_path / "rows.parquet")
-
-    values, rejects = read(tmp_path / "rows.parquet")
-
-    assert values == [{"a": "fine"}, {"a": "good"}]
-    assert [(reject.reason, reject.where) for reject in rejects] == [("not_utf8", "rows.parquet:2")]
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.json", b'[{"a": 1}, {"a": ]', r"not valid JSON after item 1.*JSON Lines"),
+        ("a.json", b'[{"a": 1}, {"b": "cut', "not valid JSON after item 1"),
+        ("a.json", b'[{"a": 1}', "not valid JSON after item 1"),
+        ("a.json", b'[{"a": "\xff"}]', "not UTF-8"),
+        ("a.csv", b'a,b\n"x', "not valid CSV"),
+        ("a.parquet", b"not what the name says", r"a\.parquet is not a readable .parquet file"),
+        ("a.arrow", b"not what the name says", r"a\.arrow is not a readable .arrow file"),
+        ("a.jsonl.gz", b"not what the name says", r"a\.jsonl\.gz cannot be read"),
+        ("a.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 100_000)[:-40], "cannot be read"),
+        ("a.txt", b"no rows", "is not a data file"),
+    ],
+)
+def test_a_file_broken_as_a_whole_is_one_error(
+    tmp_path: Path, name: str, content: bytes, says: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=says):
+        read(tmp_path / name)
 
 
 def test_a_folder_is_read_in_the_order_of_its_file_names(tmp_path: Path) -> None:
@@ -156,16 +163,10 @@ def test_a_folder_is_read_in_the_order_of_its_file_names(tmp_path: Path) -> None
     assert read(tmp_path) == (ROWS, [])
 
 
-def test_the_data_folder_of_a_dataset_goes_before_what_lies_beside_it(tmp_path: Path) -> None:
-    write_parquet(tmp_path / "data" / "train-00000-of-00001.parquet", ROWS)
-    write_jsonl(tmp_path / "rejects.jsonl", [{"reason": "too_long"}])
-
-    assert read(tmp_path) == (ROWS, [])
-
-
-def test_files_named_by_split_are_told_apart(tmp_path: Path) -> None:
+def test_a_data_folder_goes_first_and_names_of_splits_tell_its_files_apart(tmp_path: Path) -> None:
     write_parquet(tmp_path / "data" / "train-00000-of-00001.parquet", ROWS[:3])
     write_parquet(tmp_path / "data" / "test-00000-of-00001.parquet", ROWS[3:])
+    write_jsonl(tmp_path / "rejects.jsonl", [{"reason": "too_long"}])
 
     assert read(tmp_path)[0] == ROWS[:3]
     assert read(tmp_path, split="test")[0] == ROWS[3:]
@@ -187,21 +188,13 @@ def test_folders_written_by_save_to_disk_are_read(tmp_path: Path) -> None:
         read(tmp_path / "one")
 
 
-def test_a_folder_that_may_hold_the_same_rows_twice_is_refused(tmp_path: Path) -> None:
-    write_jsonl(tmp_path / "rows.jsonl", ROWS)
-    write_parquet(tmp_path / "rows.parquet", ROWS)
-
-    with pytest.raises(InputError, match="both jsonl and parquet"):
-        read(tmp_path)
-
-
-def test_a_folder_without_data_and_a_file_of_another_kind_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("no rows", encoding="utf-8")
-
+def test_a_folder_without_data_or_with_the_same_rows_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no data file"):
         read(tmp_path)
-    with pytest.raises(InputError, match=r"notes\.txt is not a data file"):
-        read(tmp_path / "notes.txt")
+    write_jsonl(tmp_path / "rows.jsonl", ROWS)
+    write_parquet(tmp_path / "rows.parquet", ROWS)
+    with pytest.raises(InputError, match="both jsonl and parquet"):
+        read(tmp_path)
 
 
 def test_the_fingerprint_follows_the_content_and_nothing_else(tmp_path: Path) -> None:
@@ -220,7 +213,7 @@ def test_one_huge_row_group_is_not_held_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
     rows = [{"problem": str(n), "solutions": [os.urandom(500).hex()]} for n in range(24_000)]
     pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=len(rows), compression="none")
-    read = (
+    script = (
         "import sys, pyarrow as pa\n"
         "from pathlib import Path\n"
         "from rpd_datasets.inputs.local_files import LocalRows\n"
@@ -228,7 +221,7 @@ def test_one_huge_row_group_is_not_held_in_memory(tmp_path: Path) -> None:
         "print(count, pa.default_memory_pool().max_memory())"
     )
     done = subprocess.run(
-        [sys.executable, "-c", read, str(path)],
+        [sys.executable, "-c", script, str(path)],
         capture_output=True,
         text=True,
         check=True,

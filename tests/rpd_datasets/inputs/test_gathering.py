@@ -1,0 +1,143 @@
+"""Rows of one problem brought together through a scratch file."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Iterator
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpd_datasets.inputs.column_values import decode_values, encode_values
+from rpd_datasets.inputs.gathering import join_rows, read_gathered, read_info, write_scratch
+from rpd_datasets.problem import Problem
+from rpd_datasets.rejects import Rejected
+from rpd_metric.errors import InputError, OutputError
+
+PLAIN = st.none() | st.booleans() | st.integers() | st.text() | st.binary() | st.decimals("-9", "9")
+TIMES = st.datetimes() | st.dates() | st.times() | st.timedeltas()
+VALUES = st.recursive(
+    PLAIN | TIMES | st.floats(allow_nan=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+BAD = Rejected("read", "null_solution", "a.jsonl:2", "The solution is null.", "p")
+
+
+def flat(row: int, problem: str, solution: str, file: str = "a.jsonl", **extra: Any) -> Problem:
+    return Problem(problem, (solution,), extra, f"{file}:{row}")
+
+
+def gather(path: Path, *rows: Problem | Rejected) -> list[Problem]:
+    write_scratch(path, rows, one_each=True, totals=lambda: {"rows_read": len(rows)})
+    return [item for item in read_gathered(path) if isinstance(item, Problem)]
+
+
+def test_a_problem_has_its_rows_from_wherever_they_stand_and_names_them(tmp_path: Path) -> None:
+    rows = [("p", "first"), ("q", "only"), ("p ", "second"), ("\tp", "third"), ("n", "x")]
+    rows += [("n", "y"), ("n", "z")]
+    made = [flat(at, *row) for at, row in enumerate(rows, start=1)]
+    far = [flat(8, "far", "x"), flat(1, "far", "y", file="b.jsonl")]
+    found = gather(tmp_path / "g.sqlite", *made, *far)
+
+    assert [(one.problem, one.solutions, one.where) for one in found] == [
+        ("p", ("first", "second", "third"), "a.jsonl:1 and 2 more"),
+        ("q", ("only",), "a.jsonl:2"),
+        ("n", ("x", "y", "z"), "a.jsonl:5-7"),
+        ("far", ("x", "y"), "a.jsonl:8 and 1 more"),
+    ]
+
+
+def test_columns_that_vary_within_any_problem_are_lists_in_every_problem(tmp_path: Path) -> None:
+    found = gather(
+        tmp_path / "g.sqlite",
+        flat(1, "p", "x", level=3, correct=True, late=None, score=math.nan),
+        flat(2, "p", "y", level=3, correct=False, score=math.nan),
+        flat(3, "q", "z", level=4, correct=True, more=["a"]),
+    )
+    assert math.isnan(found[0].extra["score"])  # equal to itself here, so that it does not vary
+    assert [{**one.extra, "score": 0} for one in found] == [
+        {"level": 3, "correct": [True, False], "late": None, "score": 0, "more": None},
+        {"level": 4, "correct": [True], "late": None, "score": 0, "more": ["a"]},
+    ]
+
+
+def test_text_with_nul_characters_and_ten_megabytes_come_back_whole(tmp_path: Path) -> None:
+    huge = "x\0é\n" * 2_500_000
+    (found,) = gather(tmp_path / "g.sqlite", flat(1, "p\0q", huge))
+    assert (found.problem, found.solutions) == ("p\0q", (huge,))
+
+
+@given(rows=st.lists(st.tuples(st.sampled_from("abc"), st.text()), min_size=1, max_size=20))
+def test_gathering_and_joining_agree_with_a_dictionary(
+    rows: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    expected: dict[str, list[str]] = {}
+    for problem, solution in rows:
+        expected.setdefault(problem, []).append(solution)
+
+    folder = tmp_path_factory.mktemp("groups")
+    made = [flat(at, *row) for at, row in enumerate(rows, start=1)]
+    write_scratch(folder / "joined.sqlite", made, one_each=False)
+    joined = join_rows(folder / "joined.sqlite", made)
+    for found in (gather(folder / "g.sqlite", *made), joined):
+        assert [(one.problem, list(one.solutions)) for one in found] == list(expected.items())
+
+
+def test_an_interrupted_run_leaves_nothing_and_a_finished_one_all_that_it_saw(
+    tmp_path: Path,
+) -> None:
+    def interrupted() -> Iterator[Problem]:
+        yield flat(1, "p", "x")
+        raise KeyboardInterrupt
+
+    path = tmp_path / "g.sqlite"
+    with pytest.raises(KeyboardInterrupt):
+        write_scratch(path, interrupted(), one_each=True)
+    assert read_info(path) is None
+
+    assert gather(path, flat(1, "p", "y"), BAD) == [flat(1, "p", "y")]
+    assert next(read_gathered(path)) == BAD
+    info = read_info(path)
+    assert info is not None
+    assert (info["rows_read"], info["problems"]) == (2, 1)
+    assert [file.name for file in tmp_path.iterdir()] == ["g.sqlite"]
+
+
+def test_a_damaged_scratch_file_counts_as_absent(tmp_path: Path) -> None:
+    (tmp_path / "damaged.sqlite").write_bytes(b"not a database" * 100)
+    sqlite3.connect(tmp_path / "empty.sqlite").close()
+    assert [read_info(path) for path in tmp_path.iterdir()] == [None, None]
+
+
+def test_a_scratch_file_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    with pytest.raises(OutputError, match="cannot be written"):
+        gather(tmp_path / "file" / "g.sqlite", flat(1, "p", "x"))
+
+
+@given(values=st.dictionaries(st.text(), VALUES, max_size=4))
+def test_column_values_survive_the_scratch_file(values: dict[str, Any]) -> None:
+    assert decode_values(encode_values(values)) == values
+
+
+def test_values_that_parquet_has_and_json_lacks_keep_their_type() -> None:
+    values = {
+        "at": datetime(2024, 5, 1, 12, 30, 0, 5, tzinfo=timezone(timedelta(hours=2))),
+        "on": date(2024, 5, 1),
+        "time": time(1, 2, 3),
+        "took": timedelta(days=-1, microseconds=3),
+        "price": Decimal("1.10"),
+        "image": b"\x89PNG",
+    }
+    back = decode_values(encode_values(values))
+    assert back == values
+    assert list(map(type, back.values())) == list(map(type, values.values()))
+    with pytest.raises(InputError, match=r"it holds a complex. Its columns are z, n;"):
+        encode_values({"z": 1j, "n": 1})
