@@ -22,7 +22,7 @@ from rpd_datasets.problem import strategy_labels
 from rpd_datasets.report.contents import Array, ChosenProblem, CuratedFolder, Score
 from rpd_datasets.report.measures import Case, Pair
 from rpd_metric.distance.calibration import Calibration, calibration
-from rpd_metric.steps.summarizers import WITHOUT_CHAT
+from rpd_metric.steps.summarizers import SUMMARIZERS
 
 # By distance, where labelled pairs tell what it means.
 Curves = Mapping[str, Calibration | None]
@@ -99,7 +99,7 @@ def curves_of(folder: CuratedFolder) -> Curves:
         name: calibration(
             name,
             manifest["embedder"]["name"],
-            chat=manifest["summarizer"]["name"] not in WITHOUT_CHAT,
+            chat=manifest["summarizer"]["name"] not in SUMMARIZERS,
             truncate_dim=manifest["options"].get("truncate_dim"),
         )
         for name in names

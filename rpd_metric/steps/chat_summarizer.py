@@ -1,12 +1,11 @@
 """Step extraction by a language model (Sec. 3.1 and App. A.1 of the paper).
 
 One request per solution: the template's fixed instructions as the system message, then the
-problem, the solution last. What comes back is read by `replies.py`; a reply that cannot be used
-is asked for once more with what was wrong, and then given up with its reason.
+problem, the solution last, whole. What comes back is read by `replies.py`; a reply that cannot be
+used is asked for once more with what was wrong, and then given up with its reason.
 
 How many requests are in flight, how long a reply may be and take, retries after a server's error,
-and the store of replies are the business of the chat callable that is passed in (`scheduler.py`).
-So is the length a model can take: a solution is sent whole.
+and the store of replies are the business of the chat callable that is passed in (`flow.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,34 +22,27 @@ from rpd_metric.errors import InputError, ModelError, ReplyError
 from rpd_metric.models.chat import Chat, ChatReply, ChatRequest, Sampling, judge_reply
 from rpd_metric.models.repetition import ends_in_loop
 from rpd_metric.prompts.templates import PromptTemplate, fence, load_template, sendable
-from rpd_metric.steps.checks import check_steps
+from rpd_metric.reasons import Reason
 from rpd_metric.steps.protocol import MAX_STEPS, MIN_STEPS, Summary
-from rpd_metric.steps.replies import PARSER_VERSION, STEPS_KEY, after_thinking, parse_steps
+from rpd_metric.steps.replies import (
+    PARSER_VERSION,
+    STEPS_KEY,
+    after_thinking,
+    check_steps,
+    parse_steps,
+)
 
 ONLY_THOUGHT = (
     "the model thought until the limit and wrote nothing: turn thinking off, or raise --max-tokens"
 )
 
 
-def steps_schema(min_steps: int = MIN_STEPS, max_steps: int = MAX_STEPS) -> dict[str, Any]:
+def steps_schema() -> dict[str, Any]:
     """The JSON schema of a summary, for guided decoding.
 
-    Args:
-        min_steps (`int`): Fewest steps.
-        max_steps (`int`): Most steps.
-
-    Returns:
-        `dict`: A JSON schema of an object with the key `"logical_steps"`.
-
-    Example:
-
-    ```python
-    >>> from rpd_metric.steps.chat_summarizer import steps_schema
     >>> steps = steps_schema()["properties"]["logical_steps"]
     >>> steps["minItems"], steps["maxItems"]
     (3, 5)
-
-    ```
     """
     step = {
         "type": "object",
@@ -62,16 +53,10 @@ def steps_schema(min_steps: int = MIN_STEPS, max_steps: int = MAX_STEPS) -> dict
         "required": ["step_title", "step_description"],
         "additionalProperties": False,
     }
+    steps = {"type": "array", "items": step, "minItems": MIN_STEPS, "maxItems": MAX_STEPS}
     return {
         "type": "object",
-        "properties": {
-            STEPS_KEY: {
-                "type": "array",
-                "items": step,
-                "minItems": min_steps,
-                "maxItems": max_steps,
-            }
-        },
+        "properties": {STEPS_KEY: steps},
         "required": [STEPS_KEY],
         "additionalProperties": False,
     }
@@ -87,18 +72,11 @@ class ChatSummarizer:
             take with a `schema`), or a file with the placeholders `{{problem}}` and
             `{{solution}}`, and where wanted `{{min_steps}}` and `{{max_steps}}`.
         sampling ([`~rpd_metric.models.chat.Sampling`], *optional*): Defaults to the paper's.
-        min_steps (`int`): Fewer steps are an invalid reply.
-        max_steps (`int`): More steps are an invalid reply.
         repair (`int`): How often an invalid reply is asked for again, with what was wrong.
         solution_part (`"full"` or `"final"`): Whether the model sees the whole solution or only
             what follows its last `</think>`.
         schema (`Mapping`, *optional*): A JSON schema that guides decoding, usually
             [`steps_schema`]. It leaves no room for the notes that `"summarize"` asks for.
-        name (`str`, *optional*): What cards and reports call this summarizer; the model's name by
-            default.
-
-    Raises:
-        [`InputError`]: If an option is out of range, or the template cannot be used.
 
     Example:
 
@@ -116,25 +94,16 @@ class ChatSummarizer:
     ```
     """
 
-    # Nine parameters: the model, and options that users set by name. All have defaults, and a
-    # dataclass of them would only be a second way to say each.
     def __init__(
         self,
         chat: Chat,
         *,
         template: str | Path | PromptTemplate = "summarize",
         sampling: Sampling | None = None,
-        min_steps: int = MIN_STEPS,
-        max_steps: int = MAX_STEPS,
         repair: int = 1,
         solution_part: Literal["full", "final"] = "full",
         schema: Mapping[str, Any] | None = None,
-        name: str | None = None,
     ) -> None:
-        if not 1 <= min_steps <= max_steps:
-            raise InputError(
-                f"min_steps={min_steps}, max_steps={max_steps}: choose 1 <= min_steps <= max_steps"
-            )
         if repair < 0:
             raise InputError(f"repair={repair}: choose 0 (never ask again) or more")
         if solution_part not in ("full", "final"):
@@ -145,12 +114,10 @@ class ChatSummarizer:
         )
         self.repair_template = load_template("repair", required=("fault",), optional=())
         self.sampling = sampling or Sampling()
-        self.min_steps = min_steps
-        self.max_steps = max_steps
         self.repair = repair
         self.solution_part = solution_part
         self.schema = schema
-        self.name = name or chat.model
+        self.name = chat.model
         decisive = {
             "parser": PARSER_VERSION,
             "model": chat.model,
@@ -158,7 +125,7 @@ class ChatSummarizer:
             "repair_template": self.repair_template.sha,
             "sampling": asdict(self.sampling),
             "schema": schema,
-            "steps": [min_steps, max_steps],
+            "steps": [MIN_STEPS, MAX_STEPS],
             "repair": repair,
             "solution_part": solution_part,
         }
@@ -167,16 +134,7 @@ class ChatSummarizer:
         ).hexdigest()
 
     def request(self, problem: str | None, solution: str) -> ChatRequest | None:
-        """The first request for a solution, as [`summarize`] sends it.
-
-        Args:
-            problem (`str`, *optional*): The problem, where it is known.
-            solution (`str`): The solution.
-
-        Returns:
-            [`ChatRequest`], *optional*: `None` where there is nothing to ask
-                about: the solution, or the part of it that would be sent, is empty.
-        """
+        """The first request for a solution; `None` where nothing is there to ask about."""
         part = solution if self.solution_part == "full" else after_thinking(solution)
         text = sendable(part or "").strip()
         if not text:
@@ -184,8 +142,8 @@ class ChatSummarizer:
         messages = self.template.render(
             problem=fence("problem", sendable(problem or "(not given)").strip()),
             solution=fence("solution", text),
-            min_steps=self.min_steps,
-            max_steps=self.max_steps,
+            min_steps=MIN_STEPS,
+            max_steps=MAX_STEPS,
         )
         return ChatRequest(messages, self.sampling, self.schema, self.template.sha)
 
@@ -195,11 +153,6 @@ class ChatSummarizer:
         Args:
             problem (`str`, *optional*): The problem that they solve.
             solutions (sequence of `str`): The solutions.
-
-        Returns:
-            `list` of [`Summary`]: One per solution, in order. The reasons are
-                `"empty_solution"`, `"model_error"` and those of
-                [`~rpd_metric.steps.replies.parse_steps`].
         """
         tasks = [asyncio.ensure_future(self._extract(problem, text)) for text in solutions]
         try:
@@ -211,40 +164,37 @@ class ChatSummarizer:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _extract(self, problem: str | None, solution: str) -> Summary:
-        summary, requests = await self._ask(problem, solution)
-        return replace(summary, asked_again=requests > 1)
-
-    async def _ask(self, problem: str | None, solution: str) -> tuple[Summary, int]:
-        """The summary, and how many requests it took."""
         first = self.request(problem, solution)
         if first is None:
-            return Summary((), "empty_solution", _why_empty(solution)), 0
+            return Summary((), Reason.EMPTY_SOLUTION, _why_empty(solution))
         request = first
         sent = "\n".join(message["content"] for message in first.messages)
-        for asked in count(1):
+        repairs = 0
+        while True:
+            again = repairs > 0
             try:
                 reply = await self.chat(request)
             except ModelError as error:
-                return Summary((), "model_error", " ".join(str(error).split())), asked
+                detail = " ".join(str(error).split())
+                return Summary((), Reason.MODEL_ERROR, detail, asked_again=again)
             try:
                 if reply.only_thought:
-                    raise ReplyError("truncated", ONLY_THOUGHT)
-                steps = parse_steps(
-                    reply.text, reply.finish_reason, self.min_steps, self.max_steps, sent=sent
-                )
+                    raise ReplyError(Reason.TRUNCATED, ONLY_THOUGHT)
+                steps = parse_steps(reply.text, reply.finish_reason, sent=sent)
                 check_steps(steps, self.template.text)
                 judge_reply(self.chat, reply)
-                return Summary(steps), asked
+                return Summary(steps, asked_again=again)
             except ReplyError as error:
                 judge_reply(self.chat, reply, str(error))
-                # A cut reply was asked for again with more tokens by the scheduler already.
+                # A cut reply was asked for again with more tokens by the flow already.
                 if reply.finish_reason == "length" and ends_in_loop(reply.text):
                     detail = "the reply repeats itself until it was cut off"
-                    return Summary((), "repetition_loop", detail), asked
-                if asked > self.repair or reply.finish_reason == "length" or reply.only_thought:
-                    return Summary((), error.reason, error.detail), asked
+                    return Summary((), Reason.REPETITION_LOOP, detail, asked_again=again)
+                cut = reply.finish_reason == "length" or reply.only_thought
+                if cut or repairs == self.repair:
+                    return Summary((), error.reason, error.detail, asked_again=again)
+                repairs += 1
                 request = self._repair_request(first, reply, error)
-        raise AssertionError("requests are counted without end")
 
     def _repair_request(
         self, first: ChatRequest, reply: ChatReply, error: ReplyError

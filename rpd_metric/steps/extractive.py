@@ -6,10 +6,8 @@ methods (`vocabulary.py`), it acts ("substitute", "by the ... formula"), and is 
 check, the restated problem nor the answer. Steps are whole passages in the solution's own words,
 so a person can read them; a block of code is one passage.
 
-Deterministic, standard library only, linear in the length of the solution. What it leaves out: it
-does not follow the argument. An LLM summary is the better choice where a server is at hand; what
-serves a distance rather than a reader (methods as a list, all the text in pieces) are kinds of
-evidence of `metrics/scoring.py`.
+Deterministic and linear in the length of the solution. It does not follow the argument: a language
+model's summary is the better choice where a server is at hand.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from rpd_metric.reasons import Reason
 from rpd_metric.steps.passages import Passage, passages
 from rpd_metric.steps.program import without_docstrings
 from rpd_metric.steps.protocol import MAX_STEPS, MIN_STEPS, Summary
@@ -95,21 +94,11 @@ class ExtractiveSummarizer:
         return [self.steps(problem, solution) for solution in solutions]
 
     def steps(self, problem: str | None, solution: str) -> Summary:
-        """Extract the steps of one solution.
-
-        Args:
-            problem (`str`, *optional*): Its text; passages that only repeat it are passed over.
-            solution (`str`): The solution, with or without a block of thoughts.
-
-        Returns:
-            [`Summary`]: At most five steps, fewer for a solution with too little in it; the
-                reason `"empty_solution"` where it holds no letter and no digit.
-        """
+        """At most five steps of one solution; what only repeats the problem is no step."""
         found = telling_passages(problem, solution)
         if not found:
-            return Summary(
-                (), "empty_solution", "the solution holds no text: no letter and no digit"
-            )
+            detail = "the solution holds no text: no letter and no digit"
+            return Summary((), Reason.EMPTY_SOLUTION, detail)
         count = MIN_STEPS if len(found) <= _SHORT else MIN_STEPS + 1
         if len(found) > _MIDDLING:
             count = MAX_STEPS
@@ -127,13 +116,6 @@ def telling_passages(problem: str | None, solution: str) -> list[Passage]:
 
     Headings stand before what they head. Passages that only state the answer or repeat the problem
     are left out, as long as any others remain.
-
-    Args:
-        problem (`str`, *optional*): The problem's text.
-        solution (`str`): The solution.
-
-    Returns:
-        `list` of [`Passage`]: In order.
     """
     found: list[Passage] = []
     heading: Passage | None = None

@@ -1,12 +1,10 @@
-r"""JSON as language models write it.
+r"""JSON as language models write it; finding it in a reply is the business of `replies.py`.
 
 The worst fault is silent. In `"\frac{1}{2}"` the backslash and the f are a valid JSON escape, so a
 parser returns a form feed and `rac{1}{2}`. Backslashes that mean LaTeX are therefore doubled
 before any parser sees the text ([`escape_latex`]). The loud faults, trailing commas, Python
-literals, stray or missing quotes and braces, are repaired after a strict parser has failed
-([`decode_mended`]); a result that has lost or gained words on the way is thrown away.
-
-Finding the JSON in a reply is the business of `replies.py`.
+literals, stray or missing quotes and braces, are repaired by json-repair after a strict parser has
+failed ([`decode_mended`]); a result that has lost or gained words on the way is thrown away.
 
 Known limits: a single backslash at the end of a string swallows the string's closing quote; a
 line break before a line that starts with just the letter u or e reads as `\nu` or `\ne`.
@@ -63,8 +61,6 @@ _SINGLE_QUOTED = re.compile(r"(?<=[\[{,:\s])'((?:[^'\\]|\\.|'(?!\s*[,:\]}]))*)'(
 _STRING = r'(?P<string>"(?:[^"\\]|\\.)*")|'
 # Trailing commas are looked for before the comments that may follow them are gone.
 _COMMENT_OR_COMMA = re.compile(_STRING + r",(?=(?:\s|//[^\n]*)*[}\]])|//[^\n]*", re.DOTALL)
-_PYTHON_TO_JSON = {"None": "null", "True": "true", "False": "false"}
-_PYTHON_LITERAL = re.compile(_STRING + r"\b(?:None|True|False)\b", re.DOTALL)
 _DOUBLED_BRACE = re.compile(_STRING + r"\{\{|\}\}", re.DOTALL)
 _SURROGATE_PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
@@ -83,21 +79,8 @@ def escape_latex(text: str) -> str:
     such unescaped LaTeX, two backslashes at the end of a row are a row break and are doubled as
     well, and so are three before a command.
 
-    Args:
-        text (`str`): JSON with or without escaped LaTeX, or text around it.
-
-    Returns:
-        `str`: The same text, ready for a JSON parser.
-
-    Example:
-
-    ```python
-    >>> import json
-    >>> from rpd_metric.steps.loose_json import escape_latex
     >>> json.loads(escape_latex(r'"$\frac{\nu}{2}$\nThen \\beta"'))
     '$\\frac{\\nu}{2}$\nThen \\beta'
-
-    ```
     """
     if "\\" not in text:
         return text
@@ -105,14 +88,7 @@ def escape_latex(text: str) -> str:
 
 
 def decode(text: str) -> dict[str, Any]:
-    """Decode the JSON object at the beginning of a text; what follows it does not matter.
-
-    Args:
-        text (`str`): A text that begins with an opening brace, LaTeX already escaped.
-
-    Returns:
-        `dict`: The object, empty where the text does not begin with a valid one.
-    """
+    """The JSON object at the beginning of a text, LaTeX already escaped; empty if there is none."""
     try:
         value, _ = _DECODER.raw_decode(text)
     except (ValueError, RecursionError):  # RecursionError: brackets nested a thousand deep
@@ -123,21 +99,12 @@ def decode(text: str) -> dict[str, Any]:
 def decode_mended(text: str) -> dict[str, Any]:
     r"""Decode the object at the beginning of a text that is not quite JSON.
 
-    Args:
-        text (`str`): A text that begins with an opening brace, LaTeX already escaped.
-
     Returns:
         `dict`: The object, empty where it cannot be repaired without guessing, as when it breaks
             off inside a string, or where it is too long to be repaired quickly.
 
-    Example:
-
-    ```python
-    >>> from rpd_metric.steps.loose_json import decode_mended
     >>> decode_mended("{'title': None, 'steps': ['Use Fermat's theorem.', 'Add.',]")
     {'title': None, 'steps': ["Use Fermat's theorem.", 'Add.']}
-
-    ```
     """
     if len(text) > _MENDABLE_CHARACTERS:
         return {}
@@ -145,7 +112,10 @@ def decode_mended(text: str) -> dict[str, Any]:
         text = _SINGLE_QUOTED.sub(_in_double_quotes, text)
     # The mender would leave the two halves of such a character apart.
     text = _SURROGATE_PAIR.sub(lambda pair: str(json.loads(f'"{pair[0]}"')), text)
-    if found := decode(_without_simple_faults(text)):
+    plain = _COMMENT_OR_COMMA.sub(lambda match: match["string"] or "", text)
+    if any(match[0] == "{{" for match in _DOUBLED_BRACE.finditer(plain)):
+        plain = _DOUBLED_BRACE.sub(lambda match: match["string"] or match[0][0], plain)
+    if found := decode(plain):
         return found
     try:
         value = repair_json(text, return_objects=True, skip_json_loads=True)
@@ -157,23 +127,10 @@ def decode_mended(text: str) -> dict[str, Any]:
 
 
 def occurs_in(value: dict[str, Any], text: str) -> bool:
-    """Whether a text holds the JSON of an object, whatever its punctuation and escapes.
+    """Whether an object's keys and values follow each other in a text, whatever the punctuation.
 
-    Args:
-        value (`dict`): The object.
-        text (`str`): The text.
-
-    Returns:
-        `bool`: Whether the object's keys and values follow each other in the text.
-
-    Example:
-
-    ```python
-    >>> from rpd_metric.steps.loose_json import occurs_in
     >>> occurs_in({"steps": ["Add.", None]}, "For instance {'steps': ['Add.', None]}, as here.")
     True
-
-    ```
     """
     return _letters("".join(_leaves(value))) in _letters(_unescaped(escape_latex(text)))
 
@@ -213,14 +170,6 @@ def _is_json_escape(follower: str) -> bool:
 def _in_double_quotes(string: re.Match[str]) -> str:
     inside = string[1].replace("\\'", "'")
     return '"' + _UNESCAPED_QUOTE.sub(lambda match: match[0][:-1] + '\\"', inside) + '"'
-
-
-def _without_simple_faults(text: str) -> str:
-    text = _COMMENT_OR_COMMA.sub(lambda match: match["string"] or "", text)
-    text = _PYTHON_LITERAL.sub(lambda match: match["string"] or _PYTHON_TO_JSON[match[0]], text)
-    if any(match[0] == "{{" for match in _DOUBLED_BRACE.finditer(text)):
-        text = _DOUBLED_BRACE.sub(lambda match: match["string"] or match[0][0], text)
-    return text
 
 
 def _is_faithful(value: dict[str, Any], text: str) -> bool:

@@ -2,10 +2,9 @@
 
 A display line stands with the sentence that announces it, and a sentence with the display lines in
 its middle; a heading stands before what it heads; drawings go, blocks of code stay whole and are
-found without a fence, too (`program.py`). Of a
-reasoning trace only what follows the thoughts is read, where that is more than an announcement of
-the answer: it is the path that was kept, without the false starts. Everything is linear in the
-length of the text.
+found without a fence, too (`program.py`). Of a reasoning trace only what follows the thoughts is
+read, where that is more than an announcement of the answer: the path that was kept, without the
+false starts. Everything is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -84,22 +83,10 @@ class Passage:
 
 
 def answer_part(solution: str) -> str:
-    """The part of a solution that carries its answer.
+    """What follows a solution's last thoughts, where it has 60 words or more; otherwise all of it.
 
-    Args:
-        solution (`str`): With or without a block of thoughts.
-
-    Returns:
-        `str`: What follows the last thoughts, where it has 60 words or more; otherwise all of it.
-
-    Example:
-
-    ```py
-    >>> from rpd_metric.steps.passages import answer_part
     >>> answer_part("<think>Perhaps a sum? No.</think>" + " It telescopes." * 40)[:15]
     ' It telescopes.'
-
-    ```
     """
     ends = list(_THOUGHTS_END.finditer(solution))
     if ends:
@@ -110,22 +97,10 @@ def answer_part(solution: str) -> str:
 
 
 def passages(solution: str) -> list[Passage]:
-    """The passages of the part of a solution that carries its answer, in order.
+    """The passages of [`answer_part`], in order, each with a letter or a digit in it.
 
-    Args:
-        solution (`str`): A solution in Markdown, LaTeX or plain text.
-
-    Returns:
-        `list` of [`Passage`]: Each with a letter or a digit in it.
-
-    Example:
-
-    ```py
-    >>> from rpd_metric.steps.passages import passages
     >>> [passage.text for passage in passages("By Vieta, $a + b = 3$. Hence\\n$$ab = 2.$$")]
     ['By Vieta, $a + b = 3$.', 'Hence $$ab = 2.$$']
-
-    ```
     """
     masked, held = _masked(fenced(_sampled(answer_part(solution))))
     found: list[Passage] = []
@@ -133,9 +108,8 @@ def passages(solution: str) -> list[Passage]:
         for line in block.split("\n"):
             for passage in _of_line(line, held):
                 if found and _belongs(passage, found[-1]):
-                    kind: Kind = (
-                        "sentence" if "sentence" in (passage.kind, found[-1].kind) else ("display")
-                    )
+                    kinds = (passage.kind, found[-1].kind)
+                    kind: Kind = "sentence" if "sentence" in kinds else "display"
                     found[-1] = Passage(f"{found[-1].text} {passage.text}", kind)
                 else:
                     found.append(passage)

@@ -45,16 +45,9 @@ _QUOTES = re.compile(r"\"\"\"|'''")
 def fenced(text: str) -> str:
     """The text with fences around programs that have none.
 
-    Args:
-        text (`str`): A solution.
-
-    Returns:
-        `str`: The same text where nothing in it looks like an unfenced program.
-
     Example:
 
     ```py
-    >>> from rpd_metric.steps.program import fenced
     >>> print(fenced("We double it:\\ndef f(x):\\n    return 2 * x\\nDone."))
     We double it:
     ```
@@ -117,15 +110,7 @@ def _indent(line: str) -> int:
 
 
 def blocks(code: str) -> list[str]:
-    """A fenced block of code, cut where its author cut it if it is long.
-
-    Args:
-        code (`str`): With its fences.
-
-    Returns:
-        `list[str]`: Each with fences; the block itself where it has at most 12 lines, or no line
-            left free and no comment to cut at.
-    """
+    """A fenced block of code; one of over 12 lines cut at free lines, comments and definitions."""
     opening, *lines = code.split("\n")
     closing = FENCE if lines and lines[-1].strip() == FENCE else ""
     lines = lines[: len(lines) - bool(closing)]

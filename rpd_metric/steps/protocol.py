@@ -1,8 +1,7 @@
-"""Step extraction: from a chain of thought to the short, ordered list of what it does.
+"""The protocol that every summarizer follows (Sec. 3.1, stage 1 of the paper), and what they share.
 
-RPD compares solutions by their steps (Sec. 3.1, stage 1 of the paper). This module holds
-the protocol that every summarizer follows and what they share; `extractive.py` works
-without a language model, `summarizer.py` asks one, `registry.py` knows them by name.
+`extractive.py` works without a language model, `chat_summarizer.py` asks one, `summarizers.py`
+knows them by name.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ class Summary:
 
     Args:
         steps (`tuple[str, ...]`): In the order of the solution; empty when extraction failed.
-        reason (`str`, *optional*): A short code that failures are counted by
-            (`"empty_solution"`, `"no_envelope"`, ...); `None` on success.
+        reason ([`~rpd_metric.reasons.Reason`], *optional*): What failures are counted by.
         detail (`str`, *optional*): One line for a person about the failure.
         asked_again (`bool`): Whether a first reply could not be used.
     """

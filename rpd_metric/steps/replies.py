@@ -5,6 +5,9 @@ A reply is prose, perhaps a block of thoughts, and somewhere a JSON object, idea
 be used counts: prompts, solutions and notes quote earlier ones. What is not quite JSON is repaired
 (`loose_json.py`), unless the reply was cut off: a repaired half of a list of steps looks whole. A
 step that holds a control character is refused, for it is LaTeX that was lost on the way.
+
+Steps that could be read need not be a summary. A model that has lost its thread repeats the
+prompt's example in words of its own, or one step several times over ([`check_steps`]).
 """
 
 from __future__ import annotations
@@ -12,10 +15,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from rpd_metric.errors import ReplyError
+from rpd_metric.reasons import Reason
 from rpd_metric.steps.loose_json import decode, decode_mended, escape_latex, occurs_in
 from rpd_metric.steps.protocol import MAX_STEPS, MIN_STEPS
 
@@ -25,27 +30,27 @@ STEPS_KEY = "logical_steps"
 # fingerprint.
 PARSER_VERSION = 2
 
+# Of a step's runs of three words, the share that also stands in the prompt.
+COPIED = 0.6
+# Of the runs of three words of two steps, the share that they have in common.
+REPEATED = 0.8
+RUN = 3
+
 _THINK_START = re.compile(r"<think(?:ing)?>")
 _THINK_END = re.compile(r"</think(?:ing)?>")
-
+_KEY = re.compile(rf"(?<!\w){STEPS_KEY}\\*[\"'”’]?\s*:")
 _BOX = re.compile(r"boxed(?:_json)?\s*\{")
 # An opening brace, a key and a colon: where an object may begin. The quotes may be missing,
 # typographic, or escaped once too often.
 _OBJECT_START = re.compile(r"\{\s*\\*[\"'“‘]?\w[\w -]{0,40}\\*[\"'”’]?\s*:")
 # The answer's brace is near its key; a model in a loop can give thousands.
 _BRACES_TRIED = 20
-
+_UNESCAPED_QUOTE = re.compile(r'(?<!\\)(?:\\\\)*"')
 _STEP_NUMBER = re.compile(r"^step\s+\d+\s*[:.)–—-]\s*", re.IGNORECASE)
+_WORD = re.compile(r"\w+")
 
 
-def parse_steps(
-    text: str,
-    finish_reason: str | None = None,
-    min_steps: int = MIN_STEPS,
-    max_steps: int = MAX_STEPS,
-    *,
-    sent: str = "",
-) -> tuple[str, ...]:
+def parse_steps(text: str, finish_reason: str | None = None, *, sent: str = "") -> tuple[str, ...]:
     r"""Read the steps out of a summary (App. A.1 of the paper).
 
     A step is the text of `"step_description"`, or of `"step_title"` where the description is
@@ -55,8 +60,6 @@ def parse_steps(
     Args:
         text (`str`): The reply as it came.
         finish_reason (`str`, *optional*): `"length"` when the server cut the reply off.
-        min_steps (`int`): Fewer steps than this are refused.
-        max_steps (`int`): More steps than this are refused.
         sent (`str`): What the model was sent. An object that was already in there is a quotation,
             of the prompt's example or of the solution, and never the answer.
 
@@ -64,9 +67,7 @@ def parse_steps(
         `tuple` of `str`: The steps, in the order of the solution.
 
     Raises:
-        [`ReplyError`]: With the reason `"no_envelope"`, `"bad_json"`, `"truncated"`,
-            `"wrong_shape"`, `"too_few_steps"`, `"too_many_steps"`, `"control_characters"` or
-            `"quoted_envelope"`. Of several unusable objects the last one gives the reason.
+        [`ReplyError`]: Of several unusable objects the last one gives the reason.
 
     Example:
 
@@ -78,64 +79,91 @@ def parse_steps(
     ```
     """
     failure: ReplyError | None = None
-    for found in json_objects(text, STEPS_KEY, finish_reason):
+    for found in _objects(text, finish_reason):
         try:
             if occurs_in(found, sent):
                 raise ReplyError(
-                    "quoted_envelope",
+                    Reason.QUOTED_ENVELOPE,
                     "the JSON repeats one from the prompt instead of describing the solution",
                 )
-            return _steps_of(found, min_steps, max_steps)
+            return _steps_of(found)
         except ReplyError as error:
             failure = failure or error
-    raise failure or _why_nothing(text, STEPS_KEY, finish_reason)
+    raise failure or _why_nothing(text, finish_reason)
 
 
-def last_json(text: str, required_key: str, finish_reason: str | None = None) -> dict[str, Any]:
-    r"""The last JSON object in a reply that has a certain key.
+def check_steps(steps: Sequence[str], prompt: str) -> None:
+    """Refuse steps that repeat the prompt's example or each other.
+
+    Steps are compared by their words and by the runs of three words in them, so that a changed
+    word or ending hides nothing. A solution may well use the method of the example: one step like
+    it is no copy, half of them are.
 
     Args:
-        text (`str`): The reply as it came.
-        required_key (`str`): The key that tells the answer from other objects.
-        finish_reason (`str`, *optional*): `"length"` when the server cut the reply off.
-
-    Returns:
-        `dict`: The object.
+        steps (`Sequence[str]`): The steps of one summary.
+        prompt (`str`): The prompt's own text, without the problem and the solution.
 
     Raises:
-        [`ReplyError`]: With the reason `"no_envelope"`, `"bad_json"`, `"wrong_shape"` (a box
-            without that key) or `"truncated"`.
+        [`ReplyError`]: With the reason `"copied_example"` or `"repeated_steps"`.
 
     Example:
 
-    ```python
-    >>> from rpd_metric.steps.replies import last_json
-    >>> last_json("Both count in two ways.\n//boxed{{'rating': 1,}}", "rating")
-    {'rating': 1}
-
-    ```
+    >>> prompt = "For example: Reduce the exponent modulo the period by division with remainder."
+    >>> check_steps(["Factor the quadratic.", "Read off both roots."], prompt)
+    >>> try:
+    ...     check_steps(["Reduce the exponent modulo the period.", "Compute."], prompt)
+    ... except ReplyError as error:
+    ...     error.reason
+    'copied_example'
     """
-    for found in json_objects(text, required_key, finish_reason):
-        return found
-    raise _why_nothing(text, required_key, finish_reason)
+    example = _runs_of_prompt(prompt)
+    runs = [_runs(step) for step in steps]
+    copied = [
+        step
+        for step, found in zip(steps, runs, strict=True)
+        if found and len(found & example) >= COPIED * len(found)
+    ]
+    if copied and 2 * len(copied) >= len(steps):
+        raise ReplyError(
+            Reason.COPIED_EXAMPLE,
+            f"{len(copied)} of {len(steps)} steps repeat the example of the prompt, e.g. "
+            f"{_shortened(copied[0])!r}",
+        )
+    for number, (step, found) in enumerate(zip(steps, runs, strict=True)):
+        for earlier, other in zip(steps[:number], runs, strict=False):
+            same = _words(step) == _words(earlier)
+            if same or (found and len(found & other) >= REPEATED * len(found | other)):
+                raise ReplyError(
+                    Reason.REPEATED_STEPS, f"two steps say the same, e.g. {_shortened(step)!r}"
+                )
 
 
-def json_objects(
-    text: str, required_key: str, finish_reason: str | None = None
-) -> Iterator[dict[str, Any]]:
-    """Every JSON object in a reply that has a certain key, the last one first.
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
 
-    Args:
-        text (`str`): The reply as it came.
-        required_key (`str`): The key that an object must have.
-        finish_reason (`str`, *optional*): `"length"` when the server cut the reply off; then only
-            objects that are complete as they stand count: mending would hide what is missing.
 
-    Yields:
-        `dict`: The objects, repaired where that is possible.
+def _runs(text: str) -> frozenset[tuple[str, ...]]:
+    words = _words(text)
+    return frozenset(tuple(words[at : at + RUN]) for at in range(len(words) - RUN + 1))
+
+
+@lru_cache(maxsize=8)
+def _runs_of_prompt(prompt: str) -> frozenset[tuple[str, ...]]:
+    return _runs(prompt)
+
+
+def _shortened(step: str) -> str:
+    return step if len(step) <= 80 else f"{step[:79]}…"
+
+
+def _objects(text: str, finish_reason: str | None) -> Iterator[dict[str, Any]]:
+    """Every JSON object in a reply that has the key, the last one first.
+
+    Of a reply that was cut off, only objects that are complete as they stand count: mending would
+    hide what is missing.
     """
     text = escape_latex(_answer(text, finish_reason))
-    keys = [match.start() for match in _key_pattern(required_key).finditer(text)]
+    keys = [match.start() for match in _KEY.finditer(text)]
     braces = [match.start() for match in _OBJECT_START.finditer(text)]
     end = len(text)
     for key_before, key in reversed(list(zip([0, *keys], keys, strict=False))):
@@ -148,7 +176,7 @@ def json_objects(
         end = nearest[0] if nearest else key
         for decoder, start, stop in candidates:
             found = decoder(text[start:stop])
-            if required_key in found:
+            if STEPS_KEY in found:
                 yield found
                 break
 
@@ -156,12 +184,8 @@ def json_objects(
 def after_thinking(text: str) -> str | None:
     """What follows the last `</think>`.
 
-    Args:
-        text (`str`): A reply or a solution, with or without a block of thoughts.
-
     Returns:
-        `str`, *optional*: The part after the thoughts, the whole text where there are none, `None`
-        where they begin and never end.
+        `str`, *optional*: The whole text where there are no thoughts, `None` where they never end.
     """
     ends = list(_THINK_END.finditer(text))
     if ends:
@@ -178,47 +202,46 @@ def _answer(text: str, finish_reason: str | None) -> str:
     return answer
 
 
-def _key_pattern(key: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w){re.escape(key)}\\*[\"'”’]?\s*:")
-
-
-def _why_nothing(text: str, key: str, finish_reason: str | None) -> ReplyError:
+def _why_nothing(text: str, finish_reason: str | None) -> ReplyError:
     if finish_reason == "length":
-        return ReplyError("truncated", "the reply was cut off before its JSON was complete")
+        return ReplyError(Reason.TRUNCATED, "the reply was cut off before its JSON was complete")
     answer = _answer(text, finish_reason)
-    if match := _key_pattern(key).search(answer):
-        if _is_cut_in_string('"' + answer[match.start() :]):
-            return ReplyError("truncated", "the reply breaks off in the middle of its JSON")
-        return ReplyError("bad_json", f"the object with the key {key!r} is not valid JSON")
+    if match := _KEY.search(answer):
+        rest = '"' + answer[match.start() :]
+        closed = rest.rstrip().rstrip("`").rstrip().endswith(("}", "]"))
+        if not closed and len(_UNESCAPED_QUOTE.findall(rest)) % 2 == 1:
+            return ReplyError(Reason.TRUNCATED, "the reply breaks off in the middle of its JSON")
+        return ReplyError(
+            Reason.BAD_JSON, f"the object with the key {STEPS_KEY!r} is not valid JSON"
+        )
     if _BOX.search(answer):
-        return ReplyError("wrong_shape", f"the boxed JSON is no object with the key {key!r}")
-    return ReplyError("no_envelope", f"the reply holds no JSON object with the key {key!r}")
+        return ReplyError(
+            Reason.WRONG_SHAPE, f"the boxed JSON is no object with the key {STEPS_KEY!r}"
+        )
+    return ReplyError(
+        Reason.NO_ENVELOPE, f"the reply holds no JSON object with the key {STEPS_KEY!r}"
+    )
 
 
-def _is_cut_in_string(text: str) -> bool:
-    if text.rstrip().rstrip("`").rstrip().endswith(("}", "]")):
-        return False
-    return len(re.findall(r'(?<!\\)(?:\\\\)*"', text)) % 2 == 1
-
-
-def _steps_of(found: dict[str, Any], min_steps: int, max_steps: int) -> tuple[str, ...]:
+def _steps_of(found: dict[str, Any]) -> tuple[str, ...]:
     items = found[STEPS_KEY]
     if not isinstance(items, list):
-        raise ReplyError("wrong_shape", f"{STEPS_KEY!r} must be a list, not {type(items).__name__}")
+        raise ReplyError(
+            Reason.WRONG_SHAPE, f"{STEPS_KEY!r} must be a list, not {type(items).__name__}"
+        )
     texts = [_text_of(item, number) for number, item in enumerate(items, start=1)]
     steps = tuple(step for text in texts if (step := _STEP_NUMBER.sub("", text.strip()).strip()))
     for number, step in enumerate(steps, start=1):
         for character in () if step.isprintable() else step:
             if unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\r\t":
                 raise ReplyError(
-                    "control_characters",
+                    Reason.CONTROL_CHARACTERS,
                     f"step {number} holds the control character U+{ord(character):04X}; "
                     "in JSON, a backslash that is meant as such must be doubled",
                 )
-    if len(steps) < min_steps:
-        raise ReplyError("too_few_steps", f"{len(steps)} steps, {min_steps} to {max_steps} wanted")
-    if len(steps) > max_steps:
-        raise ReplyError("too_many_steps", f"{len(steps)} steps, {min_steps} to {max_steps} wanted")
+    if not MIN_STEPS <= len(steps) <= MAX_STEPS:
+        reason = Reason.TOO_FEW_STEPS if len(steps) < MIN_STEPS else Reason.TOO_MANY_STEPS
+        raise ReplyError(reason, f"{len(steps)} steps, {MIN_STEPS} to {MAX_STEPS} wanted")
     return steps
 
 
@@ -231,7 +254,7 @@ def _text_of(item: object, number: int) -> str:
         item = title if blank and known_keys and title is not None else description
     if not isinstance(item, str):
         raise ReplyError(
-            "wrong_shape",
+            Reason.WRONG_SHAPE,
             f"step {number} must be an object with a text as its 'step_description'",
         )
     return item

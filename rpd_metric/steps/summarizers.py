@@ -1,7 +1,7 @@
 """Which summarizers there are: one entry each, and every chat model.
 
-To add one that needs no chat model, write a module with a function that makes it, taking no
-arguments, and enter it here.
+One that needs no chat model is a function without arguments that makes it, entered here or, by
+another package, as an entry point of the group `rpd.summarizers`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from rpd_metric.errors import SpecError
 from rpd_metric.models.kinds import CHAT_MODELS, load_chat
 from rpd_metric.models.requests import RequestOptions
 from rpd_metric.models.spec import Kind, ModelSpec
+from rpd_metric.registry import Registry
 from rpd_metric.steps.protocol import Summarizer
 
-WITHOUT_CHAT = {
-    "extractive": Kind("extractive", "rpd_metric.steps.extractive:ExtractiveSummarizer"),
-}
-SUMMARIZERS = {**WITHOUT_CHAT, **CHAT_MODELS}
+_EXTRACTIVE = Kind("extractive", "rpd_metric.steps.extractive:ExtractiveSummarizer")
+SUMMARIZERS = Registry(
+    "summarizer", Kind, {"extractive": _EXTRACTIVE, **CHAT_MODELS}, "rpd.summarizers"
+)
 
 
 def summarizer_spec(text: str) -> ModelSpec:
@@ -32,7 +33,7 @@ def summarizer_spec(text: str) -> ModelSpec:
 
 def asks_chat_model(text: str) -> bool:
     """Whether a summarizer's spec names a chat model. Raises [`SpecError`]."""
-    return summarizer_spec(text).kind not in WITHOUT_CHAT
+    return summarizer_spec(text).kind in CHAT_MODELS
 
 
 def load_summarizer(
@@ -47,15 +48,14 @@ def load_summarizer(
     Args:
         spec (`str` or [`Summarizer`]): `"extractive"` (no language model), or a chat model
             that writes the summaries: `"tgi:<url>"`, `"openai:<url>#<model>"`, `"hf:<model>"`.
-            An object with an `summarize` method is returned as it is.
+            An object with a `summarize` method is returned as it is.
         store (`Path`, *optional*): The file that keeps every reply of a chat model.
         requests ([`~rpd_metric.models.requests.RequestOptions`], *optional*): How a chat model
             is asked.
         options: For a chat model, see [`~rpd_metric.steps.chat_summarizer.ChatSummarizer`].
 
     Returns:
-        [`Summarizer`]: One made of a chat model has it, wrapped in a
-        [`~rpd_metric.models.flow.Flow`], as `chat`.
+        [`Summarizer`]: One made of a chat model has its [`~rpd_metric.models.flow.Flow`] as `chat`.
 
     Raises:
         [`SpecError`]: The spec has none of these forms.
@@ -69,7 +69,7 @@ def load_summarizer(
             )
         return spec
     if not asks_chat_model(spec):
-        summarizer: Summarizer = WITHOUT_CHAT[summarizer_spec(spec).kind].load()
+        summarizer: Summarizer = SUMMARIZERS[summarizer_spec(spec).kind].load()
         return summarizer
     from rpd_metric.models.flow import Flow
     from rpd_metric.models.store import ReplyStore

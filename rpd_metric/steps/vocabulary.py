@@ -26,12 +26,7 @@ _TOKEN = re.compile(r"\\[a-zA-Z]+|[a-z]+(?:['’]s\b)?", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Method:
-    """One entry of the vocabulary.
-
-    Args:
-        phrase (`str`): What is done, verb first.
-        weight (`float`): How telling it is; see the module's docstring.
-    """
+    """One entry of the vocabulary: what is done, verb first, and how telling that is."""
 
     phrase: str
     weight: float
@@ -95,23 +90,11 @@ def known_methods() -> tuple[Method, ...]:
 
 
 def find_methods(text: str) -> list[Mention]:
-    """Find the methods that a text mentions, in time linear in its length.
+    """The methods that a text mentions, LaTeX and all, by first mention, in linear time.
 
-    Args:
-        text (`str`): A solution or part of one, LaTeX and all.
-
-    Returns:
-        `list[Mention]`: One per method, by first mention.
-
-    Example:
-
-    ```python
-    >>> from rpd_metric.steps.vocabulary import find_methods
     >>> found = find_methods("By Vieta's formulas the sum is 4. Completing the square also works.")
     >>> [mention.method.phrase for mention in found]
     ["Relate roots and coefficients by Vieta's formulas", 'Complete the square']
-
-    ```
     """
     vocabulary = _vocabulary()
     words = _words(text, vocabulary.latex_words)
