@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 # Before anything imports huggingface_hub: TRL reports every trainer that is made. Consent is
 # given by setting the variable to 0.
@@ -25,7 +26,7 @@ from rpd_datasets.commands import run_command
 from rpd_datasets.evaluation.decontamination import load_contamination
 from rpd_datasets.training.recipe import SupervisedOptions
 from rpd_datasets.training.session import TrainingMethod, open_session
-from rpd_datasets.training.token_rows import check_data, supervised_steps, tokenize_for
+from rpd_datasets.training.token_rows import check_data, supervised_steps, tokenize_rows
 from rpd_datasets.training.training_rows import (
     load_rows,
     split_by_problem,
@@ -63,7 +64,14 @@ def main(arguments: Sequence[str]) -> None:
         rows, held_rows = split_by_problem(rows, options.validation, seed=training.seed)
         if training.eval_strategy == "no":
             training.eval_strategy = IntervalStrategy.EPOCH
-    samples = tokenize_for(rows, tokenizer, options, training)
+    tokenized = partial(
+        tokenize_rows,
+        tokenizer=tokenizer,
+        max_length=training.max_length,
+        too_long=options.too_long,
+        rewritten=options.rewritten,
+    )
+    samples = tokenized(rows)
     counts = {
         **samples.counts(),
         "samples left out as contaminated": contaminated,
@@ -71,7 +79,7 @@ def main(arguments: Sequence[str]) -> None:
     }
     held_out = None
     if held_rows is not None:
-        held_out = tokenize_for(held_rows, tokenizer, options, training).dataset
+        held_out = tokenized(held_rows).dataset
         counts["held-out samples"] = len(held_out)
     session.show(counts)
     if options.dry_run:

@@ -50,38 +50,21 @@ print(tokenizer.decode(output[0, inputs["input_ids"].shape[1] :], skip_special_t
 
 @dataclass(frozen=True)
 class CardFacts:
-    """What a card says.
-
-    Args:
-        name (`str`): The model's name.
-        base_model (`str`): What was trained, as it was named.
-        method (`str`): In a few words, e.g. `"supervised fine-tuning with 4-bit QLoRA"`.
-        library (`str`): `"peft"` for an adapter, `"transformers"` for a whole model.
-        data (`Sequence[str]`): The data sources, as they were named; ids on the Hub with
-            `@` and the commit that was read.
-        counts (`Mapping`): Samples, tokens, steps and the like, by label.
-        settings (`Mapping`): The recipe's options that differ from their defaults.
-        losses (`Sequence`): Step and value of what was logged.
-        measure (`str`): What `losses` holds, e.g. `"loss"`.
-        results (`str`, *optional*): A Markdown table of evaluation results.
-        license (`str`, *optional*): Of the base model, as the Hub names it.
-        prompt (`str`, *optional*): What the model sees of a problem, `{problem}` in its place.
-        tags (`Sequence[str]`): Beside those of every model.
-    """
+    """What a card says."""
 
     name: str
-    base_model: str
-    method: str
-    library: str
-    data: Sequence[str]
-    counts: Mapping[str, Any]
-    settings: Mapping[str, Any]
-    losses: Sequence[tuple[int, float]] = ()
-    measure: str = "loss"
-    results: str | None = None
-    license: str | None = None
-    prompt: str | None = None
-    tags: Sequence[str] = ()
+    base_model: str  # as it was named
+    method: str  # in a few words, e.g. "supervised fine-tuning with 4-bit QLoRA"
+    library: str  # "peft" for an adapter, "transformers" for a whole model
+    data: Sequence[str]  # as they were named; ids on the Hub with @ and the commit that was read
+    counts: Mapping[str, Any]  # samples, tokens, steps and the like, by label
+    settings: Mapping[str, Any]  # the recipe's options that differ from their defaults
+    losses: Sequence[tuple[int, float]] = ()  # step and value of what was logged
+    measure: str = "loss"  # what they are
+    results: str | None = None  # a Markdown table
+    license: str | None = None  # of the base model, as the Hub names it
+    prompt: str | None = None  # what the model sees of a problem, {problem} in its place
+    tags: Sequence[str] = ()  # beside those of every model
 
 
 def model_card(facts: CardFacts) -> str:

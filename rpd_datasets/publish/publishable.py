@@ -40,12 +40,7 @@ REPLACED: Mapping[RepoType, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Publishable:
-    """A complete folder.
-
-    Args:
-        repo_type (`"dataset"` or `"model"`): What it is.
-        files (`dict[str, Path]`): What is published of it, by name.
-    """
+    """A complete folder: what it is, and what is published of it, by name."""
 
     repo_type: RepoType
     files: dict[str, Path]
@@ -146,11 +141,7 @@ def model_files(folder: Path) -> dict[str, Path]:
 
 
 def public_record(path: Path) -> bytes:
-    """A recipe's record without what is nobody's business: folders, tokens, where it was watched.
-
-    Raises:
-        InputError: If it is damaged.
-    """
+    """A recipe's record without what is nobody's business: folders, and where it was watched."""
     record = _read_json(path)
     settings = record.get("settings", {})
     record["settings"] = {name: value for name, value in settings.items() if name not in PRIVATE}

@@ -53,28 +53,16 @@ REFUSALS = {
 
 @dataclass(frozen=True)
 class Pushed:
-    """What a push came to.
+    """What a push came to: where it went, and what its author should know."""
 
-    Args:
-        repo_id (`str`): With its namespace.
-        url (`str`): The page of the repository.
-        revision (`str`): The branch that was written.
-        commit (`str`): What the branch now names.
-        changed (`bool`): False if everything was there already.
-        private (`bool`): Whether only its owner sees it.
-        files (`int`): How many files the commit holds of this push.
-        deleted (`tuple[str, ...]`): Files of an earlier push that this one replaced.
-        notes (`tuple[str, ...]`): What its author should know, a sentence each.
-    """
-
-    repo_id: str
+    repo_id: str  # with its namespace
     url: str
-    revision: str
-    commit: str
-    changed: bool
+    revision: str  # the branch
+    commit: str  # what the branch now names
+    changed: bool  # false if everything was there already
     private: bool
-    files: int
-    deleted: tuple[str, ...]
+    files: int  # how many the commit holds of this push
+    deleted: tuple[str, ...]  # files of an earlier push that this one replaced
     notes: tuple[str, ...] = ()
 
 
@@ -170,18 +158,14 @@ def publish(
 ) -> Pushed:
     """Put files into a repository in one commit, and make the repository where it is missing.
 
+    Other arguments and errors are those of [`push_folder`].
+
     Args:
         files (`Callable[[str], Mapping[str, Path | bytes]]`): From the repository's full id to
             contents by file name.
-        repo_id (`str`), private (`bool`), revision (`str`, *optional*), api: See [`push_folder`].
         repo_type (`"dataset"`, `"model"` or `"space"`): A new Space is one for Gradio.
-        commit_message (`str`): Its first line.
         replaced (`Sequence[str]`): Patterns of files there that are deleted in the same commit
             unless they are among `files`.
-
-    Raises:
-        InputError: If there is no token, the id is none, or the repository is public.
-        OutputError: As [`push_folder`].
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
@@ -254,15 +238,9 @@ def check_access(
     *,
     repo_type: RepoType,
     private: bool = True,
-    token: str | None = None,
     api: HfApi | None = None,
 ) -> tuple[str, Any]:
     """See that a repository may be written, as far as that can be told without writing.
-
-    Args:
-        repo_id (`str`), private (`bool`), api: See [`push_folder`].
-        repo_type (`"dataset"`, `"model"` or `"space"`): What it holds.
-        token (`str`, *optional*): For a client that is made here.
 
     Returns:
         `tuple`: The full id, and what the Hub says of the repository; `None` where there is none.
@@ -274,7 +252,7 @@ def check_access(
     from huggingface_hub import HfApi, get_token
     from huggingface_hub.errors import RepositoryNotFoundError
 
-    api = api or HfApi(token=token)
+    api = api or HfApi()
     if not (api.token or get_token()):
         raise InputError(
             "there is no token for the Hub: log in with `hf auth login`, or set HF_TOKEN"

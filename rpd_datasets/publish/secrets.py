@@ -71,30 +71,18 @@ SHOWN = 24
 
 @dataclass(frozen=True)
 class Leak:
-    """What should not be published, and where it stands.
+    """What should not be published, and where it stands."""
 
-    Args:
-        kind (`str`): `"a secret"` or `"a path of this machine"`.
-        line (`int`): From 1.
-        excerpt (`str`): How it begins; of a secret only the first characters.
-        name (`str`): Whose secret it is, e.g. `"Hugging Face Token"`.
-    """
-
-    kind: str
-    line: int
-    excerpt: str
-    name: str = ""
+    kind: str  # "a secret" or "a path of this machine"
+    line: int  # from 1
+    excerpt: str  # how it begins; of a secret only the first characters
+    name: str = ""  # whose secret it is, e.g. "Hugging Face Token"
 
 
 def check_text(files: Mapping[str, Path | bytes], *, allowed: Sequence[str] = ()) -> None:
-    """Refuse files with a secret or a path of this machine in their text.
+    """Refuse files, or contents, with a secret or a path of this machine in their text.
 
-    Args:
-        files (`Mapping[str, Path | bytes]`): Files, or their contents, by name.
-        allowed (`Sequence[str]`): Providers whose tokens are let through, by name.
-
-    Raises:
-        InputError: Naming the first file and line.
+    Tokens of `allowed` providers are let through.
     """
     for name, path in files.items():
         if not name.endswith(WITH_TEXT) or any(fnmatch(name, one) for one in VOCABULARIES):
@@ -113,10 +101,6 @@ def check_text(files: Mapping[str, Path | bytes], *, allowed: Sequence[str] = ()
 
 def check_rows(files: Mapping[str, Path | bytes], *, allowed: Sequence[str] = ()) -> list[str]:
     """Look through every text in Parquet files: problems, solutions, steps, carried columns.
-
-    Args:
-        files (`Mapping[str, Path | bytes]`): Files by name; others than Parquet are passed over.
-        allowed (`Sequence[str]`): Providers whose tokens are let through, by name.
 
     Returns:
         `list[str]`: Warnings, a line each: e-mail addresses and home folders, with their rows.
@@ -193,12 +177,7 @@ def emails_in(text: str) -> list[str]:
 def find_leak(
     lines: Iterable[str], *, home: Path | None = None, allowed: Sequence[str] = ()
 ) -> Leak | None:
-    """The first secret or local path in a text.
-
-    Args:
-        lines (`Iterable[str]`): The text, line by line.
-        home (`Path`, *optional*): The user's home folder, wherever it lies; found too.
-        allowed (`Sequence[str]`): Providers whose tokens are let through.
+    """The first secret or local path in the lines of a text; `home` is found wherever it lies.
 
     Example:
 

@@ -93,5 +93,8 @@ def take_push(training: Any, model: Any, settings: dict[str, Any]) -> ModelPush 
     training.push_to_hub = False
     training.hub_token = None
     if training.process_index == 0:
-        check_access(push.repo_id, repo_type="model", private=push.private, token=push.token)
+        from huggingface_hub import HfApi
+
+        api = HfApi(token=push.token)
+        check_access(push.repo_id, repo_type="model", private=push.private, api=api)
     return push

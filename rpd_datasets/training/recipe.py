@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from rpd_datasets.options import read_options
 from rpd_datasets.training.aime import HUB_ID
@@ -137,25 +137,15 @@ class ReinforcementOptions(CommonOptions):
     embedder: str = _option("minilm", "for diversity: who encodes the steps")
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """A parsed recipe.
-
-    Args:
-        parts (`tuple`): One instance of each dataclass that was asked for, in that order.
-        settings (`dict`): Every option that the recipe names or that differs from its default,
-            as plain values.
-    """
+class Recipe(NamedTuple):
+    """An instance of each dataclass, and every option that is named or differs from its default."""
 
     parts: tuple[Any, ...]
     settings: dict[str, Any]
 
 
 def read_recipe(path: Path) -> dict[str, Any]:
-    """Read a YAML file and everything it is based on.
-
-    Args:
-        path (`Path`): The file. Its `base`, if it has one, is found relative to it.
+    """Read a YAML file and everything it is based on; `base` is found relative to a file.
 
     Raises:
         [`InputError`]: A file is missing, no mapping, its own base, or names an option twice.
@@ -178,11 +168,8 @@ def parse_recipe(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
     """Parse `--config FILE` and options into dataclasses, strictly.
 
     Args:
-        kinds (`Sequence[type]`): The dataclasses whose fields are the options. One of them may
-            have `effective_batch_size`: the steps of gradient accumulation then follow from it,
-            the batch of one device and the number of processes.
-        arguments (`Sequence[str]`): The command line, without the program.
-        prog (`str`): The program's name, for `--help`.
+        kinds (`Sequence[type]`): The dataclasses whose fields are the options.
+        arguments (`Sequence[str]`): The command line, without the program `prog`.
 
     Raises:
         [`InputError`]: An option does not exist, or its value is of the wrong kind.

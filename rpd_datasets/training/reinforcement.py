@@ -64,13 +64,6 @@ def load_prompts(
 ) -> tuple[Any, dict[str, int]]:
     """The problems as prompts, with what was left out.
 
-    Args:
-        options ([`~rpd_datasets.training.recipe.ReinforcementOptions`]): Which problems.
-        tokenizer: Of the model.
-        contamination ([`~rpd_datasets.filters.contamination.Contamination`], *optional*): Problems
-            that stand in it are left out.
-        say (`Callable`): Told of each of them.
-
     Returns:
         `tuple`: A `datasets.Dataset` with the columns `prompt` (messages) and `answer`, and
             counts by label.
@@ -83,7 +76,7 @@ def load_prompts(
     aime = load_aime(options.problems, limit=options.num_problems)
     compared = check_leakage(aime.problems, options.held_out) if options.held_out else 0
     template = prompt_template(options.prompt)
-    prompts, answers, lengths = [], [], []
+    kept: list[tuple[list[dict[str, str]], str, int]] = []
     contaminated = 0
     for problem, answer in zip(aime.problems, aime.answers, strict=True):
         if contamination is not None and (match := contamination.find(problem)):
@@ -96,14 +89,13 @@ def load_prompts(
         )
         length = len(encoded["input_ids"])
         if length <= options.max_prompt_tokens:
-            prompts.append(prompt)
-            answers.append(answer)
-            lengths.append(length)
-    if not prompts:
+            kept.append((prompt, answer, length))
+    if not kept:
         raise InputError(
             f"every prompt is longer than max_prompt_tokens {options.max_prompt_tokens}, or its "
             "problem stands in a benchmark"
         )
+    prompts, answers, lengths = (list(column) for column in zip(*kept, strict=True))
     counts = {
         "problems": len(prompts),
         "problems with a year": sum(year is not None for year in aime.years),
@@ -111,16 +103,15 @@ def load_prompts(
         "problems left out as duplicates": aime.duplicates,
         "problems left out as too long": len(aime.problems) - len(prompts) - contaminated,
         "problems left out as contaminated": contaminated,
-        "problems of benchmarks compared": sum(contamination.sizes.values())
-        if contamination
-        else 0,
+        "problems of benchmarks compared": sum(
+            (contamination.sizes if contamination else {}).values()
+        ),
         "held-out problems compared": compared,
         "longest prompt, in tokens": max(lengths),
     }
     rows = datasets.Dataset.from_dict({"prompt": prompts, "answer": answers})
     if options.smoke:
-        longest = sorted(range(len(rows)), key=lambda place: -lengths[place])
-        rows = rows.select(longest)
+        rows = rows.select(sorted(range(len(rows)), key=lambda place: -lengths[place]))
     return rows, counts
 
 
@@ -148,10 +139,7 @@ def reinforcement_steps(problems: int, training: Any) -> int:
 def choose_rollouts(options: ReinforcementOptions, training: Any, *, on_cpu: bool) -> str:
     """Write into a run's `GRPOConfig` who samples completions, and return it.
 
-    Args:
-        options ([`~rpd_datasets.training.recipe.ReinforcementOptions`]): What was asked for.
-        training (`trl.GRPOConfig`): Of the run; it is changed.
-        on_cpu (`bool`): Whether the recipe itself asks for the CPU.
+    `on_cpu` is whether the recipe itself asks for the CPU, which a dry run does not tell.
 
     Raises:
         InputError: vLLM is asked for and not installed.

@@ -36,9 +36,6 @@ class AccuracyReward:
 
     A row whose reference answer cannot be read gets no reward (`None`), which TRL leaves out, and
     is counted as `accuracy/unreadable_reference`.
-
-    Args:
-        grader ([`~rpd_metric.grading.custom.GraderLike`]): Compares answers.
     """
 
     __name__ = "accuracy"
@@ -85,13 +82,7 @@ class DiversityReward:
     """The mean RPD of a right completion to the other right completions of its prompt.
 
     0 for a wrong one, and where it is the only right one. See this module's docstring for what
-    is logged beside it, and why.
-
-    Args:
-        grader ([`~rpd_metric.grading.custom.GraderLike`]): Tells which are right.
-        summarizer ([`~rpd_metric.steps.protocol.Summarizer`]): Turns completions into steps.
-        embedder ([`~rpd_metric.models.embedders.Embedder`]): Encodes the steps.
-        threshold (`float`): Largest mean distance within a strategy, for `rarity`.
+    is logged beside it, and why. `threshold` is for [`rarity_weights`].
     """
 
     __name__ = "diversity"
@@ -132,15 +123,10 @@ class DiversityReward:
         self.rarity = [1.0] * len(texts)
         if not compared:
             return rewards
-        steps = [
-            [
-                list(summary.steps)
-                for summary in run(
-                    self._summarizer.summarize(prompt, [texts[place] for place in places])
-                )
-            ]
-            for prompt, places in compared.items()
-        ]
+        steps = []
+        for prompt, places in compared.items():
+            summaries = run(self._summarizer.summarize(prompt, [texts[place] for place in places]))
+            steps.append([list(summary.steps) for summary in summaries])
         matrices = step_matrices(steps, self._embedder)
         for places, matrix in zip(compared.values(), matrices, strict=True):
             for row, place in enumerate(places):
@@ -164,11 +150,8 @@ class DiversityReward:
 def rarity_weights(matrix: Matrix, threshold: float) -> list[float]:
     """A weight per solution, inverse to how many use its strategy; their mean is 1.
 
-    Strategies are groups by average linkage. A solution without steps has the weight 1.
-
-    Args:
-        matrix (`array` of shape `(k, k)`): Distances of the right solutions of one problem.
-        threshold (`float`): Largest mean distance within one strategy.
+    Strategies are groups by average linkage: `threshold` is the largest mean distance within one.
+    A solution without steps has the weight 1.
 
     Example:
 

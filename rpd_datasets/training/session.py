@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from rpd_datasets.instructions import prompt_template
 from rpd_datasets.publish.model_card import CardFacts, model_card
@@ -39,19 +39,10 @@ from rpd_metric.errors import InputError
 SMOKE_STEPS = 2
 
 
-@dataclass(frozen=True)
-class TrainingMethod:
-    """What a model card says of the way a model was trained.
+class TrainingMethod(NamedTuple):
+    """What a model card says of the way a model was trained: `watched` is a value of the log."""
 
-    Args:
-        name (`str`): `"sft"` or `"grpo"`.
-        description (`str`): In a few words, without the adapter.
-        data (`Sequence[str]`): The data sources.
-        watched (`str`): The logged value that the card shows, e.g. `"loss"`.
-        measure (`str`): What the card calls it.
-    """
-
-    name: str
+    name: Literal["sft", "grpo"]
     description: str
     data: Sequence[str]
     watched: str
@@ -64,11 +55,9 @@ class Session:
 
     Args:
         options ([`~rpd_datasets.training.recipe.CommonOptions`]): This project's own.
-        training (`transformers.TrainingArguments`): TRL's options of the trainer.
-        model (`trl.ModelConfig`): TRL's options of the model.
+        training (`transformers.TrainingArguments`), model (`trl.ModelConfig`): TRL's.
         settings (`dict`): Every option that the recipe names or that differs from its default.
-        push ([`~rpd_datasets.training.model_push.ModelPush`], *optional*): Where the model is
-            published.
+        push ([`~rpd_datasets.training.model_push.ModelPush`], *optional*): Where the model goes.
         cached_only (`bool`): Whether the Hub does not answer, so that only its cache is asked.
     """
 
@@ -114,12 +103,7 @@ class Session:
             self.log(f"{label}: {value:,}")
 
     def show_plan(self, *, tokens: int, title: str) -> None:
-        """Print the settings and an estimate of memory: the end of a dry run.
-
-        Args:
-            tokens (`int`): Tokens in the largest batch of one device.
-            title (`str`): What the estimate is called.
-        """
+        """Print the settings and an estimate of memory for `tokens` in a batch of one device."""
         for name, value in self.settings.items():
             self.log(f"{name}: {value}")
         self.log(f"attention: {self.model.attn_implementation or 'sdpa'}")
@@ -141,8 +125,7 @@ class Session:
 
         Args:
             kind (`type`): One of TRL's trainers.
-            method ([`TrainingMethod`]): For the card.
-            counts (`Mapping`): Samples, tokens, steps and the like, for the record and the card.
+            method ([`TrainingMethod`]), counts (`Mapping`): For the record and the card.
             inputs: For the trainer: `train_dataset`, `processing_class` and what it needs besides.
 
         Raises:
@@ -261,8 +244,7 @@ def open_session(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
     Args:
         kinds (`Sequence[type]`): Three dataclasses: this project's options, TRL's options of the
             trainer, and TRL's options of the model.
-        arguments (`Sequence[str]`): The command line, without the program.
-        prog (`str`): The program's name.
+        arguments (`Sequence[str]`): The command line, without the program `prog`.
 
     Raises:
         InputError: With the option to set.
@@ -289,8 +271,7 @@ def open_session(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
 def choose_attention(model: Any, *, on_cpu: bool) -> str | None:
     """Which attention a `ModelConfig` gets: its own, or flash attention where it can run.
 
-    Returns:
-        `str`, *optional*: `None` is the library's default, scaled dot-product attention.
+    `None` is the library's default, scaled dot-product attention.
     """
     from transformers.utils import is_flash_attn_2_available
 

@@ -92,19 +92,6 @@ def check_data(options: SupervisedOptions, training: Any, model: Any) -> None:
         raise InputError("packing needs max_length, the length of a pack")
 
 
-def tokenize_for(
-    rows: Any, tokenizer: Any, options: SupervisedOptions, training: Any
-) -> TokenizedRows:
-    """[`tokenize_rows`] as a recipe asks for it."""
-    return tokenize_rows(
-        rows,
-        tokenizer,
-        max_length=training.max_length,
-        too_long=options.too_long,
-        rewritten=options.rewritten,
-    )
-
-
 def tokenize_rows(
     rows: Any,
     tokenizer: Any,
@@ -122,9 +109,6 @@ def tokenize_rows(
         too_long (`"refuse"` or `"drop"`): What happens to longer ones.
         rewritten (`"refuse"` or `"drop"`): What happens to samples whose completion the chat
             template changes: Qwen3's keeps of several `</think>` the first and the last part.
-
-    Returns:
-        [`TokenizedRows`]
 
     Raises:
         [`InputError`]: A sample is too long or changed, or its last token is not the end token;
@@ -207,8 +191,7 @@ def keeps_text(contents: Sequence[str], *, asked: str, rendered: str) -> bool:
 
     Args:
         contents (`Sequence[str]`): The texts of the completion's messages.
-        asked (`str`): The prompt as the template renders it.
-        rendered (`str`): Prompt and completion as the template renders them.
+        asked (`str`), rendered (`str`): As the template renders the prompt, and it with them.
 
     Example:
 
@@ -265,9 +248,7 @@ def optimizer_steps(
 
     Args:
         samples (`int`): Sequences in the training set (packs, when packing).
-        per_device (`int`): Sequences in a batch of one device.
-        processes (`int`): Devices.
-        accumulation (`int`): Batches per step.
+        per_device (`int`), processes (`int`), accumulation (`int`): A step takes their product.
         epochs (`float`): Passes over the data.
         max_steps (`int`): If positive, the answer.
     """

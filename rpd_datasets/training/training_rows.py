@@ -66,13 +66,10 @@ def without_contaminated(
         rows (`datasets.Dataset`): With a column `prompt` of messages.
         contamination ([`~rpd_datasets.filters.contamination.Contamination`], *optional*): What
             they are compared with.
-        say (`Callable`): Told of each match, for the log.
+        say (`Callable`): Told of each match.
 
     Returns:
-        `tuple`: The other rows, and how many were left out.
-
-    Raises:
-        [`InputError`]: None is left.
+        `tuple`: The other rows, of which there must be one, and how many were left out.
     """
     if contamination is None:
         return rows, 0
@@ -108,13 +105,8 @@ def with_prompt(rows: Any, prompt: str) -> Any:
 def split_by_problem(rows: Any, share: float, *, seed: int) -> tuple[Any, Any]:
     """Hold out a share of the problems, each with all of its solutions.
 
-    Args:
-        rows (`datasets.Dataset`): From [`load_rows`].
-        share (`float`): Of the problems, rounded up; at least one is left to train on.
-        seed (`int`): Draws them.
-
     Returns:
-        `tuple`: The rows to train on, and those held out.
+        `tuple`: The rows to train on, of one problem at least, and those held out.
 
     Raises:
         [`InputError`]: The share is not between 0 and 1, or there is only one problem.

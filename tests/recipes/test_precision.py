@@ -100,7 +100,7 @@ def test_reinforcement_changes_every_weight_of_the_adapter(here: Path, rollouts:
     line += ["--format_weight", "0", *LIKE_A_GPU, *STEPS]
     if rollouts == "continuous":
         # Left to itself it fills half of the machine's memory, for a model of 100,000 weights.
-        line += ["--transformers_continuous_batching_config", '{"max_memory_percent": 0.01}']
+        line += ["--transformers_continuous_batching_config", '{"max_memory_percent": 0.05}']
     script("grpo").main(["--config", str(CONFIGS / "grpo.yaml"), *line])
     assert changed_share(output) > 0.95
 

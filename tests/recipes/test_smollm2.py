@@ -14,17 +14,12 @@ import pytest
 from benchmarks.loop_real.model import PADDING
 from parts.recipe_scripts import RECIPES, script
 from parts.smollm2 import missing, smollm2
-from rpd_datasets.training.token_rows import tokenize_rows
-from rpd_datasets.training.tokenizer import load_tokenizer
-from rpd_datasets.training.training_rows import load_rows
-from rpd_metric.errors import InputError
 
 ROOT = RECIPES.parent
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(missing() is not None, reason=f"SmolLM2 {missing()}"),
 ]
-END = "<|im_end|>"
 CPU = ["--use_cpu", "true", "--bf16", "true", "--gradient_checkpointing", "false"]
 CPU += ["--disable_tqdm", "true", "--max_steps", "2", "--padding_token", PADDING]
 
@@ -107,13 +102,3 @@ def test_fine_tuning_merging_and_reinforcement_of_a_real_model(here: Path):
     rows = [row for row in history(here / "rewarded") if "reward" in row]
     assert len(rows) == 2
     assert all(row["completions/mean_length"] > 0 for row in rows)
-
-
-def test_its_real_template_ends_turns_and_keeps_completions(here: Path):
-    rows, _ = load_rows([str(here / "rows.jsonl")])
-    tokenizer = load_tokenizer(str(here / "model"), end_token=END, padding_token=PADDING)
-    found = tokenize_rows(rows, tokenizer, max_length=None, too_long="refuse")
-    learnt = [label for label in found.dataset[1]["labels"] if label >= 0]
-    assert tokenizer.decode(learnt) == f"1 + 1 = \\boxed{{2}}{END}\n"
-    with pytest.raises(InputError, match="--padding_token"):
-        load_tokenizer(str(here / "model"))

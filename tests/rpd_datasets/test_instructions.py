@@ -1,11 +1,10 @@
-"""One module owns the prompts; every configuration names its own, and the README shows them."""
+"""One module owns the prompts, and every configuration names its own."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-import yaml
 
 from rpd_datasets.evaluation.passk_config import EvaluationConfig
 from rpd_datasets.instructions import PROMPTS, fill_prompt, prompt_template
@@ -39,14 +38,3 @@ def test_evaluation_takes_a_prompt_by_its_name():
 )
 def test_every_configuration_names_its_prompt(file: Path):
     assert read_recipe(file)["prompt"] in PROMPTS
-
-
-def test_the_readme_has_every_prompt_and_what_uses_it():
-    text = (RECIPES / "README.md").read_text(encoding="utf-8")
-    table = text.partition("## Prompts")[2].partition("\n## ")[0]
-    assert {name for name in PROMPTS if f"| `{name}` |" in table} == set(PROMPTS)
-    sft = yaml.safe_load((RECIPES / "configs/sft.yaml").read_text(encoding="utf-8"))["prompt"]
-    grpo = yaml.safe_load((RECIPES / "configs/grpo.yaml").read_text(encoding="utf-8"))["prompt"]
-    rows = {line.split("|")[1].strip(" `"): line for line in table.splitlines() if "| `" in line}
-    assert "fine-tuning" in rows[sft]
-    assert "reinforcement" in rows[grpo]
