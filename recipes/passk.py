@@ -27,11 +27,13 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
+from rpd_datasets.cli.arguments import with_config
 from rpd_datasets.cli.output import Progress
 from rpd_datasets.commands import run_command
 from rpd_datasets.evaluation import stages
 from rpd_datasets.evaluation.comparison import compare, comparison_json, comparison_text, plot
 from rpd_datasets.evaluation.marking import check_ready
+from rpd_datasets.evaluation.passk_config import EvaluationConfig
 from rpd_datasets.evaluation.reporting import report_text
 from rpd_datasets.evaluation.results import find_results
 from rpd_datasets.options import add_options, options_from
@@ -55,23 +57,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] not in (*COMMANDS, "compare", "-h", "--help"):
         given.insert(0, "run")
-    args = _parser().parse_args(given)
-    command = _compare if args.command == "compare" else _evaluate
-    return run_command(f"passk {args.command}", lambda: command(args))
+    name = given[0] if given else ""
+    return run_command(f"passk {name}", lambda: _run(name, given))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _run(name: str, given: list[str]) -> None:
+    parser, stages_of = _parser()
+    if name in stages_of:
+        given = [name, *with_config(stages_of[name], given[1:])]
+    args = parser.parse_args(given)
+    (_compare if name == "compare" else _evaluate)(args)
+
+
+def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
         prog="passk", description=__doc__, formatter_class=plain, epilog="Without a command: run."
     )
     commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
+    stages_of = {}
     for name, (parts, text) in COMMANDS.items():
-        stage = commands.add_parser(name, help=text, description=text)
-        stage.add_argument("--config", required=True, metavar="FILE", help="a YAML configuration")
-        add_options(stage, stages.EvaluationOptions)
-        for part in parts:
-            add_options(stage, OPTIONS[part])
+        stage = stages_of[name] = commands.add_parser(name, help=text, description=text)
+        stage.add_argument("--config", metavar="FILE", help="options in YAML; typed ones win")
+        for kind in (
+            stages.EvaluationOptions,
+            EvaluationConfig,
+            *(OPTIONS[part] for part in parts),
+        ):
+            add_options(stage, kind)
         if "grade" in parts:
             text = "run generated programs without a sandbox: they can then read and delete files "
             stage.add_argument("--unsafe", action="store_true", help=text + "and use the network")
@@ -85,15 +98,15 @@ def _parser() -> argparse.ArgumentParser:
     several.add_argument("--plot", metavar="FILE", help="draw pass@k curves, e.g. curves.png")
     several.add_argument("--markdown", action="store_true", help="print the table in Markdown")
     several.add_argument("--json", action="store_true", help="print one JSON object instead")
-    return parser
+    return parser, stages_of
 
 
 def _evaluate(args: argparse.Namespace) -> None:
     parts, _ = COMMANDS[args.command]
-    options = options_from(stages.EvaluationOptions, args)
-    job = stages.open_evaluation(args.config, options)
+    config = options_from(EvaluationConfig, args)
+    job = stages.open_evaluation(config, options_from(stages.EvaluationOptions, args))
     if args.command == "run":  # what grading would refuse is said before hours of sampling
-        check_ready(job.benchmark, job.tasks, grader=job.config.grader, unsafe=args.unsafe)
+        check_ready(job.benchmark, job.tasks, grader=config.grader, unsafe=args.unsafe)
     if "generate" in parts:
         stages.sample(job, options_from(stages.SamplingOptions, args), _bar)
     if "grade" in parts:
@@ -101,7 +114,7 @@ def _evaluate(args: argparse.Namespace) -> None:
         stages.grade(job, how, _bar, unsafe=args.unsafe)
     if "report" in parts:
         results = stages.report(job, options_from(stages.ReportOptions, args), _say)
-        text = report_text(results, paper=job.config.paper)
+        text = report_text(results, paper=config.paper)
         print(json.dumps(asdict(results)) if args.json else text)
 
 

@@ -52,13 +52,11 @@ class Benchmark:
     """Where a benchmark is found and what it is made of.
 
     Args:
-        name (`str`): As in configurations.
-        title (`str`): For tables.
+        name, title (`str`): In configurations, and in tables.
         kind (`"math"`, `"function"` or `"contest"`): How it is graded.
         sizes (`tuple[int, ...]`): Numbers of problems that are right; any number if empty.
         hub (`str`, *optional*): Dataset id; `None` where only a local file serves.
-        config (`str`, *optional*): Its configuration.
-        split (`str`): Its split.
+        config, split (`str`): Of the dataset.
         level (`int`, *optional*): Only problems of this level.
         release (`int`, *optional*): Of LiveCodeBench, where it is that.
         task_id (`str`, *optional*): In the `eval.yaml` of its dataset, where that is registered on
@@ -77,51 +75,34 @@ class Benchmark:
     task_id: str | None = None
 
 
-BENCHMARKS = {
-    benchmark.name: benchmark
-    for benchmark in (
-        Benchmark("aime24", "AIME24", "math", (30,), "Maxwell-Jia/AIME_2024", split="train"),
-        Benchmark("aime25", "AIME25", "math", (30,), "math-ai/aime25"),
-        Benchmark(
-            "aime26",
-            "AIME26",
-            "math",
-            (30,),
-            "MathArena/aime_2026",
-            split="train",
-            task_id="MathArena/aime_2026",
-        ),
-        Benchmark(
-            "math500-level5",
-            "MATH500 Level 5",
-            "math",
-            (134,),
-            "HuggingFaceH4/MATH-500",
-            level=5,
-        ),
-        Benchmark("math500", "MATH500", "math", (500,), "HuggingFaceH4/MATH-500"),
-        Benchmark(
-            "olympiadbench",
-            "Olympiad Bench",
-            "math",
-            (674, 675),
-            "Hothan/OlympiadBench",
-            config="OE_TO_maths_en_COMP",
-            split="train",
-        ),
-        Benchmark("amc23", "AMC23", "math", (40,), "math-ai/amc23"),
-        Benchmark("humaneval", "HumanEval", "function", (164,), "openai/openai_humaneval"),
-        Benchmark("livecodebench", "LiveCodeBench v6", "contest", (1055,), None, release=6),
-        *(
-            Benchmark(
-                f"livecodebench-v{n}", f"LiveCodeBench v{n}", "contest", (size,), None, release=n
-            )
-            for n, size in RELEASES.items()
-            if n < max(RELEASES)
-        ),
-        Benchmark("own", "own problems", "math", (), None),
-    )
-}
+_KNOWN = (
+    Benchmark("aime24", "AIME24", "math", (30,), "Maxwell-Jia/AIME_2024", split="train"),
+    Benchmark("aime25", "AIME25", "math", (30,), "math-ai/aime25"),
+    Benchmark(
+        *("aime26", "AIME26", "math", (30,), "MathArena/aime_2026"),
+        split="train",
+        task_id="MathArena/aime_2026",
+    ),
+    Benchmark(
+        "math500-level5", "MATH500 Level 5", "math", (134,), "HuggingFaceH4/MATH-500", level=5
+    ),
+    Benchmark("math500", "MATH500", "math", (500,), "HuggingFaceH4/MATH-500"),
+    Benchmark(
+        *("olympiadbench", "Olympiad Bench", "math", (674, 675), "Hothan/OlympiadBench"),
+        config="OE_TO_maths_en_COMP",
+        split="train",
+    ),
+    Benchmark("amc23", "AMC23", "math", (40,), "math-ai/amc23"),
+    Benchmark("humaneval", "HumanEval", "function", (164,), "openai/openai_humaneval"),
+    Benchmark("livecodebench", "LiveCodeBench v6", "contest", (1055,), None, release=6),
+    *(
+        Benchmark(f"livecodebench-v{n}", f"LiveCodeBench v{n}", "contest", (size,), None, release=n)
+        for n, size in RELEASES.items()
+        if n < max(RELEASES)
+    ),
+    Benchmark("own", "own problems", "math", (), None),
+)
+BENCHMARKS = {benchmark.name: benchmark for benchmark in _KNOWN}
 
 
 @dataclass(frozen=True)
@@ -156,15 +137,12 @@ def find_benchmark(name: str) -> Benchmark:
 
 
 def load_benchmark(name: str, path: str | Path | None = None) -> list[Task]:
-    """Load a benchmark's problems from a local file or from the Hub.
+    """Load a benchmark's problems, in order, from a local file or from the Hub.
 
     Args:
         name (`str`): One of `BENCHMARKS`.
         path (`str` or `Path`, *optional*): A `.jsonl`, `.jsonl.gz` or `.json` file, or
             LiveCodeBench's folder or Parquet file; the Hub's dataset if unset.
-
-    Returns:
-        `list` of [`Task`]: In the order of the file.
 
     Raises:
         [`InputError`]: The name is unknown, the file or dataset cannot be read, a row lacks what

@@ -68,14 +68,7 @@ class Difference:
 
 
 def compare(results: Sequence[Results]) -> list[Difference]:
-    """Compare the first model with each other one, benchmark by benchmark.
-
-    Args:
-        results (`Sequence` of [`~rpd_datasets.evaluation.results.Results`]): Of at least two
-            models.
-
-    Returns:
-        `list` of [`Difference`]: For every benchmark that two models were evaluated on.
+    """Compare the first model with each other one, on every benchmark that two have results of.
 
     Raises:
         [`InputError`]: Two results have one name, two models met different problems, or there is
@@ -167,11 +160,7 @@ def comparison_text(
 
 
 def plot(results: Sequence[Results], path: Path) -> None:
-    """Draw pass@k curves with 95 % bands, one panel per benchmark.
-
-    Args:
-        results (`Sequence` of [`~rpd_datasets.evaluation.results.Results`]): What to draw.
-        path (`Path`): A PNG, or another format that matplotlib tells by its ending.
+    """Draw pass@k curves with 95 % bands, one panel per benchmark; a PNG, or as the path ends.
 
     Raises:
         [`MissingExtraError`]: matplotlib is not installed.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
 from pathlib import Path
@@ -28,7 +28,7 @@ from rpd_datasets.evaluation.samples import (
     json_line,
     read_samples,
     seed_of,
-    write_samples,
+    write_rows,
     write_text,
 )
 from rpd_datasets.instructions import fill_prompt
@@ -124,7 +124,7 @@ async def generate(
     folder: Path,
     *,
     revision: str | None = None,
-    progress: Callable[[int], object] | None = None,
+    progress: Callable[[int], object] = lambda _: None,
 ) -> list[Sample]:
     """Have a model write every sample that is not on file yet.
 
@@ -149,14 +149,14 @@ async def generate(
     path = folder / SAMPLES
     samples = read_samples(path)
     # Without what an interrupted line left behind.
-    write_samples(path, samples.values())
+    write_rows(path, map(asdict, samples.values()))
     problems = {task.id: task for task in tasks}
     keys = expected_keys(tasks, config)
     todo = [key for key in keys if key not in samples]
     failures: Counter[str] = Counter()
     last: ModelError | None = None
     done = len(keys) - len(todo)
-    _tell(progress, done)
+    progress(done)
 
     async def ask(key: Key) -> Sample | ModelError:
         request = chat_request(problems[key[0]], key, config)
@@ -186,25 +186,20 @@ async def generate(
                     lines.write(json_line(asdict(result)))
                     lines.flush()
                     done += 1
-                    _tell(progress, done)
+                    progress(done)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
     if failures:
-        raise _missing(dict(failures.most_common()), last, len(keys))
+        reasons = ", ".join(f"{reason} {count}" for reason, count in failures.most_common())
+        raise ModelError(
+            f"{failures.total()} of {len(keys)} samples are missing ({reasons}; the last: {last}); "
+            "fix that and run the same command again, the others are kept. A missing sample is "
+            "not a wrong one, so nothing is graded"
+        )
     ordered = [samples.pop(key) for key in keys]
     # Samples beyond those asked for, of a former call with a larger `limit`, stay.
-    write_samples(path, [*ordered, *samples.values()])
+    write_rows(path, map(asdict, [*ordered, *samples.values()]))
     return ordered
-
-
-def _missing(failures: Mapping[str, int], last: ModelError | None, total: int) -> ModelError:
-    """The error about samples that could not be had."""
-    reasons = ", ".join(f"{reason} {count}" for reason, count in failures.items())
-    return ModelError(
-        f"{sum(failures.values())} of {total} samples are missing ({reasons}; the last: {last}); "
-        "fix that and run the same command again, the others are kept. A missing sample is "
-        "not a wrong one, so nothing is graded"
-    )
 
 
 def claim(folder: Path, config: EvaluationConfig, model: str, revision: str | None = None) -> None:
@@ -256,19 +251,10 @@ def read_run(folder: Path) -> dict[str, Any]:
     return run
 
 
-def _tell(progress: Callable[[int], object] | None, done: int) -> None:
-    if progress is not None:
-        progress(done)
-
-
 def _fingerprint(folder: Path) -> str:
     digest = hashlib.sha256()
-    for file in _model_files(folder):
+    for file in sorted(file for pattern in _WEIGHTS for file in folder.glob(pattern)):
         digest.update(f"{file.name}\0".encode())
         with file.open("rb") as data:
             digest.update(hashlib.file_digest(data, "sha256").digest())
     return digest.hexdigest()[:12]
-
-
-def _model_files(folder: Path) -> Iterator[Path]:
-    yield from sorted(file for pattern in _WEIGHTS for file in folder.glob(pattern))

@@ -28,12 +28,7 @@ def write_inspect_log(
     marks: Sequence[Mark],
     results: Results,
 ) -> None:
-    """Write samples and verdicts as an Inspect log.
-
-    Args:
-        path (`Path`): The file; it ends in `.eval`.
-        tasks, samples, marks: As for [`~rpd_datasets.evaluation.results.measure`].
-        results ([`~rpd_datasets.evaluation.results.Results`]): What they came to.
+    """Write samples and verdicts, and what they came to, as an Inspect log (`*.eval`).
 
     Raises:
         [`InputError`]: The file's name ends otherwise.

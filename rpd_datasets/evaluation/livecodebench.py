@@ -49,24 +49,14 @@ _CALL = (
 
 @dataclass(frozen=True)
 class StoredTests:
-    """Where a problem's tests lie.
-
-    Args:
-        path (`Path`): A file of rows.
-        place (`int`): The row's first byte in JSON lines, its number in a Parquet file.
-        id (`str`): The problem's id, for messages.
-    """
+    """Where a problem's tests lie: the row's first byte in JSON lines, its number in Parquet."""
 
     path: Path
     place: int
     id: str
 
     def read(self) -> StdioTask | CallTask:
-        """The tests.
-
-        Raises:
-            [`InputError`]: They cannot be decoded, or are of no kind that is known.
-        """
+        """The tests. Raises [`InputError`] as [`read_tests`] does."""
         return read_tests(_row_at(self.path, self.place), self.id)
 
 
@@ -91,12 +81,7 @@ def is_livecodebench(path: Path) -> bool:
 
 
 def read_problems(path: Path, release: int) -> Iterator[Problem]:
-    """The problems of a release, in the order of the files.
-
-    Args:
-        path (`Path`): The folder of `test.jsonl ... test6.jsonl`, or one JSON-lines or Parquet
-            file of the same rows.
-        release (`int`): From 1 to 6; of a folder, its first so many files are read.
+    """The problems of a release, 1 to 6: of a folder, its first so many files, in order.
 
     Raises:
         [`InputError`]: A file is missing or cannot be read, or a row lacks a column.
@@ -110,11 +95,7 @@ def read_problems(path: Path, release: int) -> Iterator[Problem]:
 
 
 def read_tests(row: Mapping[str, Any], name: str) -> StdioTask | CallTask:
-    """The tests of a row.
-
-    Args:
-        row (`Mapping`): With `public_test_cases`, `private_test_cases` and `metadata`.
-        name (`str`): The problem's id, for messages.
+    """The tests of a row; messages name the problem.
 
     Raises:
         [`InputError`]: A column cannot be decoded, a case is incomplete, or the kinds are mixed.

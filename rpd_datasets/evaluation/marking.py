@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from rpd_datasets.evaluation.benchmarks import Benchmark, Task
 from rpd_datasets.evaluation.livecodebench import StoredTests
-from rpd_datasets.evaluation.samples import Key, Sample, write_rows
+from rpd_datasets.evaluation.samples import Key, Sample
 from rpd_metric.errors import InputError
 from rpd_metric.grading.answers import Verdict, final_answer, tidy
 from rpd_metric.grading.code import CodeTask, ProgramResult, grade_code
@@ -61,9 +61,7 @@ def mark(
     """Mark every sample.
 
     Args:
-        benchmark ([`~rpd_datasets.evaluation.benchmarks.Benchmark`]): Says what kind it is.
-        tasks (`Sequence` of [`~rpd_datasets.evaluation.benchmarks.Task`]): The problems.
-        samples (`Sequence` of [`~rpd_datasets.evaluation.samples.Sample`]): All of them.
+        benchmark, tasks, samples: All of the evaluation.
         grader (`str`, *optional*): See [`~rpd_metric.grading.custom.load_grader`].
         workers (`int`, *optional*): Processes, or programs, at a time.
         unsafe (`bool`): Run programs without a sandbox.
@@ -121,11 +119,6 @@ def check_ready(
     for task in tasks:
         _tests(task, benchmark)
     Sandbox(unsafe=unsafe)
-
-
-def write_marks(path: Path, marks: Sequence[Mark]) -> None:
-    """Write verdicts as JSON lines."""
-    write_rows(path, (asdict(mark) for mark in marks))
 
 
 def read_marks(path: Path, samples: Sequence[Sample]) -> list[Mark]:

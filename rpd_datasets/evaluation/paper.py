@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 
 from rpd_metric.errors import InputError
@@ -19,64 +19,43 @@ class PublishedRow:
     """One row of one of the paper's tables, in percent.
 
     Args:
-        label (`str`): The table's LaTeX label.
-        table (`int`): Its number.
-        title (`str`): What the table is about.
+        label (`str`), table (`int`): The table's LaTeX label, and its number.
         model (`str`): The model that was trained.
         benchmark (`str`): Name in [`~rpd_datasets.evaluation.benchmarks.BENCHMARKS`].
         method (`str`): As the table names it.
         pass_at_k (`Mapping[int, float]`): By k, by the first-k-of-each-run estimator; empty in
             Table 3.
-        div_self_bleu (`Mapping[str, float]`): By pass count, in Table 3.
-        rpd (`Mapping[str, float]`): 100 times the mean pairwise distance, by pass count, in
-            Table 3.
+        div_self_bleu, rpd (`Mapping[str, float]`): By pass count, in Table 3; 100 times the mean
+            pairwise distance.
         note (`str`): What a reader has to know to compare it; empty as a rule.
     """
 
     label: str
     table: int
-    title: str
     model: str
     benchmark: str
     method: str
-    pass_at_k: Mapping[int, float]
-    div_self_bleu: Mapping[str, float]
-    rpd: Mapping[str, float]
+    pass_at_k: Mapping[int, float] = field(default_factory=dict)
+    div_self_bleu: Mapping[str, float] = field(default_factory=dict)
+    rpd: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
 
 
 def published_rows() -> list[PublishedRow]:
     """Every row, in the order of the paper.
 
-    Example:
-
-    ```py
-    >>> from rpd_datasets.evaluation.paper import published_rows
     >>> row = published_rows()[0]
     >>> row.method, row.benchmark, row.pass_at_k[16]
     ('Base', 'math500-level5', 75.0)
-
-    ```
     """
-    text = (resources.files("rpd_datasets.evaluation") / "paper_tables.json").read_text(
-        encoding="utf-8"
-    )
-    return [
-        PublishedRow(
-            label=table["label"],
-            table=table["table"],
-            title=table["title"],
-            model=table["model"],
-            benchmark=row["benchmark"],
-            method=row["method"],
-            pass_at_k={int(k): value for k, value in row.get("pass_at_k", {}).items()},
-            div_self_bleu=row.get("div_self_bleu", {}),
-            rpd=row.get("rpd", {}),
-            note=row.get("note", ""),
-        )
-        for table in json.loads(text)["tables"]
-        for row in table["rows"]
-    ]
+    file = resources.files("rpd_datasets.evaluation") / "paper_tables.json"
+    rows = []
+    for table in json.loads(file.read_text(encoding="utf-8"))["tables"]:
+        for row in table["rows"]:
+            by_k = {int(k): value for k, value in row.get("pass_at_k", {}).items()}
+            named = {name: table[name] for name in ("label", "table", "model")}
+            rows.append(PublishedRow(**{**named, **row, "pass_at_k": by_k}))
+    return rows
 
 
 def published(model: str, benchmark: str) -> list[PublishedRow]:

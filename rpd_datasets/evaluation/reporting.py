@@ -25,13 +25,7 @@ from rpd_metric.errors import InputError
 
 
 def report_text(results: Results, *, paper: str | None = None, markdown: bool = False) -> str:
-    """The figures of one evaluation.
-
-    Args:
-        results ([`~rpd_datasets.evaluation.results.Results`]): The evaluation.
-        paper (`str`, *optional*): The paper's model whose rows are shown beside.
-        markdown (`bool`): Tables in Markdown.
-    """
+    """The figures of one evaluation, those of the paper's model beside them."""
     title = find_benchmark(results.benchmark).title
     sampling, figures = results.sampling, results.figures
     runs, n = sampling["runs"], sampling["samples"]
@@ -53,7 +47,9 @@ def report_text(results: Results, *, paper: str | None = None, markdown: bool = 
     lines.append("Ends: " + _counts(results.finish_reasons))
     if results.mean_tokens is not None:
         lines.append(f"New tokens per sample: {results.mean_tokens:,.0f}")
-    lines += [f"The paper's rows: {note}" for note in _notes(results, paper)]
+    beside = published(paper, results.benchmark) if paper else []
+    notes = dict.fromkeys(row.note for row in beside if row.note)
+    lines += [f"The paper's rows: {note}" for note in notes]
     if results.diversity:
         made = results.measured_with
         lines += [
@@ -68,11 +64,7 @@ def report_text(results: Results, *, paper: str | None = None, markdown: bool = 
 
 
 def model_index(results: Results) -> str:
-    """Results as `model-index`, for the YAML at the head of a model card.
-
-    Raises:
-        [`InputError`]: Only a part of the benchmark was evaluated.
-    """
+    """Results of a whole benchmark as `model-index`, for the YAML at the head of a model card."""
     from huggingface_hub.repocard_data import eval_results_to_model_index
 
     index = eval_results_to_model_index(results.name, _entries(results))
@@ -134,8 +126,7 @@ def update_card(
 
 def write_entry(folder: Path, results: Results, source: str | None = None) -> None:
     """Write the file of `.eval_results`, where the benchmark is registered on the Hub."""
-    entry = evaluation_entry(results, source)
-    if entry is not None:
+    if entry := evaluation_entry(results, source):
         write_text(folder / ".eval_results" / f"{results.benchmark}.yaml", entry)
 
 
@@ -164,16 +155,8 @@ def _entries(results: Results) -> list[Any]:
 def evaluation_entry(results: Results, source: str | None = None) -> str | None:
     """Results in the form of a model repository's `.eval_results/*.yaml`: pass@1, in percent.
 
-    Args:
-        results ([`~rpd_datasets.evaluation.results.Results`]): Of a whole benchmark.
-        source (`str`, *optional*): URL of the published samples, for readers to check.
-
-    Returns:
-        `str`, or `None` where the benchmark is not registered on the Hub: its results go into
-        the card's metadata alone, since the Hub shows no others.
-
-    Raises:
-        [`InputError`]: Only a part of the benchmark was evaluated.
+    `None` where the benchmark is not registered on the Hub: its results go into the card's metadata
+    alone, since the Hub shows no others. `source` is the URL of the published samples.
     """
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
@@ -196,8 +179,8 @@ def evaluation_entry(results: Results, source: str | None = None) -> str | None:
 
 def is_whole(results: Results) -> bool:
     """Whether every problem of a published benchmark took part."""
-    published = bool(find_benchmark(results.benchmark).sizes)
-    return published and len(results.problems) == results.of_problems
+    known = find_benchmark(results.benchmark).sizes
+    return bool(known) and len(results.problems) == results.of_problems
 
 
 def _whole(results: Results) -> None:
@@ -236,12 +219,6 @@ def _passk_rows(results: Results, paper: str | None) -> list[dict[str, str]]:
             | {f"pass@{k}": f"{row.pass_at_k[k]:.2f}" for k in results.ks}
         )
     return rows
-
-
-def _notes(results: Results, paper: str | None) -> list[str]:
-    """What there is to know about the paper's rows, each thing once."""
-    rows = published(paper, results.benchmark) if paper else []
-    return list(dict.fromkeys(row.note for row in rows if row.note))
 
 
 def _diversity_rows(results: Results, paper: str | None) -> list[dict[str, str]]:

@@ -19,7 +19,7 @@ import numpy as np
 from rpd_datasets.evaluation.benchmarks import Benchmark, Task
 from rpd_datasets.evaluation.marking import Mark
 from rpd_datasets.evaluation.passk_config import EvaluationConfig
-from rpd_datasets.evaluation.samples import Sample, write_text
+from rpd_datasets.evaluation.samples import Sample
 from rpd_metric.distance.diversity import PASS_COUNTS, diversity_by_pass_count
 from rpd_metric.errors import InputError
 from rpd_metric.metrics.matrices import step_matrices
@@ -112,12 +112,8 @@ def measure(
 ) -> Results:
     """Compute every figure but diversity.
 
-    Args:
-        benchmark, tasks, samples, marks, config: Of the stages before; samples and marks complete
-            and in order ([`~rpd_datasets.evaluation.samples.complete`]).
-        name (`str`): What tables call the model.
-        model (`str`): Which model it is.
-        of_problems (`int`): Problems of the whole benchmark.
+    Samples and marks are complete and in order ([`~rpd_datasets.evaluation.samples.complete`]); the
+    names are those of [`Results`].
     """
     shape = (config.runs, config.samples, len(tasks))
     # From run, sample, problem to problem, run, sample.
@@ -164,11 +160,6 @@ def measure_diversity(
 ) -> list[dict[str, Any]]:
     """Diversity of the correct solutions of the first run, by pass count (Table 3).
 
-    Args:
-        tasks, samples, marks: As for [`measure`].
-        summarizer ([`~rpd_metric.steps.protocol.Summarizer`]): Turns solutions into steps.
-        embedder ([`~rpd_metric.models.embedders.Embedder`]): Encodes the steps.
-
     Returns:
         `list[dict]`: One per range of pass counts, see
         [`~rpd_metric.distance.diversity.PassCountDiversity`]; empty unless a run has 16 samples.
@@ -197,11 +188,6 @@ def measure_diversity(
         list(texts.values()), list(correct.values()), step_matrices(groups, embedder)
     )
     return [asdict(row) for row in table]
-
-
-def write_results(path: Path, results: Results) -> None:
-    """Write `results.json`."""
-    write_text(path, json.dumps(asdict(results), indent=1) + "\n")
 
 
 def read_results(path: Path) -> Results:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +86,12 @@ def read_samples(path: Path) -> dict[Key, Sample]:
     try:
         with path.open(encoding="utf-8", newline="\n") as lines:
             for number, line in enumerate(lines, start=1):
-                if not line.endswith("\n") and not _is_json(line):
+                try:
+                    sample = _sample(line, f"{path}:{number}")
+                except InputError:
+                    if line.endswith("\n"):
+                        raise
                     break
-                sample = _sample(line, f"{path}:{number}")
                 if sample.key in samples:
                     raise InputError(
                         f"{path}:{number} repeats sample {sample.key}; keep one of the two"
@@ -130,27 +133,9 @@ def complete(
     return [samples[key] for key in keys]
 
 
-def write_samples(path: Path, samples: Iterable[Sample]) -> None:
-    """Write samples as a whole file, which replaces the one there is."""
-    write_rows(path, (asdict(sample) for sample in samples))
-
-
 def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """Write JSON lines; the file appears under its name only when it is complete.
-
-    Raises:
-        [`OutputError`]: It cannot be written.
-    """
-    _write(path, (json_line(row) for row in rows))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file; it appears under its name only when it is complete.
-
-    Raises:
-        [`OutputError`]: It cannot be written.
-    """
-    _write(path, [text])
+    """Write JSON lines, as [`write_text`] does."""
+    write_text(path, map(json_line, rows))
 
 
 def json_line(row: dict[str, Any]) -> str:
@@ -158,23 +143,20 @@ def json_line(row: dict[str, Any]) -> str:
     return json.dumps(row) + "\n"
 
 
-def _write(path: Path, parts: Iterable[str]) -> None:
+def write_text(path: Path, parts: str | Iterable[str]) -> None:
+    """Write a text file; it appears under its name only when it is complete.
+
+    Raises:
+        [`OutputError`]: It cannot be written.
+    """
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("w", encoding="utf-8") as file:
-            file.writelines(parts)
+            file.writelines([parts] if isinstance(parts, str) else parts)
         partial.replace(path)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
-
-
-def _is_json(line: str) -> bool:
-    try:
-        json.loads(line)
-    except ValueError:
-        return False
-    return True
 
 
 def _sample(line: str, where: str) -> Sample:

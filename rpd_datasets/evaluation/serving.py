@@ -35,14 +35,8 @@ def address(model: str) -> str:
     Raises:
         [`InputError`]: The spec names no server.
 
-    Example:
-
-    ```py
-    >>> from rpd_datasets.evaluation.serving import address
     >>> address("openai:http://127.0.0.1:8000/v1#model"), address("tgi:http://127.0.0.1:80")
     ('http://127.0.0.1:8000/v1/models', 'http://127.0.0.1:80/health')
-
-    ```
     """
     spec = chat_spec(model)
     if not spec.urls:

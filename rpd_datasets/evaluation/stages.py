@@ -7,10 +7,11 @@ recipe's.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from rpd_datasets.evaluation.benchmarks import (
@@ -22,9 +23,9 @@ from rpd_datasets.evaluation.benchmarks import (
 )
 from rpd_datasets.evaluation.generation import RUN, generate, model_spec, open_model, read_run
 from rpd_datasets.evaluation.inspect_log import write_inspect_log
-from rpd_datasets.evaluation.marking import VERDICTS, mark, read_marks, write_marks
+from rpd_datasets.evaluation.marking import VERDICTS, mark, read_marks
 from rpd_datasets.evaluation.paper import published
-from rpd_datasets.evaluation.passk_config import EvaluationConfig, read_config, with_data
+from rpd_datasets.evaluation.passk_config import EvaluationConfig
 from rpd_datasets.evaluation.reporting import (
     is_whole,
     model_index,
@@ -37,13 +38,19 @@ from rpd_datasets.evaluation.results import (
     Results,
     measure,
     measure_diversity,
-    write_results,
 )
-from rpd_datasets.evaluation.samples import SAMPLES, Sample, complete, read_samples, write_text
+from rpd_datasets.evaluation.samples import (
+    SAMPLES,
+    Sample,
+    complete,
+    read_samples,
+    write_rows,
+    write_text,
+)
 from rpd_datasets.evaluation.serving import address, served
 from rpd_datasets.options import documented, option
 from rpd_metric.errors import InputError
-from rpd_metric.models.chat import Batching, ChatOptions
+from rpd_metric.models.chat import ChatOptions
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.flow import draining
 from rpd_metric.models.kinds import load_embedder
@@ -60,25 +67,14 @@ Bar = Callable[[str, int], AbstractContextManager[tuple[Progress, Say]]]
 @documented
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """Which model is evaluated on what, and where its files go."""
+    """Which model is evaluated, and where its files go."""
 
     model: str | None = option(
-        None,
-        "a model's folder, tgi:URL, openai:URL#MODEL, hf:ID, vllm:MODEL or auto:URL",
-        metavar="MODEL",
+        None, "a model's folder, tgi:URL, openai:URL#MODEL, hf:ID or vllm:MODEL", metavar="MODEL"
     )
     name: str | None = option(None, "what tables call the model (default: from --model)")
     output: str | None = option(
         None, "where files go (default: evaluations/NAME/BENCHMARK)", metavar="FOLDER"
-    )
-    data: str | None = option(
-        None, "a local file of the benchmark (default: from the Hub)", metavar="FILE"
-    )
-    changes: tuple[str, ...] = option(
-        (),
-        "change a line of the configuration, e.g. --set runs=1; may be repeated",
-        name="set",
-        metavar="KEY=VALUE",
     )
     store: str | None = option(
         None,
@@ -101,16 +97,6 @@ class SamplingOptions:
     )
     device: str | None = option(None, "for a model of this machine, e.g. cuda:1")
     dtype: str = option("auto", "weights of a model of this machine")
-    batch_size: int | None = option(
-        None,
-        "for a model of this machine, requests at once (default: 8 on a CPU, 256 on a GPU)",
-        metavar="N",
-    )
-    batching: Batching = option(
-        "continuous",
-        "for a model of this machine: continuous, where a reply that ends makes room for the "
-        "next; static, where a batch ends with its longest reply; auto, static on a CPU",
-    )
 
 
 @documented
@@ -138,14 +124,13 @@ class Evaluation:
     """What every stage needs.
 
     Args:
-        config ([`~rpd_datasets.evaluation.passk_config.EvaluationConfig`]): What is asked for.
+        config, options: What it was opened with.
         benchmark ([`~rpd_datasets.evaluation.benchmarks.Benchmark`]): The benchmark.
         tasks (`list` of [`~rpd_datasets.evaluation.benchmarks.Task`]): Its problems that take part.
         of_problems (`int`): Problems of the whole benchmark.
         revision (`str`, *optional*): The commit of its dataset, where the Hub gave it.
         folder (`Path`): Where the files are.
         name (`str`, *optional*): What tables call the model.
-        options ([`EvaluationOptions`]): What it was opened with.
     """
 
     config: EvaluationConfig
@@ -183,20 +168,20 @@ class Evaluation:
         )
 
 
-def open_evaluation(config_file: str | Path, options: EvaluationOptions) -> Evaluation:
-    """Read the configuration and load the benchmark.
+def open_evaluation(config: EvaluationConfig, options: EvaluationOptions) -> Evaluation:
+    """Load the benchmark.
 
     Raises:
-        [`InputError`]: Either cannot be read, or nothing says where the files go.
+        [`InputError`]: It cannot be read, or nothing says where the files go.
     """
-    config = with_data(read_config(config_file, options.changes), options.data)
     if config.paper is not None:
         published(config.paper, config.benchmark)  # a misspelt model, found at once
     name = options.name or (_name_of(options.model) if options.model else None)
     if options.output:
         folder = Path(options.output)
     elif name:
-        folder = Path("evaluations") / _slug(name) / config.benchmark
+        slug = re.sub(r"[^\w.-]+", "-", name).strip("-.") or "model"
+        folder = Path("evaluations") / slug / config.benchmark
     else:
         raise InputError("name the model with --model, or the folder of its files with --output")
     tasks, revision = load_tasks(config.benchmark, config.data)
@@ -215,11 +200,7 @@ def open_evaluation(config_file: str | Path, options: EvaluationOptions) -> Eval
 def sample(evaluation: Evaluation, options: SamplingOptions, bar: Bar) -> None:
     """Have the model write every sample that is not on file yet.
 
-    Args:
-        evaluation ([`Evaluation`]): Of what.
-        options ([`SamplingOptions`]): How the model is run.
-        bar (`Callable`): Shows how far it is; it is also told what Ctrl-C waits for, and at the
-            end how requests went.
+    The bar is also told what Ctrl-C waits for, and at the end how requests went.
 
     Raises:
         [`InputError`]: No model is named, or the folder holds another model's samples.
@@ -235,12 +216,7 @@ def sample(evaluation: Evaluation, options: SamplingOptions, bar: Bar) -> None:
     ):
         flow = open_model(
             model,
-            ChatOptions(
-                device=options.device,
-                dtype=options.dtype,
-                batch_size=options.batch_size,
-                batching=options.batching,
-            ),
+            ChatOptions(device=options.device, dtype=options.dtype),
             store=evaluation.store,
             timeout=options.timeout,
         )
@@ -264,11 +240,7 @@ def grade(
 ) -> None:
     """Give every sample its verdict; refuses while a sample is missing.
 
-    Args:
-        evaluation ([`Evaluation`]): Of what.
-        options ([`GradingOptions`]): How.
-        bar (`Callable`): Shows how far it is.
-        unsafe (`bool`): Run generated programs without a sandbox.
+    With `unsafe`, generated programs run without a sandbox.
     """
     samples = evaluation.samples()
     with bar("Grading", len(samples)) as (show, _):
@@ -281,16 +253,11 @@ def grade(
             unsafe=unsafe,
             progress=lambda done: show(done, ""),
         )
-    write_marks(evaluation.folder / VERDICTS, marks)
+    write_rows(evaluation.folder / VERDICTS, map(asdict, marks))
 
 
 def report(evaluation: Evaluation, options: ReportOptions, say: Say) -> Results:
-    """Compute every figure, and write the files that hold them.
-
-    Args:
-        evaluation ([`Evaluation`]): Of what.
-        options ([`ReportOptions`]): Where else they go.
-        say (`Callable`): Called with a line for each place that holds them.
+    """Compute every figure, and write the files that hold them; `say` is told of each place.
 
     Raises:
         [`InputError`]: Samples or verdicts are missing, or nothing says whose they are.
@@ -325,7 +292,12 @@ def report(evaluation: Evaluation, options: ReportOptions, say: Say) -> Results:
             or None,
             measured_with={"summarizer": summarizer.name, "embedder": config.embedder},
         )
-    _write(folder, results, config.paper, options.source)
+    write_text(folder / RESULTS, json.dumps(asdict(results), indent=1) + "\n")
+    page = report_text(results, paper=config.paper, markdown=True)
+    write_text(folder / "report.md", page + "\n")
+    if is_whole(results):
+        write_text(folder / "model-index.yaml", model_index(results))
+        write_entry(folder, results, options.source)
     say(f"Files are in {folder}")
     if options.card:
         update_card(Path(options.card), results, paper=config.paper, source=options.source)
@@ -336,18 +308,6 @@ def report(evaluation: Evaluation, options: ReportOptions, say: Say) -> Results:
     return results
 
 
-def _write(folder: Path, results: Results, paper: str | None, source: str | None) -> None:
-    write_results(folder / RESULTS, results)
-    write_text(folder / "report.md", report_text(results, paper=paper, markdown=True) + "\n")
-    if is_whole(results):
-        write_text(folder / "model-index.yaml", model_index(results))
-        write_entry(folder, results, source)
-
-
 def _name_of(model: str) -> str:
     folder = Path(model.removeprefix("hf:"))
     return folder.resolve().name if folder.is_dir() else model
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "model"

@@ -13,24 +13,12 @@ UNBROKEN = 1000
 def table_text(
     names: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1, markdown: bool = False
 ) -> str:
-    """A table as text.
+    """A table as text; the first `left` columns are words, the rest numbers.
 
-    Args:
-        names (`Sequence[str]`): Of the columns.
-        rows (`Sequence[Sequence[str]]`): Cells, as many as names in each.
-        left (`int`, defaults to 1): So many columns are words and stand to the left, the rest are
-            numbers.
-        markdown (`bool`): For a file, whatever the window.
-
-    Example:
-
-    ```py
     >>> print(table_text(["model", "pass@1"], [["a|b", "7.00"]], markdown=True))
     | model | pass@1 |
     | :--- | ---: |
     | a\\|b | 7.00 |
-
-    ```
     """
     if markdown:
         marks = [":---" if place < left else "---:" for place in range(len(names))]

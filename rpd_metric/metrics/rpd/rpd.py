@@ -256,7 +256,7 @@ def _form_of(row: Any, where: str) -> str | None:
                 raise InputError(
                     f"{where}, solution {index}: a step is a text, not {type(step).__name__}"
                 )
-    return {str: "solutions", list: "steps"}[kinds.pop()] if kinds else None
+    return None if not row else "solutions" if kinds == {str} else "steps"
 
 
 def _validated(predictions: Any, references: Any) -> tuple[list[Any], list[str], str]:

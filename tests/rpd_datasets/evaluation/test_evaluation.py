@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
-from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from pathlib import Path
 
 import pytest
@@ -22,14 +21,13 @@ from rpd_datasets.evaluation.benchmarks import BENCHMARKS, load_benchmark
 from rpd_datasets.evaluation.comparison import Difference
 from rpd_datasets.evaluation.generation import claim, read_run
 from rpd_datasets.evaluation.paper import published, published_diversity, published_rows
-from rpd_datasets.evaluation.passk_config import EvaluationConfig, parse_config, read_config
+from rpd_datasets.evaluation.passk_config import EvaluationConfig
 from rpd_datasets.evaluation.reporting import evaluation_entry, write_entry
 from rpd_datasets.evaluation.results import Results
 from rpd_datasets.evaluation.samples import Sample, expected_keys, read_samples, seed_of
 from rpd_metric.errors import InputError
 from rpd_metric.grading.code import FunctionTask, StdioTask
-from rpd_metric.statistics.paired import Difference as Gap
-from rpd_metric.statistics.paired import Needed
+from rpd_metric.statistics.intervals import PairedDifference
 
 SHARED = Path(__file__).resolve().parents[4] / "shared"
 DATA = SHARED / "data" / "benchmarks"
@@ -130,11 +128,7 @@ def test_what_the_hub_does_not_load_asks_for_a_file():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"benchmark": "aime24", "max_token": 5}, "did you mean 'max_tokens'"),
-        ({"benchmark": "aime24", "temprature": 5}, "did you mean 'temperature'"),
-        ({"samples": 4}, "names no benchmark"),
-        ({"benchmark": "aime24", "samples": "16"}, "must be a value of type int"),
-        ({"benchmark": "aime24", "samples": True}, "must be a value of type int"),
+        ({"samples": 4}, "no benchmark is named"),
         ({"benchmark": "aime24", "samples": 0}, "samples is 0"),
         ({"benchmark": "aime24", "temperature": 0}, "same sample again and again"),
         ({"benchmark": "aime24", "prompt": "Solve it."}, "must hold {problem}"),
@@ -142,16 +136,7 @@ def test_what_the_hub_does_not_load_asks_for_a_file():
 )
 def test_a_configuration_that_is_not_meant_stops(values, message):
     with pytest.raises(InputError, match=message):
-        parse_config(values)
-
-
-def test_a_key_that_stands_in_the_file_twice_stops(tmp_path):
-    path = tmp_path / "twice.yaml"
-    path.write_text("benchmark: aime24\nsamples: 4\nsamples: 8\n")
-    with pytest.raises(InputError, match="'samples' stands there twice"):
-        read_config(path)
-    path.write_text("benchmark: aime24\nsamples: 4\n")
-    assert read_config(path, ["samples=8", "since=2024-08-01"]).samples == 8
+        EvaluationConfig(**values)
 
 
 @settings(max_examples=30)
@@ -223,64 +208,6 @@ def test_the_paper_reports_1p3s_with_35_83_on_aime24_and_its_own_table_3():
         published("Qwen3-4B", "aime24")
 
 
-def fits(value: Decimal, problems: int) -> bool:
-    """Whether a figure can be the mean of two runs' shares, each rounded to two decimals."""
-    cent = Decimal("0.01")
-
-    def share(solved: int) -> Decimal:
-        return (Decimal(100 * solved) / problems).quantize(cent, rounding=ROUND_HALF_UP)
-
-    both = round(float(value) * 2 * problems / 100)
-    for total in range(both - 2, both + 3):
-        for one in range(max(0, total // 2 - 15), total // 2 + 1):
-            mean = (share(one) + share(total - one)) / 2
-            if value in (mean.quantize(cent, rounding=r) for r in (ROUND_HALF_UP, ROUND_HALF_EVEN)):
-                return True
-    return False
-
-
-def test_the_papers_olympiad_figures_are_those_of_674_problems():
-    values = [
-        Decimal(f"{value:.2f}")
-        for row in published_rows()
-        if row.benchmark == "olympiadbench"
-        for value in row.pass_at_k.values()
-    ]
-    assert len(values) == 135
-    assert sum(fits(value, 674) for value in values) == 131
-    assert sum(fits(value, 675) for value in values) == 39
-
-
-def test_the_papers_livecodebench_figures_are_those_of_release_6():
-    values = [
-        Decimal(f"{value:.2f}")
-        for row in published_rows()
-        if row.benchmark == "livecodebench"
-        for value in row.pass_at_k.values()
-    ]
-    assert len(values) == 15
-    # The other two, 35.35 and 40.61, fit when the mean is cut off and not rounded.
-    assert sum(fits(value, 1055) for value in values) == 13
-    assert not any(fits(value, 279) for value in values)
-
-
-def test_the_papers_humaneval_figures_use_all_16_samples():
-    rows = [row for row in published_rows() if row.benchmark == "humaneval"]
-    assert len(rows) == 3
-    for row in rows:
-        of_all = row.pass_at_k[1] * 164 * 16 / 100
-        assert abs(of_all - round(of_all)) <= 164 * 16 * 0.00005
-        assert "estimator" in row.note
-    values = [Decimal(f"{value:.2f}") for row in rows for value in row.pass_at_k.values()]
-    assert sum(fits(value, 164) for value in values) == 4
-
-
-def test_math500_figures_are_those_of_134_problems_and_4_runs():
-    row = published("Qwen3-4B-Base", "math500-level5")[-1]
-    assert round(row.pass_at_k[1] * 536 / 100) == 282
-    assert row.pass_at_k[1] == round(100 * 282 / 536, 2)
-
-
 @pytest.mark.parametrize(
     ("by_k", "words"),
     [
@@ -293,23 +220,10 @@ def test_math500_figures_are_those_of_134_problems_and_4_runs():
     ],
 )
 def test_the_sentence_goes_by_corrected_p_values(by_k, words):
-    gaps = {k: Gap(value, value - 0.2, value + 0.2, p) for k, (value, p) in by_k.items()}
+    gaps = {
+        k: PairedDifference(value, value - 0.2, value + 0.2, p) for k, (value, p) in by_k.items()
+    }
     assert words in Difference("aime24", "A", "B", 30, gaps).sentence
-
-
-def test_what_would_tell_two_models_apart_is_said_where_nothing_does():
-    gaps = {1: Gap(0.05, -0.05, 0.15, 0.3), 2: Gap(0.05, -0.1, 0.2, 0.5)}
-    needs = {1: Needed(240, 512), 2: Needed(900, None)}
-    power = Difference("aime24", "A", "B", 30, gaps, needs).power
-    assert power == (
-        "If the difference at pass@1 is real, about 240 problems like these would show it in 4 of "
-        "5 evaluations, or about 512 samples of each of these."
-    )
-    only = Difference("aime24", "A", "B", 30, {2: gaps[2]}, {2: needs[2]}).power
-    assert "about 900 problems" in only
-    assert "more samples of these 30 problems would not" in only
-    apart = Difference("aime24", "A", "B", 30, {1: Gap(0.1, 0.05, 0.15, 0.001)}, needs)
-    assert apart.power == ""
 
 
 def test_the_hub_gets_an_entry_for_registered_benchmarks_alone(tmp_path):
@@ -358,12 +272,7 @@ def test_samples_of_two_commits_of_a_benchmark_are_of_neither(tmp_path):
     assert "revision" not in read_run(tmp_path)
 
 
-def test_aime_2026_is_loaded_as_its_dataset_has_it(tmp_path):
-    rows = [{"problem_idx": n, "answer": 10 * n, "problem": f"p{n}"} for n in range(1, 31)]
-    tasks = load_benchmark("aime26", rows_file(tmp_path / "a.jsonl", rows))
-    assert (tasks[2].id, tasks[2].problem, tasks[2].gold) == ("3", "p3", "30")
-
-
+@pytest.mark.slow
 def test_benchmarks_are_loaded_from_the_hub_by_name(tmp_path):
     def jsonl(rows: list[dict]) -> bytes:
         return "".join(json.dumps(row) + "\n" for row in rows).encode()

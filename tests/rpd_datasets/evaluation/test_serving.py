@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import os
 import shlex
 import socket
@@ -12,7 +11,6 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from rpd_datasets.evaluation import serving
 from rpd_datasets.evaluation.serving import address, served
 from rpd_metric.errors import InputError, ModelError
 
@@ -81,9 +79,3 @@ def test_a_server_that_ends_or_is_no_program_is_said(tmp_path: Path) -> None:
 def test_a_model_of_this_machine_needs_no_server() -> None:
     with pytest.raises(InputError, match="names none"):
         address("hf:model")
-
-
-def test_the_examples_in_the_docstrings_run() -> None:
-    outcome = doctest.testmod(serving)
-    assert outcome.attempted > 0
-    assert outcome.failed == 0
