@@ -285,7 +285,7 @@ def filter_problem(
     answers = answers or marked_only(problem, config.correct_column)
     kept = tuple(range(len(solutions)))
     drops: dict[int, tuple[str, str]] = {}
-    for one, settings in _turned_on(config):
+    for text, one, settings in _turned_on(config):
         candidates = Candidates(
             problem, kept, num_tokens, count_tokens, completeness, answers, judged
         )
@@ -294,10 +294,7 @@ def filter_problem(
         except (TypeError, ValueError) as error:
             if one.option or isinstance(error, InputError):
                 raise
-            raise InputError(
-                f"the filter that drops {one.description} failed with the value "
-                f"{settings[0]!r}: {first_line(error)}"
-            ) from error
+            raise InputError(f"--filter {text}: {first_line(error)}") from error
         kept = tuple(index for index in kept if index not in drops)
     details = tuple(drops.get(index, ("", ""))[1] for index in range(len(solutions)))
     few = Reason.TOO_FEW_SOLUTIONS
@@ -312,14 +309,14 @@ def filter_problem(
     return Filtered((), reasons, details, num_tokens, few, detail)
 
 
-def _turned_on(config: FilterConfig) -> list[tuple[Filter, tuple[Any, ...]]]:
-    """The filters that the options turn on, in order, with their settings."""
-    found: list[tuple[Filter, tuple[Any, ...]]] = [
-        (one, tuple(getattr(config, name) for name in one.reads))
-        for one in OURS.values()
+def _turned_on(config: FilterConfig) -> list[tuple[str, Filter, tuple[Any, ...]]]:
+    """The filters that the options turn on, in order: the name, the filter, its settings."""
+    found: list[tuple[str, Filter, tuple[Any, ...]]] = [
+        (name, one, tuple(getattr(config, field) for field in one.reads))
+        for name, one in OURS.items()
         if getattr(config, one.option or "") not in (None, False)
     ]
     for text in config.filters:
         name, _, value = text.partition("=")
-        found.append((FILTERS.find(name), (value,)))
-    return sorted(found, key=lambda one: one[0].last)
+        found.append((text, FILTERS.find(name), (value,)))
+    return sorted(found, key=lambda each: each[1].last)

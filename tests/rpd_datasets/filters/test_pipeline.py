@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpd_datasets.filters import pipeline
-from rpd_datasets.filters.candidates import EndingCheck
+from rpd_datasets.filters.candidates import Candidates, Drops, EndingCheck
 from rpd_datasets.filters.duplicates import jaccard, shingles
-from rpd_datasets.filters.pipeline import FILTERS, Filter, FilterConfig, Filtered, filter_problem
+from rpd_datasets.filters.pipeline import OURS, Filter, FilterConfig, Filtered, filter_problem
 from rpd_datasets.problem import Problem
-from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError
+from rpd_metric.registry import Registry
 
 DONE = "Therefore the answer is ${}$."
 ALL_OFF = FilterConfig(min_solutions=1, require_complete=False, drop_duplicates=False)
@@ -60,27 +60,11 @@ def test_length_is_the_mean_over_all_solutions_the_limit_included() -> None:
     assert filtered.reasons == ("too_long", "too_long")
 
 
-def test_solutions_that_are_refused_later_count_for_the_mean_length() -> None:
-    config = replace(ALL_OFF, max_mean_tokens=7, require_complete=True)
-    unfinished = "word " * 20
-
-    assert run(DONE.format(4), unfinished, config=config).problem_reason == "too_long"
-
-
-def test_unfinished_solutions_go_with_their_reason() -> None:
+def test_a_text_too_short_to_have_been_cut_need_not_announce_an_answer() -> None:
     unfinished = "We add the two equations. " + "This term cancels. " * 15 + "Now we divide by"
     config = replace(ALL_OFF, require_complete=True)
-    filtered = run(DONE.format(4), unfinished, config=config)
-
-    assert filtered.kept == (0,)
-    assert filtered.reasons == ("", "cut_off")
-
-
-def test_a_text_too_short_to_have_been_cut_need_not_announce_an_answer() -> None:
-    config = replace(ALL_OFF, require_complete=True)
-    filtered = run("Expand both products", "So x = 2", "It is \\boxed{4", config=config)
-
-    assert filtered.reasons == ("", "", "unclosed_box")
+    filtered = run("Expand both products", "So x", "It is \\boxed{4", unfinished, config=config)
+    assert filtered.reasons == ("", "", "unclosed_box", "cut_off")
 
 
 def test_another_judge_of_completeness_sees_the_solution_and_its_last_tokens() -> None:
@@ -133,14 +117,6 @@ def test_near_duplicates_go_by_their_shared_word_runs() -> None:
     assert filtered.details[1] == "It shares 95% of its 5-word shingles with solution 0."
 
 
-def test_near_duplicates_of_something_left_out_stay() -> None:
-    config = replace(ALL_OFF, near_duplicate=0.5)
-    chain = ["a b c d e f g h i j", "a b c d e f g h x y", "z w c d e f g h x y"]
-
-    # The second shares 4 of 8 runs with the first, the third 4 of 8 with the second only.
-    assert run(*chain, config=config).kept == (0, 2)
-
-
 @pytest.mark.parametrize(
     ("marks", "reasons"),
     [
@@ -170,20 +146,14 @@ def test_the_column_of_marks_can_be_called_otherwise_and_must_be_there() -> None
         run("a", config=config, correct=[True])
 
 
-def test_too_few_solutions_left_take_the_problem_with_them() -> None:
-    config = replace(ALL_OFF, min_solutions=2, drop_duplicates=True)
-    filtered = run("a", "a", config=config)
-
-    assert filtered.kept == ()
-    assert filtered.problem_reason == "too_few_solutions"
-    assert filtered.problem_detail == "1 of 2 solutions are left, 2 are needed."
-    assert filtered.reasons == ("too_few_solutions", "duplicate")
-
-
 def test_every_drop_has_one_record_and_a_dropped_problem_one_more() -> None:
     problem = Problem("p", ("a", "a", "b"), {}, "a.jsonl:1")
     config = replace(ALL_OFF, min_solutions=3, drop_duplicates=True)
-    records = filter_problem(problem, config, Words()).rejects(problem)
+    filtered = filter_problem(problem, config, Words())
+    records = filtered.rejects(problem)
+    assert (filtered.kept, filtered.problem_reason) == ((), "too_few_solutions")
+    assert filtered.problem_detail == "2 of 3 solutions are left, 3 are needed."
+    assert filtered.reasons == ("too_few_solutions", "duplicate", "too_few_solutions")
 
     assert [(record.reason, record.solution_index) for record in records] == [
         ("duplicate", 1),
@@ -201,6 +171,8 @@ def test_every_drop_has_one_record_and_a_dropped_problem_one_more() -> None:
         {"completeness_tokens": 0},
         {"near_duplicate": 0.0},
         {"near_duplicate": 1.1},
+        {"soundness": "maybe"},
+        {"answers": "most"},
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
@@ -243,19 +215,40 @@ def test_similarity_is_symmetric_and_one_only_for_equal_runs(one: str, other: st
     assert (similarity == 1) == (shingles(one) == shingles(other))
 
 
-def test_every_option_that_a_filter_names_is_there():
+def test_every_option_that_a_filter_names_is_there() -> None:
     options = set(FilterConfig.__dataclass_fields__)
-    for one in FILTERS:
+    for one in OURS.values():
         assert {one.option, *one.reads} <= options
 
 
-def test_a_further_filter_is_applied_to_what_the_others_left(monkeypatch):
-    def brackets(candidates, completeness_tokens):
-        assert completeness_tokens == 500
-        return {index: ("brackets", "It has them.") for index in candidates.left if index != 1}
+@pytest.fixture
+def brackets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A filter of another package, in the place of its entry point."""
 
-    further = Filter("drop_duplicates", brackets, reads=("completeness_tokens",))
-    monkeypatch.setattr(pipeline, "FILTERS", (*FILTERS, further))
-    problem = Problem("2 + 2?", ("It is $4$.", "So it is $4$.", "It  is $4$."))
-    filtered = filter_problem(problem, FilterConfig(min_solutions=1), token_counter("estimate"))
-    assert filtered.reasons == ("brackets", "", "duplicate")
+    def drop(candidates: Candidates, value: str) -> Drops:
+        return {n: ("brackets", value) for n in candidates.left if n >= int(value)}
+
+    further = {"brackets": Filter(drop, "drops from VALUE on")}
+    made = Registry("filter", Filter, {**OURS, **further}, "rpd.filters")
+    monkeypatch.setattr(pipeline, "FILTERS", made)
+
+
+def test_a_filter_of_another_package_is_applied_to_what_ours_left(brackets: None) -> None:
+    config = FilterConfig(min_solutions=1, filters=("brackets=1",))
+    filtered = run("It is $4$.", "It  is $4$.", "So it is $4$.", config=config)
+    assert filtered.reasons == ("", "duplicate", "brackets")
+    assert filtered.details[2] == "1"
+    with pytest.raises(InputError, match=r"--filter brackets=x: invalid literal for int"):
+        run("It is $4$.", config=FilterConfig(filters=("brackets=x",)))
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("bracket", "unknown filter 'bracket'; did you mean 'brackets'"),
+        ("duplicates", "the filter 'duplicates' has an option of its own: --drop-duplicates"),
+    ],
+)
+def test_a_filter_that_cannot_be_turned_on_is_refused(brackets: None, name: str, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        FilterConfig(filters=(name,))

@@ -17,18 +17,14 @@ with xxhash 3, without two of its tasks' modules), so that they do not run in th
 
 from __future__ import annotations
 
-import doctest
 import json
 import shutil
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from parts.report_page import embedded
 from rpd_datasets.cli import main
-from rpd_datasets.filters.pipeline import FilterConfig
-from rpd_datasets.inputs import harness
 from rpd_datasets.inputs.local_files import LocalRows
 from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.rejects import Rejected
@@ -111,36 +107,17 @@ def test_what_is_not_of_the_harness_is_named_and_costs_itself(tmp_path: Path) ->
     assert len([row for row in found if isinstance(row, Row)]) == 2
 
 
-@pytest.mark.parametrize("path", [LM_EVAL, LIGHTEVAL])
-def test_they_go_through_score_curate_and_report(
-    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("path", "shown"), [(LM_EVAL, 1), (LIGHTEVAL, 3)])
+def test_they_go_through_curate_and_report(
+    path: Path, shown: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = Path(shutil.copy(path, tmp_path))
-    assert main(["score", str(path), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["num_problems"] == 3
-    out = tmp_path / "out"
     options = ["--num-solutions", "2", "--no-require-complete", "--no-drop-duplicates"]
-    if any(one.name == "keep_wrong" for one in fields(FilterConfig)):
-        options.append("--keep-wrong")
-    assert main(["curate", str(path), "-o", str(out), *options, "--json"]) == 0
+    out = tmp_path / "out"
+    assert main(["curate", str(path), "-o", str(out), *options, "--keep-wrong", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["chosen"]) == 3
-    assert main(["report", str(out), "--no-figures"]) == 0
-    _, problems = embedded((out / "report.html").read_text(encoding="utf-8"))
-    assert all(any(text in json.dumps(one) for one in problems) for text in QUESTIONS)
-
-
-def test_a_report_of_samples_shows_the_right_ones_beside_the_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = Path(shutil.copy(LM_EVAL, tmp_path))
+    # A report of the file itself shows the right ones, beside it.
     assert main(["report", str(path), "--no-figures", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["problems_shown"] == 1
-    page = (tmp_path / "samples_sums-report.html").read_text(encoding="utf-8")
-    (shown, *_) = embedded(page)[1]
-    assert "How many sides has a hexagon?" in json.dumps(shown)
-
-
-def test_the_examples_in_the_docstrings_run() -> None:
-    outcome = doctest.testmod(harness)
-    assert outcome.attempted > 0
-    assert outcome.failed == 0
+    assert json.loads(capsys.readouterr().out)["problems_shown"] == shown
+    page = (tmp_path / f"{path.stem}-report.html").read_text(encoding="utf-8")
+    assert "How many sides has a hexagon?" in json.dumps(embedded(page)[1])

@@ -27,23 +27,20 @@ REPOS = {
     "org/rows": {"README.md": README, "data/train.jsonl": TRAIN},
     "org/broken": {"README.md": README, "data/train.jsonl": TRAIN + b"{broken\n"},
 }
-# Opens a source per line of options and prints what came of it, one JSON object a line.
+# Reads a dataset per line of options and prints what came of it, one JSON object a line.
 CLIENT = """
 import json, sys
-from pathlib import Path
-from rpd_datasets.inputs.source import open_source
-from rpd_datasets.inputs.source import InputSpec
+from rpd_datasets.inputs.hub_rows import HubRows
+from rpd_datasets.inputs.source import InputSpec, open_rows
 from rpd_metric.errors import InputError
 
 for line in sys.stdin:
     options = json.loads(line)
+    repo = options.pop("repo")
     try:
-        source = open_source(
-            options.pop("spec"), InputSpec(**options), scratch=Path("scratch"), on_reject=print
-        )
-        problems = [[problem.problem, list(problem.solutions)] for problem in source]
-        where = [problem.where for problem in source]
-        answer = {"problems": problems, "where": where, "commit": source.fingerprint()}
+        rows = HubRows(repo, **options) if options else open_rows(repo, InputSpec())
+        found = [[str(row.place), row.values["problem"], row.values["solutions"]] for row in rows]
+        answer = {"rows": found, "commit": rows.fingerprint()}
     except InputError as error:
         answer = {"error": str(error)}
     print(json.dumps(answer))
@@ -143,61 +140,35 @@ def ask(endpoint: str, home: Path, *questions: dict[str, Any], **env: str) -> li
 
 
 EXPECTED = {
-    "problems": [["What is 1 + 1?", ["2", "It is two."]], ["What is 2 + 2?", ["4"]]],
-    "where": ["org/rows:1", "org/rows:2"],
+    "rows": [
+        [f"org/rows:{n}", row["problem"], row["solutions"]] for n, row in enumerate(ROWS, start=1)
+    ],
     "commit": COMMIT,
 }
 
 
+@pytest.mark.slow
 def test_a_hub_dataset_is_read_by_id_and_pinned_to_its_commit(small_hub: str, home: Path) -> None:
-    streamed, downloaded = ask(
-        small_hub, home, {"spec": "org/rows"}, {"spec": "org/rows", "streaming": False}
-    )
-
-    assert streamed == EXPECTED
-    assert downloaded == EXPECTED
-
+    download = {"repo": "org/rows", "streaming": False}
+    assert ask(small_hub, home, {"repo": "org/rows"}, download) == [EXPECTED] * 2
     # Offline afterwards: the download serves, a stream cannot.
-    cached, stream = ask(
-        small_hub,
-        home,
-        {"spec": "org/rows", "streaming": False},
-        {"spec": "org/rows"},
-        HF_HUB_OFFLINE="1",
-    )
+    cached, stream = ask(small_hub, home, download, {"repo": "org/rows"}, HF_HUB_OFFLINE="1")
     assert cached == EXPECTED
     assert "offline mode is enabled" in stream["error"]
-    assert "\n" not in stream["error"]
 
 
+@pytest.mark.slow
 def test_what_the_hub_does_not_have_is_one_clear_line(small_hub: str, home: Path) -> None:
-    errors = ask(
-        small_hub,
-        home,
-        {"spec": "org/elsewhere"},
-        {"spec": "org/rows", "split": "test"},
-        {"spec": "org/rows", "config_name": "hard"},
-        {"spec": "org/rows", "revision": "v9"},
-    )
-
-    lines = [answer["error"] for answer in errors]
-    assert not any("\n" in line for line in lines)
-    assert "neither a file or folder here nor a dataset on the Hub" in lines[0]
-    assert "Available splits: ['train']" in lines[1]
-    assert "'hard' not found. Available: ['default']" in lines[2]
-    assert "'org/rows' has no revision 'v9'" in lines[3]
-
-
-def test_a_bad_row_on_the_hub_ends_the_reading_with_one_line(small_hub: str, home: Path) -> None:
-    (answer,) = ask(small_hub, home, {"spec": "org/broken"})
-
-    assert "Reading 'org/broken' stopped" in answer["error"]
-    assert "download the dataset and name its files" in answer["error"]
-    assert "\n" not in answer["error"]
-
-
-def test_a_hub_that_cannot_be_reached_is_one_clear_line(home: Path) -> None:
-    (answer,) = ask("http://127.0.0.1:9", home, {"spec": "org/rows"})
-
-    assert "No file or folder is called 'org/rows', and the Hub cannot be asked" in answer["error"]
-    assert "\n" not in answer["error"]
+    cases = [
+        ({"repo": "org/elsewhere"}, "neither a file or folder here nor a dataset on the Hub"),
+        ({"repo": "org/rows", "split": "test"}, "Available splits: ['train']"),
+        ({"repo": "org/rows", "config": "hard"}, "'hard' not found. Available: ['default']"),
+        ({"repo": "org/rows", "revision": "v9"}, "'org/rows' has no revision 'v9'"),
+        ({"repo": "org/broken"}, "Reading 'org/broken' stopped after"),
+    ]
+    answers = ask(small_hub, home, *(question for question, _ in cases))
+    answers += ask("http://127.0.0.1:9", home, {"repo": "org/rows"})
+    says = [*(text for _, text in cases), "the Hub cannot be asked for a dataset of that name"]
+    for answer, text in zip(answers, says, strict=True):
+        assert text in answer["error"]
+        assert "\n" not in answer["error"]

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from parts.report_page import embedded
-from parts.smollm2 import missing, smollm2
 from rpd_datasets.cli import main
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS, Task
 from rpd_datasets.evaluation.inspect_log import SCORER, write_inspect_log
 from rpd_datasets.evaluation.marking import Mark
-from rpd_datasets.evaluation.passk_config import EvaluationConfig
+from rpd_datasets.evaluation.passk_config import parse_config
 from rpd_datasets.evaluation.results import measure
 from rpd_datasets.evaluation.samples import Sample
 from rpd_datasets.inputs.local_files import LocalRows
@@ -107,113 +106,35 @@ def test_epochs_are_solutions_and_scores_are_marks(log: Path) -> None:
     assert second["correct_includes"] == [True, False, True]
 
 
+@pytest.mark.slow
 def test_it_goes_through_score_curate_and_report(
     log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["score", str(log), "--json"]) == 0
-    scored = json.loads(capsys.readouterr().out)
-    assert scored["num_problems"] == 2
+    assert json.loads(capsys.readouterr().out)["num_problems"] == 2
     out = tmp_path / "out"
     options = ["--num-problems", "2", "--num-solutions", "2", "--min-solutions", "2"]
-    options += ["--only-correct", "--correct-column", "correct_match", "--json"]
+    options += ["--only-correct", "--correct-column", "correct_match"]
     assert main(["curate", str(log), "-o", str(out), *options]) == 0
-    capsys.readouterr()
     (row, *_) = [found.values for found in LocalRows(out, name="out") if isinstance(found, Row)]
     chosen = [row["solutions"][index] for index in row["selected"]]
     assert len(chosen) == 2
     assert not any("ANSWER: 7" in text for text in chosen)
-    assert main(["report", str(out)]) == 0
-    (page,) = out.glob("*.html")
-    listed, _ = embedded(page.read_text(encoding="utf-8"))
-    assert any("What is 2 + 3?" in json.dumps(one) for one in listed)
-
-
-def test_a_report_of_a_log_shows_the_right_solutions(
-    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
     page = tmp_path / "page.html"
     assert main(["report", str(log), "--no-figures", "-o", str(page)]) == 0
-    said = capsys.readouterr().out
-    assert "2 of 2 chosen problems" in said
-    assert f"Written to {page}" in said
     listed, problems = embedded(page.read_text(encoding="utf-8"))
-    # Beside them the epoch that failed.
+    # Beside them the epoch that failed; a wrong solution is there with its reason.
     assert [one["rank"] for one in listed if one["rank"] is not None] == [0, 1]
-    (first,) = [one for one in problems if "What is 2 + 3?" in json.dumps(one)]
-    # The wrong one is there with its reason, and is not chosen.
-    assert "marks it as wrong" in json.dumps(first)
-    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
-    # Too few right solutions for the number wanted: said in one line.
-    assert main(["report", str(log), "--num-solutions", "4", "-o", str(page)]) == 1
-    assert "no problem of" in capsys.readouterr().err
+    assert "marks it as wrong" in json.dumps(problems)
+    capsys.readouterr()
     assert main(["report", str(log), "--correct-column", "correct_x", "-o", str(page)]) == 1
     assert "correct_includes" in capsys.readouterr().err
-    assert main(["report", str(tmp_path / "nothing.eval")]) == 1
-    assert "there is no" in capsys.readouterr().err
 
 
-# Inspect's own retries.
-@pytest.mark.filterwarnings("ignore:The 'initial' parameter is deprecated:DeprecationWarning")
-@pytest.mark.skipif(missing() is not None, reason=f"SmolLM2 {missing()}")
-def test_the_log_of_a_real_model_goes_the_whole_way(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from inspect_ai import Task as InspectTask
-    from inspect_ai import eval as inspect_eval
-    from inspect_ai.dataset import Sample as InspectSample
-    from inspect_ai.model import GenerateConfig, get_model
-    from inspect_ai.scorer import includes
-
-    config = GenerateConfig(temperature=0.7, max_tokens=24, seed=1)
-    model = get_model(
-        "hf/local", config=config, model_path=str(smollm2()), device="cpu", memoize=False
-    )
-    questions = {"Name the capital of France.": "Paris", "Which planet is the largest?": "Jupiter"}
-    (done,) = inspect_eval(
-        InspectTask(
-            dataset=[InspectSample(input=text, target=word) for text, word in questions.items()],
-            scorer=includes(),
-            epochs=EPOCHS,
-        ),
-        model=model,
-        log_dir=str(tmp_path / "logs"),
-        display="none",
-    )
-    assert done.status == "success"
-    assert done.samples is not None
-    (log,) = (tmp_path / "logs").glob("*.eval")
-    right = [
-        sum(sample.scores["includes"].value == "C" for sample in done.samples if sample.id == n)
-        for n in (1, 2)
-    ]
-    assert max(right) >= 2, right
-
-    assert main(["score", str(log), "--json"]) == 0
-    scored = json.loads(capsys.readouterr().out)
-    assert scored["num_solutions"] == len(questions) * EPOCHS
-    page = tmp_path / "page.html"
-    assert main(["report", str(log), "--no-figures", "-o", str(page), "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert 1 <= shown["problems_shown"] <= sum(count >= 2 for count in right)
-    _, problems = embedded(page.read_text(encoding="utf-8"))
-    assert any(text in json.dumps(problems) for text in questions)
-
-    out = tmp_path / "curated"
-    options = ["--only-correct", "--no-require-complete", "--num-solutions", "2"]
-    assert main(["curate", str(log), "-o", str(out), *options, "--json"]) == 0
-    chosen = json.loads(capsys.readouterr().out)["chosen"]
-    assert len(chosen) == shown["problems_shown"]
-
-
-def test_a_file_that_is_no_log_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "x.eval"
-    path.write_text("no log")
-    assert main(["score", str(path)]) == 1
-    err = capsys.readouterr().err
-    assert "is no Inspect log" in err
-    assert "Traceback" not in err
+def test_a_file_that_is_no_log_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "x.eval").write_text("no log")
+    with pytest.raises(InputError, match="is no Inspect log"):
+        list(LocalRows(tmp_path / "x.eval", name="x"))
 
 
 def test_our_log_is_read_by_inspect_with_the_same_figures(tmp_path: Path) -> None:
@@ -221,7 +142,7 @@ def test_our_log_is_read_by_inspect_with_the_same_figures(tmp_path: Path) -> Non
     from inspect_ai.scorer import pass_at, value_to_float
 
     tasks = [Task(f"t{n}", f"Problem {n}?", gold=str(n)) for n in range(30)]
-    config = EvaluationConfig("aime24", samples=8, runs=2, max_tokens=100)
+    config = parse_config({"benchmark": "aime24", "samples": 8, "runs": 2, "max_tokens": 100})
     rng = np.random.default_rng(0)
     right = rng.random((2, 8, 30)) < rng.random(30)
     keys = [(t, r, s) for r in range(2) for s in range(8) for t in range(30)]
@@ -266,8 +187,3 @@ def test_our_log_is_read_by_inspect_with_the_same_figures(tmp_path: Path) -> Non
     assert sum(first["correct"]) == count
     assert first["correct"] == right[:, :, 0].ravel().tolist()
     assert pass_at_k(16, count, 1) == pytest.approx(np.mean(first["correct"]))
-
-
-def test_inspect_logs_end_in_eval(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"does not end in \.eval"):
-        write_inspect_log(tmp_path / "log.json", [], [], [], None)  # type: ignore[arg-type]

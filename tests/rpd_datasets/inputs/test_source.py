@@ -253,14 +253,6 @@ def test_only_rows_with_given_values_are_read(tmp_path: Path) -> None:
         list(Opened(path, tmp_path, only={"level": "9"}).source)
 
 
-def test_progress_is_reported_row_by_row(tmp_path: Path) -> None:
-    seen: list[int] = []
-    path = write(tmp_path / "r.jsonl", PROBLEMS)
-    list(open_source(path, scratch=tmp_path, on_reject=pytest.fail, on_read=seen.append))
-
-    assert seen == [1, 2, 3, 4, 5, 6]
-
-
 def test_bad_rows_never_end_a_run(tmp_path: Path) -> None:
     path = write(tmp_path / "rows.jsonl", PROBLEMS[:1])
     with path.open("a", encoding="utf-8") as file:
@@ -277,32 +269,12 @@ def test_bad_rows_never_end_a_run(tmp_path: Path) -> None:
     ]
 
 
-def test_a_ten_megabyte_solution_is_read(tmp_path: Path) -> None:
-    huge = "All work and no play. " * 480_000
-    rows = [{"problem": "p", "solutions": [huge, "short"], "solution": huge}]
-    path = write(tmp_path / "rows.jsonl", rows)
-
-    for layout in ("grouped", "flat"):
-        (problem,) = Opened(path, tmp_path, layout=layout).source
-        assert problem.solutions[0] == huge
-
-
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.json", "rows.parquet", "rows.jsonl.gz"])
 def test_an_empty_file_is_one_error(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
 
     with pytest.raises(InputError, match=r"is empty: it holds no rows\."):
         Opened(tmp_path / name, tmp_path)
-
-
-def test_a_file_without_a_usable_problem_is_one_error_with_the_reasons(tmp_path: Path) -> None:
-    rows = [{"problem": None, "solutions": ["s"]}] * 3 + [{"problem": "p", "solutions": []}]
-    opened = Opened(write(tmp_path / "rows.jsonl", rows), tmp_path)
-
-    message = r"no usable problem in its 4 rows\. Left out: null_problem \(3\), empty_group \(1\)"
-    with pytest.raises(InputError, match=message):
-        list(opened.source)
-    assert len(opened.rejects) == 4
 
 
 def test_a_file_of_nothing_but_broken_lines_is_one_error(tmp_path: Path) -> None:
