@@ -1,17 +1,13 @@
 """A store of every reply a model ever gave, so that no reply is paid for twice.
 
-One SQLite file in WAL mode, safe for several threads and processes at once, a process that forks
-included. A reply is kept under the hash of everything that decided it (model, prompt template,
-messages, sampling, schema) and as raw text, so that a better parser needs no new call. A reply is
-on file when `put` returns: killing the process afterwards loses nothing. A power cut may take the
-last moments with it, which is the price of not waiting for the disk on each reply.
+One SQLite file in WAL mode, on a local disk, safe for several threads and processes at once, a
+process that forks included. A reply is kept under the hash of everything that decided it, and as
+raw text, so that a better parser needs no new call. It is on file when `put` returns: killing the
+process afterwards loses nothing. A power cut may take the last moments with it, which is the price
+of not waiting for the disk on each reply.
 
 A row that cannot be read, or fails its checksum, is as good as none: its request is sent again. A
-file that SQLite calls malformed is moved aside, with what can be read of it copied.
-
-What it leaves out: the requests themselves (they can be made again and would be far larger than
-the replies), parsing, and the choice of where the file lives. It must be on a local disk, because
-WAL does not work over a network file system.
+file that SQLite calls malformed is moved aside, and what can be read of it is copied.
 """
 
 from __future__ import annotations
@@ -26,8 +22,9 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -37,73 +34,25 @@ from rpd_metric.models.chat import ChatReply, ChatRequest
 logger = logging.getLogger(__name__)
 
 # Blobs throughout: text may hold NUL or half a surrogate pair, which SQLite's own does not carry.
-_NAMES = "key, family, max_tokens, model, template, created, seconds, reply, digest"
-_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS raw_replies (id INTEGER PRIMARY KEY, key BLOB UNIQUE, family BLOB,"
-    " max_tokens INTEGER, model BLOB, template BLOB, created REAL, seconds REAL, reply BLOB,"
-    " digest BLOB)",
-    "CREATE INDEX IF NOT EXISTS raw_replies_by_family ON raw_replies (family)",
+_TABLE = (
+    "raw_replies (id INTEGER PRIMARY KEY, key BLOB UNIQUE, family BLOB, max_tokens INTEGER,"
+    " model BLOB, template BLOB, created REAL, seconds REAL, reply BLOB, digest BLOB)"
 )
-_INSERT = f"INTO raw_replies ({_NAMES}) VALUES ({', '.join('?' * 9)})"
+_NAMES = "key, family, max_tokens, model, template, created, seconds, reply, digest"
+_READ = f"SELECT {_NAMES} FROM raw_replies"
+_INSERT = f"INTO raw_replies ({_NAMES}) VALUES ({', '.join('?' * 9)}) RETURNING id"
 
+# SQLite's errors may quote what is damaged and is no text any more.
+_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 # What SQLite says, and what a person can do about it.
 _FIXES = {
-    "locked": "another process holds it (waited {wait:g} s); stop that process or let it finish",
+    "locked": "another process holds it; stop that process or let it finish",
     "disk is full": "the disk is full; free some space or move the file to a larger disk",
     "not a database": "it is not a store of replies; give another path or move that file away",
     "readonly": "it is read-only; check the permissions of the file and of its folder",
     "unable to open": "it cannot be opened; check that its folder exists and may be written to",
     "disk I/O error": "the disk refused; check its free space, quota and health",
 }
-
-
-def request_key(model: str, request: ChatRequest) -> str:
-    """Hash everything that decides a reply.
-
-    Two requests share a key exactly when a stored reply to one may stand for the other: order
-    of dictionary keys and `0` against `0.0` do not matter, everything else does.
-
-    Args:
-        model (`str`): The model's name, as the chat client reports it.
-        request ([`ChatRequest`]): The request.
-
-    Returns:
-        `str`: 64 hexadecimal digits.
-
-    Raises:
-        InputError: When the request holds something that JSON cannot express.
-
-    Example:
-
-    >>> request_key("tiny", ChatRequest(({"role": "user", "content": "2 + 2?"},)))[:12]
-    '4a76b0284554'
-    """
-    return _hash(model, request, dict(vars(request.sampling)))  # asdict copies deeply
-
-
-def _hash(model: str, request: ChatRequest, sampling: dict[str, object]) -> str:
-    for name in ("temperature", "top_p"):
-        sampling[name] = float(getattr(request.sampling, name))
-    content = {
-        "model": model,
-        "template": request.template,
-        "messages": request.messages,
-        "sampling": sampling,
-        "schema": request.schema,
-    }
-    try:
-        canonical = json.dumps(
-            content, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain
-        )
-    except (TypeError, ValueError) as error:
-        raise InputError(f"a chat request must be plain JSON throughout: {error}") from error
-    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"{type(value).__name__} is not a JSON type")
 
 
 @dataclass(frozen=True)
@@ -126,14 +75,49 @@ class RequestKeys:
     @classmethod
     def of(cls, model: str, request: ChatRequest) -> RequestKeys:
         """The keys of a request."""
-        any_length = {**vars(request.sampling), "max_tokens": None}
-        return cls(
-            request_key(model, request),
-            _hash(model, request, any_length),
-            request.sampling.max_tokens,
-            model,
-            request.template,
+        family = _hash(model, request, max_tokens=None)
+        limit = request.sampling.max_tokens
+        return cls(request_key(model, request), family, limit, model, request.template)
+
+
+def request_key(model: str, request: ChatRequest) -> str:
+    """Hash everything that decides a reply, to 64 hexadecimal digits.
+
+    Two requests share a key exactly when a stored reply to one may stand for the other: order
+    of dictionary keys and `0` against `0.0` do not matter, everything else does.
+
+    Raises:
+        InputError: When the request holds something that JSON cannot express.
+
+    >>> request_key("tiny", ChatRequest(({"role": "user", "content": "2 + 2?"},)))[:12]
+    '4a76b0284554'
+    """
+    return _hash(model, request)
+
+
+def _hash(model: str, request: ChatRequest, **changes: object) -> str:
+    sampling = request.sampling
+    numbers = {"temperature": float(sampling.temperature), "top_p": float(sampling.top_p)}
+    content = {
+        "model": model,
+        "template": request.template,
+        "messages": request.messages,
+        "sampling": {**vars(sampling), **numbers, **changes},  # asdict copies deeply
+        "schema": request.schema,
+    }
+    try:
+        canonical = json.dumps(
+            content, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain
         )
+    except (TypeError, ValueError) as error:
+        raise InputError(f"a chat request must be plain JSON throughout: {error}") from error
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is not a JSON type")
 
 
 @dataclass(frozen=True)
@@ -173,19 +157,8 @@ class ReplyStore:
         busy_timeout (`float`): Seconds to wait for another process that holds the file.
 
     Raises:
-        StoreError: When the file cannot be opened or is something else.
-
-    Example:
-
-    ```python
-    >>> import tempfile
-    >>> request = ChatRequest(messages=({"role": "user", "content": "2 + 2?"},))
-    >>> with tempfile.TemporaryDirectory() as folder, ReplyStore(f"{folder}/r.sqlite") as store:
-    ...     _ = store.put("tiny", request, ChatReply(text="4", finish_reason="stop"))
-    ...     store.get("tiny", request).text, store.count()
-    ('4', 1)
-
-    ```
+        StoreError: When the file cannot be opened or is something else; so do all methods when
+            it cannot be used.
     """
 
     def __init__(
@@ -194,7 +167,7 @@ class ReplyStore:
         self.path = Path(path).absolute()
         self._busy_timeout = busy_timeout
         self._lock = threading.Lock()
-        self._inherited: list[sqlite3.Connection] = []
+        self._inherited: list[sqlite3.Connection | None] = []
         if create:
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -208,67 +181,54 @@ class ReplyStore:
     def get(
         self, model: str, request: ChatRequest, *, other_lengths: bool = True
     ) -> ChatReply | None:
-        """Look up the stored reply to a request.
+        """The stored reply to a request, with `cached=True`; `None` where none can be read.
 
-        Args:
-            model (`str`): The model's name.
-            request ([`ChatRequest`]): The request.
-            other_lengths (`bool`): Whether the reply to the same request with another `max_tokens`
-                will do: one that ended by itself within this limit, or one that was cut at a
-                larger one.
-
-        Returns:
-            [`ChatReply`] with `cached=True`, or `None` when there is none that can be read.
+        With `other_lengths`, the reply to the same request with another `max_tokens` will do: one
+        that ended by itself within this limit, or one that was cut at a larger one.
         """
         return self.find(RequestKeys.of(model, request), other_lengths=other_lengths)
 
     def put(self, model: str, request: ChatRequest, reply: ChatReply) -> ChatReply:
-        """Keep a reply; returns it, or the earlier one (`cached=True`) if another was first.
-
-        Raises:
-            StoreError: When the reply cannot be written; what was on file stays.
-        """
+        """Keep a reply; returns it, or the earlier one (`cached=True`) if another was first."""
         return self.keep(RequestKeys.of(model, request), reply)
 
     def find(self, keys: RequestKeys, *, other_lengths: bool = True) -> ChatReply | None:
         """Like `get`, for who has the keys of a request already."""
-        select = f"SELECT {_NAMES} FROM raw_replies WHERE"
-        for row in self._run(f"{select} key = ?", (bytes.fromhex(keys.exact),)):
-            if row[:2] == _key_columns(keys) and (reply := _reply(row)) is not None:
+        key, family = bytes.fromhex(keys.exact), bytes.fromhex(keys.family)
+        for row in self._run(f"{_READ} WHERE key = ?", (key,)):
+            if row[0] == key and (reply := _reply(row)):
                 return reply
-        if not other_lengths:
-            return None
-        rows = self._run(f"{select} family = ? ORDER BY max_tokens", (bytes.fromhex(keys.family),))
+        rows = self._run(f"{_READ} WHERE family = ?", (family,)) if other_lengths else []
+        found = [(row[2], reply) for row in rows if row[1] == family and (reply := _reply(row))]
+        limit = keys.max_tokens
+        # A reply that was cut at a larger limit would have been cut at this one, too; one that
+        # ended by itself within the limit would have been the same.
         cut = None
-        for row in rows:
-            reply = _reply(row) if row[1] == _key_columns(keys)[1] else None
-            if reply is None:
-                continue
-            # A reply that ended by itself within the limit would have been the same; one that was
-            # cut at a larger limit would have been cut at this one, too.
-            short = reply.completion_tokens is not None
-            short = short and reply.completion_tokens <= keys.max_tokens  # type: ignore[operator]
-            if reply.finish_reason == "stop" and (row[2] < keys.max_tokens or short):
-                return reply
-            if reply.finish_reason == "length" and row[2] > keys.max_tokens:
+        for kept_at, reply in sorted(found, key=itemgetter(0)):
+            tokens = reply.completion_tokens
+            if reply.finish_reason == "length" and kept_at > limit:
                 cut = cut or reply
+            elif reply.finish_reason == "stop" and (
+                kept_at < limit or (tokens is not None and tokens <= limit)
+            ):
+                return reply
         return cut
 
     def keep(self, keys: RequestKeys, reply: ChatReply) -> ChatReply:
         """Like `put`, for who has the keys of a request already."""
-        said = {name: value for name, value in asdict(reply).items() if name != "cached"}
-        blobs = [
-            text.encode("utf-8", "surrogatepass")
-            for text in (keys.model, keys.template, json.dumps(said, ensure_ascii=False))
-        ]
-        times = (time.time(), reply.seconds)
-        row = (*_key_columns(keys), keys.max_tokens, *blobs[:2], *times, blobs[2])
-        row = (*row, _digest(row))
-        if self._change(f"INSERT OR IGNORE {_INSERT}", row):
+        said = {name: value for name, value in vars(reply).items() if name != "cached"}
+        model, template, text = (
+            one.encode("utf-8", "surrogatepass")
+            for one in (keys.model, keys.template, json.dumps(said, ensure_ascii=False))
+        )
+        key, family = bytes.fromhex(keys.exact), bytes.fromhex(keys.family)
+        values = (key, family, keys.max_tokens, model, template, time.time(), reply.seconds, text)
+        row = (*values, _digest(values))
+        if self._run(f"INSERT OR IGNORE {_INSERT}", row):
             return reply
         earlier = self.find(keys, other_lengths=False)
         if earlier is None:  # it cannot be read any more
-            self._change(f"INSERT OR REPLACE {_INSERT}", row)
+            self._run(f"INSERT OR REPLACE {_INSERT}", row)
         return earlier or reply
 
     def missing(self, model: str, requests: Iterable[ChatRequest]) -> Iterator[ChatRequest]:
@@ -281,10 +241,10 @@ class ReplyStore:
                 yield request
 
     def seconds_per_reply(self, model: str) -> float | None:
-        """How fast a model's server was: seconds in which it was at work, per reply.
+        """Seconds in which a model's server was at work, per reply; `None`: no reply says.
 
         Replies that overlapped in time count their common time once, and time in which nothing
-        was asked does not count. The latest 1,000 replies are looked at. `None`: none says.
+        was asked does not count. The latest 1,000 replies are looked at.
         """
         rows = self._run(
             "SELECT created - seconds, created FROM raw_replies WHERE model = ? AND"
@@ -304,20 +264,23 @@ class ReplyStore:
 
     def info(self) -> StoreInfo:
         """Sum up what the store holds."""
-        counts: list[dict[str, int]] = [{}, {}]
-        for index, name in enumerate(("model", "template")):
+
+        def counts(name: str) -> dict[str, int]:
             query = f"SELECT CAST({name} AS BLOB), count(*) FROM raw_replies GROUP BY 1 ORDER BY 1"
-            for value, entries in self._run(query):
-                counts[index][(value or b"").decode("utf-8", "replace")] = entries
+            return {(key or b"").decode("utf-8", "replace"): n for key, n in self._run(query)}
+
         dates = "SELECT min(created), max(created) FROM raw_replies WHERE typeof(created) = 'real'"
-        oldest, newest = (
-            None if seconds is None else datetime.fromtimestamp(seconds, tz=UTC)
-            for seconds in self._run(dates)[0]
-        )
+        oldest, newest = self._run(dates)[0]
         files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
-        size = sum(file.stat().st_size for file in files if file.exists())
-        models, templates = counts
-        return StoreInfo(str(self.path), self.count(), size, models, templates, oldest, newest)
+        return StoreInfo(
+            path=str(self.path),
+            entries=self.count(),
+            bytes=sum(file.stat().st_size for file in files if file.exists()),
+            models=counts("model"),
+            templates=counts("template"),
+            oldest=oldest and datetime.fromtimestamp(oldest, tz=UTC),
+            newest=newest and datetime.fromtimestamp(newest, tz=UTC),
+        )
 
     def close(self) -> None:
         """Close the file; closing twice does no harm."""
@@ -333,42 +296,33 @@ class ReplyStore:
         self.close()
 
     def _run(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
-        return self._execute(statement, values)[0]
-
-    def _change(self, statement: str, values: Sequence[Any]) -> int:
-        return self._execute(statement, values)[1]
-
-    def _execute(self, statement: str, values: Sequence[Any]) -> tuple[list[Any], int]:
-        """Run a statement, which commits by itself; returns its rows and how many it changed."""
+        """Run a statement, which commits by itself, and return its rows."""
         if self._pid != os.getpid():
             # After a fork. The parent's connection must be neither used nor closed here, and a
             # thread of the parent may have held the lock.
             self._lock = threading.Lock()
-            if self._connection is not None:
-                self._inherited.append(self._connection)
-                self._connection = self._opened()
+            self._inherited.append(self._connection)
+            self._connection = self._connection and self._opened()
             self._pid = os.getpid()
         with self._lock:
-            while True:
-                if self._connection is None:
-                    raise self._failure("it has been closed; open it again")
-                try:
-                    cursor = self._connection.execute(statement, values)
-                    return cursor.fetchall(), cursor.rowcount
-                except sqlite3.Error as error:
-                    if "malformed" not in str(error):
-                        raise self._explained(error) from error
-                    self._connection.close()
-                    self._connection = None
-                    self._connection = self._moved_aside()
+            if self._connection is None:
+                raise self._failure("it has been closed; open it again")
+            try:
+                return self._connection.execute(statement, values).fetchall()
+            except _ERRORS as error:
+                if not _malformed(error):
+                    raise self._explained(error) from error
+                self._connection.close()
+                self._connection = self._moved_aside()
+        return self._run(statement, values)
 
     def _opened(self) -> sqlite3.Connection:
         give_up = time.monotonic() + self._busy_timeout
         while True:
             try:
                 return self._open()
-            except sqlite3.Error as error:
-                if "malformed" in str(error):
+            except _ERRORS as error:
+                if _malformed(error):
                     return self._moved_aside()
                 # Switching a new file to WAL fails at once, without the busy timeout, while
                 # another process is doing the same.
@@ -390,10 +344,8 @@ class ReplyStore:
             if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != b"wal":
                 raise self._failure("its disk does not support WAL; put it on a local disk")
             connection.execute("PRAGMA synchronous = NORMAL")
-            if b"raw_replies_by_family" not in tables:
-                for statement in _SCHEMA:
-                    connection.execute(statement)
-            self._inode = self.path.stat().st_ino
+            connection.execute(f"CREATE TABLE IF NOT EXISTS {_TABLE}")
+            connection.execute("CREATE INDEX IF NOT EXISTS by_family ON raw_replies (family)")
             return connection
         except BaseException:
             connection.close()
@@ -407,43 +359,41 @@ class ReplyStore:
                 with suppress(FileNotFoundError):
                     Path(f"{self.path}{end}").rename(f"{aside}{end}")
             connection = self._open()
-        except (OSError, sqlite3.Error) as error:
-            raise self._failure(f"it is damaged, and cannot be moved aside ({error})") from error
+        except (OSError, *_ERRORS) as error:
+            raise self._failure(f"it is damaged, and cannot be moved aside: {error}") from error
         for order in ("ASC", "DESC"):  # what comes before the damage, and behind it
-            with suppress(sqlite3.Error), closing(sqlite3.connect(aside)) as damaged:
+            with suppress(*_ERRORS), closing(sqlite3.connect(aside)) as damaged:
                 damaged.text_factory = bytes
-                for row in damaged.execute(f"SELECT {_NAMES} FROM raw_replies ORDER BY id {order}"):
-                    if _reply(row) is not None:
-                        connection.execute(f"INSERT OR IGNORE {_INSERT}", row)
+                for row in damaged.execute(f"{_READ} ORDER BY id {order}"):
+                    if _reply(row):
+                        connection.execute(f"INSERT OR IGNORE {_INSERT}", row).fetchall()
         saved = connection.execute("SELECT count(*) FROM raw_replies").fetchone()[0]
         logger.warning(
-            "the store %s was damaged: it is now %s, %s replies could be read and are kept, the "
+            "the store %s was damaged: it is now %s; %s replies could be read and are kept, the "
             "others will be asked for again",
             *(self.path, aside.name, f"{saved:,}"),
         )
         return connection
 
-    def _explained(self, error: sqlite3.Error) -> StoreError:
-        for sign, fix in _FIXES.items():
-            if sign in str(error):
-                return self._failure(fix.format(wait=self._busy_timeout))
-        return self._failure(f"SQLite says: {error}; check the file, then run again")
+    def _explained(self, error: Exception) -> StoreError:
+        fixes = [fix for sign, fix in _FIXES.items() if sign in str(error)]
+        return self._failure(*fixes or [f"SQLite says: {error}; check the file, then run again"])
 
     def _failure(self, what: str) -> StoreError:
         return StoreError(f"the store {self.path} cannot be used: {what}. Stored replies are kept.")
 
 
-def _key_columns(keys: RequestKeys) -> tuple[bytes, bytes]:
-    return bytes.fromhex(keys.exact), bytes.fromhex(keys.family)
+def _malformed(error: Exception) -> bool:
+    return isinstance(error, UnicodeDecodeError) or "malformed" in str(error)
 
 
-def _digest(row: Sequence[Any]) -> bytes:
-    return hashlib.blake2b(repr(tuple(row)).encode(), digest_size=16).digest()
+def _digest(values: Sequence[Any]) -> bytes:
+    return hashlib.blake2b(repr(tuple(values)).encode(), digest_size=16).digest()
 
 
 def _reply(row: Sequence[Any]) -> ChatReply | None:
     """The reply in a row; `None` where it is not what was written."""
-    *columns, digest = row
-    if digest != _digest(columns):
+    *values, digest = row
+    if digest != _digest(values):
         return None
-    return ChatReply(**json.loads(columns[-1].decode("utf-8", "surrogatepass")), cached=True)
+    return ChatReply(**json.loads(values[-1].decode("utf-8", "surrogatepass")), cached=True)
