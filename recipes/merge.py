@@ -21,16 +21,12 @@ from pathlib import Path
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 from rpd_datasets.commands import run_command
-from rpd_datasets.training.merging import merge, write_results
+from rpd_datasets.training.merging import merge
 
 
 def main(arguments: Sequence[str]) -> None:
     """Merge as the command line says; see the module's docstring."""
     args = _parser().parse_args(arguments)
-    if args.results:
-        write_results(args.tuned, args.output, args.results, base=args.base)
-        sys.stderr.write(f"wrote the card of {args.output}\n")
-        return
     folders = merge(
         args.tuned,
         args.output,
@@ -58,9 +54,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--quantization", choices=("auto", "nf4", "none"), default="auto", help=text)
     dtypes = ("bfloat16", "float16", "float32")
     add("--dtype", choices=dtypes, default="bfloat16", help="of the saved weights")
-    text = "report.md files of recipes/passk.py: write them into the card of an --output that was "
-    text += "merged before, and do nothing else"
-    add("--results", type=Path, nargs="+", default=[], help=text)
     text = "save models this far from the base (0) to the tuned one (1), in OUTPUT-SHARE"
     add("--interpolate", type=float, nargs="+", default=[], metavar="SHARE", help=text)
     add("--base", help="the base model, if it lies elsewhere now")

@@ -22,9 +22,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from rpd_datasets.cli.arguments import only_values
 from rpd_datasets.commands import run_command
 from rpd_datasets.inputs.source import InputSpec, open_source
-from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError, OutputError
 
 
@@ -34,16 +34,12 @@ def main(arguments: Sequence[str]) -> None:
     if args.num_problems < 1:
         raise InputError(f"num-problems is {args.num_problems}; use 1 or more")
     left_out: Counter[str] = Counter()
-
-    def count(rejected: Rejected) -> None:
-        left_out[rejected.reason] += 1
-
     with tempfile.TemporaryDirectory() as scratch:
         source = open_source(
             args.input,
-            InputSpec(exactly=args.exactly, only=dict(_pair(text) for text in args.only)),
+            InputSpec(exactly=args.exactly, only=only_values("--only", args.only)),
             scratch=Path(scratch),
-            on_reject=count,
+            on_reject=lambda rejected: left_out.update([rejected.reason]),
         )
         drawn, total = draw((problem.problem for problem in source), args.num_problems, args.seed)
         rough = args.output.with_name(f"{args.output.name}.partial")
@@ -52,11 +48,8 @@ def main(arguments: Sequence[str]) -> None:
             with rough.open("w", encoding="utf-8") as file:
                 for problem in source:
                     if _place(problem.problem, args.seed) in drawn:
-                        row = {
-                            **problem.extra,
-                            "problem": problem.problem,
-                            "solutions": list(problem.solutions),
-                        }
+                        own = {"problem": problem.problem, "solutions": list(problem.solutions)}
+                        row = {**problem.extra, **own}
                         file.write(json.dumps(row, ensure_ascii=False) + "\n")
             os.replace(rough, args.output)
         except OSError as error:
@@ -69,33 +62,19 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def draw(problems: Iterable[str], number: int, seed: int) -> tuple[set[bytes], int]:
-    """The hashes of the problems that are drawn, and how many problems there are.
+    """The hashes of the problems that are drawn, all where there are fewer, and how many there are.
 
     Args:
         problems (`Iterable[str]`): Texts, each once.
-        number (`int`): How many to draw; all, where there are fewer.
+        number (`int`): How many to draw.
         seed (`int`): Another one draws others.
     """
-    total = 0
-
-    def places() -> Iterable[bytes]:
-        nonlocal total
-        for text in problems:
-            total += 1
-            yield _place(text, seed)
-
-    return set(heapq.nsmallest(number, places())), total
+    places = [_place(text, seed) for text in problems]
+    return set(heapq.nsmallest(number, places)), len(places)
 
 
 def _place(text: str, seed: int) -> bytes:
     return hashlib.sha256(f"{seed}\0{text}".encode()).digest()
-
-
-def _pair(text: str) -> tuple[str, str]:
-    column, equals, value = text.partition("=")
-    if not column or not equals:
-        raise InputError(f"--only needs COLUMN=VALUE, e.g. domain=math; it is {text!r}")
-    return column, value
 
 
 def _parser() -> argparse.ArgumentParser:

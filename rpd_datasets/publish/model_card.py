@@ -61,7 +61,6 @@ class CardFacts:
     settings: Mapping[str, Any]  # the recipe's options that differ from their defaults
     losses: Sequence[tuple[int, float]] = ()  # step and value of what was logged
     measure: str = "loss"  # what they are
-    results: str | None = None  # a Markdown table
     license: str | None = None  # of the base model, as the Hub names it
     prompt: str | None = None  # what the model sees of a problem, {problem} in its place
     tags: Sequence[str] = ()  # beside those of every model
@@ -114,7 +113,7 @@ def model_card(facts: CardFacts) -> str:
         )
     parts += [
         "## Results",
-        facts.results or NOT_EVALUATED,
+        NOT_EVALUATED,
         "## Licence",
         f"That of the base model: {facts.license}. The texts it was trained on have their own."
         if facts.license

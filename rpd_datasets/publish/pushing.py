@@ -205,11 +205,6 @@ def publish(
             parent_commit=info.sha,
         ).oid
     notes = []
-    if found is not None and found.private and not private:
-        notes.append(
-            f"{repo_id} was private before and still is: --public is for new repositories; change "
-            "it in its settings"
-        )
     overwritten = [name for name in contents if name in there and name != ".gitattributes"]
     if commit != info.sha and "README.md" in overwritten:
         name = getattr(info.card_data, "pretty_name", None)

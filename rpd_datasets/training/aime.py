@@ -30,21 +30,13 @@ SAME = 0.5
 
 @dataclass(frozen=True)
 class AimeProblems:
-    """The problems, and how many rows were left out.
-
-    Args:
-        problems (`tuple[str, ...]`): Statements.
-        answers (`tuple[str, ...]`): Integers from 0 to 999, as text.
-        years (`tuple[int | None, ...]`): `None` for problems without a year, a user's own.
-        other_years (`int`): Rows left out because of their year.
-        duplicates (`int`): Rows left out because the same statement stood before.
-    """
+    """The problems, and how many rows were left out."""
 
     problems: tuple[str, ...]
-    answers: tuple[str, ...]
-    years: tuple[int | None, ...]
-    other_years: int
-    duplicates: int
+    answers: tuple[str, ...]  # of the AIME integers from 0 to 999
+    years: tuple[int | None, ...]  # None for problems without a year, a user's own
+    other_years: int  # rows left out because of their year
+    duplicates: int  # rows left out because the same statement stood before
 
 
 def load_aime(spec: str = HUB_ID, *, limit: int | None = None) -> AimeProblems:
@@ -85,11 +77,7 @@ def load_aime(spec: str = HUB_ID, *, limit: int | None = None) -> AimeProblems:
 
 
 def check_leakage(problems: Sequence[str], spec: str) -> int:
-    """Make sure that no training problem is among the held-out ones.
-
-    Args:
-        problems (`Sequence[str]`): To train on.
-        spec (`str`): The held-out problems, e.g. AIME 2024: a Hub id or a JSON or JSONL file.
+    """Make sure that no training problem is among the held-out ones of a Hub id or JSON file.
 
     Returns:
         `int`: The number of held-out problems that were compared.

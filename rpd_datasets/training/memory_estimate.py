@@ -55,11 +55,9 @@ def estimate_memory(
     """Estimate the memory of one training process.
 
     Args:
-        model (`str`): Hub id or folder; only its `config.json` is read.
-        revision (`str`, *optional*): Of a Hub id.
+        model (`str`), revision (`str`, *optional*): Only the `config.json` is read.
         four_bit (`bool`): Whether linear layers are kept in NF4; other weights are bfloat16.
-        lora_rank (`int`, *optional*): Rank of adapters on all linear layers; `None` trains all
-            weights.
+        lora_rank (`int`, *optional*): Of adapters on all linear layers; `None` trains all weights.
         lora_dropout (`float`): With dropout, every adapted layer keeps more of its input.
         tokens (`int`): Tokens in the largest batch of one device.
         cached_only (`bool`): Do not ask the Hub, only its cache.

@@ -114,7 +114,6 @@ def card_text(
     record: Mapping[str, Any],
     *,
     share: float = 1.0,
-    results: str | None = None,
     whole: bool = False,
 ) -> str:
     """The card of a merged model, or of one between a base and a `whole` tuned model."""
@@ -137,30 +136,8 @@ def card_text(
             license=record.get("base_license") or base_license(base),
             prompt=record.get("prompt_format"),
             tags=(record.get("method", "sft"),),
-            results=results,
         )
     )
-
-
-def write_results(
-    adapter: Path, output: Path, reports: Sequence[Path], *, base: str | None = None
-) -> None:
-    """Write the tables of `passk.py` into the card of a model that was merged before.
-
-    Raises:
-        [`InputError`]: A report cannot be read, or there is no adapter or no merged model.
-    """
-    try:
-        tables = [file.read_text(encoding="utf-8").strip() for file in reports]
-    except OSError as error:
-        raise InputError(f"cannot read {error.filename}: {error.strerror}") from error
-    if not (adapter / ADAPTER_CONFIG).is_file():
-        raise InputError("--results writes the card of a merged adapter; pass --adapter")
-    if not (output / "config.json").is_file():
-        raise InputError(f"{output} is no merged model yet; merge it without --results")
-    record = read_record(adapter)
-    card = card_text(adapter, output, base or base_of(adapter), record, results="\n\n".join(tables))
-    (output / "README.md").write_text(card, encoding="utf-8")
 
 
 def _adapter_config(adapter: Path) -> dict[str, Any]:

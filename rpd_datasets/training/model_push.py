@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub import HfApi
+
 from rpd_datasets.publish.model_card import is_local
 from rpd_datasets.publish.pushing import check_access, push_folder
 from rpd_metric.errors import InputError
@@ -38,8 +40,6 @@ class ModelPush:
 
     def publish(self, folder: Path, say: Callable[[str], None]) -> None:
         """Publish a model's folder, see [`~rpd_datasets.publish.pushing.push_folder`]."""
-        from huggingface_hub import HfApi
-
         public = "" if self.private else " --public"
         branch = f" --revision {self.revision}" if self.revision else ""
         say(f"publishing it; should that break: rpd push {folder} {self.repo_id}{public}{branch}")
@@ -93,8 +93,6 @@ def take_push(training: Any, model: Any, settings: dict[str, Any]) -> ModelPush 
     training.push_to_hub = False
     training.hub_token = None
     if training.process_index == 0:
-        from huggingface_hub import HfApi
-
         api = HfApi(token=push.token)
         check_access(push.repo_id, repo_type="model", private=push.private, api=api)
     return push

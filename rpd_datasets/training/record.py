@@ -18,21 +18,9 @@ from rpd_metric.errors import OutputError
 
 # May differ when a run goes on: none of them changes what is learnt.
 FREE_TO_CHANGE = {
-    "output_dir",
-    "dry_run",
-    "smoke",
-    "report_to",
-    "run_name",
-    "logging_steps",
-    "save_steps",
-    "save_total_limit",
-    "disable_tqdm",
-    "push_to_hub",
-    "hub_model_id",
-    "hub_private_repo",
-    "hub_token",
-    "hub_revision",
-    "hub_strategy",
+    *("output_dir", "dry_run", "smoke", "report_to", "run_name", "disable_tqdm"),
+    *("logging_steps", "save_steps", "save_total_limit", "push_to_hub", "hub_model_id"),
+    *("hub_private_repo", "hub_token", "hub_revision", "hub_strategy"),
 }
 
 

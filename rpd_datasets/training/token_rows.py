@@ -27,24 +27,14 @@ FLASH = ("flash_attention_2", "flash_attention_3", "kernels-community/")
 
 @dataclass(frozen=True)
 class TokenizedRows:
-    """Samples as token ids, and what became of the rows.
+    """Samples as token ids, and what became of the rows."""
 
-    Args:
-        dataset (`datasets.Dataset`): Columns `input_ids` and `labels`; labels of the prompt are
-            -100.
-        num_too_long (`int`): Left out because they are too long.
-        num_rewritten (`int`): Left out because the chat template changes their completion.
-        num_tokens (`int`): Tokens of the samples that stayed.
-        num_learnt (`int`): Those of them that the loss is computed on.
-        longest (`int`): Tokens of the longest sample that came in.
-    """
-
-    dataset: Any
-    num_too_long: int
-    num_rewritten: int
-    num_tokens: int
-    num_learnt: int
-    longest: int
+    dataset: Any  # with input_ids and labels; labels of the prompt are -100
+    num_too_long: int  # left out
+    num_rewritten: int  # left out because the chat template changes their completion
+    num_tokens: int  # of the samples that stayed
+    num_learnt: int  # those of them that the loss is computed on
+    longest: int  # tokens of the longest sample that came in
 
     def longest_first(self) -> Any:
         """The longest samples, [`SMOKE_SAMPLES`] at most, for a trial of memory."""
@@ -105,8 +95,8 @@ def tokenize_rows(
     Args:
         rows (`datasets.Dataset`): From [`~rpd_datasets.training.training_rows.load_rows`].
         tokenizer: From [`~rpd_datasets.training.tokenizer.load_tokenizer`].
-        max_length (`int`, *optional*): The longest sample that is allowed, in tokens.
-        too_long (`"refuse"` or `"drop"`): What happens to longer ones.
+        max_length (`int`, *optional*): In tokens.
+        too_long (`"refuse"` or `"drop"`): What happens to longer samples.
         rewritten (`"refuse"` or `"drop"`): What happens to samples whose completion the chat
             template changes: Qwen3's keeps of several `</think>` the first and the last part.
 

@@ -11,10 +11,8 @@ from rpd_metric.errors import InputError, ModelError, first_line
 def hub_answers(model: str) -> bool:
     """Whether the Hub can be asked for a model: one request, where loading would try six times.
 
-    Without a network, `transformers` waits 45 seconds for each file that it does not find.
-
-    Args:
-        model (`str`): Hub id; for a folder of this machine nothing is asked.
+    Without a network, `transformers` waits 45 seconds for each file that it does not find. For a
+    folder of this machine nothing is asked.
     """
     from huggingface_hub import HfApi, constants
     from huggingface_hub.errors import HfHubHTTPError
@@ -47,8 +45,7 @@ def load_tokenizer(
     """Load a model's tokenizer and make sure that the end of an answer can be learnt.
 
     Args:
-        model (`str`): Hub id or folder.
-        revision (`str`, *optional*): Of a Hub id.
+        model (`str`), revision (`str`, *optional*): A Hub id, or a folder.
         end_token (`str`, *optional*): The token that ends an answer, where it is not the
             tokenizer's: base models of Qwen end texts, not turns.
         padding_token (`str`, *optional*): Where the tokenizer's own is also its end token.

@@ -127,7 +127,6 @@ def limited_share(ratio: Any, mask: Any, *, low: float | None, high: float | Non
     Args:
         ratio (`torch.Tensor`): (B, T) per token, or (B, 1) per completion, after cutting.
         mask (`torch.Tensor`): (B, T), 1 for tokens of a completion.
-        low, high (`float`, *optional*): The bounds.
     """
     limited = ratio == 0
     if high is not None:

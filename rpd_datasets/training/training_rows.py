@@ -38,8 +38,8 @@ def load_rows(
 
     Returns:
         `tuple`: A `datasets.Dataset` with the columns `prompt` and `completion`, each a list of
-            messages, and the sources, those of the Hub as `id@commit`: named so, they give the
-            same rows again whatever becomes of the branch.
+            messages, and the sources, those of the Hub as `id@commit`, which give the same rows
+            again whatever becomes of the branch.
 
     Raises:
         [`InputError`]: A source cannot be read, is empty or has other columns, or there is

@@ -326,19 +326,6 @@ def test_a_killed_reinforcement_run_goes_on_and_finishes(
     assert [row["step"] for row in history(rewarded) if "reward" in row] == list(range(1, 33))
 
 
-def test_results_of_passk_are_written_into_the_merged_models_card(
-    here: Path, tuned: Path, merged: Path
-):
-    (here / "report.md").write_text("| pass@16 | 79.29 |", encoding="utf-8")
-    line = ["--adapter", str(tuned), "--output", str(merged), "--results", str(here / "report.md")]
-    assert "Not evaluated yet" in (merged / "README.md").read_text(encoding="utf-8")
-    script("merge").main(line)
-    card = (merged / "README.md").read_text(encoding="utf-8")
-    assert "## Results\n\n| pass@16 | 79.29 |\n" in card
-    assert "the dequantised 4-bit weights of its base" in card
-    assert str(here) not in card
-
-
 def test_merging_over_a_folder_or_without_an_adapter_is_refused(here: Path, tuned: Path):
     with pytest.raises(OutputError, match="not empty"):
         script("merge").main(["--adapter", str(tuned), "--output", str(here / "qwen3")])

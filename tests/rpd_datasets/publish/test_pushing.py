@@ -489,16 +489,13 @@ def test_words_and_formulas_are_no_secrets_and_no_paths(text: str) -> None:
     assert emails_in(text) == []
 
 
-def test_a_push_over_another_set_says_what_it_replaces_and_who_sees_it(
-    hub: LocalHub, folder: Path
-) -> None:
+def test_a_push_over_another_set_says_what_it_replaces(hub: LocalHub, folder: Path) -> None:
     first = push(hub, folder)
     assert first.notes == ()
     other_card(folder)
     pushed = push(hub, folder, private=False)
-    assert pushed.private
-    private, note = pushed.notes
-    assert "was private before and still is" in private
+    assert pushed.private, "private=False is for new repositories"
+    (note,) = pushed.notes
     earlier = "3 problems with up to 2 solutions each (problems: pieces, solutions: pieces)"
     assert f"replaced an earlier dataset, {earlier!r}: 8 of its files were written over" in note
     assert f"revision={first.commit[:8]!r}" in note
