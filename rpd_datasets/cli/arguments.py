@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -239,7 +240,7 @@ def _as_typed(action: argparse.Action, key: str, value: Any, where: str) -> list
     if isinstance(value, Mapping) and several:
         value = [f"{name}={one}" for name, one in value.items()]
     listed = list(value) if isinstance(value, (list, tuple)) and several else [value]
-    kinds: Iterable[type] = (bool,) if action.nargs == 0 else (str, int, float)
+    kinds: Iterable[type] = (bool,) if action.nargs == 0 else (str, int, float, date)
     if any(type(one) not in kinds for one in listed):
         raise InputError(f"{key} in {where} is {value!r}, which the option {flag} does not take")
     if action.nargs == 0:  # a switch, of which some have an opposite
