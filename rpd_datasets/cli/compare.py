@@ -19,8 +19,8 @@ from rpd_datasets.cli.arguments import (
     open_input,
 )
 from rpd_datasets.cli.output import Progress, print_json, print_table, scoring
-from rpd_datasets.curation.preflight import check_input, check_models
 from rpd_datasets.curation.models import load_models
+from rpd_datasets.curation.preflight import check_input, check_models
 from rpd_datasets.judging.benchmark import compare_metrics
 from rpd_datasets.rejects import Rejected
 from rpd_metric.distance.distances import DISTANCES
@@ -35,11 +35,10 @@ def add_compare(commands: Any) -> None:
         "which distance tells strategies apart",
         "Measure distances on rows with strategy labels (strategy_a and strategy_b, or "
         "strategies: per solution a number, equal where the strategy is; rpd label makes them): "
-        "AUROC over all pairs "
-        "and within problems, the paper's success rate of the most diverse pair (Table 1), and "
-        "the share of chosen triples that hold as many strategies as they could, each with a 95 % "
-        "interval and its paired difference to RPD. Rows with a column steps are measured on "
-        "these and on the summarizer's.",
+        "AUROC over all pairs and within problems, the paper's success rate of the most diverse "
+        "pair (Table 1), and the share of chosen triples that hold as many strategies as they "
+        "could, each with a 95 % interval and its paired difference to RPD. Rows with a column "
+        "steps are measured on these and on the summarizer's.",
         "rpd compare-metrics labelled.jsonl --methods rpd strategy raw",
     )
     add_input(parser)

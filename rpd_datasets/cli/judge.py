@@ -36,10 +36,8 @@ from rpd_datasets.judging.judges import (
 )
 from rpd_datasets.judging.labels import agreement
 from rpd_datasets.judging.questions import (
-    JudgedPair,
     JudgedProblem,
     Steps,
-    draw_pairs,
     given_steps,
     labels_of,
     pairs_of,
@@ -82,13 +80,6 @@ class JudgeOptions:
         "compare the verdicts with the labels in strategy_a and strategy_b, or strategies; "
         "pairs are then those that all labels agree on",
     )
-    num_pairs: int | None = option(
-        None,
-        "judge only so many pairs, drawn at random; with --labels, half of them differing "
-        "(the paper: 100)",
-        metavar="N",
-    )
-    seed: int = option(0, "of that draw")
     steps_only: bool = option(
         False, "show pairs by their steps alone; the paper shows the full texts as well"
     )
@@ -204,16 +195,14 @@ def _problems(options: JudgeOptions, problems: Sequence[Problem], flow: Flow) ->
 def _pairs(options: JudgeOptions, problems: Sequence[Problem], flow: Flow) -> Asked:
     judge = PairJudge(flow, both_orders=not options.one_order)
 
-    async def ask(pair: JudgedPair) -> Judged:
-        problem, i, j = pair.case.problem, pair.first, pair.second
-        steps, texts = pair.case.steps, problem.solutions
+    async def ask(pair: tuple[JudgedProblem, int, int, bool | None]) -> Judged:
+        case, i, j, label = pair
+        texts = case.problem.solutions
         shown = (None, None) if options.steps_only else (texts[i], texts[j])
-        rated = await judge.rate(problem.problem, (steps[i], steps[j]), shown)
-        return Judged(problem, rated.judgement, pair.different, {"pair": [i, j]})
+        rated = await judge.rate(case.problem.problem, (case.steps[i], case.steps[j]), shown)
+        return Judged(case.problem, rated.judgement, label, {"pair": [i, j]})
 
-    pairs = [pair for case in _with_steps(options, problems) for pair in pairs_of(case)]
-    if options.num_pairs is not None:
-        pairs = draw_pairs(pairs, options.num_pairs, options.seed)
+    pairs = [(case, *pair) for case in _with_steps(options, problems) for pair in pairs_of(case)]
     return judge, _ask_all(pairs, ask, flow)
 
 
@@ -268,14 +257,14 @@ def _ask_all(
                 line.advance()
         return answers
 
+    flows = [] if flow is None else [flow]
     with Progress("Asking", len(items)) as line:
-        if flow is None:
-            return asyncio.run(ask_all(line))
         try:
-            with draining(flow, notify=line.write):
+            with draining(*flows, notify=line.write):
                 return asyncio.run(ask_all(line))
         finally:
-            line.write(flow.stats.summary())
+            for one in flows:
+                line.write(one.stats.summary())
 
 
 def _result(options: JudgeOptions, judged: Sequence[Judged], num_problems: int) -> dict[str, Any]:
@@ -289,7 +278,7 @@ def _result(options: JudgeOptions, judged: Sequence[Judged], num_problems: int) 
     result: dict[str, Any] = {
         "counts": counts,
         "no_verdict": dict(reasons.most_common()),
-        f"{shared}_share": _share(counts[shared], decided),
+        f"{shared}_share": counts[shared] / decided if decided else None,
     }
     if options.task == "problems":
         result["too_few_solutions"] = num_problems - len(judged)
@@ -298,7 +287,8 @@ def _result(options: JudgeOptions, judged: Sequence[Judged], num_problems: int) 
     elif not options.one_order:
         result["orders_agree"] = decided
         result["orders_disagree"] = reasons["contradiction"]
-        result["order_agreement"] = _share(decided, decided + reasons["contradiction"])
+        both = decided + reasons["contradiction"]
+        result["order_agreement"] = decided / both if both else None
     if options.labels:
         result["agreement"] = {**asdict(compared), "disputed_labels": len(judged) - len(known)}
     result["verdicts"] = [
@@ -314,12 +304,9 @@ def _result(options: JudgeOptions, judged: Sequence[Judged], num_problems: int) 
     return result
 
 
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
-
-
 def _print(result: dict[str, Any]) -> None:
     counts, task = result["counts"], result["task"]
+    yes, no, shared = VERDICTS[task]
     print_table([{task: name, "count": count} for name, count in counts.items()])
     print(
         f"\n{sum(counts.values())} judged by {result['judge']}, from {result['num_problems']} "
@@ -327,25 +314,16 @@ def _print(result: dict[str, Any]) -> None:
     )
     for reason, count in result["no_verdict"].items():
         print(f"No verdict: {count} ({reason})")
-    yes, no, shared = VERDICTS[task]
     paper = " (the paper's problems: 58%)" if task == "problems" else ""
     share = _percent(result[f"{shared}_share"])
     print(f"{shared.capitalize()}: {share} of those with a verdict{paper}")
-    if result.get("order_agreement") is not None:
-        print(
-            f"Both orders agree: {_percent(result['order_agreement'])} "
-            f"({result['orders_disagree']} disagree and are no verdict)"
-        )
-    if task == "complete":
-        print(f"The rules agree: {_percent(result['agreement_with_rules'])}")
+    for key, name in (("order_agreement", "Both orders"), ("agreement_with_rules", "The rules")):
+        if result.get(key) is not None:
+            print(f"{name} agree: {_percent(result[key])}")
     if found := result.get("agreement"):
         print("\nAgainst the labels (rows: labels, columns: the judge)")
-        print_table(
-            [
-                {"": yes, yes: found["true_different"], no: found["missed"]},
-                {"": no, yes: found["false_different"], no: found["true_same"]},
-            ]
-        )
+        differ = {"": yes, yes: found["true_different"], no: found["missed"]}
+        print_table([differ, {"": no, yes: found["false_different"], no: found["true_same"]}])
         kappa = "not measurable" if found["kappa"] is None else f"{found['kappa']:.3f}"
         print(
             f"Accuracy {_percent(found['accuracy'])}, recall {_percent(found['recall'])}, "

@@ -23,8 +23,8 @@ from rpd_datasets.cli.arguments import (
     open_input,
 )
 from rpd_datasets.cli.output import Progress, print_json
-from rpd_datasets.curation.preflight import check_input, check_models
 from rpd_datasets.curation.models import configured_summarizer, load_flow
+from rpd_datasets.curation.preflight import check_input, check_models
 from rpd_datasets.judging.judges import Judgement, StrategyGrouper
 from rpd_datasets.judging.labels import (
     Labeller,

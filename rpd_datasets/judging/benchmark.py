@@ -66,12 +66,11 @@ class MethodResult:
     """What one distance achieved on one source of steps.
 
     Args:
-        distance (`str`): Its name.
-        steps (`str`): `"given"`, the summarizer's name, or `""` where steps do not matter.
-        figures (`dict`): An [`~rpd_datasets.judging.auroc.Estimate`] per measure.
-        differences (`dict`): The same, minus RPD's, paired by problem; empty for RPD itself.
-        pairs_without_distance (`int`): Labelled pairs with a solution it could not place; they
-            are in no AUROC.
+        distance, steps (`str`): Its name, and `"given"`, the summarizer's name, or `""` where steps
+            do not matter.
+        figures, differences (`dict`): An [`~rpd_datasets.judging.auroc.Estimate`] per measure, and
+            the same minus RPD's, paired by problem; no differences for RPD itself.
+        pairs_without_distance (`int`): Labelled pairs that are in no AUROC.
         calibration ([`~rpd_metric.distance.calibration.Calibration`], *optional*): The chance of
             another strategy by distance, where there are labelled pairs of both kinds.
     """
@@ -92,13 +91,10 @@ class Comparison:
         results (`tuple` of [`MethodResult`]): In the order asked for; given steps first.
         embedder (`str`): Whose vectors they are.
         num_problems, skipped (`int`): Rows with two or more solutions, and with fewer.
-        different, same (`int`): Labelled pairs that differ, and that do not.
-        disputed (`int`): Pairs left out because the passes disagree.
-        possible (`float`): Share of the problems that have a differing pair: the success rate of
-            a perfect method.
+        different, same, disputed (`int`): Labelled pairs by what the passes say.
+        possible (`float`): Share of the problems with a differing pair: the best success rate.
         num_triples (`int`): Problems in which the choice of three matters.
-        seed (`int`): Of the bootstrap and of random distances.
-        num_bootstrap (`int`): Resamples.
+        seed, num_bootstrap (`int`): Of the resamples.
     """
 
     results: tuple[MethodResult, ...]
@@ -115,26 +111,21 @@ class Comparison:
 
     def tables(self) -> list[list[Row]]:
         """The figures, their paired differences to RPD, and the chances at some distances."""
-
-        def row(one: MethodResult, name: str = "distance", **values: str) -> Row:
-            return {name: one.distance, "steps": one.steps or "-", **values}
-
-        def chances(curve: Calibration) -> Row:
-            error = "-" if curve.error is None else f"{curve.error:.3f}"
-            return {f"{at:.1f}": f"{curve.chance(at):.2f}" for at in DISTANCES_SHOWN} | {
-                "error": error
-            }
-
-        figures, differences, curves = [], [], []
+        figures, differences, chances = [], [], []
         for one in self.results:
-            figures.append(row(one, **{name: format(one.figures[name]) for name in MEASURES}))
-            if found := one.differences:
-                named = {f"{name} - {REFERENCE}": f"{found[name]:+.3f}" for name in MEASURES}
-                differences.append(row(one, **named))
-            if one.calibration:
-                title = "chance of another strategy at"
-                curves.append(row(one, title, **chances(one.calibration)))
-        return [table for table in (figures, differences, curves) if table]
+            named = {"distance": one.distance, "steps": one.steps or "-"}
+            figures.append(named | {name: f"{value}" for name, value in one.figures.items()})
+            if one.differences:
+                found = one.differences.items()
+                differences.append(
+                    named | {f"{name} - {REFERENCE}": f"{value:+.3f}" for name, value in found}
+                )
+            if curve := one.calibration:
+                shown = {f"{at:.1f}": f"{curve.chance(at):.2f}" for at in DISTANCES_SHOWN}
+                error = "-" if curve.error is None else f"{curve.error:.3f}"
+                first = {"chance of another strategy at": one.distance, "steps": named["steps"]}
+                chances.append(first | shown | {"error": error})
+        return [table for table in (figures, differences, chances) if table]
 
     def caption(self) -> str:
         """One line on what was measured."""

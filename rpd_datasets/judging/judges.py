@@ -120,24 +120,7 @@ class CompletenessJudge(PromptedModel):
 
 
 class SoundnessJudge(PromptedModel):
-    """Whether a solution's argument carries its answer, or the answer follows a failed one.
-
-    Example:
-
-    ```py
-    >>> import asyncio
-    >>> from rpd_datasets.judging.judges import SoundnessJudge
-    >>> from rpd_metric.models.chat import ChatReply
-    >>> class Strict:
-    ...     model = "strict"
-    ...     async def __call__(self, request):
-    ...         return ChatReply("Nothing leads to 4.\\n//boxed{1}", "stop")
-    >>> found = asyncio.run(SoundnessJudge(Strict()).judge("2 + 2?", "Say b = 4.5. So it is 4."))
-    >>> found.value, found.detail
-    (False, 'Nothing leads to 4.')
-
-    ```
-    """
+    """Whether a solution's argument carries its answer, or the answer follows a failed one."""
 
     prompt = "judge_sound"
     required = ("problem", "solution")
@@ -224,13 +207,9 @@ class PairJudge(PromptedModel):
         steps: tuple[Steps, Steps],
         solutions: tuple[str | None, str | None] = (None, None),
     ) -> PairJudgement:
-        """Rate one pair.
+        """Rate two solutions by their steps and, as the paper shows them as well, their texts.
 
-        Args:
-            problem (`str`): The problem's text.
-            steps (`tuple`): The steps of both solutions.
-            solutions (`tuple`): Their texts, which the paper shows as well; `None` to leave them
-                out, for instance where they are too long for the model.
+        Texts may be left out (`None`), for instance where they are too long for the model.
         """
         forward = self._rate(problem, steps, solutions)
         if not self.both_orders:
@@ -261,16 +240,9 @@ class SetSelector(PromptedModel):
     async def select(
         self, problem: str, steps: Sequence[Steps], count: int
     ) -> Judgement[tuple[int, ...]]:
-        """Select among one problem's solutions.
+        """Indices of `count` solutions, in the model's order.
 
-        Args:
-            problem (`str`): Its text.
-            steps (`Sequence`): Per solution, its steps.
-            count (`int`): How many to select.
-
-        Returns:
-            [`Judgement`]: Indices into `steps`, in the model's order. With no more solutions than
-                wanted all of them, without a request.
+        With no more solutions than wanted these are all of them, without a request.
 
         Raises:
             [`InputError`]: `count` is below two: one solution differs from nothing.
@@ -298,14 +270,7 @@ class StrategyGrouper(PromptedModel):
 
 
 class CurationJudges:
-    """The judges that take part in curation, over one chat model.
-
-    Attributes:
-        completeness ([`CompletenessJudge`]): As a filter.
-        soundness ([`SoundnessJudge`]): As a filter.
-        problems ([`ProblemJudge`]): As the choice of problems.
-        solutions ([`SetSelector`]): As the choice of solutions.
-    """
+    """The judges that take part in curation, over one chat model: two filters and two choices."""
 
     def __init__(self, chat: Chat) -> None:
         self.chat = chat

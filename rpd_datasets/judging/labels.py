@@ -124,14 +124,8 @@ def agreement(labels: Sequence[bool], verdicts: Sequence[bool | None]) -> Agreem
     Raises:
         [`InputError`]: The lists differ in length.
 
-    Example:
-
-    ```py
-    >>> from rpd_datasets.judging.labels import agreement
     >>> agreement([True, True, False, False], [True, None, True, False]).accuracy
     0.6666666666666666
-
-    ```
     """
     if len(labels) != len(verdicts):
         raise InputError(f"{len(verdicts)} verdicts for {len(labels)} labels")
@@ -170,19 +164,7 @@ async def label_once(
     solutions: Sequence[str],
     order: Sequence[int],
 ) -> Judgement[tuple[int, ...]]:
-    """Label one problem, its solutions shown in a given order.
-
-    Args:
-        labeller (`Labeller`): Who labels.
-        problem (`str`): The problem.
-        steps (`Sequence`): Per solution, its steps.
-        solutions (`Sequence[str]`): The solutions themselves.
-        order (`Sequence[int]`): Indices of the solutions, as they are shown.
-
-    Returns:
-        [`Judgement`]: Group numbers in the order of the solutions, or the reason why there are
-            none.
-    """
+    """Group numbers of one problem's solutions, which are shown in the `order` of these indices."""
     judgement = await labeller(problem, [steps[i] for i in order], [solutions[i] for i in order])
     if judgement.value is None:
         return judgement

@@ -6,11 +6,8 @@ labels (`labels.py`) that verdicts may be compared with.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-
-import numpy as np
 
 from rpd_datasets.judging.labels import Labels
 from rpd_datasets.problem import Problem
@@ -34,16 +31,6 @@ class JudgedProblem:
         passes = self.labels.passes if self.labels else ()
         votes = {len({labels[index] for index in self.steps}) > 1 for labels in passes}
         return votes.pop() if len(votes) == 1 else None
-
-
-@dataclass(frozen=True)
-class JudgedPair:
-    """Two solutions of a problem, and what the labels say of them."""
-
-    case: JudgedProblem
-    first: int
-    second: int
-    different: bool | None
 
 
 def given_steps(problem: Problem) -> Steps:
@@ -79,35 +66,16 @@ def labels_of(problem: Problem) -> Labels:
     return labels
 
 
-def pairs_of(case: JudgedProblem) -> list[JudgedPair]:
-    """The pairs of a problem that a judge should see.
+def pairs_of(case: JudgedProblem) -> list[tuple[int, int, bool | None]]:
+    """The pairs of a problem that a judge should see, with what the labels say of them.
 
     With labels, those that every pass agrees on; without, those among the `selected` solutions
     of a curated row, or among all of them. Solutions without steps are in none.
     """
+    pairs: list[tuple[int, int, bool | None]]
     if case.labels is not None:
-        pairs = [JudgedPair(case, *pair) for pair in case.labels.pairs()]
+        pairs = list(case.labels.pairs())
     else:
         chosen = case.problem.extra.get("selected")
-        among = sorted(case.steps if chosen is None else chosen)
-        pairs = [JudgedPair(case, i, j, None) for i, j in combinations(among, 2)]
-    return [pair for pair in pairs if {pair.first, pair.second} <= case.steps.keys()]
-
-
-def draw_pairs(pairs: Sequence[JudgedPair], number: int, seed: int) -> list[JudgedPair]:
-    """Some of the pairs, in their order; where they are labelled, as many of each kind.
-
-    Raises:
-        [`InputError`]: There are not so many.
-    """
-    labelled = any(pair.different is not None for pair in pairs)
-    rng = np.random.default_rng(seed)
-    drawn: list[int] = []
-    for kind in (True, False) if labelled else (None,):
-        places = [place for place, pair in enumerate(pairs) if pair.different is kind]
-        wanted = number // 2 if labelled else number
-        if wanted > len(places):
-            name = {True: "differing pairs", False: "same pairs", None: "pairs"}[kind]
-            raise InputError(f"{wanted} {name} were asked for, and there are {len(places)}")
-        drawn += rng.choice(places, size=wanted, replace=False).tolist()
-    return [pairs[place] for place in sorted(drawn)]
+        pairs = [(*two, None) for two in combinations(sorted(chosen or case.steps), 2)]
+    return [pair for pair in pairs if set(pair[:2]) <= case.steps.keys()]

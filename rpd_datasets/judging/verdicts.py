@@ -34,14 +34,8 @@ _SHOWN_REASONS = 300
 def last_envelope(text: str, finish_reason: str | None = None) -> str:
     r"""The content of the last envelope in a reply.
 
-    Example:
-
-    ```py
-    >>> from rpd_datasets.judging.verdicts import last_envelope
     >>> last_envelope("It is not //boxed{1}, for the tools differ.\n//boxed{{2}}")
     '2'
-
-    ```
     """
     if finish_reason == "length":
         raise ReplyError("truncated", "the reply was cut off before its verdict")
@@ -61,14 +55,8 @@ def last_envelope(text: str, finish_reason: str | None = None) -> str:
 def parse_rating(text: str, finish_reason: str | None = None) -> int:
     r"""Read a rating or class, 1 or 2 (App. C.2 and D.1).
 
-    Example:
-
-    ```py
-    >>> from rpd_datasets.judging.verdicts import parse_rating
     >>> parse_rating("Both solve the same system.\n//boxed{{1}}")
     1
-
-    ```
     """
     content = last_envelope(text, finish_reason)
     match = _RATING.fullmatch(content.strip("[] \t\n"))
@@ -80,14 +68,8 @@ def parse_rating(text: str, finish_reason: str | None = None) -> int:
 def parse_reasoned(text: str, finish_reason: str | None = None) -> tuple[int, str]:
     r"""Read a class, 1 or 2, and the reasons before it, on one line and shortened.
 
-    Example:
-
-    ```py
-    >>> from rpd_datasets.judging.verdicts import parse_reasoned
     >>> parse_reasoned("<think>Hm.</think>It says \"so b = 4\".\n\n//boxed{1}")
     (1, 'It says "so b = 4".')
-
-    ```
     """
     rating = parse_rating(text, finish_reason)
     before = text[: list(_ENVELOPE.finditer(text))[-1].start()]
@@ -100,14 +82,8 @@ def parse_set(
 ) -> tuple[int, ...]:
     r"""Read which `size` of `count` solutions are chosen (App. D.2): from 0, in the model's order.
 
-    Example:
-
-    ```py
-    >>> from rpd_datasets.judging.verdicts import parse_set
     >>> parse_set("Three methods.\n//boxed_json{{[5, 1, 2]}}", count=5, size=3)
     (4, 0, 1)
-
-    ```
     """
     content = last_envelope(text, finish_reason)
     indices: list[int] = []
@@ -131,14 +107,8 @@ def parse_set(
 def parse_groups(text: str, finish_reason: str | None = None, *, count: int) -> tuple[int, ...]:
     r"""Read a group number for each of `count` solutions, numbered from 0 by first appearance.
 
-    Example:
-
-    ```py
-    >>> from rpd_datasets.judging.verdicts import parse_groups
     >>> parse_groups("Two methods.\n//boxed_json{[2, 2, 1]}", count=3)
     (0, 0, 1)
-
-    ```
     """
     content = last_envelope(text, finish_reason)
     tokens = content.strip("[] \t\n").replace(",", " ").split()

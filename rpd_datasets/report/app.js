@@ -47,13 +47,19 @@
     if (one.subject) head.append(make("span", "", one.subject));
     if (one.strategies !== null) head.append(make("span", "", `${one.strategies.toFixed(1)} strategies`));
     if (one.wrong) head.append(make("span", "bad", `${one.wrong} wrong`));
-    const made = make("div", `entry${one.rank === null ? " other" : ""}`, head);
-    made.append(textView.line(make("span", "statement"), one.statement || one.where));
-    made.id = `row${one.number}`;
-    made.setAttribute("role", "option");
-    made.setAttribute("aria-selected", String(one === current));
-    made.setAttribute("aria-setsize", shown.length);
-    made.setAttribute("aria-posinset", at + 1);
+    const made = make(
+      "div",
+      {
+        class: `entry${one.rank === null ? " other" : ""}`,
+        id: `row${one.number}`,
+        role: "option",
+        "aria-selected": one === current,
+        "aria-setsize": shown.length,
+        "aria-posinset": at + 1,
+      },
+      head,
+      textView.line(make("span", "statement"), one.statement || one.where),
+    );
     made.style.top = `${at * ROW}px`;
     made.addEventListener("click", () => open(one));
     return made;
@@ -68,12 +74,6 @@
   byId("right").hidden = !problems.some((one) => one.right || one.wrong);
   const scores = problems.map((one) => one.score).filter((score) => score !== null);
   byId("least").max = Math.max(0.01, ...scores).toFixed(2);
-  const orders = {
-    rank: () => 0,
-    score: (a, b) => (b.score ?? -1) - (a.score ?? -1),
-    strategies: (a, b) => (b.strategies ?? -1) - (a.strategies ?? -1),
-    tokens: (a, b) => (b.tokens ?? -1) - (a.tokens ?? -1),
-  };
   let searchable = false;
   const find = () => {
     const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -88,7 +88,8 @@
         (least === 0 || (one.score ?? -1) >= least) &&
         words.every((word) => one.haystack.includes(word)),
     );
-    shown = byId("order").value === "rank" ? kept : kept.sort(orders[byId("order").value]);
+    const by = byId("order").value; // the list comes by rank
+    shown = by === "rank" ? kept : kept.sort((a, b) => (b[by] ?? -1) - (a[by] ?? -1));
     byId("found").textContent =
       `${count(shown.length)} of ${count(problems.length)} problems` +
       (searchable || !words.length ? "" : "; still unpacking texts");
@@ -137,11 +138,9 @@
   });
 
   // --- the detail ---
-  const button = (text, action, pressed) => {
-    const made = make("button", "", text);
-    made.type = "button";
-    if (pressed !== undefined) made.setAttribute("aria-pressed", String(pressed));
-    made.addEventListener("click", () => action(made));
+  const button = (attributes, text, action) => {
+    const made = make("button", { type: "button", ...attributes }, text);
+    made.addEventListener("click", action);
     return made;
   };
   const lazily = (title, fill) => {
@@ -153,12 +152,10 @@
     details.addEventListener("toggle", once, { once: true });
     return details;
   };
-  const swatch = (place) => make("span", `swatch s${place % 6}`, SHAPES[place % SHAPES.length]);
   const nameOf = (record, index) => {
     const place = record.selected.indexOf(index);
-    const made = make("span", "name");
-    if (place >= 0) made.append(swatch(place), " ");
-    made.append(`Solution ${index}`);
+    const made = make("span", "name", `Solution ${index}`);
+    if (place >= 0) made.prepend(make("span", `swatch s${place % 6}`, SHAPES[place % 4]), " ");
     return made;
   };
   const body = (solution, steps) => {
@@ -183,14 +180,12 @@
         child.setAttribute("aria-pressed", String(child.dataset.decision === now)),
       );
     };
-    for (const decision of ["keep", "reject"]) {
-      const made = button(decision === "keep" ? "Keep" : "Reject", () => {
+    for (const [decision, text] of [["keep", "Keep"], ["reject", "Reject"]]) {
+      const named = { "data-decision": decision, "aria-label": `${decision} solution ${index}` };
+      buttons.append(button(named, text, () => {
         mark(one.key, index, decision);
         paint();
-      });
-      made.dataset.decision = decision;
-      made.setAttribute("aria-label", `${decision} solution ${index}`);
-      buttons.append(made);
+      }));
     }
     paint();
     return buttons;
@@ -201,17 +196,6 @@
     for (const [name, value] of Object.entries(solution.beside)) parts.push(`${name}: ${value}`);
     return make("p", "facts", parts.join(" · "));
   };
-  const chosenSolutions = (one, record) => {
-    const made = make("div", "solutions");
-    record.selected.forEach((index, place) => {
-      const card = make("article", `solution s${place % 6}`);
-      card.append(make("h4", "", nameOf(record, index), keepOrReject(one, index)), facts(record, index));
-      card.append(stepList(record.solutions[index]));
-      card.append(lazily("Whole text", () => body(record.solutions[index], [])));
-      made.append(card);
-    });
-    return made;
-  };
   const distancesTo = (record, index) => {
     const matrix = record.distances ?? record.rpd;
     const parts = record.selected
@@ -219,22 +203,19 @@
       .map((other) => `${d3(matrix[index][other] / 1000)} to solution ${other}`);
     return parts.length ? `Distance ${parts.join(", ")}.` : "It was not compared.";
   };
-  const otherSolutions = (one, record) => {
-    const made = make("div", "others");
-    record.solutions.forEach((solution, index) => {
-      if (record.selected.includes(index)) return;
-      const why = solution.dropped
-        ? `left out: ${solution.dropped}${solution.detail ? ` (${solution.detail})` : ""}`
-        : "compared, not chosen: others are further apart";
-      const line = make("p", "facts", `${why}. ${distancesTo(record, index)}`);
-      const text = lazily("Steps and text", () => {
-        const inside = make("div", "");
-        inside.append(stepList(solution), body(solution, solution.steps));
-        return inside;
-      });
-      made.append(make("article", "solution plain", make("h4", "", nameOf(record, index), keepOrReject(one, index)), line, facts(record, index), text));
-    });
-    return made;
+  const card = (one, record, index) => {
+    const place = record.selected.indexOf(index), solution = record.solutions[index];
+    const head = make("h4", "", nameOf(record, index), keepOrReject(one, index));
+    if (place >= 0) {
+      const text = lazily("Whole text", () => body(solution, []));
+      return make("article", `solution s${place % 6}`, head, facts(record, index), stepList(solution), text);
+    }
+    const why = solution.dropped
+      ? `left out: ${solution.dropped}${solution.detail ? ` (${solution.detail})` : ""}`
+      : "compared, not chosen: others are further apart";
+    const said = make("p", "facts", `${why}. ${distancesTo(record, index)}`);
+    const text = lazily("Steps and text", () => make("div", "", stepList(solution), body(solution, solution.steps)));
+    return make("article", "solution plain", head, said, facts(record, index), text);
   };
   const matrixTable = (record, name, matrix) => {
     const known = matrix.map((_, index) => index).filter((index) => matrix[index][index] !== null);
@@ -250,10 +231,8 @@
     table.createTHead().insertRow().append(make("td", ""), ...known.map(heading));
     const body = table.createTBody();
     for (const i of known) body.insertRow().append(heading(i), ...known.map((j) => cell(i, j)));
-    const box = make("div", "scroll", table);
-    box.tabIndex = 0;
-    box.setAttribute("role", "region");
-    box.setAttribute("aria-label", `${name} of all pairs`);
+    const region = { class: "scroll", tabindex: 0, role: "region", "aria-label": `${name} of all pairs` };
+    const box = make("div", region, table);
     const caption = make("figcaption", "", "Outlined: pairs of chosen solutions.");
     return make("figure", "", make("h3", "", `${name} of all pairs`), box, caption);
   };
@@ -356,28 +335,24 @@
     if (current !== one) return; // another one was opened meanwhile
     const asked = make("div", "asked model");
     textView.whole(asked, record.problem);
-    const toggle = button(reading ? "Compare" : "Read side by side", () => {
+    const toggle = button({ id: "read" }, reading ? "Compare" : "Read side by side", () => {
       reading = !reading;
       show(one);
     });
-    toggle.id = "read";
     const parts = [head, asked, make("p", "", toggle)];
     if (reading) parts.push(readingView(one, record));
     else {
-      parts.push(make("h3", "", "Chosen solutions"), chosenSolutions(one, record));
+      parts.push(make("h3", "", "Chosen solutions"), make("div", "solutions", ...record.selected.map((index) => card(one, record, index))));
       if (record.pairs.length) parts.push(make("h3", "", "Which step found which"), pairList(record));
       const maps = make("div", "columns maps");
       if (record.distances) maps.append(matrixTable(record, `${chosenBy}, the distance that chose,`, record.distances));
       if (record.rpd) maps.append(matrixTable(record, "RPD", record.rpd));
       parts.push(maps);
-      if (record.solutions.length > record.selected.length) parts.push(make("h3", "", "Why not these?"), otherSolutions(one, record));
+      const others = [...record.solutions.keys()].filter((index) => !record.selected.includes(index));
+      if (others.length) parts.push(make("h3", "", "Why not these?"), make("div", "others", ...others.map((index) => card(one, record, index))));
       const carried = Object.entries(record.carried);
       if (carried.length) {
-        parts.push(lazily("Carried columns", () => {
-          const made = make("dl", "carried");
-          for (const [name, value] of carried) made.append(make("dt", "", name), make("dd", "model", value));
-          return made;
-        }));
+        parts.push(lazily("Carried columns", () => make("dl", "carried", ...carried.flatMap(([name, value]) => [make("dt", "", name), make("dd", "model", value)]))));
       }
     }
     target.replaceChildren(...parts);

@@ -62,8 +62,6 @@ def bins_of(values: Values, marked: Values = (), upper: float = 0.0) -> Bins:
 def nice_step(span: float, count: int) -> float:
     """The smallest of 1, 2, 2.5 and 5 times a power of ten that cuts a span into at most `count`.
 
-    Example:
-
     >>> nice_step(0.83, 30), nice_step(1000, 5)
     (0.05, 200.0)
     """
@@ -75,20 +73,21 @@ def nice_step(span: float, count: int) -> float:
 
 
 class _Chart:
-    """An empty chart with axes: from 0 to the right, from `low` upwards."""
+    """An empty chart: its size, and the first and last value of both axes."""
 
     def __init__(
-        self, title: str, width: int, height: int, right: float, low: float, high: float
+        self, title: str, size: tuple[int, int], x: tuple[float, float], y: tuple[float, float]
     ) -> None:
-        self.width, self.height = width, height
-        self.right, self.low, self.high = right, low, high
+        self.width, self.height = width, height = size
+        (self.left, self.right), (self.low, self.high) = x, y
         self.parts = [
             f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" '
             f'aria-label="{escape(title)}">'
         ]
 
     def x(self, value: float) -> float:
-        return LEFT + (self.width - LEFT - RIGHT) * value / self.right
+        share = (value - self.left) / (self.right - self.left)
+        return LEFT + (self.width - LEFT - RIGHT) * share
 
     def y(self, value: float) -> float:
         share = (value - self.low) / (self.high - self.low)
@@ -102,7 +101,7 @@ class _Chart:
                 f'<line class="grid" x1="{LEFT}" x2="{end}" y1="{y:.1f}" y2="{y:.1f}"/>'
                 + _text("tick", "end", LEFT - 6, y + 4, _number(tick))
             )
-        for tick in np.arange(0, self.right + x_step / 1e6, x_step):
+        for tick in np.arange(self.left, self.right + x_step / 1e6, x_step):
             place = self.height - BOTTOM + 16
             self.parts.append(_text("tick", "middle", self.x(tick), place, _number(tick)))
         base = self.y(self.low)
@@ -138,7 +137,8 @@ def histogram(bins: Bins, *, title: str, x_label: str, y_label: str, kind: str) 
     """
     highest, end = int(bins.counts.max(initial=1)) or 1, float(bins.edges[-1])
     step = max(1.0, nice_step(highest, 4))
-    chart = _Chart(title, 400, 220, end, 0, math.ceil(highest / step - 1e-9) * step)
+    top = math.ceil(highest / step - 1e-9) * step
+    chart = _Chart(title, (400, 220), (0, end), (0, top))
     chart.axes(x_label, y_label, nice_step(end, 6), step)
     lefts = [chart.x(edge) for edge in bins.edges]
     for left, right, count, marked in zip(
@@ -146,10 +146,10 @@ def histogram(bins: Bins, *, title: str, x_label: str, y_label: str, kind: str) 
     ):
         for name, number in ((kind, count), (f"{kind} marked", marked)):
             if number:
-                top, base = chart.y(number), chart.y(0)
+                y = chart.y(number)
                 chart.parts.append(
-                    f'<rect class="{name}" x="{left + 0.5:.1f}" y="{top:.1f}" '
-                    f'width="{right - left - 1:.1f}" height="{base - top:.1f}"/>'
+                    f'<rect class="{name}" x="{left + 0.5:.1f}" y="{y:.1f}" '
+                    f'width="{right - left - 1:.1f}" height="{chart.y(0) - y:.1f}"/>'
                 )
     return chart.markup()
 
@@ -167,10 +167,13 @@ def corpus_map(listed: Sequence[Mapping[str, Any]]) -> Markup | None:
     ]
     if not known:
         return None
-    right, high = max(one[0] for one in known) or 1.0, max(1.1, *(one[1] for one in known))
+    scores = [one[0] for one in known]
+    step = nice_step(max(scores) - min(scores) or 1.0, 5)
+    left, right = math.floor(min(scores) / step) * step, max(*scores, min(scores) + step / 2)
+    high = max(1.1, *(one[1] for one in known))
     title = f"{len(known)} problems by score and effective number of strategies"
-    chart = _Chart(title, 800, 300, right, 1, high)
-    chart.axes("problem score", "strategies", nice_step(right, 5), nice_step(high - 1, 5))
+    chart = _Chart(title, (800, 300), (left, right), (1, high))
+    chart.axes("problem score", "strategies", step, nice_step(high - 1, 5))
     for kind, of in (("accent", False), ("accent marked", True)):
         dots = (
             f'<circle data-place="{place}" cx="{chart.x(score):.1f}" cy="{chart.y(number):.1f}" '
@@ -209,11 +212,10 @@ def as_file(chart: Markup) -> bytes:
     return f"{named}>{sheet}{rest}\n".encode()
 
 
-def scores_chart(scores: Values, chosen: Values) -> tuple[Bins, Markup]:
+def scores_chart(scores: Values, chosen: Values) -> Markup:
     """The histogram of problem scores, with those of the chosen problems set apart."""
-    bins = bins_of(scores, chosen)
-    return bins, histogram(
-        bins,
+    return histogram(
+        bins_of(scores, chosen),
         title=f"Histogram of the problem scores of {len(scores)} problems",
         x_label="problem score",
         y_label="problems",
@@ -221,11 +223,10 @@ def scores_chart(scores: Values, chosen: Values) -> tuple[Bins, Markup]:
     )
 
 
-def lengths_chart(tokens: Values) -> tuple[Bins, Markup]:
+def lengths_chart(tokens: Values) -> Markup:
     """The histogram of the lengths of chosen solutions, in tokens."""
-    bins = bins_of(tokens)
-    return bins, histogram(
-        bins,
+    return histogram(
+        bins_of(tokens),
         title=f"Histogram: length of the chosen solutions, {len(tokens)} solutions",
         x_label="tokens",
         y_label="solutions",
@@ -244,7 +245,7 @@ def draw_card_figures(scores: Values, chosen: Values, tokens: Values) -> dict[st
     Returns:
         `dict[str, bytes]`: File name to SVG.
     """
-    figures = {"token_lengths.svg": as_file(lengths_chart(tokens)[1])}
+    figures = {"token_lengths.svg": as_file(lengths_chart(tokens))}
     if len(scores):
-        figures["problem_scores.svg"] = as_file(scores_chart(scores, chosen)[1])
+        figures["problem_scores.svg"] = as_file(scores_chart(scores, chosen))
     return figures

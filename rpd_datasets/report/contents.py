@@ -23,36 +23,18 @@ Array = npt.NDArray[np.float64]
 EXAMPLES_PER_REASON = 3
 # Problems that were left out as a whole are listed with their reason, up to so many.
 MAX_LEFT_OUT = 2000
-OWN_COLUMNS = (
-    "problem",
-    "solutions",
-    "steps",
-    "rpd_matrix",
-    "rpd_score",
-    "selected",
-    "drop_reasons",
-    "num_tokens",
-    "problem_score",
-    "diverse",
-    "distance_matrix",
-)
+SCORED = ("rank", "key", "where", "mean_rpd", "num_solutions", "num_usable", "mean_tokens")
+SHOWN = ("problem", "solutions", "steps", "selected", "drop_reasons", "num_tokens")
+OWN = {*SHOWN, "rpd_matrix", "rpd_score", "problem_score", "diverse", "distance_matrix"}
 
 
 @dataclass(frozen=True)
 class Score:
     """One line of `scores.jsonl`.
 
-    Args:
-        rank (`int`, *optional*): Of a chosen problem, 0 for the first.
-        key (`str`): The problem's name whatever its position, as
-            [`~rpd_datasets.problem.Problem`] makes it.
-        where (`str`): Where the problem stands in the input.
-        score (`float`, *optional*): Eq. 3 by the distance that ranked problems, else by RPD.
-        mean_rpd (`float`, *optional*): Over all pairs of its solutions.
-        num_solutions, num_usable (`int`): All, and those that were not left out.
-        mean_tokens (`float`): Length of a solution.
-        statement (`str`): The beginning of the problem's text; `""` in folders of earlier versions.
-        strategies (`float`, *optional*): The effective number among the usable solutions.
+    `rank` is that of a chosen problem, 0 for the first; `key` names the problem whatever its
+    position, `where` says where it stood. `score` is Eq. 3 by the distance that ranked problems,
+    else by RPD; `strategies` the effective number among the usable solutions.
     """
 
     rank: int | None
@@ -69,14 +51,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Drop:
-    """What was left out for one reason.
-
-    Args:
-        stage, reason (`str`): See [`~rpd_datasets.rejects.Rejected`].
-        unit (`str`): `"problem"` or `"solution"`.
-        count (`int`): How many.
-        examples (`tuple[str, ...]`): The first few, each in one line.
-    """
+    """What was left out for one reason, with the first few examples, each in one line."""
 
     stage: str
     reason: str
@@ -102,15 +77,12 @@ class ChosenProblem:
     Args:
         rank (`int`): 0 for the first.
         score ([`Score`]): Its line of `scores.jsonl`.
-        problem (`str`): The problem's text.
-        solutions (`list[str]`): All of them.
+        problem, solutions, selected, num_tokens: Its columns.
         steps (`list[list[str]]`): Per solution; empty where it was left out, and everywhere if
             nothing that was asked for reads steps.
         rpd (`array` of shape `(k, k)`): RPD; NaN in rows and columns of solutions without steps.
         distances (`array`, *optional*): The distance that chose solutions, if that is not RPD.
-        selected (`list[int]`): Indices into `solutions`, in order of choice.
         drop_reasons (`list[str]`): Per solution, `""` where it was not left out.
-        num_tokens (`list[int]`): Per solution.
         extra (`Mapping[str, Any]`): The carried columns.
         details (`Mapping[int, str]`): Of solutions that were left out, why, in a sentence.
     """
@@ -173,12 +145,8 @@ def read_curated(folder: Path, max_problems: int) -> CuratedFolder:
     if max_problems < 1:
         raise InputError(f"max_problems is {max_problems}; it must be 1 or more")
     shards = sorted((folder / "data").glob("train-*.parquet"))
-    for name, found in (
-        ("manifest.json", (folder / "manifest.json").is_file()),
-        ("scores.jsonl", (folder / "scores.jsonl").is_file()),
-        ("data/train-*.parquet", bool(shards)),
-    ):
-        if not found:
+    for name in ("manifest.json", "scores.jsonl", "data/train-*.parquet"):
+        if not any(folder.glob(name)):
             raise InputError(
                 f"{folder} has no {name}: name a folder that rpd curate made (its --output)"
             )
@@ -194,8 +162,6 @@ def read_curated(folder: Path, max_problems: int) -> CuratedFolder:
 
 def spread(count: int, wanted: int) -> list[int]:
     """At most `wanted` indices into `count` things, evenly spread, first and last included.
-
-    Example:
 
     >>> spread(9, 3), spread(2, 5)
     ([0, 4, 8], [0, 1])
@@ -223,16 +189,10 @@ def _scores(path: Path) -> Iterator[Score]:
             row = json.loads(line)
             ranked_by = row.get("problem_score")
             yield Score(
-                rank=row["rank"],
-                key=row["key"],
-                where=row["where"],
                 score=row["rpd_score"] if ranked_by is None else ranked_by,
-                mean_rpd=row["mean_rpd"],
-                num_solutions=row["num_solutions"],
-                num_usable=row["num_usable"],
-                mean_tokens=row["mean_tokens"],
                 statement=row.get("statement", ""),
                 strategies=row.get("strategies"),
+                **{name: row[name] for name in SCORED},
             )
         except (ValueError, KeyError, TypeError, AttributeError):
             raise InputError(
@@ -280,11 +240,8 @@ def _chosen(row: dict[str, Any], rank: int, score: Score) -> ChosenProblem:
         score=score,
         rpd=nan_for_none(row["rpd_matrix"]),
         distances=None if distances is None else nan_for_none(distances),
-        extra={name: value for name, value in row.items() if name not in OWN_COLUMNS},
-        **{
-            name: row[name]
-            for name in ("problem", "solutions", "steps", "selected", "drop_reasons", "num_tokens")
-        },
+        extra={name: value for name, value in row.items() if name not in OWN},
+        **{name: row[name] for name in SHOWN},
     )
 
 
@@ -328,14 +285,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Level:
-    """One line of a funnel.
-
-    Args:
-        label (`str`): What is counted, in words.
-        count (`int`): How many.
-        share (`float`): Percent of the largest count.
-        drop ([`Drop`], *optional*): Why they left; `None` for what is left.
-    """
+    """One line of a funnel: how many are left, or with a `drop` how many left and why."""
 
     label: str
     count: int
@@ -344,15 +294,7 @@ class Level:
 
 
 def funnel(folder: CuratedFolder, unit: Literal["problem", "solution"]) -> list[Level]:
-    """Count what is left after each stage, and what left in between.
-
-    Args:
-        folder ([`CuratedFolder`]): What was curated.
-        unit (`"problem"` or `"solution"`): What is counted.
-
-    Returns:
-        `list` of [`Level`]: In order; reasons that nothing left for are not among them.
-    """
+    """What is left after each stage and what left in between, in order and without zeros."""
     counts = folder.manifest["counts"]
     read, chosen = counts[f"{unit}s_read"], counts[f"{unit}s_chosen"]
     drops = [drop for drop in folder.drops if drop.unit == unit]

@@ -35,37 +35,27 @@ UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart of the overview.
-
-    Args:
-        file (`str`): What it is called as a file, without an ending.
-        name (`str`): What it shows.
-        svg (`Markup`): How it is drawn.
-        bins ([`~rpd_datasets.report.charts.Bins`]): What is drawn.
-        said (`dict`): Figures for its caption.
-    """
+    """A chart of the overview: its name as a file and as a title, and figures for its caption."""
 
     file: str
     name: str
     svg: Markup
-    bins: charts.Bins
     said: dict[str, Any]
 
 
 def charts_of(folder: CuratedFolder, measures: Measures) -> dict[str, list[Chart]]:
-    """The charts of a report: `"distances"` (Fig. 3), the one that chose first, `"scores"` of all
-    scored problems and `"lengths"`."""
+    """The charts of a report by what they show; of distances (Fig. 3) the one that chose first."""
     scored = [score.score for score in folder.scores if score.score is not None]
     chosen = [s.score for s in folder.scores if s.score is not None and s.rank is not None]
     found: dict[str, list[Chart]] = {"distances": _distances(folder, measures), "scores": []}
     if scored:
-        bins, svg = charts.scores_chart(scored, chosen)
+        svg = charts.scores_chart(scored, chosen)
         said = {"count": len(scored), "lowest_chosen": min(chosen, default=None)}
-        found["scores"] = [Chart("problem_scores", "Problem scores", svg, bins, said)]
+        found["scores"] = [Chart("problem_scores", "Problem scores", svg, said)]
     lengths = folder.selected_tokens
-    bins, svg = charts.lengths_chart(lengths)
+    svg = charts.lengths_chart(lengths)
     said = {"median": float(np.median(lengths)) if lengths else 0.0}
-    found["lengths"] = [Chart("token_lengths", "Length", svg, bins, said)]
+    found["lengths"] = [Chart("token_lengths", "Length", svg, said)]
     return found
 
 
@@ -83,9 +73,8 @@ def _distances(folder: CuratedFolder, measures: Measures) -> list[Chart]:
     found = []
     for name, kind, values, of_chosen in shown:
         picked = [value for value in of_chosen if value is not None]
-        bins = charts.bins_of(values, picked, upper)
         svg = charts.histogram(
-            bins,
+            charts.bins_of(values, picked, upper),
             title=f"Histogram: {name} of {len(values)} pairs of solutions",
             x_label=f"{name} of a pair",
             y_label="pairs",
@@ -97,7 +86,7 @@ def _distances(folder: CuratedFolder, measures: Measures) -> list[Chart]:
             "picked": float(np.median(picked)) if picked else None,
         }
         file = {"accent": "chosen_by", "beside": "rpd", "raw": "raw_text"}[kind]
-        found.append(Chart(f"distances_{file}", name, svg, bins, said))
+        found.append(Chart(f"distances_{file}", name, svg, said))
     return found
 
 

@@ -18,9 +18,11 @@ const textView = (() => {
 
   const LIMITED = /\\(sum|prod|coprod|bigcup|bigcap|bigoplus|lim|max|min|sup|inf)(?![A-Za-z])(?!\s*\\(no)?limits)/g;
 
-  const element = (tag, name, ...children) => {
+  // An element with a class name, or with attributes.
+  const element = (tag, given, ...children) => {
     const made = document.createElement(tag);
-    if (name) made.className = name;
+    const attributes = typeof given === "object" ? given : given ? { class: given } : {};
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
     made.append(...children);
     return made;
   };

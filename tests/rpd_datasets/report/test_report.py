@@ -751,6 +751,7 @@ class TestErrors:
 
 
 class TestTheCommand:
+    @pytest.mark.slow
     def test_a_curated_sample_gets_a_report_and_still_loads_as_a_dataset(self, tmp_path, capsys):
         out = tmp_path / "curated"
         assert (
@@ -783,6 +784,7 @@ class TestTheCommand:
         assert f"Written to {page}" in capsys.readouterr().out
         assert [path.name for path in page.parent.iterdir()] == ["page.html"]
 
+    @pytest.mark.slow
     def test_without_the_embedder_that_made_it_the_stored_distances_are_shown(
         self, tmp_path, capsys
     ):
