@@ -24,7 +24,9 @@ from typing import Any
 
 from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.rejects import Rejected
+from rpd_metric.reasons import Reason
 
+Values = Mapping[str, Any]
 # Where a document has its problem; else it is the prompt, with all its examples.
 _PROBLEM = ("problem", "question", "query", "prompt", "input", "text")
 
@@ -38,15 +40,16 @@ class Harness:
         row (`Callable`): From a row's values to those of a problem, without scores; `None` where
             there are no texts.
         scores (`Callable`): From a row's values to its scores by name.
-        key (`Callable`): What rows have in common that score the same solutions in several ways.
+        key (`str`, *optional*): The column that rows have in common which score the same solutions
+            in several ways, those of the first way in front.
     """
 
     columns: Mapping[str, type]
-    row: Callable[[Mapping[str, Any]], dict[str, Any] | None]
-    scores: Callable[[Mapping[str, Any]], dict[str, Any]]
-    key: Callable[[Mapping[str, Any]], str | None]
+    row: Callable[[Values], dict[str, Any] | None]
+    scores: Callable[[Values], Mapping[str, Any]]
+    key: str | None = None
 
-    def misses(self, values: Mapping[str, Any]) -> str | None:
+    def misses(self, values: Values) -> str | None:
         """The first column that a row does not have, or not as the harness writes it."""
         return next(
             (name for name, kind in self.columns.items() if not isinstance(values.get(name), kind)),
@@ -54,7 +57,7 @@ class Harness:
         )
 
 
-def harness_of(values: Mapping[str, Any]) -> Harness | None:
+def harness_of(values: Values) -> Harness | None:
     """The harness that wrote a row, or `None`."""
     return next((one for one in HARNESSES if one.misses(values) is None), None)
 
@@ -69,61 +72,51 @@ def read_harness(
         read (`Callable`): Reads them from the start. It is called twice: scores of the same
             solutions may stand in several rows, far from each other.
     """
-    scores: dict[str, dict[str, Any]] = {}
-    for row in read():
-        if isinstance(row, Row) and harness.misses(row.values) is None:
-            key = harness.key(row.values)
-            if key is not None:
+    scores: dict[Any, dict[str, Any]] = {}
+    if harness.key:
+        for row in read():
+            if isinstance(row, Row) and harness.misses(row.values) is None:
+                key = row.values[harness.key]
                 scores.setdefault(key, {}).update(harness.scores(row.values))
     for row in read():
         if isinstance(row, Rejected):
             yield row
-            continue
-        if (missing := harness.misses(row.values)) is not None:
+        elif (missing := harness.misses(row.values)) is not None:
             detail = f"The column {missing!r} is not as the harness writes it."
-            yield Rejected("read", "not_of_the_harness", str(row.place), detail)
-            continue
-        key = harness.key(row.values)
-        found = harness.scores(row.values) if key is None else scores.pop(key, None)
-        if found is None:
-            continue  # the same solutions, scored in another way: the first row has it all
-        problem = harness.row(row.values)
-        if problem is None:
-            detail = "The row holds log-likelihoods, and no texts that were written."
-            yield Rejected("read", "no_texts", str(row.place), detail)
+            yield Rejected("read", Reason.NOT_OF_THE_HARNESS, row.place, detail)
         else:
-            yield Row(row.place, with_scores(problem, found))
+            found: Mapping[str, Any] | None = (
+                scores.pop(row.values[harness.key], None)
+                if harness.key
+                else harness.scores(row.values)
+            )
+            if found is None:
+                continue  # the same solutions, scored in another way: the first row has it all
+            problem = harness.row(row.values)
+            if problem is None:
+                detail = "The row holds log-likelihoods, and no texts that were written."
+                yield Rejected("read", Reason.NO_TEXTS, row.place, detail)
+            else:
+                yield Row(row.place, with_scores(problem, found))
 
 
-def with_scores(row: Mapping[str, Any], scores: Mapping[str, Any]) -> dict[str, Any]:
-    """A problem's row with its marks and scores.
-
-    Args:
-        row (`Mapping`): With its `solutions`.
-        scores (`Mapping`): Name to a number, or to a list of one for each solution.
-
-    Example:
+def with_scores(row: Values, scores: Mapping[str, Any]) -> dict[str, Any]:
+    """A problem's row with its scores, each a number or a list of one for each solution.
 
     >>> with_scores({"solutions": ["4", "5"]}, {"exact": [1.0, 0.0], "pass@2": 1.0})
     {'solutions': ['4', '5'], 'correct': [True, False], 'correct_exact': [True, False], \
 'score_pass@2': 1.0}
     """
-    count = len(row["solutions"])
     marks: dict[str, list[bool | None]] = {}
     whole: dict[str, float] = {}
     for name, value in scores.items():
         each = value if isinstance(value, list) else [value]
-        if len(each) == count:
-            marks[name] = [_mark(one) for one in each]
+        if len(each) == len(row["solutions"]):
+            marks[f"correct_{name}"] = [_mark(one) for one in each]
+            marks = {"correct": marks[f"correct_{name}"], **marks}
         elif isinstance(value, int | float):
-            whole[name] = float(value)
-    first = {"correct": next(iter(marks.values()))} if marks else {}
-    return {
-        **row,
-        **first,
-        **{f"correct_{name}": found for name, found in marks.items()},
-        **{f"score_{name}": found for name, found in whole.items()},
-    }
+            whole[f"score_{name}"] = float(value)
+    return {**row, **marks, **whole}
 
 
 def _mark(score: Any) -> bool | None:
@@ -131,7 +124,7 @@ def _mark(score: Any) -> bool | None:
     return score >= 1 if isinstance(score, int | float) and score == score else None
 
 
-def _lm_eval_row(values: Mapping[str, Any]) -> dict[str, Any] | None:
+def _lm_eval_row(values: Values) -> dict[str, Any] | None:
     asked = values["arguments"].get("gen_args_0") or {}
     # What generates has its settings there; a log-likelihood the text that it is of.
     if not isinstance(asked.get("arg_1"), dict):
@@ -145,21 +138,21 @@ def _lm_eval_row(values: Mapping[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def _lm_eval_scores(values: Mapping[str, Any]) -> dict[str, Any]:
+def _lm_eval_scores(values: Values) -> dict[str, Any]:
     # "none" is the harness' word for no filter.
-    filtered = values["filter"]
-    ending = "" if filtered == "none" else f"_{filtered}"
+    ending = "" if values["filter"] == "none" else f"_{values['filter']}"
     marks = _exact_matches(values)
-    return {
+    mean = sum(marks) / len(marks) if marks else float("nan")
+    scores = {}
+    for name in values["metrics"]:
+        score = values.get(name)
         # Where a filter keeps an answer of each reply, their mean is what stands there.
-        f"{name}{ending}": marks
-        if marks and _is_mean(marks, values.get(name))
-        else values.get(name)
-        for name in values["metrics"]
-    }
+        is_mean = isinstance(score, int | float) and abs(mean - score) < 1e-9
+        scores[f"{name}{ending}"] = marks if is_mean else score
+    return scores
 
 
-def _exact_matches(values: Mapping[str, Any]) -> list[float]:
+def _exact_matches(values: Values) -> list[float]:
     """For each reply, whether what the filter made of it is the reference; none where it makes
     one answer of them all."""
     kept = values["filtered_resps"][0] if values["filtered_resps"] else None
@@ -168,11 +161,7 @@ def _exact_matches(values: Mapping[str, Any]) -> list[float]:
     return [float(answer == values["target"]) for answer in kept]
 
 
-def _is_mean(marks: list[float], score: Any) -> bool:
-    return isinstance(score, int | float) and abs(sum(marks) / len(marks) - score) < 1e-9
-
-
-def _lighteval_row(values: Mapping[str, Any]) -> dict[str, Any] | None:
+def _lighteval_row(values: Values) -> dict[str, Any] | None:
     doc, texts = values["doc"], values["model_response"].get("text")
     if not texts:
         return None
@@ -188,7 +177,7 @@ def _lighteval_row(values: Mapping[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def _text(doc: Mapping[str, Any]) -> str:
+def _text(doc: Values) -> str:
     found = (doc.get(name) for name in _PROBLEM)
     return next((text for text in found if isinstance(text, str) and text.strip()), "")
 
@@ -199,13 +188,11 @@ HARNESSES = (
         | {"filtered_resps": list, "metrics": list, "target": str},
         _lm_eval_row,
         _lm_eval_scores,
-        # One row for each filter, those of the first filter in front.
-        key=lambda values: str(values["doc_id"]),
+        key="doc_id",
     ),
     Harness(
         {"doc": dict, "metric": dict, "model_response": dict},
         _lighteval_row,
         lambda values: values["metric"],
-        key=lambda _: None,
     ),
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.inputs.raw_rows import Place, Row, Terms, one_line
+from rpd_datasets.inputs.raw_rows import Row, Terms, one_line
 from rpd_metric.errors import InputError
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -88,7 +88,7 @@ class HubRows:
         number = 0
         try:
             for number, values in enumerate(self.dataset, start=1):
-                yield Row(Place(self.name, number), dict(values))
+                yield Row(f"{self.name}:{number}", dict(values))
         except self._errors as error:
             raise InputError(
                 f"Reading {self.name!r} stopped after {number} rows: {one_line(error)}. Try "

@@ -95,7 +95,7 @@ def grouped_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
         yield _rejected(row, _bad_list(row.values, columns.solutions), text)
         return
     # Solutions of other types are given up below; Problem only ever holds text.
-    whole = Problem(text, tuple(solutions), kept_names(extra), str(row.place))
+    whole = Problem(text, tuple(solutions), kept_names(extra), row.place)
     usable = []
     for index, solution in enumerate(solutions):
         if bad := _bad_text(solution, "solution"):
@@ -163,11 +163,11 @@ def _one_solution(row: Row, texts: Mapping[str, Any], extra: dict[str, Any]) -> 
         return _rejected(row, bad)
     if bad := _bad_text(solution, "solution"):
         return _rejected(row, bad, problem)
-    return Problem(problem, (solution,), kept_names(extra), str(row.place))
+    return Problem(problem, (solution,), kept_names(extra), row.place)
 
 
 def _rejected(row: Row, bad: tuple[Reason, str], problem: str | None = None) -> Rejected:
-    return Rejected("read", bad[0], str(row.place), bad[1], problem)
+    return Rejected("read", bad[0], row.place, bad[1], problem)
 
 
 def _missing(column: str) -> tuple[Reason, str]:

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, cast
 
 from rpd_datasets.inputs.harness import harness_of, read_harness
 from rpd_datasets.inputs.inspect_rows import read_inspect_log
-from rpd_datasets.inputs.raw_rows import BATCH_ROWS, Place, Row, one_line
+from rpd_datasets.inputs.raw_rows import BATCH_ROWS, Row, one_line
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 from rpd_metric.reasons import Reason
@@ -211,10 +211,10 @@ def _read_jsonl(path: Path, label: str) -> Iterator[Row | Rejected]:
             if number == 1:
                 raw = raw.removeprefix(b"\xef\xbb\xbf")
             if raw.strip():
-                yield _json_row(raw, Place(label, number))
+                yield _json_row(raw, f"{label}:{number}")
 
 
-def _json_row(raw: bytes, place: Place) -> Row | Rejected:
+def _json_row(raw: bytes, place: str) -> Row | Rejected:
     try:
         return _as_row(json.loads(raw.decode("utf-8")), place)
     except UnicodeDecodeError as error:
@@ -223,15 +223,15 @@ def _json_row(raw: bytes, place: Place) -> Row | Rejected:
         return _rejected(Reason.MALFORMED_JSON, place, f"Not JSON: {one_line(error)}.")
 
 
-def _as_row(value: Any, place: Place) -> Row | Rejected:
+def _as_row(value: Any, place: str) -> Row | Rejected:
     if isinstance(value, dict):
         return Row(place, value)
     detail = f"A row must be an object, not {type(value).__name__}."
     return _rejected(Reason.NOT_AN_OBJECT, place, detail)
 
 
-def _rejected(reason: Reason, place: Place, detail: str) -> Rejected:
-    return Rejected("read", reason, str(place), detail)
+def _rejected(reason: Reason, place: str, detail: str) -> Rejected:
+    return Rejected("read", reason, place, detail)
 
 
 def _read_csv(path: Path, label: str) -> Iterator[Row | Rejected]:
@@ -241,7 +241,7 @@ def _read_csv(path: Path, label: str) -> Iterator[Row | Rejected]:
         try:
             rows = csv.DictReader(file, strict=True)
             for number, values in enumerate(rows, start=1):
-                place = Place(label, number)
+                place = f"{label}:{number}"
                 if None in values or None in values.values():
                     detail = (
                         f"The row has not as many cells as there are columns: {rows.fieldnames}."
@@ -287,7 +287,7 @@ def _read_json_array(path: Path, label: str) -> Iterator[Row | Rejected]:
                     window, at = window[at:] + more, 0
                     continue
                 number += 1
-                yield _as_row(value, Place(label, number))
+                yield _as_row(value, f"{label}:{number}")
         except UnicodeDecodeError as error:
             raise InputError(f"{path} is not UTF-8: {error.reason}.") from error
         except (json.JSONDecodeError, RecursionError) as error:
@@ -305,7 +305,7 @@ def _read_table(path: Path, label: str) -> Iterator[Row | Rejected]:
     rows = (values for batch in batches(path) for values in _values(batch))
     try:
         for number, values in enumerate(rows if path.stat().st_size else (), start=1):
-            place = Place(label, number)
+            place = f"{label}:{number}"
             if isinstance(values, UnicodeDecodeError):
                 detail = f"The row is not UTF-8: {values.reason}."
                 yield _rejected(Reason.NOT_UTF8, place, detail)
@@ -349,7 +349,7 @@ def _values(batch: Any) -> Iterator[dict[str, Any] | UnicodeDecodeError]:
 
 def _read_inspect(path: Path, label: str) -> Iterator[Row | Rejected]:
     for number, found in enumerate(read_inspect_log(path), start=1):
-        yield found if isinstance(found, Rejected) else Row(Place(label, number), found)
+        yield found if isinstance(found, Rejected) else Row(f"{label}:{number}", found)
 
 
 _READERS = {

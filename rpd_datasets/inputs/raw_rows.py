@@ -1,4 +1,4 @@
-"""Raw rows, each with its place, and sources of them that can be read again and again."""
+"""Raw rows, each with its place, and sources of them that are read again and again."""
 
 from __future__ import annotations
 
@@ -16,21 +16,15 @@ BATCH_ROWS = 32
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a row stands: a file's name (or a Hub id) and the line or row number, from 1."""
-
-    file: str
-    row: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.row}"
-
-
-@dataclass(frozen=True)
 class Row:
-    """One row as it was read: column names to plain Python values."""
+    """One row as it was read.
 
-    place: Place
+    Args:
+        place (`str`): The file's name or the Hub id, and the number of the line or row, from 1.
+        values (`dict[str, Any]`): Column names to plain Python values.
+    """
+
+    place: str
     values: dict[str, Any]
 
 
@@ -96,7 +90,7 @@ class DatasetRows:
     def __iter__(self) -> Iterator[Row]:
         tables = self._rows.iter(batch_size=BATCH_ROWS)
         for number, values in enumerate((row for table in tables for row in table.to_pylist()), 1):
-            yield Row(Place(self.name, number), values)
+            yield Row(f"{self.name}:{number}", values)
 
     def fingerprint(self) -> str:
         """The sha256 over all values: that of `datasets` differs from one process to the next."""

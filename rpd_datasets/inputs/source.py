@@ -104,6 +104,10 @@ class Source:
 
     What is left out is handed to `on_reject` once, however often the source is read.
 
+    Args:
+        on_read (`Callable`): Called with the number of rows read so far, for progress bars.
+        contamination ([`Contamination`], *optional*): Problems that stand in it are left out.
+
     Attributes:
         name (`str`): What the input was called.
         layout (`str`): One of `LAYOUTS`.
@@ -123,7 +127,7 @@ class Source:
         *,
         scratch: Path,
         on_reject: Callable[[Rejected], None],
-        on_read: Callable[[int], None],
+        on_read: Callable[[int], None] = lambda _: None,
         contamination: Contamination | None = None,
     ) -> None:
         self._head = list(islice(rows, PEEK_ROWS))
@@ -159,6 +163,7 @@ class Source:
         return self._rows.fingerprint()
 
     def __iter__(self) -> Iterator[Problem]:
+        self._head.clear()  # some rows are huge
         reasons: Counter[str] = Counter()
         found = 0
         items = self._gathered() if self._spec.merge or self._one_each else self._first_only()
@@ -179,6 +184,8 @@ class Source:
 
     def first_problem(self) -> Problem | None:
         """The first problem in the first rows, with the solutions that stand there.
+
+        To be asked before the source is iterated.
 
         Returns:
             [`Problem`], *optional*: `None` where later rows may hold the first.
@@ -286,25 +293,23 @@ def open_source(
     *,
     scratch: Path,
     on_reject: Callable[[Rejected], None],
-    on_read: Callable[[int], None] = lambda _: None,
     name: str = IN_MEMORY,
     without: Sequence[str] = (),
-    contamination: Contamination | None = None,
+    **others: Any,
 ) -> Source:
     """Open an input and look at its first rows; the problems are read when it is iterated.
 
     Args:
-        source (`str`, `Path`, `datasets.Dataset` or `RowSource`): `"sample"` (packaged), a file, a
-            folder of files or written by `save_to_disk`, or a Hub id. What exists on disk is never
-            looked for on the Hub; a folder called `sample` is `./sample`.
+        source (`str`, `Path` or `datasets.Dataset`): `"sample"` (packaged), a file, a folder, a Hub
+            id or rows in memory. What exists on disk is never looked for on the Hub; a folder
+            called `sample` is `./sample`.
         spec ([`InputSpec`], *optional*): How it is read.
         scratch (`Path`): A folder for the file through which rows of one problem come together. It
             is made when needed, and reused when input and options are the same.
         on_reject (`Callable`): Receives every [`Rejected`] once, in the order of the input.
-        on_read (`Callable`): Called with the number of rows read so far, for progress bars.
         name (`str`): What a dataset in memory is called.
         without (`Sequence[str]`): Columns of it that are left aside.
-        contamination ([`Contamination`], *optional*): Problems that stand in it are left out.
+        others: What else [`Source`] takes.
 
     Returns:
         [`Source`]: Iterate it for [`Problem`]s. It raises `InputError` if there is none.
@@ -317,14 +322,7 @@ def open_source(
         rows = open_rows(str(source), spec)
     else:
         rows = DatasetRows(source, name=name, without=without)
-    return Source(
-        rows,
-        spec,
-        scratch=scratch,
-        on_reject=on_reject,
-        on_read=on_read,
-        contamination=contamination,
-    )
+    return Source(rows, spec, scratch=scratch, on_reject=on_reject, **others)
 
 
 def look_at_head(

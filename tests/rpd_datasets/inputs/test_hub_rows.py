@@ -39,7 +39,7 @@ for line in sys.stdin:
     repo = options.pop("repo")
     try:
         rows = HubRows(repo, **options) if options else open_rows(repo, InputSpec())
-        found = [[str(row.place), row.values["problem"], row.values["solutions"]] for row in rows]
+        found = [[row.place, row.values["problem"], row.values["solutions"]] for row in rows]
         answer = {"rows": found, "commit": rows.fingerprint()}
     except InputError as error:
         answer = {"error": str(error)}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rpd_datasets.inputs.layouts import Columns, conversation_row, flat_row, grouped_items
-from rpd_datasets.inputs.raw_rows import Place, Row
+from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 
@@ -15,7 +15,7 @@ COLUMNS = Columns()
 
 
 def row(**values: Any) -> Row:
-    return Row(Place("a.jsonl", 7), values)
+    return Row("a.jsonl:7", values)
 
 
 def rejects(items: Any) -> list[tuple[str, int | None]]:
