@@ -61,7 +61,6 @@ dist: $(VENV)/installed  ## Build the wheel, in dist/
 bench: $(VENV)/installed  ## Print the benchmark tables that the README quotes
 	$(BIN)/python benchmarks/distance.py
 	$(BIN)/python benchmarks/client.py
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/embedding.py
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/whole_curation.py
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/engines.py
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus.py --quick
@@ -72,11 +71,11 @@ bench-corpus: $(VENV)/installed  ## Curate synthetic corpora of up to 53,125 pro
 
 # The first run encodes the 23,000 texts of the labelled sets, and more; cut off, it goes on.
 distances: $(VENV)/installed  ## Print the tables of docs/distances.md, from ../shared/data
-	for script in text_distances picks uniform code_picks distances distance_cost; do \
+	for script in text_distances picks uniform; do \
 	    HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 pictures: $(VENV)/installed system  ## Make the pictures of the docs from the demo and its report
-	$(BIN)/python -m benchmarks.pictures
+	PYTHONPATH=.:tests $(BIN)/python -m benchmarks.pictures
 
 loop: $(VENV)/installed  ## Run the whole loop on a small task and write docs/loop.md (45 minutes)
 	$(BIN)/python -m benchmarks.loop

@@ -1,4 +1,4 @@
-"""How does curation grow with the corpus? Time, memory and stages from 1,000 to 53,125 problems.
+"""How does curation grow with the corpus? Time and memory from 1,000 to 53,125 problems.
 
     python benchmarks/corpus.py [--sizes 1000 10000 53125] [--quick]
 
@@ -43,7 +43,6 @@ from typing import Any
 import numpy as np
 from machine import machine, markdown, peak_memory
 from naive import curate_naively, differences
-from stage_clock import STAGES, STAND_IN, watch_curation
 from synthetic import LAYOUTS, SOLUTIONS, Corpus, HashingEmbedder, InstantChat
 
 from rpd_datasets.config import CurationConfig
@@ -64,7 +63,6 @@ SIZES = (1000, 10_000, 53_125)
 QUICK = (100, 400)
 SHARD = 1000
 MINILM_TEXTS = 512
-LOOP = "event loop"
 Figures = dict[str, Any]
 
 
@@ -75,8 +73,7 @@ def generate(options: argparse.Namespace, folder: Path) -> Figures:
 
 
 def curate(options: argparse.Namespace, folder: Path) -> Figures:
-    """Run the pipeline with a clock on its stages."""
-    clock = watch_curation()
+    """Run the pipeline."""
     embedder = HashingEmbedder()
     # The paper's own distance: what the seven scripts beside it compute.
     config = CurationConfig(
@@ -101,12 +98,9 @@ def curate(options: argparse.Namespace, folder: Path) -> Figures:
             describe=lambda _: {},
         )
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-    stages = {name: clock.seconds[name] for name in (*STAGES, STAND_IN)}
-    stages[LOOP] = cpu - sum(stages.values())
     return {
         "seconds": seconds,
         "cpu": cpu,
-        "stages": stages,
         "problems": len(report.scores),
         "usable": sum(score.num_usable for score in report.scores),
         "encoded": embedder.texts,
@@ -198,7 +192,7 @@ def minilm(options: argparse.Namespace, _: Path) -> Figures:
     while len(texts) < MINILM_TEXTS:
         texts.update(dict.fromkeys(_steps(corpus, number)))
         number += 1
-    embedder = SentenceTransformerEmbedder("minilm", str(minilm_path()), minilm=True)
+    embedder = SentenceTransformerEmbedder("minilm", str(minilm_path()))
     embedder.encode(list(texts)[:64])
     embedder.forget()
     began, cpu = time.perf_counter(), time.process_time()
@@ -275,10 +269,9 @@ def tables(results: Figures, options: argparse.Namespace) -> str:
     rate = results["minilm"]["texts"] / results["minilm"]["seconds"]
     cpu_per_text = results["minilm"]["cpu"] / results["minilm"]["texts"]
     first = next(iter(sizes.values()))["curate"]
-    run, share, other, stage = [], [], [], []
+    run, other, stage = [], [], []
     for problems, found in sizes.items():
         ours = found["curate"]
-        own = ours["cpu"] - ours["stages"]["embedding"] - ours["stages"][STAND_IN]
         growth = (ours["cpu"] / problems) / (first["cpu"] / first["problems"])
         run.append(
             {
@@ -291,13 +284,7 @@ def tables(results: Figures, options: argparse.Namespace) -> str:
                 "peak MB": f"{ours['peak'] / 2**20:.0f}",
                 "distinct steps": f"{ours['encoded']:,}",
                 "minilm for these, s": f"{ours['encoded'] / rate:,.0f}",
-                "own CPU / minilm's": f"{own / (ours['encoded'] * cpu_per_text):.1%}",
-            }
-        )
-        share.append(
-            {
-                "problems": f"{problems:,}",
-                **{name: f"{took / ours['cpu']:.1%}" for name, took in ours["stages"].items()},
+                "CPU / minilm's": f"{ours['cpu'] / (ours['encoded'] * cpu_per_text):.1%}",
             }
         )
         if "naive" in found:
@@ -327,7 +314,6 @@ def tables(results: Figures, options: argparse.Namespace) -> str:
             f"{results['machine']}; layout {options.layout}, {options.characters} characters a "
             f"solution, summarizer {options.summarizer}; minilm {rate:.0f} texts/s on one thread",
             "The whole pipeline:\n\n" + markdown(run),
-            "Its processor time by stage:\n\n" + markdown(share),
             *(["Against seven scripts:\n\n" + markdown(other)] if other else []),
             f"Scoring and selection from disk, {options.workers} processes:\n\n" + markdown(stage),
         ]

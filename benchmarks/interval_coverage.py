@@ -1,6 +1,6 @@
 """How often intervals hold the truth, and how often equal models are called different.
 
-    python benchmarks/interval_coverage.py            # writes docs/statistics.md
+    python benchmarks/interval_coverage.py            # prints the tables of docs/statistics.md
 
 Problems are drawn from known populations, samples from the problems, and the figure that
 infinitely many problems and samples would have is known. Everything is seeded.
@@ -9,9 +9,9 @@ infinitely many problems and samples would have is known. Everything is seeded.
 from __future__ import annotations
 
 import argparse
+import itertools
 from collections.abc import Callable
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ from rpd_metric.statistics.intervals import (
 
 Floats = npt.NDArray[np.float64]
 KS = (1, 2, 4, 8, 16)
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "statistics.md"
+SIZES = ((30, 64), (134, 64), (240, 16))
 _RESAMPLES = 1_000
 
 # Chances of a right sample, problem by problem.
@@ -106,86 +106,28 @@ def _student(values: Floats) -> tuple[float, float]:
     return float(values.mean() - half), float(values.mean() + half)
 
 
-def page(repeats: int, pairs: int) -> str:
-    """The page of figures."""
-    lines = [_INTRODUCTION.replace("REPEATS", f"{repeats:,}")]
-    lines += [
-        "| problems | samples | population | k | bootstrap | Student's t | here |",
-        "| ---: | ---: | --- | ---: | ---: | ---: | ---: |",
-    ]
-    worst = 1.0
-    for problems, samples in ((30, 64), (134, 64), (240, 16)):
-        for population in POPULATIONS:
-            for k in (1, 16):
-                shares = coverage(
-                    population, problems=problems, samples=samples, k=k, repeats=repeats, seed=0
-                )
-                worst = min(worst, shares["here"])
-                cells = " | ".join(f"{100 * share:.1f}" for share in shares.values())
-                lines.append(f"| {problems} | {samples} | {population} | {k} | {cells} |")
-    lines += [
-        _COMPARING.replace("PAIRS", f"{pairs:,}").replace("WORST", f"{100 * worst:.1f}"),
-        "| problems | bootstrap | t, each k alone | here: t with Holm |",
-    ]
-    lines.append("| ---: | ---: | ---: | ---: |")
-    for problems in (30, 134, 500):
-        rates = false_alarms(problems=problems, samples=64, pairs=pairs, seed=0)
-        cells = " | ".join(f"{100 * rate:.1f}" for rate in rates.values())
-        lines.append(f"| {problems} | {cells} |")
-    return "\n".join([*lines, _END])
-
-
-_INTRODUCTION = """\
-# What the intervals and comparisons are worth
-
-Made by `benchmarks/interval_coverage.py`; do not edit.
-
-## Intervals
-
-A benchmark's pass@k is a mean over problems, and its interval says how it would move with other
-problems of the same kind. Here it is Wilson's interval for shares, with the variance that the
-problems show and Student's quantile (`rpd_metric/statistics/intervals.py`). How often a 95 %
-interval holds the truth, in percent of REPEATS simulated benchmarks:
-"""
-
-_COMPARING = """
-A bootstrap or t interval that is made of equal values has no width: nothing of 240 solved gives
-[0, 0], and near the ceiling at pass@16 such intervals are almost always wrong. Ours is sometimes
-too wide there, which is the better mistake; at its worst it holds the truth in WORST %.
-
-## Comparing two models
-
-Two models with the same chances on the same problems, 64 samples of each, compared at pass@1, 2,
-4, 8 and 16: in how many of PAIRS pairs, in percent, does at least one k say that they differ?
-"""
-
-_END = """
-`passk.py compare` goes by the last column: Student's paired t, p values corrected by Holm's
-method. The intervals that it prints are those of each k alone. Where nothing tells two models
-apart, it adds how many problems, or samples of each, would, if the difference that was seen is
-the true one: a rough guide by the usual normal approximation for a power of 80 %.
-
-## Beside pass@k
-
-- Bayes@N (Hariri et al., ICLR 2026): each problem's chance of a right sample with a uniform
-  prior, averaged. Its credible interval is about these very problems, and says what more samples
-  would change.
-- G-Pass@k (Liu et al. 2024): the chance that at least half of k samples, or all of them, are
-  right; mG-Pass@k averages over the shares above one half. pass@k rewards one lucky sample, these
-  reward steadiness.
-
-Both are checked against the package scorio 0.2.3 in the tests.
-"""
-
-
 def main() -> None:
-    """Write the page."""
+    """Print the tables of the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=400)
     parser.add_argument("--pairs", type=int, default=1_000)
-    parser.add_argument("--output", type=Path, default=PAGE)
     args = parser.parse_args()
-    args.output.write_text(page(args.repeats, args.pairs), encoding="utf-8")
+    print("| problems | samples | population | k | bootstrap | Student's t | here |")
+    print("| ---: | ---: | --- | ---: | ---: | ---: | ---: |")
+    for (problems, samples), name, k in itertools.product(SIZES, POPULATIONS, (1, 16)):
+        shares = coverage(
+            name, problems=problems, samples=samples, k=k, repeats=args.repeats, seed=0
+        )
+        print(f"| {problems} | {samples} | {name} | {k} | {_cells(shares)} |")
+    print("\n| problems | bootstrap | t, each k alone | here: t with Holm |")
+    print("| ---: | ---: | ---: | ---: |")
+    for problems in (30, 134, 500):
+        rates = false_alarms(problems=problems, samples=64, pairs=args.pairs, seed=0)
+        print(f"| {problems} | {_cells(rates)} |")
+
+
+def _cells(shares: dict[str, float]) -> str:
+    return " | ".join(f"{100 * share:.1f}" for share in shares.values())
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def measure(source: str, problems: int, rounds: int) -> dict[str, Any]:
     from sentence_transformers import SentenceTransformer
 
     plain = SentenceTransformer(str(minilm_path()), device="cpu")
-    ours = SentenceTransformerEmbedder("minilm", str(minilm_path()), minilm=True)
+    ours = SentenceTransformerEmbedder("minilm", str(minilm_path()))
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
 

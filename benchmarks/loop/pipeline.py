@@ -34,9 +34,11 @@ from benchmarks.loop.arms import (
     model_of,
     settings_of,
 )
+from benchmarks.loop.sampling import sample
 from benchmarks.loop.steps import Exact, Kept, Labels, StatedSteps, stated
 from benchmarks.loop.task import pool_rows, problem_rows, strategy_of
 from rpd_datasets.config import CurationConfig
+from rpd_datasets.curation.card import dataset_card
 from rpd_datasets.curation.run import curate_folder
 from rpd_datasets.curation.run_options import RunOptions
 from rpd_datasets.curation.run_summary import RunSummary
@@ -45,7 +47,6 @@ from rpd_datasets.evaluation.results import read_results
 from rpd_datasets.evaluation.samples import read_samples
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.source import open_source
-from rpd_datasets.curation.card import dataset_card
 from rpd_datasets.tokens import token_counter
 from rpd_datasets.training.record import last_checkpoint
 from rpd_metric.distance.core import mean_pairwise
@@ -226,17 +227,18 @@ def _measure(
     rows = problem_rows("test", plan.tests, seed)
     _write_rows(tests, rows)
     evaluation = folder / "evaluation"
-    line = ["run", "--config", str(HERE / "passk.yaml"), "--data", str(tests)]
-    line += ["--model", str(model_of(arm, seed, output)), "--output", str(evaluation)]
-    line += ["--store", str(folder / "replies.sqlite"), "--batch-size", str(plan.tests)]
-    line += ["--set", f"seed={1000 * seed}"]
-    for name, value in plan.passk.items():
-        line += ["--set", f"{name}={value}"]
-    if _recipe("passk").main(line):
-        raise RPDError(f"passk failed; see {folder / 'log.txt'}")
+    model, config = model_of(arm, seed, output), HERE / "passk.yaml"
+    changes = {"seed": 1000 * seed, **plan.passk}
+    sample(Path(model), config, tests, evaluation, changes, at_once=plan.tests)
+    line = ["--config", str(config), "--data", str(tests), "--output", str(evaluation)]
+    line += ["--name", arm.name]
+    for name, value in changes.items():
+        line += [f"--{name.replace('_', '-')}", str(value)]
+    for stage in ("grade", "report"):
+        if _recipe("passk").main([stage, *line]):
+            raise RPDError(f"passk failed; see {folder / 'log.txt'}")
     results = read_results(evaluation / "results.json")
     right = _right_outputs(evaluation, results.correct)
-    (folder / "replies.sqlite").unlink()
     pairs = [texts for texts in right.values() if len(texts) > 1]
     steps = [[list(stated(text).steps) for text in texts] for texts in pairs]
     embedder = Kept(load_embedder("minilm"), output / "embeddings.sqlite")
@@ -296,9 +298,9 @@ def _right_outputs(evaluation: Path, correct: Sequence[Sequence[str]]) -> dict[s
     samples = read_samples(evaluation / "samples.jsonl")
     places = {key: place for place, key in enumerate(dict.fromkeys(key[0] for key in samples))}
     right: dict[str, list[str]] = {}
-    for (problem, run, number), sample in samples.items():
+    for (problem, run, number), one in samples.items():
         if correct[places[problem]][run][number] == "1":
-            right.setdefault(problem, []).append(sample.text)
+            right.setdefault(problem, []).append(one.text)
     return right
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.loop.sampling import sample
 from benchmarks.loop_real.model import make_smollm2
 from benchmarks.loop_real.page import write_page
 from benchmarks.loop_real.task import FILE, problems, split
@@ -178,16 +179,20 @@ def _tune(scale: Scale, model: Path, folder: Path, gpu: bool) -> None:
 
 
 def _evaluate(scale: Scale, output: Path, name: str, model: Path, gpu: bool) -> None:
-    line: list[object] = ["run", "--config", HERE / "passk.yaml", "--name", name]
-    line += ["--data", output / "tests.jsonl", "--model", model, "--dtype", "bfloat16"]
-    line += ["--output", output / name / "evaluation", "--store", output / "replies.sqlite"]
+    config, tests, folder = (
+        HERE / "passk.yaml",
+        output / "tests.jsonl",
+        output / name / "evaluation",
+    )
+    changes = {"samples": scale.attempts, "max_tokens": scale.tokens}
     # On a CPU each token is compared with the caches of all replies: more at once gain little.
-    line += ["--batch-size", scale.tests * scale.attempts // 2 if gpu else CPU_BATCH]
-    if gpu:
-        line += ["--device", "cuda"]
-    for option, value in (("samples", scale.attempts), ("max_tokens", scale.tokens)):
-        line += ["--set", f"{option}={value}"]
-    _script("passk", line)
+    at_once = scale.tests * scale.attempts // 2 if gpu else CPU_BATCH
+    loading = {"dtype": "bfloat16", "device_map": "cuda" if gpu else "cpu"}
+    sample(model, config, tests, folder, changes, at_once=at_once, **loading)
+    line: list[object] = ["--config", config, "--name", name, "--data", tests, "--output", folder]
+    line += ["--samples", scale.attempts, "--max-tokens", scale.tokens]
+    for stage in ("grade", "report"):
+        _script("passk", [stage, *line])
 
 
 def _script(name: str, line: Sequence[object]) -> None:

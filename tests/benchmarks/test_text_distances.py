@@ -185,22 +185,12 @@ def test_the_curves_are_what_curation_reads(bench, sets, tmp_path, capsys):
     assert "| `strategy` | by a chat model |" in capsys.readouterr().out
 
 
-def in_halves(row):
-    """A row whose steps are the halves of its solutions."""
-    middle = [len(text) // 2 for text in row["solutions"]]
-    steps = [[text[:at], text[at:]] for text, at in zip(row["solutions"], middle, strict=True)]
-    return row | {"steps": steps}
-
-
 @pytest.mark.parametrize(
     ("name", "tables"),
     [
         ("text_distances", 8),
         ("picks", 4),
         ("uniform", 3),
-        ("distances", 3),
-        ("distance_cost", 1),
-        ("code_picks", 1),
     ],
 )
 def test_each_script_of_make_distances_runs_from_its_command_line(
@@ -213,50 +203,14 @@ def test_each_script_of_make_distances_runs_from_its_command_line(
         monkeypatch.setattr(module, "load_embedder", lambda spec, **_: Words())
     rows = (folder / "long_cot/labelled.jsonl").read_text(encoding="utf-8")
     (folder / "long_cot/candidates.jsonl").write_text(rows, encoding="utf-8")
-    halves = tmp_path / "halves.jsonl"  # no two solutions have the same steps
-    halves.write_text(
-        "".join(json.dumps(in_halves(json.loads(one))) + "\n" for one in rows.splitlines())
-    )
     kept = ["--data", str(folder), "--vectors", str(tmp_path / "vectors.sqlite")]
     few = ["--num-bootstrap", "20"]
     arguments = {
         "text_distances": [*kept, *few],
         "picks": [*kept, *few],
         "uniform": kept,
-        "distances": [str(halves), *few],
-        "distance_cost": [str(folder / "strategy_bench/dev.jsonl"), "--limit", "1"],
-        "code_picks": ["--data", str(ROOT.parent / "shared" / "data"), *few],
     }[name]
-    if name == "code_picks" and not (ROOT.parent / "shared" / "data" / "benchmarks").is_dir():
-        pytest.skip("needs the programs of ../shared/data/benchmarks")
     monkeypatch.setattr("sys.argv", [name, *arguments])
     module.main()
     lines = capsys.readouterr().out.splitlines()
     assert sum(line.startswith(("| ---", "|---")) for line in lines) == tables
-
-
-def table_rows(path):
-    """The cells of every row of a page's tables, without the marks of bold print."""
-    lines = path.read_text(encoding="utf-8").replace("**", "").splitlines()
-    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line[:1] == "|"]
-
-
-def test_the_table_of_the_readme_is_that_of_the_page():
-    names = {"by a language model": ", LLM steps", "none": "", "`extractive`": ", extractive steps"}
-    tables = table_rows(ROOT / "docs" / "distances.md")
-    page = {row[0]: row for row in tables if len(row) == 7 and all("[" in cell for cell in row[1:])}
-    rows = [row for row in table_rows(ROOT / "README.md") if len(row) == 5 and row[1] in names]
-    assert len(rows) == 5
-    for distance, steps, *figures in rows:
-        shown = page[distance.replace("RPD", "`rpd`") + names[steps]]
-        assert figures == shown[1:7:2], f"{distance} on steps {steps}"
-
-
-def test_the_page_shows_the_packaged_curves():
-    names = {"none": "", "by a chat model": "chat", "`extractive`": "extractive"}
-    rows = [r for r in table_rows(ROOT / "docs" / "distances.md") if len(r) == 9 and r[1] in names]
-    assert len(rows) == 5
-    for distance, steps, *chances, errors in rows:
-        curve = calibration(distance.strip("`"), "minilm", chat=names[steps] == "chat")
-        assert chances == [f"{curve.chance(one):.2f}" for one in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)]
-        assert max(map(float, errors.split(", "))) == curve.error
