@@ -204,11 +204,12 @@ async def _numbered(
 class Places:
     """Places for the requests of one event loop: a semaphore that gives way.
 
-    All places are there from the start, but for a moment where the server is not known. A refusal (429, 503) takes one away, down to the number
-    that is being served, and so does a timeout, after which a server may work on; 12 replies bring
-    one back. After `DOWN` failures in a row nobody seems to be served: then only what is in flight
-    keeps its place, one request at a time is sent after ever longer pauses, and from the first
-    reply on each brings back a place. Nobody starts while a server has asked to wait.
+    All places are there from the start, after a moment's caution where the server is not known. A
+    refusal (429, 503) takes one away, down to the number that is being served, and so does a
+    timeout, after which a server may work on; 12 replies bring one back. After `DOWN` failures in a
+    row only what is in flight keeps its place. Where that is nothing, one request at a time is sent
+    after ever longer pauses, and from the first reply on each brings back a place. Nobody starts
+    while a server has asked to wait.
 
     Args:
         most (`int`): How many there are.
@@ -220,6 +221,7 @@ class Places:
         self.idle = asyncio.Event()  # set while nothing is in flight
         self.idle.set()
         self._most = float(most)
+        # Up to the goal each reply brings a place back, beyond it twelve do.
         self._before = self._goal = self._most
         self._allowed = self._most if known else min(self._most, FIRST)
         self._opened: bool | None = None  # None: nothing has been sent
@@ -257,15 +259,17 @@ class Places:
         self._served += (self.in_flight - self._served) / (8 if self._served else 1)
         step = 1.0 if self._allowed < self._goal else 1 / REPLIES_PER_PLACE
         self._allowed = self._before = min(self._most, self._allowed + step)
+        if self._allowed > 1.25 * self._goal + 2:  # what was once too many no longer is
+            self._goal = self._most
 
     def failed(self, failure: ServerError) -> None:
         """Note a failed attempt that may be repeated, before `leave`."""
         self._opened = True
         self._failed += 1
         if self._failed >= DOWN:
-            self._goal = self._before
-            self._allowed = max(1.0, min(self._allowed, self.in_flight - 1.0))
+            self._allowed = self._goal = max(1.0, min(self._allowed, self.in_flight - 1.0))
             if self.in_flight == 1:
+                self._goal = self._before
                 self._probes += 1
                 self._pause(backoff(self._probes, failure))
         elif failure.status in (429, 503) or failure.kind == "timeout":

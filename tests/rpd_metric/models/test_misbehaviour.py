@@ -15,8 +15,8 @@ from rpd_metric.models import concurrency, failures
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits of a hundredth, and as little patience."""
     for name, seconds in (
-        ("FIRST_WAIT", 0.01),
-        ("LONGEST_WAIT", 0.1),
+        ("FIRST_WAIT", 0.05),
+        ("LONGEST_WAIT", 0.4),
         ("PATIENCE", 2.5),
         ("UNANSWERED", 0.6),
     ):
