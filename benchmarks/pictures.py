@@ -1,13 +1,12 @@
 """Make the pictures of the docs from the real thing, with docs/demo.txt beside them.
 
-    python -m benchmarks.pictures
+    PYTHONPATH=.:tests python -m benchmarks.pictures
 
 Runs what `make demo` runs, draws its terminal at 100 columns, and the report's page at 1440 pixels
 in the light, in the dark and on a phone of 390 pixels. With a folder as argument, everything goes
 there instead, with the terminal at 80 and 140 columns, too, the overview, the reading view, and the
 whole of each page: to be looked at after a change.
 `docs/demo.txt` holds the words of the picture; a test compares them with what the demo prints.
-Needs Chromium and its driver (`apt-get install chromium chromium-driver`) and selenium.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,17 +22,12 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 COLUMNS = 100
 SHOWN_PROBLEMS = 4
-# A window is never narrower than this; a phone is emulated.
-NARROWEST = 500
 OPEN_FIRST = "document.querySelector('.entry').click()"
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars")
 
 
 def demo_arguments() -> list[str]:
@@ -71,65 +64,39 @@ def terminal_page(printed: str, columns: int = COLUMNS) -> str:
     console.print(Text("$ make demo", style="bold"))
     console.print(Text.from_ansi("\n".join(cut)))
     code = console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
-    style = (
-        "body{margin:0;background:#14181b;color:#e4e8ea}"
-        "pre{font:15px/1.45 'DejaVu Sans Mono',monospace;padding:20px 24px;margin:0;"
-        "width:max-content}"
-    )
+    style = "body{margin:0;background:#14181b;color:#e4e8ea} pre{font:15px/1.45 'DejaVu Sans Mono',"
+    style += "monospace;padding:20px 24px;margin:0;width:max-content}"
     return f"<!doctype html><meta charset=utf-8><style>{style}</style><body>{code}</body>"
 
 
 def photograph(
-    page: Path,
-    picture: Path,
-    width: int,
-    height: int | None,
-    script: str = "",
-    *,
-    dark: bool = False,
+    page: Path, picture: Path, width: int, height: int, script: str = "", *, dark: bool = False
 ) -> None:
-    """Save a page as it stands, once `script` has run; its own height if none is given."""
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
-    with tempfile.TemporaryDirectory() as profile:
-        for flag in (
-            *FLAGS,
-            f"--user-data-dir={profile}",
-            f"--window-size={width},{height or 900}",
-        ):
-            options.add_argument(flag)
-        service = Service(shutil.which("chromedriver"))
-        window = webdriver.Chrome(options=options, service=service)
-        try:
-            scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-            window.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-            if width < NARROWEST:
-                metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": True}
-                window.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-            window.get(page.as_uri())
+    """Save the upper part of a page, once `script` has run."""
+    from parts.browser import chromium
+
+    with (
+        tempfile.TemporaryDirectory() as profile,
+        chromium(Path(profile) / "new", dark=dark, width=width) as window,
+    ):
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+        window.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        window.get(page.as_uri())
+        time.sleep(1)
+        if script:
+            window.execute_script(script)
             time.sleep(1)
-            if script:
-                window.execute_script(script)
-                time.sleep(1)
-            if height is None:
-                needed = window.execute_script(
-                    "const r = document.querySelector('pre').getBoundingClientRect();"
-                    "return [Math.ceil(r.width), Math.ceil(r.height)]"
-                )
-                window.set_window_size(needed[0], needed[1] + 143)
-                time.sleep(0.3)
-                window.find_element("css selector", "pre").screenshot(str(picture))
-            else:
-                window.save_screenshot(str(picture))
-        finally:
-            window.quit()
+        if terminal := window.find_elements("css selector", "body > pre"):
+            terminal[0].screenshot(str(picture))  # as large as its text
+        else:
+            window.save_screenshot(str(picture))
 
 
 def make_terminal(printed: str, picture: Path, scratch: Path, columns: int = COLUMNS) -> None:
     """Draw what the demo printed."""
     page = scratch / "terminal.html"
     page.write_text(terminal_page(printed, columns), encoding="utf-8")
-    photograph(page, picture, 10 * columns, None)
+    photograph(page, picture, 10 * columns, 900)
 
 
 def report_of(folder: Path) -> Path:
@@ -157,7 +124,7 @@ def look(pictures: Path, scratch: Path) -> None:
                 shade = "dark" if dark else "light"
                 picture = pictures / f"{name}-{width}-{shade}.png"
                 shown = script
-                if name == "overview" and width < NARROWEST:
+                if name == "overview" and width < 500:
                     shown = "document.body.classList.add('open')"  # beside the list otherwise
                 photograph(page, picture, width, height, shown, dark=dark)
     photograph(page, pictures / "list-390-light.png", 390, 844)

@@ -2,10 +2,8 @@
 
     PYTHONPATH=.:tests python benchmarks/report.py
 
-Prints the size of the page, the time until its list can be used and until the search sees all
-texts, and the time of a search and of opening a problem, both until they are drawn. Texts are
-made up: words drawn by Zipf's law, lengths log-normal around 250 words, so that they are as hard to
-compress as real ones. Needs Chromium and its driver (`apt-get install chromium chromium-driver`).
+Times are those until the page is drawn. Texts are made up: words drawn by Zipf's law, lengths
+log-normal around 250 words, so that they are as hard to compress as real ones.
 """
 
 from __future__ import annotations
@@ -25,9 +23,7 @@ from parts.browser import chromium
 from parts.curated_folder import HashEmbedder, a_row, write_folder
 from rpd_datasets.report import read_curated, write_report
 
-VOCABULARY = 20_000
-WORDS, SPREAD = 250, 0.6
-SEARCHES = 20
+VOCABULARY, WORDS, SPREAD, SEARCHES = 20_000, 250, 0.6, 20
 # Notes the time, counted from the navigation, at which the page says that it is ready.
 WATCH = """
 window.reached = {};
@@ -115,12 +111,12 @@ def main() -> None:
         began = time.perf_counter()
         write_report(curated, page, HashEmbedder(), figures=False, measured=100)
         written = time.perf_counter() - began
-        size = page.stat().st_size
+        size = page.stat().st_size / 1e6
         seen = watch(page, Path(scratch) / "profile")
     print(f"{options.problems:,} problems x {options.solutions} solutions, {machine()}")
     rows = (
         ("texts of the solutions", f"{characters / 1e6:.1f} MB", ""),
-        ("page", f"{size / 1e6:.2f} MB", "10 MB"),
+        ("page", f"{size:.2f} MB", "10 MB"),
         ("writing it", f"{written:.1f} s", ""),
         ("list usable after", f"{seen['list'] / 1e3:.2f} s", "2 s"),
         ("all texts searchable after", f"{seen['texts'] / 1e3:.2f} s", ""),

@@ -54,7 +54,7 @@ MODELS = {
     "score": ["--summarizer", "hf:some/model"],
     "label": ["--judge", "hf:some/model"],
     "judge": ["--judge", "hf:some/model"],
-    "compare-metrics": [],
+    "compare-metrics": ["--summarizer", "hf:some/model"],
 }
 INPUTS = {
     "none": "There is no file",
