@@ -14,33 +14,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cache
-from importlib import import_module
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 from rpd_metric.errors import InputError
 
-# Module and class of each detector; imported when something is published.
-DETECTORS = {
-    "aws": "AWSKeyDetector",
-    "azure_storage_key": "AzureStorageKeyDetector",
-    "basic_auth": "BasicAuthDetector",
-    "discord": "DiscordBotTokenDetector",
-    "github_token": "GitHubTokenDetector",
-    "gitlab_token": "GitLabTokenDetector",
-    "jwt": "JwtTokenDetector",
-    "mailchimp": "MailchimpDetector",
-    "npm": "NpmDetector",
-    "openai": "OpenAIDetector",
-    "private_key": "PrivateKeyDetector",
-    "pypi_token": "PypiTokenDetector",
-    "sendgrid": "SendGridDetector",
-    "slack": "SlackDetector",
-    "square_oauth": "SquareOAuthDetector",
-    "stripe": "StripeDetector",
-    "telegram_token": "TelegramBotTokenDetector",
-    "twilio": "TwilioKeyDetector",
+# Detectors that go by entropy, or by a word beside a string.
+GUESSES = {
+    *("Secret Keyword", "Hex High Entropy String", "Base64 High Entropy String"),
+    *("Public IP (ipv4)", "Artifactory Credentials", "Cloudant Credentials"),
+    *("IBM Cloud IAM Key", "IBM COS HMAC Credentials", "SoftLayer Credentials"),
 }
 # What detect-secrets 1.5 does not know. A key of the form that OpenAI began has digits and letters
 # of both cases: "risk-assessment-of-the-something-long" is none, nor is a hyphenated word.
@@ -137,10 +121,10 @@ def check_rows(files: Mapping[str, Path | bytes], *, allowed: Sequence[str] = ()
 
 @cache
 def _detectors() -> tuple[Any, ...]:
-    return tuple(
-        getattr(import_module(f"detect_secrets.plugins.{module}"), name)()
-        for module, name in DETECTORS.items()
-    )
+    from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
+
+    found = get_mapping_from_secret_type_to_class().items()
+    return tuple(detector() for name, detector in found if name not in GUESSES)
 
 
 def secrets_in(text: str) -> Iterator[tuple[str, str]]:

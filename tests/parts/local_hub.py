@@ -167,21 +167,19 @@ class LocalHub(LocalServer):
     def _repo(self, request: web.Request, *, write: bool = False) -> Repo:
         kind = request.match_info["kind"].strip("/") or "models"
         repo = self.repos.get(f"{kind}/{request.match_info['id']}")
-        known = request.headers.get("Authorization") == f"Bearer {TOKEN}"
-        if repo is None or (repo.private and not known):
-            raise refusal(404 if known else 401, "RepoNotFound", "Repository not found")
-        if write and not known:
-            raise refusal(401, None, "Invalid username or password.")
+        trusted = request.headers.get("Authorization") == f"Bearer {TOKEN}"
+        if repo is None or (repo.private and not trusted):
+            raise refusal(404 if trusted else 401, "RepoNotFound", "Repository not found")
+        if write:
+            known(request)
         return repo
 
     async def _whoami(self, request: web.Request) -> web.Response:
-        if request.headers.get("Authorization") != f"Bearer {TOKEN}":
-            raise refusal(401, None, "Invalid username or password.")
+        known(request)
         return web.json_response({"name": USER, "type": "user", "orgs": []})
 
     async def _create(self, request: web.Request) -> web.Response:
-        if request.headers.get("Authorization") != f"Bearer {TOKEN}":
-            raise refusal(401, None, "Invalid username or password.")
+        known(request)
         body = await request.json()
         kind = f"{body.get('type') or 'model'}s"
         owner = body.get("organization") or USER
@@ -204,14 +202,11 @@ class LocalHub(LocalServer):
             data = yaml.safe_load(header[1]) if header else None
         except yaml.YAMLError as error:
             return web.json_response({"errors": [{"message": str(error)}]}, status=400)
-        errors = []
+        wanted = {"title", "sdk", "sdk_version", "app_file"} if body["repoType"] == "space" else {}
+        missing = sorted(set(wanted) - set(data or ()))
+        errors = [{"message": f"the metadata lacks {name}"} for name in missing]
         if not isinstance(data, dict):
             errors.append({"message": "there is no metadata"})
-        elif body["repoType"] == "space":
-            wanted = {"title": str, "sdk": str, "sdk_version": str, "app_file": str, "tags": list}
-            for key, kind in wanted.items():
-                if not isinstance(data.get(key), kind):
-                    errors.append({"message": f'"{key}" must be a {kind.__name__}'})
         return web.json_response({"errors": errors, "warnings": []}, status=400 if errors else 200)
 
     async def _info(self, request: web.Request) -> web.Response:
@@ -311,7 +306,7 @@ class LocalHub(LocalServer):
             for depth in range(1, len(parts)):
                 path = inside + "/".join(parts[:depth])
                 if recursive or depth == 1:
-                    entries[path] = {"type": "directory", "path": path, "oid": "0" * 40}
+                    entries[path] = folder_entry(path)
             if recursive or len(parts) == 1:
                 entries[name] = entry_of(name, data)
         if folder and not entries:
@@ -322,14 +317,10 @@ class LocalHub(LocalServer):
         _, files = self._repo(request).at(request.match_info["revision"])
         body = await request.post() if "form" in request.content_type else await request.json()
         paths = body.getall("paths") if hasattr(body, "getall") else body["paths"]
-        folders = {"/".join(name.split("/")[:-1]) for name in files} - {""}
+        folders = {name.rpartition("/")[0] for name in files} - {""}
         return web.json_response(
             [entry_of(path, files[path]) for path in paths if path in files]
-            + [
-                {"type": "directory", "path": path, "oid": "0" * 40}
-                for path in paths
-                if path in folders
-            ]
+            + [folder_entry(path) for path in paths if path in folders]
         )
 
     async def _resolve(self, request: web.Request) -> web.Response:
@@ -349,6 +340,12 @@ class LocalHub(LocalServer):
         start, end = int(part[1]), min(int(part[2] or len(data)), len(data) - 1)
         headers["Content-Range"] = f"bytes {start}-{end}/{len(data)}"
         return web.Response(status=206, body=data[start : end + 1], headers=headers)
+
+
+def known(request: web.Request) -> None:
+    """Refuse everybody but `ada`."""
+    if request.headers.get("Authorization") != f"Bearer {TOKEN}":
+        raise refusal(401, None, "Invalid username or password.")
 
 
 def refusal(status: int, code: str | None, message: str) -> web.HTTPException:
@@ -373,3 +370,8 @@ def object_id(data: bytes, mode: str) -> str:
 def entry_of(name: str, data: bytes) -> dict[str, Any]:
     """A file as the Hub lists it."""
     return {"type": "file", "path": name, "size": len(data), "oid": object_id(data, "regular")}
+
+
+def folder_entry(path: str) -> dict[str, Any]:
+    """A folder as the Hub lists it."""
+    return {"type": "directory", "path": path, "oid": "0" * 40}

@@ -18,7 +18,7 @@ import pytest
 from huggingface_hub import ModelCard
 from packaging.requirements import Requirement
 
-from parts.browser import chromium, chromium_paths, screenshot
+from parts.browser import chromium, chromium_paths
 from rpd_datasets.cli import main
 from rpd_datasets.publish.space.space_files import GRADIO, space_files, write_space
 from rpd_metric.errors import InputError, OutputError
@@ -204,8 +204,6 @@ def test_a_person_compares_solutions_on_the_page(page: str, tmp_path: Path) -> N
         # Adding columns is closer to adding pairs than to an induction.
         assert distances[1] < distances[2]
         assert "Solution 1 and Solution 2" in text_of(window, ".rpd")
-        if wanted := os.environ.get("RPD_SCREENSHOTS"):
-            screenshot(window, Path(wanted) / "space.png")
 
         # Steps of one's own.
         window.find_elements(By.CSS_SELECTOR, "input[type=radio]")[1].click()
@@ -236,8 +234,6 @@ def test_a_person_compares_solutions_on_the_page(page: str, tmp_path: Path) -> N
         )
         wait.until(lambda _: window.execute_script("return window.innerWidth") == 390)
         assert window.execute_script("return document.documentElement.scrollWidth") <= 390
-        if wanted:
-            screenshot(window, Path(wanted) / "space-390.png")
 
         outside = [
             entry["name"]
