@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,57 @@ def test_a_fault_of_our_own_keeps_its_traceback():
         run_command("rpd x", ending(ZeroDivisionError()))
 
 
+def test_a_program_keeps_its_own_handlers_and_may_run_commands_in_threads():
+    def mine(number, frame):
+        raise AssertionError("nobody sends a signal here")
+
+    former = signal.signal(signal.SIGTERM, mine)
+    try:
+        assert run_command("rpd x", ending(None)) == 0
+        assert signal.getsignal(signal.SIGTERM) is mine
+        with ThreadPoolExecutor(max_workers=1) as thread:
+            assert thread.submit(run_command, "rpd x", ending(KeyboardInterrupt())).result() == 130
+    finally:
+        signal.signal(signal.SIGTERM, former)
+
+
+STOPPED = """
+import sys, time
+from concurrent.futures import ThreadPoolExecutor
+from rpd_datasets.commands import run_command
+def work():
+    with ThreadPoolExecutor(1) as pool:
+        if sys.argv[1] == "busy":
+            pool.submit(time.sleep, 60)
+        try:
+            print("at work", flush=True)
+            time.sleep(60)
+        finally:
+            print("stopping", flush=True)
+sys.exit(run_command("x", work))
+"""
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("work", ["idle", "busy"])
+def test_ctrl_c_and_sigterm_end_a_command_and_the_second_one_at_once(stop, work):
+    process = subprocess.Popen(
+        [sys.executable, "-c", STOPPED, work],
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "at work\n"
+    process.send_signal(stop)
+    assert process.stdout.readline() == "stopping\n"
+    if work == "busy":  # a thread would hold the end up for a minute
+        process.send_signal(stop)
+    _, said = process.communicate(timeout=50)
+    first = "x: interrupted; the same command goes on where it stopped\n"
+    assert (process.returncode, said) == (130, "" if work == "busy" else first)
+
+
 def test_a_reader_that_goes_away_ends_the_command_quietly():
     code = (
         "import sys; from rpd_datasets.commands import run_command\n"
@@ -57,9 +110,3 @@ def test_a_reader_that_goes_away_ends_the_command_quietly():
         text=True,
     )
     assert (done.returncode, done.stdout, done.stderr) == (141, "line\n", "")
-
-
-@pytest.mark.parametrize("script", ["sft", "grpo", "merge", "passk"])
-def test_the_recipes_scripts_end_that_way_too(script):
-    source = (ROOT / "recipes" / f"{script}.py").read_text(encoding="utf-8")
-    assert "run_command(" in source

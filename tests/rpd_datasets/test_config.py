@@ -1,34 +1,72 @@
-"""The configuration: which distance `auto` stands for, and that presets stay the paper's."""
+"""The configuration: what `auto` and a budget stand for, and that presets stay the paper's."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from dataclasses import replace
+
 import pytest
 
-from rpd_datasets.config import CurationConfig
+from rpd_datasets.config import PROBLEM_CHOICES, CurationConfig
 from rpd_datasets.presets import PRESETS, preset_config
+from rpd_metric.errors import InputError
+
+CHAT = "tgi:http://localhost:1"
 
 
-@pytest.mark.parametrize(
-    ("summarizer", "distance"), [("extractive", "pieces"), ("tgi:http://localhost:1", "combined")]
-)
+@pytest.mark.parametrize(("summarizer", "distance"), [("extractive", "pieces"), (CHAT, "combined")])
 def test_auto_is_the_distance_that_sees_strategy_best_with_this_summarizer(summarizer, distance):
-    config = CurationConfig(summarizer=summarizer, problems="auto", solutions="auto")
+    asked = replace(CurationConfig(), summarizer=summarizer)
+    config = asked.resolved()
+    assert (asked.problems, asked.solutions) == ("auto", "auto")
     assert (config.problems, config.solutions) == (distance, distance)
-    assert config.as_dict()["problems"] == distance
-    assert set(config.metrics) == {distance, "rpd"}
+    assert asked.as_dict() == config.as_dict()
+    assert set(asked.metrics) == set(config.metrics) == {distance, "rpd"}
+    assert config.resolved() is config
+
+
+def test_a_budget_decides_numbers_and_leaves_no_room_for_others():
+    config = CurationConfig(num_samples=7).resolved()
+    assert (config.num_problems, config.num_solutions, config.problems) == (7, 1, "random")
+    assert config.resolved() is config
+    for other in ({"num_solutions": 100}, {"problems": "rpd"}, {"quality_column": "q"}):
+        (name,) = other
+        with pytest.raises(InputError, match=f"so {name} cannot be"):
+            CurationConfig(num_samples=7, **other)
+    with pytest.raises(InputError, match="solutions cannot be 'random'"):
+        CurationConfig(num_samples=7, solutions="random")
+
+
+def test_what_may_choose_is_known_without_a_look_at_installed_packages():
+    code = (
+        "import importlib.metadata as found\n"
+        "def entry_points(**_): raise AssertionError('looked through installed packages')\n"
+        "found.entry_points = entry_points\n"
+        "from argparse import ArgumentParser\n"
+        "from rpd_datasets.config import CurationConfig\n"
+        "from rpd_datasets.options import add_options\n"
+        "parser = ArgumentParser()\n"
+        "add_options(parser, CurationConfig, 'choice')\n"
+        "CurationConfig(problems=parser.parse_args(['--problems', 'rpd']).problems)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert {"rpd", "pieces", "auto", "llm"} <= set(PROBLEM_CHOICES)
+    assert {"rpd_first", "all", "nonsense"}.isdisjoint(PROBLEM_CHOICES)
+    with pytest.raises(InputError, match=r"unknown choice of problems 'nonsense'; use one of rpd,"):
+        CurationConfig(problems="nonsense")
 
 
 def test_pieces_asks_no_chat_model_for_steps_that_it_does_not_read():
     assert CurationConfig(problems="pieces", solutions="pieces").reads_steps
-    chat = {"summarizer": "tgi:http://localhost:1"}
-    assert not CurationConfig(problems="pieces", solutions="pieces", **chat).reads_steps
+    assert not CurationConfig(problems="pieces", solutions="pieces", summarizer=CHAT).reads_steps
 
 
 def test_the_papers_set_up_and_its_presets_use_the_papers_distances():
-    paper = CurationConfig.paper("tgi:http://localhost:1", "tei:http://localhost:2")
-    assert (paper.problems, paper.solutions) == ("rpd", "rpd")
+    paper = CurationConfig.paper(CHAT, "openai:http://localhost:2/v1", num_problems=5)
+    assert (paper.problems, paper.solutions, paper.num_problems) == ("rpd", "rpd", 5)
     for name, preset in PRESETS.items():
-        models = {"summarizer": "extractive", "embedder": "minilm", "judge": "tgi:http://a:1"}
+        models = {"summarizer": "extractive", "embedder": "minilm", "judge": CHAT}
         config = preset_config(name, **models)
         assert {config.problems, config.solutions}.isdisjoint({"auto", "pieces", "combined"})
         assert config.problems == preset.problems
