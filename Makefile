@@ -67,7 +67,7 @@ bench: $(VENV)/installed  ## Print the benchmark tables that the README quotes
 	PYTHONPATH=.:tests $(BIN)/python benchmarks/report.py
 
 bench-corpus: $(VENV)/installed  ## Curate synthetic corpora of up to 53,125 problems (half an hour)
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus.py --naive-up-to 10000
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus.py
 
 # The first run encodes the 23,000 texts of the labelled sets, and more; cut off, it goes on.
 distances: $(VENV)/installed  ## Print the tables of docs/distances.md, from ../shared/data

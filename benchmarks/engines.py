@@ -1,12 +1,11 @@
-"""Scoring by this process, by worker processes and by Ray actors; and how fast replies are stored.
+"""Scoring by this process, by worker processes and by Ray actors.
 
     python benchmarks/engines.py
 
 All engines score the same problems (the packaged sample, repeated under new names) with models
 that run here (`extractive`, `minilm`), each in a process that has not loaded them yet, one thread
 each. `start` is what an engine takes for one problem, mostly for loading models: it is what
-processes and actors have to win back. The second table is the store of replies as actors of a
-cluster use it: a look-up and a write for each reply, over Ray, against the same in one process.
+processes and actors have to win back.
 
 What it leaves out: several machines, GPUs and servers.
 """
@@ -21,7 +20,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
@@ -36,7 +34,6 @@ ENGINES = {
     "--num-proc 2": ["--num-proc", "2"],
     "--engine ray --ray-actors 2": ["--engine", "ray", "--ray-actors", "2"],
 }
-REPLY_LETTERS = 900
 
 
 def seconds(problems: Path, options: list[str]) -> float:
@@ -86,71 +83,16 @@ def engines(count: int) -> list[dict[str, object]]:
     return rows
 
 
-def pairs_a_second(replies: Any, count: int) -> float:
-    """A look-up and a write for each of so many replies."""
-    from rpd_metric.models.chat import ChatReply
-    from rpd_metric.models.store import RequestKeys
-
-    started = time.perf_counter()
-    for index in range(count):
-        key = f"{os.getpid():032x}{index:032x}"
-        keys = RequestKeys(key, key, 100, "model", "")
-        replies.find(keys, other_lengths=False)
-        replies.keep(keys, ChatReply("x" * REPLY_LETTERS, "stop"))
-    return count / (time.perf_counter() - started)
-
-
-def stores(count: int) -> list[dict[str, object]]:
-    """One row for each way to the store."""
-    import ray
-
-    from rpd_datasets.curation.engines.ray_cluster import RemoteReplies, StoreActor
-    from rpd_metric.models.store import ReplyStore
-
-    with tempfile.TemporaryDirectory() as folder:
-        with ReplyStore(Path(folder, "here.sqlite")) as store:
-            here = pairs_a_second(store, count)
-        ray.init(
-            address="local",
-            include_dashboard=False,
-            num_cpus=2,
-            object_store_memory=100_000_000,
-            logging_level="ERROR",
-            log_to_driver=False,
-            runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}},
-        )
-        try:
-            actor = ray.remote(StoreActor).options(num_cpus=0).remote(f"{folder}/actor.sqlite")
-            call = ray.remote(pairs_a_second)
-            ray.get([call.remote(RemoteReplies(actor), 10) for _ in range(2)])  # workers start
-            started = time.perf_counter()
-            ray.get([call.remote(RemoteReplies(actor), count // 2) for _ in range(2)])
-            there = 2 * (count // 2) / (time.perf_counter() - started)
-        finally:
-            ray.shutdown()
-    return [
-        {"store": "in one process", "pairs a second": f"{here:,.0f}", "ratio": "1.00"},
-        {
-            "store": "an actor, asked by two workers",
-            "pairs a second": f"{there:,.0f}",
-            "ratio": f"{there / here:.2f}",
-        },
-    ]
-
-
 def main() -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--problems", type=int, default=200, help="problems that are scored")
-    parser.add_argument("--replies", type=int, default=2000, help="replies that are stored")
     args = parser.parse_args()
     print(machine(("torch", "sentence-transformers", "ray")), flush=True)
     print(f"\n{args.problems} problems of 6 solutions\n")
-    print(markdown(engines(args.problems)), flush=True)
-    print(f"\n{args.replies} replies of {REPLY_LETTERS} characters\n")
-    print(markdown(stores(args.replies)))
+    print(markdown(engines(args.problems)))
 
 
 if __name__ == "__main__":

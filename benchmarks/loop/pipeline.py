@@ -39,10 +39,9 @@ from benchmarks.loop.steps import Exact, Kept, Labels, StatedSteps, stated
 from benchmarks.loop.task import pool_rows, problem_rows, strategy_of
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.card import dataset_card
-from rpd_datasets.curation.run import curate_folder
-from rpd_datasets.curation.run_options import RunOptions
-from rpd_datasets.curation.run_summary import RunSummary
-from rpd_datasets.curation.scoring import Models
+from rpd_datasets.curation.models import Models
+from rpd_datasets.curation.outcome import RunSummary
+from rpd_datasets.curation.run import RunOptions, curate_folder
 from rpd_datasets.evaluation.results import read_results
 from rpd_datasets.evaluation.samples import read_samples
 from rpd_datasets.filters.pipeline import FilterConfig
@@ -152,19 +151,25 @@ def curate(arm: Arm, seed: int, plan: Plan, output: Path, kept: Path) -> dict[st
     chosen: list[list[str]] = []
 
     def describe(summary: RunSummary) -> dict[str, str | bytes]:
-        return {"README.md": dataset_card(summary, config, models)}
+        return {"README.md": dataset_card(summary, config, models, options)}
 
+    options = RunOptions(
+        on_chosen=lambda problem, _, places: chosen.append(
+            [strategy_of(problem.solutions[place]) for place in places]
+        )
+    )
     curate_folder(
-        lambda scratch, reject: open_source(str(pool), scratch=scratch, on_reject=reject),
+        [
+            (
+                lambda scratch, reject: open_source(str(pool), scratch=scratch, on_reject=reject),
+                config.num_problems,
+            )
+        ],
         output,
         config,
         models,
         describe=describe,
-        options=RunOptions(
-            on_chosen=lambda problem, _, places: chosen.append(
-                [strategy_of(problem.solutions[place]) for place in places]
-            )
-        ),
+        options=options,
     )
     return {
         "problems": len(chosen),

@@ -53,9 +53,9 @@ def spending_order(
     ```
     """
     distances = np.array(matrix, dtype=np.float64)
-    usable = np.flatnonzero(~np.isnan(np.diagonal(distances.reshape(len(distances), -1))))
-    if not len(usable):
+    if not distances.size or np.isnan(np.diagonal(distances)).all():
         return [], []
+    usable = np.flatnonzero(~np.isnan(np.diagonal(distances)))
     distances = distances[np.ix_(usable, usable)]
     place = {int(index): at for at, index in enumerate(usable)}
     order = [place[index] for index in kept if index in place]

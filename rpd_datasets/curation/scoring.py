@@ -276,7 +276,9 @@ def _score(matrix: npt.NDArray[np.float64] | None) -> float | None:
 
 def scoring_fingerprint(config: CurationConfig, models: Models) -> str:
     """A hash of all that decides a problem's scores, and of nothing else."""
-    judges, filters = models.judges, asdict(config.filters)
+    judges = models.judges
+    # Those of other packages only where there are any.
+    filters = {name: value for name, value in asdict(config.filters).items() if value != ()}
     if config.filters.decisions is not None:
         # The marks themselves in the place of their file's name, which says nothing.
         marks = read_decisions(config.filters.decisions)

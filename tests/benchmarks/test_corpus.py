@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -44,38 +43,12 @@ def figures(request, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_seven_scripts_choose_the_same_problems_and_solutions(figures):
-    assert figures["sizes"]["20"]["naive"]["differences"] == []
-
-
-@pytest.mark.slow
 def test_all_problems_go_through(figures):
     ours = figures["sizes"]["20"]["curate"]
 
     assert ours["problems"] == 20
     assert 20 * 14 < ours["usable"] <= 20 * 16
     assert figures["sizes"]["20"]["score"]["problems"] == 20
-
-
-def test_a_difference_from_the_seven_scripts_is_told(benchmarks, tmp_path):
-    import naive
-    import synthetic
-
-    corpus = synthetic.Corpus(6, characters=300)
-    corpus.write(tmp_path / "corpus.parquet", "grouped")
-    best = naive.curate_naively(
-        tmp_path / "corpus.parquet", tmp_path, synthetic.InstantChat(corpus), 3, 3
-    )
-    rows = [{"problem": row["problem"], "selected": row["selected"]} for row in best]
-    nearest = min(range(16), key=lambda i: best[0]["matrix"][rows[0]["selected"][0]][i])
-    rows[0] = rows[0] | {"selected": [rows[0]["selected"][0], nearest]}
-    data = tmp_path / "curated" / "data"
-    data.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(rows), data / "train.parquet")
-
-    (difference,) = naive.differences(best, tmp_path / "curated")
-
-    assert str(rows[0]["selected"]) in difference
 
 
 def test_the_corpus_is_a_function_of_its_numbers(benchmarks, tmp_path):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from rpd_datasets import CurationConfig, select_samples
+from rpd_datasets import select_samples
 from rpd_datasets.curation.allocation import Allocation, spending_order
 from rpd_datasets.select import draw_lot
 from rpd_metric.errors import InputError
@@ -133,26 +133,3 @@ def test_rows_without_distances_are_refused():
         select_samples([{"problem": "p"}], 3)
     with pytest.raises(InputError, match="num_samples is 0"):
         select_samples([], 0)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"num_problems": 50}, "num_problems cannot be 50"),
-        ({"num_solutions": 2}, "num_solutions cannot be 2"),
-        ({"problems": "rpd"}, "problems cannot be 'rpd'"),
-        ({"solutions": "random"}, "must name one"),
-        ({"selection": "exact"}, "selection be 'maxmin'"),
-    ],
-)
-def test_a_budget_stands_alone(options, words):
-    with pytest.raises(InputError, match=words):
-        CurationConfig(num_samples=300, **options)
-
-
-def test_a_configuration_names_what_a_budget_decides():
-    config = CurationConfig(num_samples=300)
-    assert (config.problems, config.solutions) == ("random", "pieces")
-    assert (config.num_problems, config.num_solutions) == (300, 1)
-    # As a manifest holds it.
-    assert CurationConfig(num_samples=300, num_problems=300, num_solutions=1) == config

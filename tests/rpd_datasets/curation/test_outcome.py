@@ -1,27 +1,40 @@
-"""The block that a run ends with: its numbers, and what it says of them."""
+"""What a run did in plain numbers, and the block of words that it ends with."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from rpd_datasets.account import health_line, health_warning, outcome_lines
 from rpd_datasets.config import CurationConfig
+from rpd_datasets.curation.curated import curate_dataset
+from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.outcome import (
-    count_marks,
-    effective_number,
-    measure_choice,
+    Choice,
+    InputInfo,
+    ProblemScore,
+    RunSummary,
+    SummaryHealth,
+    count_strategies,
+    curves,
     outcome,
-    outcome_lines,
+    tally,
 )
-from rpd_datasets.curation.run_summary import Choice, InputInfo, ProblemScore, RunSummary
 from rpd_datasets.curation.scoring import Scored
-from rpd_datasets.curation.strategies import count_strategies, curve_of, own_curves
+from rpd_datasets.rejects import Rejected
+from rpd_datasets.tokens import token_counter
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.errors import InputError
+from rpd_metric.models.chat import ChatReply
+from rpd_metric.models.flow import Flow
+from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.requests import RequestOptions
+from rpd_metric.steps.chat_summarizer import ChatSummarizer
 
 MATRIX = [
     [0.0, 0.2, 0.6, None],
@@ -35,7 +48,10 @@ NAMES = ["Difference", "Right answers", "Left out", "Steps", "Next"]
 def a_run(**changes) -> RunSummary:
     scores = [ProblemScore(f"k{n}", f"r:{n}", 0.5, 0.3, 4, 3, 10.0) for n in range(3)]
     inputs = [InputInfo("rows", "grouped", "f", 3, 3, 2, 2)]
-    choices = [Choice(2, 0.6, 0.4, 1, 2, 4.0), Choice(2, 0.5, 0.4, 2, 2, 3.0)]
+    choices = [
+        Choice(2, 0.6, 0.4, Counter(right=1, marked=2), 4.0),
+        Choice(2, 0.5, 0.4, Counter(right=2, marked=2), 3.0),
+    ]
     drops = Counter({("steps", "no_steps", "solution"): 3, ("filter", "duplicate", "solution"): 1})
     values = {
         "inputs": inputs,
@@ -43,14 +59,14 @@ def a_run(**changes) -> RunSummary:
         "chosen": [0, 1],
         "choices": choices,
         "drops": drops,
-        "candidates_right": 9,
-        "candidates_marked": 12,
+        "candidates": Counter(right=9, marked=12),
+        "curves": curves(CurationConfig().resolved(), "minilm"),
     }
-    return RunSummary(**{"embedder": "minilm", **values, **changes})
+    return RunSummary(**{**values, **changes})
 
 
 def said(run: RunSummary, config: CurationConfig | None = None) -> dict[str, str]:
-    lines = outcome_lines(outcome(run, config or CurationConfig()), "extractive")
+    lines = outcome_lines(outcome(run, (config or CurationConfig()).resolved()), "extractive")
     assert [name for name, _ in lines] == NAMES
     return dict(lines)
 
@@ -59,18 +75,11 @@ def test_a_choice_is_measured_beside_all_that_could_have_been_chosen():
     marks = [True, None, False, True]
     steps = [["x", "y", "z"], ["x"], ["x", "y", "z", "w", "v"], []]
     scored = Scored(steps, MATRIX, 0.5, ["", "", "", "no_steps"], [1] * 4, [], marks=marks)
-    found = measure_choice(scored, [2, 0], CurationConfig())
+    found = Choice.of(scored, [2, 0], CurationConfig().resolved())
     assert (found.chosen, found.num_chosen, found.steps_per_solution) == (0.6, 2, 4.0)
     assert found.random == pytest.approx(0.4)
-    assert (found.right, found.marked) == (1, 2)
-    assert count_marks(marks) == (2, 3)
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 16])
-def test_the_effective_number_lies_between_one_and_all(size):
-    assert effective_number(0.0, size) == 1
-    assert effective_number(1.0, size) == pytest.approx(size)
-    assert effective_number(1.7, size) == pytest.approx(size)  # a cosine distance may exceed 1
+    assert (found.known["right"], found.known["marked"]) == (1, 2)
+    assert tally(scored)["right"] == 2
 
 
 def test_the_lines_hold_the_numbers():
@@ -87,7 +96,7 @@ def test_the_lines_hold_the_numbers():
 @pytest.mark.parametrize(
     ("changes", "advice"),
     [
-        ({"candidates_right": 12}, "wrong more often"),
+        ({"candidates": Counter(right=12, marked=12)}, "wrong more often"),
         ({"drops": Counter(), "choices": [Choice(2, 0.3, 0.4)]}, "no more than a random one"),
         ({"drops": Counter()}, "side by side"),
         ({"drops": Counter(), "chosen": [0]}, "only 1 of the 2 problems"),
@@ -99,7 +108,7 @@ def test_the_last_line_says_where_to_look(changes, advice):
 
 def test_what_cannot_be_known_is_said_to_be_unknown():
     config = CurationConfig(problems="random", solutions="random")
-    run = a_run(candidates_marked=0, choices=[Choice(2, None, None)], drops=Counter())
+    run = a_run(candidates=Counter(), choices=[Choice(2, None, None)], drops=Counter())
     lines = said(run, config)
     assert lines["Right answers"] == (
         "not known: the input has neither marks nor reference answers"
@@ -116,8 +125,8 @@ def test_strategies_are_counted_where_labelled_pairs_of_the_encoder_are_known():
         for n, number in enumerate((1.0, 1.0, 1.9, None))
     ]
     choices = [Choice(2, 0.6, 0.4, strategies=1.9), Choice(1, None, 0.4, strategies=1.0)]
-    run = a_run(scores=scores, choices=choices, calibration=curve)
-    assert outcome(run, CurationConfig())["strategies"] == {
+    run = a_run(scores=scores, choices=choices, curves={"": curve})
+    assert outcome(run, CurationConfig().resolved())["strategies"] == {
         "distance": "pieces",
         "embedder": "minilm",
         "labelled_pairs": 4500,
@@ -132,11 +141,9 @@ def test_strategies_are_counted_where_labelled_pairs_of_the_encoder_are_known():
 
 
 def test_with_another_encoder_no_strategies_are_counted():
-    config = CurationConfig(embedder="st:another")
-    assert curve_of("pieces", CurationConfig(), "minilm") is not None
-    assert curve_of("pieces", config, "st:another") is None
-    assert curve_of("pieces", replace(config, truncate_dim=64), "minilm") is None
-    run = a_run(embedder="st:another")
+    config = CurationConfig(embedder="st:another").resolved()
+    assert set(curves(config, "st:another").values()) == {None}
+    run = a_run(curves=curves(config, "st:another"))
     assert outcome(run, config)["strategies"] is None
     line = said(run, config)["Difference"]
     assert "effective number of strategies not known" in line
@@ -146,22 +153,18 @@ def test_with_another_encoder_no_strategies_are_counted():
 def test_a_file_of_curves_of_ones_own_takes_the_place_of_the_packaged_ones(tmp_path):
     own = [asdict(Calibration("pieces", "st:another", "", -6.0, 10.0, 99))]
     (tmp_path / "own.json").write_text(json.dumps(own))
-    config = CurationConfig(embedder="st:another")
-    curve = curve_of("pieces", config, "st:another", str(tmp_path / "own.json"))
-    assert curve is not None
-    assert (curve.chance(0.6), curve.pairs) == (0.5, 99)
+    config = CurationConfig(embedder="st:another").resolved()
+    found = curves(config, "st:another", str(tmp_path / "own.json"))
+    assert (found["rpd"], found[""].chance(0.6), found[""].pairs) == (None, 0.5, 99)
     # What the run says in words is by that file, too.
-    found = own_curves(config, "st:another", str(tmp_path / "own.json"))
-    assert found == (curve,)
-    assert own_curves(config, "st:another", None) is None
+    assert outcome(a_run(curves=found), config)["reading"] is None
     rpd = Calibration("rpd", "st:another", "extractive", 50.0, 0.0, 9)
-    read = outcome(a_run(own_curves=(*found, rpd)), config)["reading"]
+    read = outcome(a_run(curves={**found, "rpd": rpd}), config)["reading"]
     assert read.endswith(": almost surely another method")
-    assert outcome(a_run(embedder="minilm", own_curves=found), config)["reading"] is None
     (tmp_path / "bad.json").write_text('[{"a": 1}]')
     for name in ("bad.json", "none.json"):
         with pytest.raises(InputError, match="curves"):
-            curve_of("pieces", config, "st:another", str(tmp_path / name))
+            curves(config, "st:another", str(tmp_path / name))
 
 
 def test_a_problem_counts_its_pairs_by_their_chances():
@@ -178,3 +181,107 @@ def test_a_problem_counts_its_pairs_by_their_chances():
     assert count_strategies(scored, None) is None
     assert count_strategies(scored, curve, among=[0]) == 1
     assert count_strategies(scored, curve, among=[3]) is None
+
+
+# Summaries of a chat model
+
+
+def made(*steps: list[str], refused: int = 0, reason: str = "truncated") -> Scored:
+    rejects = [
+        Rejected(
+            where="row 1",
+            stage="steps",
+            reason=reason,
+            detail=f"detail {number}",
+            problem="p",
+            solution_index=number,
+        )
+        for number in range(refused)
+    ]
+    return Scored(list(steps), [], None, [], [], rejects)
+
+
+def health_of(*problems: Scored) -> dict:
+    health = SummaryHealth()
+    for problem in problems:
+        health.add(problem)
+    return health.as_dict()
+
+
+def test_under_eighty_percent_accepted_the_summarizer_is_not_fit_with_two_examples() -> None:
+    good = [["Factor.", "Solve."]] * 8
+    assert health_warning(health_of(made(*good, refused=2))) is None
+    warning = health_warning(health_of(made(*good, refused=3)))
+    assert warning is not None
+    assert "not fit" in warning
+    assert "8 of 11" in warning
+    assert warning.count("detail") == 2
+
+
+def test_steps_shared_by_different_problems_are_warned_about() -> None:
+    same, own = [["Read the problem."]], [[["Add."]], [["Subtract."]], [["Divide."]]]
+    few = health_of(*(made(*steps) for steps in own), made(["Multiply."], ["Add twice."]))
+    assert health_warning(few) is None
+    many = health_of(made(*same), made(*same), *(made(*steps) for steps in own))
+    assert many["problems_sharing_steps"] == 2
+    assert "2 of 5 problems have a step word for word in common" in (health_warning(many) or "")
+
+
+def test_what_is_remembered_of_the_steps_is_bounded(monkeypatch) -> None:
+    monkeypatch.setattr("rpd_datasets.curation.outcome.REMEMBERED", 100)
+    health = SummaryHealth()
+    for number in range(2000):
+        health.add(made([f"Step {number}."]))
+    assert len(health._first_in) <= 100
+    assert health.as_dict()["distinct_steps"] > 0.9
+
+
+def test_card_manifest_and_terminal_carry_the_health_of_a_run(tmp_path: Path) -> None:
+    class Small:
+        """Gives every second solution the same step three times, at every attempt."""
+
+        model = "small"
+
+        async def __call__(self, request):
+            text = request.messages[1]["content"]
+            words = sorted(set(text.split()), key=lambda word: (-len(word), word))[:9]
+            steps = [" ".join(words[at : at + 3]) for at in (0, 3, 6)]
+            if len(text) % 2:
+                steps = [steps[0]] * 3
+            return ChatReply(json.dumps({"logical_steps": steps}), "stop")
+
+    config = CurationConfig(summarizer="openai:http://unused/v1#small", num_problems=2)
+    models = Models(
+        ChatSummarizer(Flow(Small())), load_embedder("minilm"), token_counter("estimate")
+    )
+    curated = curate_dataset("sample", tmp_path / "out", config, models=models)
+    found = json.loads((tmp_path / "out" / "manifest.json").read_text())["outcome"]["steps"]
+    summaries = found["summaries"]
+    assert summaries["asked"] == summaries["accepted"] + sum(summaries["rejected"].values())
+    assert summaries["rejected"].keys() == {"repeated_steps"}
+    assert summaries["asked_again"] == summaries["rejected"]["repeated_steps"] > 10
+    card = str(curated.card)
+    assert health_line(summaries) in card
+    assert "not fit" in card
+
+
+def test_a_run_in_which_nothing_can_be_chosen_names_the_summarizer(tmp_path: Path) -> None:
+    class Mute:
+        model = "mute"
+
+        async def __call__(self, request):
+            return ChatReply("I cannot.", "stop")
+
+    config = CurationConfig(summarizer="openai:http://unused/v1#mute", num_problems=2)
+    models = Models(
+        ChatSummarizer(Flow(Mute(), RequestOptions(keep_going=True))),
+        load_embedder("minilm"),
+        token_counter("estimate"),
+    )
+    with pytest.raises(InputError) as caught:
+        curate_dataset("sample", tmp_path / "out", config, models=models)
+    said = str(caught.value)
+    assert "Summaries: 0 of " in said
+    assert "asked again, 0 of them repaired" in said
+    assert "Take another model: this summarizer is not fit" in said
+    assert "loosen the filters" not in said

@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import datasets
 import pytest
 
 from rpd_datasets import CurationConfig, FilterConfig, curate_dataset, rpd_curate, select_samples
-from rpd_datasets.curation.run import curate_folder
-from rpd_datasets.curation.run_options import RunOptions
-from rpd_datasets.curation.scoring import Models
-from rpd_datasets.inputs.source import open_source
 from rpd_datasets.curation.card import dataset_card, manifest
+from rpd_datasets.curation.models import Models
+from rpd_datasets.curation.run import RunOptions, curate_folder
+from rpd_datasets.inputs.source import open_source
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError, OutputError
 from rpd_metric.models.kinds import load_embedder
@@ -64,24 +64,29 @@ def rows(tmp_path):
     return write_rows(tmp_path / "rows.jsonl")
 
 
+def opened(rows, scratch, reject):
+    return open_source(rows, scratch=scratch, on_reject=reject)
+
+
 def curate(rows, output, summarizer=None, **options):
     settings = {"num_problems": 5, "num_solutions": 2, "filters": FILTERS}
     overwrite = options.pop("overwrite", False)
     in_flight = options.pop("max_in_flight", 1)
-    config = CurationConfig(**{**settings, **options})
+    config = CurationConfig(**{**settings, **options}).resolved()
     models = Models(
         summarizer or CountingSteps(), load_embedder("minilm"), token_counter("estimate")
     )
+    options = RunOptions(overwrite=overwrite, max_in_flight=in_flight)
     return curate_folder(
-        lambda scratch, reject: open_source(rows, scratch=scratch, on_reject=reject),
+        [(partial(opened, rows), config.num_problems)],
         output,
         config,
         models,
         describe=lambda report: {
-            "README.md": dataset_card(report, config, models),
-            "manifest.json": manifest(report, config, models, {}),
+            "README.md": dataset_card(report, config, models, options),
+            "manifest.json": manifest(report, config, models, options, [{}]),
         },
-        options=RunOptions(overwrite=overwrite, max_in_flight=in_flight),
+        options=options,
     )
 
 
@@ -105,19 +110,6 @@ def test_the_folder_is_a_dataset_with_a_configuration_for_training(rows, tmp_pat
     first = curated[0]
     assert train[0]["prompt"][0]["content"] == first["problem"]
     assert train[0]["completion"][0]["content"] == first["solutions"][first["selected"][0]]
-
-
-def test_nothing_but_the_result_is_left_behind(rows, tmp_path):
-    curate(rows, tmp_path / "out")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "rows.jsonl"]
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        "README.md",
-        "data",
-        "manifest.json",
-        "rejects.jsonl",
-        "scores.jsonl",
-        "sft",
-    ]
 
 
 def test_equal_runs_give_equal_bytes_whatever_is_in_flight(rows, tmp_path):
@@ -206,11 +198,6 @@ def test_overwrite_replaces_the_output_only_once_the_new_one_is_complete(rows, t
     assert contents(tmp_path / "out") == before
     curate(rows, tmp_path / "out", overwrite=True, num_problems=2)
     assert len(datasets.load_dataset(str(tmp_path / "out"), split="train")) == 2
-
-
-def test_an_empty_output_folder_is_as_good_as_none(rows, tmp_path):
-    (tmp_path / "out").mkdir()
-    assert curate(rows, tmp_path / "out").num_selected == 10
 
 
 def test_an_output_that_is_a_file_or_lies_below_one_is_refused(rows, tmp_path):

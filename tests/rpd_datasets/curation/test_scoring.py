@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import pickle
+from dataclasses import replace
 
 import datasets
 import numpy as np
 import pytest
 
-import rpd_datasets
 from rpd_datasets import CurationConfig, FilterConfig, Problem, rpd_curate, select_problems, to_sft
-from rpd_datasets.curation.scoring import (
-    Models,
-    Scored,
-    load_models,
-    score_problem,
-    scoring_fingerprint,
-)
+from rpd_datasets.curation.models import Models, load_models
+from rpd_datasets.curation.scoring import Scored, choose, score_problem, scoring_fingerprint
 from rpd_datasets.tokens import token_counter
 from rpd_metric.distance.core import problem_score
 from rpd_metric.errors import InputError
@@ -63,6 +57,16 @@ def given_models(config):
     return Models(GivenSteps(), load_embedder(config.embedder), token_counter(config.tokenizer))
 
 
+THREE = Problem(
+    "What is 2 + 3?",
+    (
+        "Count on from two. The sum is 5.",
+        "Count up from two. The sum is 5.",
+        "Draw five coins on a table in a row and cover three. The sum is 5.",
+    ),
+)
+
+
 def loose(**options):
     filters = FilterConfig(min_solutions=1, require_complete=False, drop_duplicates=False)
     return CurationConfig(filters=filters, **options)
@@ -93,12 +97,6 @@ def test_other_options_are_not_served_from_the_cache_of_map(tmp_path):
     two = ds.map(rpd_curate, fn_kwargs={"config": CurationConfig(num_solutions=2)})
     one = ds.map(rpd_curate, fn_kwargs={"config": CurationConfig(num_solutions=1)})
     assert (len(two[0]["selected"]), len(one[0]["selected"])) == (2, 1)
-
-
-def test_the_config_pickles_and_prints_the_same_twice():
-    config = CurationConfig(seed=3)
-    assert pickle.loads(pickle.dumps(config)) == config
-    assert repr(config) == repr(CurationConfig(seed=3))
 
 
 def test_rpd_curate_gives_the_new_columns():
@@ -213,40 +211,76 @@ def test_to_sft_needs_the_selection():
         to_sft(datasets.Dataset.from_list([ROW]))
 
 
-def test_the_paper_preset_is_the_papers_set_up():
-    config = CurationConfig.paper(chat="tgi:http://host:1", embeddings="tei:http://host:2")
-    assert (config.num_problems, config.num_solutions, config.ties) == (100, 3, "first")
-    assert config.filters.max_mean_tokens == 14_000
-    assert config.filters.min_solutions == 10
-    assert CurationConfig.paper("a", "b", num_solutions=5).num_solutions == 5
+class NoSteps:
+    name = "nobody"
+    fingerprint = "nobody/1"
+
+    async def summarize(self, problem, solutions):
+        raise AssertionError("nothing that was asked for reads steps")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"num_problems": 0}, "must be 1 or more"),
-        ({"num_solutions": -1}, "must be 1 or more"),
-        ({"ties": "both"}, "ties is 'both'"),
-        ({"selection": "best"}, "unknown selection 'best'"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused(options, message):
-    with pytest.raises(InputError, match=message):
-        CurationConfig(**options)
+@pytest.mark.parametrize("choice", ["raw", "raw_chunks", "random"])
+def test_no_summary_is_made_where_nothing_reads_steps(choice):
+    config = loose(problems=choice, solutions=choice, num_solutions=2)
+    models = replace(given_models(loose()), summarizer=NoSteps())
+    scored = run(score_problem(THREE, config, models))
+    assert scored.score is None
+    assert scored.steps == [[], [], []]
+    assert (
+        len(
+            run(
+                choose(THREE, scored, config, replace(given_models(loose()), summarizer=NoSteps()))
+            ).value
+        )
+        == 2
+    )
 
 
-def test_the_public_names_are_these():
-    assert sorted(rpd_datasets.__all__) == [
-        "Curated",
-        "CurationConfig",
-        "FilterConfig",
-        "Problem",
-        "Rejected",
-        "curate_dataset",
-        "load_curated",
-        "rpd_curate",
-        "select_problems",
-        "select_samples",
-        "select_solutions",
-        "to_sft",
-    ]
+def test_rpd_is_measured_beside_any_distance_between_steps():
+    plain = run(score_problem(THREE, loose(), given_models(loose())))
+    for choice in ("summary", "strategy"):
+        config = loose(problems=choice, solutions=choice)
+        scored = run(score_problem(THREE, config, given_models(loose())))
+        assert scored.matrix == plain.matrix
+        assert scored.score == plain.score
+        assert scored.distances != plain.matrix
+        assert scored.problem_score not in (None, plain.score)
+
+
+def test_ties_decide_which_rpd_is_meant():
+    by_rpd = {"problems": "rpd", "solutions": "rpd"}
+    first = run(score_problem(THREE, loose(ties="first", **by_rpd), given_models(loose())))
+    mean = run(score_problem(THREE, loose(ties="mean", **by_rpd), given_models(loose())))
+    assert first.matrix != mean.matrix
+    assert first.problem_score == first.score
+
+
+def test_each_stage_may_have_a_distance_of_its_own():
+    row = {"problem": THREE.problem, "solutions": list(THREE.solutions)}
+    config = loose(problems="raw", solutions="strategy", num_solutions=2)
+    result = rpd_curate(row, config)
+    assert result["problem_score"] != result["rpd_score"]
+    assert result["distance_matrix"] != result["rpd_matrix"]
+    assert len(result["selected"]) == 2
+    assert "diverse" not in result
+    by_rpd = rpd_curate(row, loose(problems="rpd", solutions="rpd"))
+    assert not {"problem_score", "distance_matrix", "choice_reason"} & set(by_rpd)
+
+
+def test_columns_of_other_distances_keep_to_the_rows_own_solutions():
+    row = {"problem": THREE.problem, "solutions": [None, *THREE.solutions]}
+    result = rpd_curate(row, loose(solutions="raw", num_solutions=2))
+    assert result["distance_matrix"][0] == [None] * 4
+    assert result["distance_matrix"][3][1] > result["distance_matrix"][2][1] > 0
+    assert result["selected"][0] == 3
+    empty = rpd_curate({"problem": "p", "solutions": []}, loose(solutions="raw"))
+    assert empty["distance_matrix"] == []
+
+
+def test_scores_of_one_distance_are_never_taken_for_another():
+    prints = {
+        scoring_fingerprint(loose(problems=problems, solutions=solutions), given_models(loose()))
+        for problems in ("rpd", "raw", "random")
+        for solutions in ("rpd", "summary", "random")
+    }
+    assert len(prints) == 9

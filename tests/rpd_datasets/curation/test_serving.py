@@ -201,50 +201,6 @@ def test_a_plan_without_a_model_needs_no_requests(rows, capsys):
     assert (plan["requests"], plan["prompt_tokens"], plan["summarizer"]) == (0, 0, "extractive")
 
 
-def test_the_store_is_summed_up_exported_and_pruned(rows, store, tmp_path, capsys):
-    with FakeTGI(reply=summary) as server:
-        assert curate(rows, server, store, tmp_path / "out") == 0
-    capsys.readouterr()
-    base = ["store", "--store", str(store), "--json"]
-    assert main([*base, "info"]) == 0
-    info = json.loads(capsys.readouterr().out)
-    assert info["entries"] == 24
-    assert info["models"] == {"Qwen/Qwen3-14B": 24}
-    assert main([*base, "export", str(tmp_path / "replies.jsonl")]) == 0
-    assert json.loads(capsys.readouterr().out)["entries"] == 24
-    assert len((tmp_path / "replies.jsonl").read_text().splitlines()) == 24
-    assert main([*base, "prune", "--model", "another"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"deleted": 0, "entries": 24}
-    assert main([*base, "prune", "--older-than", "0"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"deleted": 24, "entries": 0}
-
-
-def test_a_store_that_is_not_there_or_is_something_else_is_one_line(tmp_path, capsys):
-    other = tmp_path / "notes.txt"
-    other.write_text("these are notes, not replies " * 100)
-    for path in (tmp_path / "nothing.sqlite", other):
-        assert main(["store", "info", "--store", str(path)]) == 1
-        err = capsys.readouterr().err
-        assert err.startswith("rpd store: ")
-        assert len(err.splitlines()) == 1
-
-
-def test_a_judge_decides_on_rows_without_labels(tmp_path, store, capsys):
-    rows = write_problems(tmp_path / "rows.jsonl", 2, num_solutions=3)
-    arguments = ["compare-metrics", str(rows), "--methods", "rpd", "raw", "--json"]
-    assert main(arguments) == 1
-    assert "--judge SPEC" in capsys.readouterr().err
-    with FakeTGI(reply=lambda body: 'They differ.\n\n//boxed{"rating": 2}') as server:
-        judge = ["--judge", f"tgi:{server.url}", "--store", str(store), "--num-bootstrap", "50"]
-        assert main([*arguments, *judge]) == 0
-        assert server.requests
-    captured = capsys.readouterr()
-    assert "Measuring distances: 2 in" in captured.err
-    assert "Asking the judge: " in captured.err
-    results = json.loads(captured.out)["results"]
-    assert [row["figures"]["success"]["value"] for row in results] == [1.0, 1.0]
-
-
 def test_killed_three_times_the_result_is_the_same_and_nothing_finished_is_asked_again(tmp_path):
     outcome = run(tmp_path, num_problems=40, kills=3)
     assert outcome.in_flight

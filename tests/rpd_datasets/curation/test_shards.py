@@ -19,17 +19,16 @@ from parts.kill_loop import contents, write_problems
 from parts.openai_embeddings import OpenAIEmbeddings
 from rpd_datasets import CurationConfig, FilterConfig
 from rpd_datasets.curation.curated import curate_dataset
-from rpd_datasets.curation.engines.processes import local_processes
-from rpd_datasets.curation.journal import Journal
+from rpd_datasets.curation.engines import EngineOptions
+from rpd_datasets.curation.folder import Journal
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.shards import (
     DONE,
     WAITING,
-    ShardWorker,
     cut,
-    harvest_earlier,
     problems_of,
     score_in_shards,
+    score_shard,
 )
 from rpd_datasets.inputs.source import InputSpec
 from rpd_datasets.problem import Problem
@@ -49,62 +48,62 @@ class Here:
 
     def __init__(self, stop_after: int | None = None) -> None:
         self.stop_after = stop_after
-        self.names: list[str] = []
+        self.shards: list[Path] = []
 
-    def __call__(self, folder: Path, names: Sequence[str], fingerprint: str) -> Iterator[str]:
-        worker = ShardWorker(CONFIG, fingerprint)
-        for name in names:
-            if len(self.names) == self.stop_after:
+    def __call__(self, shards: Sequence[Path], fingerprint: str) -> Iterator[Path]:
+        for shard in shards:
+            if len(self.shards) == self.stop_after:
                 raise KeyboardInterrupt
-            assert worker.score(folder / (name + WAITING)) is None
-            self.names.append(name)
-            yield name
+            assert score_shard(shard, CONFIG, fingerprint) is None
+            self.shards.append(shard)
+            yield shard
+
+
+def journal_in(folder: Path, fingerprint: str = FINGERPRINT) -> Journal:
+    return Journal(folder / f"{fingerprint[:5]}.sqlite", fingerprint, CONFIG.filters)
 
 
 def test_a_shard_is_named_by_its_content_and_by_what_decides_its_scores(tmp_path):
     problems = [problem(n) for n in range(10)]
-    names = cut(problems, tmp_path, FINGERPRINT, CONFIG, 4)
+    journal = journal_in(tmp_path)
+    names = cut(problems, tmp_path, journal, 4)
     assert len(names) == 3
-    assert cut(problems, tmp_path, FINGERPRINT, CONFIG, 4) == names
-    assert not set(cut(problems, tmp_path, "other", CONFIG, 4)) & set(names)
+    assert cut(problems, tmp_path, journal, 4) == names
+    assert not set(cut(problems, tmp_path, journal_in(tmp_path, "other"), 4)) & set(names)
     changed = [replace(problems[0], solutions=("Other. Steps.",)), *problems[1:]]
-    assert cut(changed, tmp_path, FINGERPRINT, CONFIG, 4)[1:] == names[1:]
-    assert cut(changed, tmp_path, FINGERPRINT, CONFIG, 4)[0] != names[0]
+    assert cut(changed, tmp_path, journal, 4)[1:] == names[1:]
+    assert cut(changed, tmp_path, journal, 4)[0] != names[0]
 
 
 def test_a_shard_gives_back_its_problems_with_the_one_column_that_scoring_looks_at(tmp_path):
     odd = Problem("half a surrogate \ud800", ("a\0b", "c"), {"correct": [True, False], "big": 1})
-    only_correct = replace(CONFIG, filters=FilterConfig(only_correct=True))
-    (name,) = cut([odd], tmp_path, FINGERPRINT, only_correct, 4)
-    (back,) = problems_of(tmp_path / (name + WAITING))
+    (shard,) = cut([odd], tmp_path, journal_in(tmp_path), 4)
+    (back,) = problems_of(shard)
     assert (back.problem, back.solutions) == (odd.problem, odd.solutions)
     assert back.extra == {"correct": [True, False], "big": None}
 
 
 def test_only_problems_that_the_journal_lacks_or_that_a_server_failed_are_cut(tmp_path):
-    journal = Journal(tmp_path / "journal.sqlite")
+    fingerprint = curation_fingerprint()
+    journal = journal_in(tmp_path, fingerprint)
     first, seen = Here(), []
     problems = [problem(n) for n in range(6)]
-    fingerprint = curation_fingerprint()
 
     def run(engine: Here) -> None:
         folder = tmp_path / "shards"
-        score_in_shards(
-            problems, journal, fingerprint, CONFIG, folder, engine, size=2, on_problem=seen.append
-        )
+        score_in_shards(problems, journal, folder, engine, size=2, on_problem=seen.append)
         assert not folder.exists()
 
     run(first)
-    assert len(first.names) == 3
+    assert len(first.shards) == 3
     assert len(seen) == len(journal) == 6
-    key = f"{problems[3].key}:{fingerprint}"
-    record = journal.get(key)
-    reject = problems[3].rejected("steps", "model_error", "down", 0).as_row()
-    journal.put(key, {**record, "rejects": [reject]})
+    key, known = journal.key(problems[3]), journal.find(problems[3])
+    down = problems[3].rejected("steps", "model_error", "down", 0)
+    journal.put(key, replace(known, rejects=[down]).as_record())
     again = Here()
     run(again)
-    assert len(again.names) == 1
-    assert journal.get(key) == record
+    assert len(again.shards) == 1
+    assert journal.find(problems[3]) == known
     assert len(seen) == 12
 
 
@@ -115,7 +114,7 @@ def test_finished_shards_of_a_killed_run_are_taken_up_whatever_size_they_have_no
         curate_dataset(rows, tmp_path / "out", CONFIG, engine=Here(stop_after=2), shard_size=3)
     rest = Here()
     curate_dataset(rows, tmp_path / "out", CONFIG, engine=rest, shard_size=2)
-    assert len(rest.names) == 3, "six of twelve problems, two at a time"
+    assert len(rest.shards) == 3, "six of twelve problems, two at a time"
     assert contents(tmp_path / "out") == contents(expected.folder)
 
 
@@ -143,24 +142,22 @@ def test_equal_problems_keep_their_own_places_in_the_rejects(tmp_path):
 
 def test_records_are_written_once_even_if_a_shard_is_handed_out_again(tmp_path):
     fingerprint = curation_fingerprint()
-    (name,) = cut([problem(1)], tmp_path, fingerprint, CONFIG, 4)
-    worker = ShardWorker(CONFIG, fingerprint)
-    assert worker.score(tmp_path / (name + WAITING)) is None
-    written = (tmp_path / (name + DONE)).stat()
-    assert worker.score(tmp_path / (name + WAITING)) is None
-    assert (tmp_path / (name + DONE)).stat() == written
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == [DONE, WAITING]
+    (shard,) = cut([problem(1)], tmp_path, journal_in(tmp_path, fingerprint), 4)
+    assert score_shard(shard, CONFIG, fingerprint) is None
+    written = shard.with_suffix(DONE).stat()
+    assert score_shard(shard, CONFIG, fingerprint) is None
+    assert shard.with_suffix(DONE).stat() == written
 
 
 def test_a_machine_that_does_not_see_the_folder_says_so_in_one_line(tmp_path):
-    said = ShardWorker(CONFIG, FINGERPRINT).score(tmp_path / "elsewhere" / f"shard{WAITING}")
+    said = score_shard(tmp_path / "elsewhere" / f"shard{WAITING}", CONFIG, FINGERPRINT)
     assert "does not see" in said
     assert "must be on a file system that every machine has under the same path" in said
 
 
 def test_a_machine_that_would_score_differently_says_so(tmp_path):
-    (name,) = cut([problem(1)], tmp_path, FINGERPRINT, CONFIG, 4)
-    said = ShardWorker(CONFIG, FINGERPRINT).score(tmp_path / (name + WAITING))
+    (shard,) = cut([problem(1)], tmp_path, journal_in(tmp_path), 4)
+    said = score_shard(shard, CONFIG, FINGERPRINT)
     assert "another version of this package, or a server with another model" in said
 
 
@@ -273,12 +270,6 @@ def test_a_killed_process_ends_the_run_in_one_line_that_says_what_to_do(half_don
     assert not psutil.wait_procs(workers, timeout=120)[1]
 
 
-def test_nothing_left_by_an_earlier_run_is_nothing_to_take_up(tmp_path):
-    journal = Journal(tmp_path / "journal.sqlite")
-    harvest_earlier(tmp_path / "shards", journal)
-    assert len(journal) == 0
-
-
 def test_threads_and_processes_give_equal_bytes(tmp_path):
     import torch
 
@@ -295,7 +286,7 @@ def test_threads_and_processes_give_equal_bytes(tmp_path):
         curate_dataset(str(rows), tmp_path / "threads", replace(config, threads=2))
     finally:
         torch.set_num_threads(before)
-    engine = local_processes(config, 2)
+    engine = EngineOptions(num_proc=2).load(config)
     curate_dataset(str(rows), tmp_path / "processes", config, engine=engine, shard_size=2)
     expected = contents(tmp_path / "one")
     for name in ("torch", "threads", "processes"):

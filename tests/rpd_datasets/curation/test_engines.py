@@ -25,9 +25,9 @@ from parts.ray_cluster import (
 )
 from rpd_datasets import CurationConfig
 from rpd_datasets.cli import main
-from rpd_datasets.curation.engines.ray_cluster import RayOptions, _no_interrupt_lost, actor_pool
+from rpd_datasets.curation.engines import EngineOptions, _no_interrupt_lost, actor_pool
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[3]
 NUM_PROBLEMS = 40
 SLOTS = 4
 
@@ -116,6 +116,7 @@ def on(cluster: LocalCluster) -> list[str]:
     return ["--engine", "ray", "--ray-address", cluster.address, "--shard-size", "4"]
 
 
+@pytest.mark.slow
 def test_a_killed_worker_loses_nothing_and_repeats_only_what_was_in_flight(cluster, servers):
     with cluster.another_node() as node:
         run = servers.start("worker", *on(cluster))
@@ -126,6 +127,7 @@ def test_a_killed_worker_loses_nothing_and_repeats_only_what_was_in_flight(clust
         assert servers.finish_and_compare(run, "worker") <= SLOTS
 
 
+@pytest.mark.slow
 def test_a_node_removed_without_warning_loses_nothing(cluster, servers):
     with cluster.another_node() as node:
         run = servers.start("node", *on(cluster))
@@ -136,6 +138,7 @@ def test_a_node_removed_without_warning_loses_nothing(cluster, servers):
         assert servers.finish_and_compare(run, "node") <= SLOTS
 
 
+@pytest.mark.slow
 def test_a_killed_driver_is_taken_up_again_where_it_stopped(cluster, servers):
     with cluster.another_node():
         first = servers.start("driver", *on(cluster))
@@ -148,6 +151,7 @@ def test_a_killed_driver_is_taken_up_again_where_it_stopped(cluster, servers):
         assert servers.finish_and_compare(again, "driver") <= SLOTS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_and_sigterm_end_in_one_line_and_leave_nothing_running(stop, cluster, servers):
     run = servers.start(f"stopped-{stop}", *on(cluster))
@@ -180,6 +184,7 @@ def test_an_interrupt_that_python_drops_stops_the_run_all_the_same(stop):
     assert signal.getsignal(stop) is former
 
 
+@pytest.mark.slow
 def test_an_error_in_a_worker_is_one_line_and_names_the_fix(cluster, tmp_path):
     # The folder is there, so that only a worker, which loads it, finds that it is no model.
     empty = tmp_path / "empty"
@@ -191,6 +196,7 @@ def test_an_error_in_a_worker_is_one_line_and_names_the_fix(cluster, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_without_an_address_a_run_has_a_cluster_of_its_own_with_models_in_its_actors(tmp_path):
     assert curate_sample(tmp_path / "one").returncode == 0
     # One actor: what is to be seen is that it loads the models, not how fast.
@@ -252,8 +258,7 @@ def test_without_ray_the_error_says_what_to_install(monkeypatch, capsys, tmp_pat
 
 def test_ray_is_not_imported_unless_it_is_asked_for():
     code = (
-        "import sys, rpd_datasets.cli, rpd_datasets.curation.engines.ray_cluster\n"
-        "print('ray' in sys.modules)"
+        "import sys, rpd_datasets.cli, rpd_datasets.curation.engines\nprint('ray' in sys.modules)"
     )
     run = subprocess.run(
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True
@@ -267,20 +272,20 @@ NODES = {"CPU": 192.0, "GPU": 16.0}
 @pytest.mark.parametrize(
     ("config", "options", "resources", "expected"),
     [
-        ({"summarizer": "tgi:http://a", "embedder": "tei:http://b"}, {}, NODES, (2, 0)),
+        ({"summarizer": "tgi:http://a", "embedder": "openai:http://b#m"}, {}, NODES, (2, 0)),
         ({"summarizer": "tgi:http://a", "embedder": "st:m"}, {}, NODES, (16, 1)),
         ({"summarizer": "tgi:http://a", "embedder": "st:m"}, {}, {"CPU": 8.0}, (8, 0)),
         ({"embedder": "st:m"}, {"gpus_per_actor": 0.25}, NODES, (64, 0.25)),
         ({"embedder": "st:m"}, {"gpus_per_actor": 0.0}, NODES, (192, 0)),
         ({}, {}, NODES, (192, 0)),
-        ({}, {"actors": 3}, NODES, (3, 0)),
+        ({}, {"ray_actors": 3}, NODES, (3, 0)),
         ({"judge": "hf:m"}, {}, NODES, (16, 1)),
     ],
 )
 def test_there_are_as_many_actors_as_what_they_wait_for(config, options, resources, expected):
-    pool = actor_pool(RayOptions(**options), CurationConfig(**config), resources, 2, 1000)
+    pool = actor_pool(EngineOptions(**options), CurationConfig(**config), resources, 2, 1000)
     assert pool == expected
 
 
 def test_there_are_never_more_actors_than_shards():
-    assert actor_pool(RayOptions(actors=50), CurationConfig(), NODES, 2, 7) == (7, 0)
+    assert actor_pool(EngineOptions(ray_actors=50), CurationConfig(), NODES, 2, 7) == (7, 0)

@@ -1,0 +1,312 @@
+"""A chat model in the place of a distance or of a filter, and what it does not say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import datasets
+import pytest
+
+from parts.fake_judge import judge_reply, kind_of
+from parts.fake_tgi import FakeTGI
+from rpd_datasets import CurationConfig, FilterConfig, Problem, rpd_curate
+from rpd_datasets.cli import main
+from rpd_datasets.curation.models import Models
+from rpd_datasets.curation.run import RunOptions, curate_folder
+from rpd_datasets.curation.scoring import score_problem
+from rpd_datasets.inputs.source import open_source
+from rpd_datasets.judging.judges import CurationJudges
+from rpd_datasets.tokens import token_counter
+from rpd_metric.errors import ModelError
+from rpd_metric.models.chat import ChatReply
+from rpd_metric.models.concurrency import run
+from rpd_metric.models.kinds import load_embedder
+from rpd_metric.steps.protocol import Summary
+
+VERBS = ["Factor", "Integrate", "Count", "Draw", "Substitute", "Guess", "Induct", "Reflect"]
+
+
+THINGS = ["the sum", "every case", "a triangle", "the remainder", "the roots", "each term"]
+
+
+def write_rows(path, num_problems=12, num_solutions=5, start=0):
+    rows = []
+    for n in range(start, start + num_problems):
+        solutions = [
+            f"{VERBS[(n + i) % 8]} {THINGS[(n * i) % 6]} first. Then {VERBS[(3 * i + n) % 8]} "
+            f"{THINGS[(i + n) % 6]} with great care {i}. So the answer is {n}."
+            for i in range(num_solutions)
+        ]
+        rows.append({"problem": f"Problem {n}", "solutions": solutions, "level": n})
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def rows(tmp_path):
+    return write_rows(tmp_path / "rows.jsonl")
+
+
+def curate(capsys, rows, output, *options):
+    arguments = ["curate", str(rows), "--output", str(output), "--json", *map(str, options)]
+    assert main(arguments) == 0, capsys.readouterr().err
+    return json.loads(capsys.readouterr().out)
+
+
+def curated(folder):
+    return datasets.load_dataset(str(folder), split="train")
+
+
+def manifest(folder):
+    return json.loads((Path(folder) / "manifest.json").read_text())
+
+
+def rejects(folder):
+    return [json.loads(line) for line in (Path(folder) / "rejects.jsonl").open()]
+
+
+class NoSteps:
+    name = "nobody"
+    fingerprint = "nobody/1"
+
+    async def summarize(self, problem, solutions):
+        raise AssertionError("nothing that was asked for reads steps")
+
+
+class Sentences:
+    name = "sentences"
+    fingerprint = "sentences/1"
+
+    async def summarize(self, problem, solutions):
+        return [Summary(tuple(part for part in text.split(". ") if part)) for text in solutions]
+
+
+def loose(**options):
+    return CurationConfig(filters=FilterConfig(min_solutions=1, require_complete=False), **options)
+
+
+def models(summarizer, judge=None):
+    return Models(summarizer, load_embedder("minilm"), token_counter("estimate"), judge)
+
+
+PROBLEM = Problem(
+    "What is 2 + 3?",
+    (
+        "Count on from two. The sum is 5.",
+        "Count up from two. The sum is 5.",
+        "Draw five coins on a table in a row and cover three. The sum is 5.",
+    ),
+)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return str(tmp_path / "replies.sqlite")
+
+
+def llm(server, store, *options):
+    return (
+        *("--preset", "llm", "--min-solutions", 4, "--judge", f"tgi:{server.url}"),
+        *("--store", store, *options),
+    )
+
+
+def test_the_llm_baseline_takes_diverse_problems_and_the_sets_that_the_judge_names(
+    rows, store, tmp_path, capsys
+):
+    def reply(body):
+        user = body["messages"][-1]["content"]
+        if kind_of(body) == "judge_problem":
+            return "//boxed{1}" if "Problem 1" in user else "//boxed{2}"  # 1, 10 and 11
+        return "They differ.\n//boxed_json{{[5, 1, 3]}}"
+
+    with FakeTGI(reply=reply) as server:
+        result = curate(capsys, rows, tmp_path / "out", *llm(server, store, "--num-problems", 7))
+        assert len(server.requests) == 12 + 7
+        curate(capsys, rows, tmp_path / "again", *llm(server, store, "--num-problems", 7))
+        assert len(server.requests) == 12 + 7
+    assert result["counts"]["problems_chosen"] == 7
+    rows_chosen = curated(tmp_path / "out")
+    assert all(rows_chosen["diverse"][:])
+    assert rows_chosen["selected"][:] == [[4, 0, 2]] * 7
+    assert {(r["stage"], r["reason"]) for r in rejects(tmp_path / "out")} == {("select", "uniform")}
+    assert len(rejects(tmp_path / "out")) == 3
+    judge = manifest(tmp_path / "out")["judge"]
+    assert judge["name"] == "Qwen/Qwen3-14B"
+    assert set(judge["prompts"]) == {"problems", "solutions"}
+
+
+def test_what_the_judge_does_not_say_is_counted_and_another_problem_takes_the_place(
+    rows, store, tmp_path, capsys
+):
+    def reply(body):
+        user = body["messages"][-1]["content"]
+        if kind_of(body) == "judge_problem":
+            return "Who knows?" if "Problem 0" in user else "//boxed{2}"
+        return "All of them." if "Problem 3" in user or "Problem 7" in user else "//boxed{[1,2,3]}"
+
+    with FakeTGI(reply=reply) as server:
+        options = llm(server, store, "--num-problems", 9)
+        result = curate(capsys, rows, tmp_path / "out", *options)
+    assert result["counts"]["problems_chosen"] == 9
+    dropped = {(r["problem"], r["reason"]) for r in rejects(tmp_path / "out")}
+    assert dropped == {(f"Problem {n}", "no_envelope") for n in (0, 3, 7)}
+    assert not {row["problem"] for row in result["chosen"]} & {"Problem 3", "Problem 7"}
+
+
+def test_a_judge_that_says_nothing_usable_ends_in_one_line(rows, store, tmp_path, capsys):
+    def reply(body):
+        return "//boxed{2}" if kind_of(body) == "judge_problem" else "All are fine."
+
+    with FakeTGI(reply=reply) as server:
+        arguments = ["curate", rows, "-o", tmp_path / "out", *llm(server, store)]
+        assert main([str(argument) for argument in arguments]) == 1
+    assert "no usable choice of solutions" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_uniform_pool_is_one_line_that_says_so(rows, store, tmp_path, capsys):
+    with FakeTGI(reply=lambda body: "//boxed{1}") as server:
+        arguments = ["curate", rows, "-o", tmp_path / "out", *llm(server, store)]
+        assert main([str(argument) for argument in arguments]) == 1
+    assert "is called diverse" in capsys.readouterr().err
+
+
+def test_one_chat_model_summarises_and_judges_through_one_flow(rows, store, tmp_path, capsys):
+    with FakeTGI(reply=judge_reply) as server:
+        spec = f"tgi:{server.url}"
+        options = ("--problems", "llm", "--summarizer", spec, "--store", store)
+        curate(capsys, rows, tmp_path / "out", *options, "--num-problems", 3)
+        kinds = [kind_of(received.body) for received in server.requests]
+    assert (kinds.count("summarize"), kinds.count("judge_problem")) == (60, 12)
+    assert manifest(tmp_path / "out")["summarizer"]["name"] == "Qwen/Qwen3-14B"
+
+
+class Answers:
+    """A chat model that answers by the words in a request."""
+
+    model = "answers"
+
+    def __init__(self, **by_word):
+        self.by_word = by_word
+        self.asked = []
+
+    async def __call__(self, request):
+        user = request.messages[-1]["content"]
+        self.asked.append(user)
+        answer = next(answer for word, answer in self.by_word.items() if word in user)
+        return ChatReply(answer, "stop")
+
+
+def test_map_with_a_judge_says_why_nothing_was_selected(store):
+    with FakeTGI(reply=lambda body: "//boxed{1}") as server:
+        config = loose(problems="llm", solutions="llm", judge=f"tgi:{server.url}", store=store)
+        row = {"problem": PROBLEM.problem, "solutions": list(PROBLEM.solutions)}
+        result = dict(rpd_curate(row, config))
+        assert len(server.requests) == 1
+    assert (result["diverse"], result["selected"]) == (False, [])
+    assert result["choice_reason"] == "not_diverse"
+
+
+def judged_filter(chat, *solutions, **filters):
+    settings = {"min_solutions": 1, "completeness_tokens": 8, **filters}
+    config = CurationConfig(
+        problems="random",
+        solutions="random",
+        completeness="llm",
+        judge="answers",
+        filters=FilterConfig(**settings),
+    )
+    problem = Problem("p", solutions)
+    return run(score_problem(problem, config, models(NoSteps(), CurationJudges(chat))))
+
+
+def test_the_completeness_judge_sees_the_ends_and_decides():
+    chat = Answers(four="Fine. //boxed{2}", dividing="No. //boxed{1}", odd="Perhaps.")
+    beginning = "We begin with a long introduction that nobody needs. " * 5
+    scored = judged_filter(
+        chat, f"{beginning}The answer is four", "We go on by dividing", "This is odd."
+    )
+    assert scored.drop_reasons == ["", "incomplete", "no_envelope"]
+    assert not any("introduction" in user for user in chat.asked)
+    details = [reject.detail for reject in scored.rejects]
+    assert details[0] == "The solution was not finished: incomplete."
+    assert details[1].startswith("no verdict on its completeness: ")
+
+
+def test_only_what_the_cheaper_filters_let_through_is_judged_and_each_end_once():
+    chat = Answers(four="//boxed{2}")
+    same_end = "and so, at the very last and after all of this, the answer is four"
+    scored = judged_filter(chat, f"Add {same_end}", f"Count on {same_end}")
+    assert scored.usable == [0, 1]
+    assert len(chat.asked) == 1
+    assert judged_filter(chat, "It is four", max_mean_tokens=1).drop_reasons == ["too_long"]
+    assert judged_filter(chat, "four", min_solutions=2).drop_reasons == ["too_few_solutions"]
+    assert len(chat.asked) == 1
+
+
+def test_a_solution_without_a_verdict_on_its_end_is_left_out_and_counted(
+    rows, store, tmp_path, capsys
+):
+    def reply(body):
+        return "" if "care 3" in body["messages"][-1]["content"] else "//boxed{2}"
+
+    with FakeTGI(reply=reply) as server:
+        options = ("--completeness", "llm", "--judge", f"tgi:{server.url}", "--store", store)
+        result = curate(capsys, rows, tmp_path / "out", *options, "--num-problems", 2)
+        assert len(server.requests) == 60
+    assert result["counts"]["solutions_usable"] == 48
+    assert {r["reason"] for r in rejects(tmp_path / "out")} == {"no_envelope"}
+    assert manifest(tmp_path / "out")["options"]["completeness"] == "llm"
+
+
+def test_a_problem_that_a_failing_server_did_not_judge_is_judged_when_the_run_goes_on(
+    rows, tmp_path
+):
+    class Judge:
+        model = "judge"
+
+        def __init__(self, failing):
+            self.failing = failing
+            self.asked = []
+
+        async def __call__(self, request):
+            user = request.messages[-1]["content"]
+            self.asked.append(user)
+            if self.failing and "Problem 1\n" in user:
+                raise ModelError("out of order")
+            return ChatReply("//boxed{2}", "stop")
+
+    def stop_after_four(_):
+        if len(failing.asked) >= 4:
+            raise KeyboardInterrupt
+
+    def go(judge, on_problem):
+        config = loose(problems="llm", solutions="random", judge="judge", num_problems=12)
+        return curate_folder(
+            [(lambda scratch, reject: open_source(rows, scratch=scratch, on_reject=reject), 12)],
+            tmp_path / "out",
+            config,
+            models(Sentences(), CurationJudges(judge)),
+            describe=lambda report: {},
+            options=RunOptions(max_in_flight=1, on_problem=on_problem),
+        )
+
+    failing, sound = Judge(failing=True), Judge(failing=False)
+    with pytest.raises(KeyboardInterrupt):
+        go(failing, stop_after_four)
+    report = go(sound, lambda _: None)
+    assert len(report.chosen) == 12
+    assert sum("Problem 1\n" in user for user in sound.asked) == 1
+    assert not any("Problem 0\n" in user for user in sound.asked)
+
+
+def test_the_card_of_a_judged_set_names_the_judge(rows, store, tmp_path, capsys):
+    with FakeTGI(reply=judge_reply) as server:
+        options = llm(server, store, "--completeness", "llm")
+        curate(capsys, rows, tmp_path / "out", *options)
+        card = (tmp_path / "out" / "README.md").read_text()
+        assert server.url not in card + (tmp_path / "out" / "manifest.json").read_text()
+    assert "| Judged by | Qwen/Qwen3-14B (completeness, problems, solutions);" in card
+    assert "| Completeness judged by | Qwen/Qwen3-14B, from the last 500 tokens |" in card
