@@ -56,12 +56,12 @@ _WITH_UNIT = re.compile(r"(?P<number>[+-]?[\d.,]*\d)\s*(?P<unit>[a-z]{3,}(?: [a-
 _NO_UNITS = {
     *(
         "percent",
+        "dozen",
         "hundred",
         "thousand",
         "million",
         "billion",
         "trillion",
-        "dozen",
         "half",
         "halves",
     ),
@@ -106,16 +106,10 @@ def final_answer(response: str) -> str | None:
     Returns:
         `str`, or `None` when the response names no answer.
 
-    Example:
-
-    ```py
-    >>> from rpd_metric.grading.answers import final_answer
     >>> final_answer(r"First \boxed{3}. No: $x = \boxed{\frac{1}{2}}$.")
     '\\frac{1}{2}'
     >>> final_answer("Therefore the answer is $7$ apples.")
     '7'
-
-    ```
     """
     _, closed, after = response.rpartition("</think>")
     spoken = after if closed and after.strip() else response
@@ -125,14 +119,8 @@ def final_answer(response: str) -> str | None:
 def readable(answer: str) -> str:
     r"""An answer in the notation that computer algebra reads: no outer `$`, LaTeX roots.
 
-    Example:
-
-    ```py
-    >>> from rpd_metric.grading.answers import readable
     >>> readable("$10{,}000$."), readable("2√3 + sqrt(x+1)")
     ('10000', '2\\sqrt{3} + \\sqrt{x+1}')
-
-    ```
     """
     text = answer.translate(_SIGNS).strip().rstrip(".").strip()
     for opening, closing in (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]")):
@@ -151,14 +139,8 @@ def tidy(answer: str) -> str:
     Two answers with equal tidied text are the same answer. It is what majority votes count;
     computer algebra gets [`readable`], which still knows `\text{cm}` for a unit.
 
-    Example:
-
-    ```py
-    >>> from rpd_metric.grading.answers import tidy
     >>> tidy(r"$\left( \dfrac{1}{2},\, 3 \right)$."), tidy(r"\text{no solution}")
     ('(\\frac{1}{2},3)', 'no solution')
-
-    ```
     """
     text = _TEXT.sub(r"\1", readable(answer))
     text = re.sub(r"\\(?:left|right)(?![A-Za-z])", "", text)
@@ -215,14 +197,8 @@ def _fraction(match: re.Match[str]) -> str:
 def without_lone_unit(gold: str, answer: str) -> tuple[str, str]:
     """Two answers without the plain words after a number that only one of them has.
 
-    Example:
-
-    ```py
-    >>> from rpd_metric.grading.answers import without_lone_unit
     >>> without_lone_unit("5", "5 dollars"), without_lone_unit("5 dollars", "5 cents")
     (('5', '5'), ('5 dollars', '5 cents'))
-
-    ```
     """
     found = [_WITH_UNIT.fullmatch(text) for text in (gold, answer)]
     if all(found) or any(m and not _NO_UNITS.isdisjoint(m["unit"].split()) for m in found):

@@ -140,18 +140,8 @@ def extract_code(completion: str, entry_point: str | None = None) -> str:
     With several blocks and an `entry_point`, the last block that defines it. A block that was
     never closed counts to the end; a `<think>` block does not count.
 
-    Args:
-        completion (`str`): What the model wrote.
-        entry_point (`str`, *optional*): The function that is wanted.
-
-    Example:
-
-    ```py
-    >>> from rpd_metric.grading.code import extract_code
     >>> extract_code("Sure:\\n```python\\nprint(1)\\n```\\nIt prints 1.")
     'print(1)\\n'
-
-    ```
     """
     spoken = completion.rpartition("</think>")[2]
     blocks = [match.group("code") for match in _FENCE.finditer(spoken)]
@@ -179,11 +169,6 @@ def function_program(task: FunctionTask, completion: str) -> str:
 
 def grade_function(task: FunctionTask, completion: str, sandbox: Sandbox) -> ProgramResult:
     """Run a completed function's tests.
-
-    Args:
-        task ([`FunctionTask`]): The problem.
-        completion (`str`): What the model wrote.
-        sandbox ([`~rpd_metric.grading.sandbox.Sandbox`]): Where to run it.
 
     Raises:
         [`InputError`]: The tests cannot be run: they are broken, or pass what is no plain data.

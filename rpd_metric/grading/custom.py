@@ -5,8 +5,8 @@
 
     load_grader("checks.py:check")
 
-For tasks whose answers are more than a value: programs, proofs with a checker, games. The
-function runs in this process: it has to end by itself, and what it raises is its own.
+For tasks whose answers are more than a value. The function runs in this process: it has to end by
+itself, and what it raises is its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol
+from typing import Protocol, cast
 
 from rpd_metric.errors import InputError
 from rpd_metric.grading.answers import Verdict
@@ -78,11 +78,7 @@ class OwnGrader:
         *,
         progress: Callable[[int], None] | None = None,
     ) -> Iterator[Verdict]:
-        """Grade rows as they come, see [`~rpd_metric.grading.mathematics.Grader.grade`].
-
-        Raises:
-            [`InputError`]: The function returned something else than a `bool`.
-        """
+        """Grade rows as they come, see [`~rpd_metric.grading.mathematics.Grader.grade`]."""
         for done, (answer, response) in enumerate(rows, start=1):
             right = self._check(str(answer), response)
             if not isinstance(right, bool):
@@ -93,15 +89,7 @@ class OwnGrader:
 
 
 def load_grader(spec: str | None = None, *, workers: int | None = None) -> Grader | OwnGrader:
-    """The grader that a spec names: mathematics without one.
-
-    Args:
-        spec (`str`, *optional*): See [`OwnGrader`].
-        workers (`int`, *optional*): Processes that grade mathematics.
-
-    Raises:
-        [`InputError`], [`MissingExtraError`]: As the two do.
-    """
+    """The grader that a spec names; mathematics, in so many processes, without one."""
     return Grader(workers=workers) if spec is None else OwnGrader(spec)
 
 
@@ -118,8 +106,7 @@ def _find(spec: str) -> Callable[[str, str], object]:
     found = getattr(module, name, None)
     if not callable(found):
         raise InputError(f"{place} has no function {name!r}; a grader is {FORMS}")
-    check: Callable[[str, str], object] = found
-    return check
+    return cast(Callable[[str, str], object], found)
 
 
 def _from_file(path: Path) -> ModuleType:

@@ -42,7 +42,6 @@ class PromptTemplate:
     Example:
 
     ```python
-    >>> from rpd_metric.prompts.templates import PromptTemplate
     >>> greeting = PromptTemplate("greeting", "[system]\\nBe brief.\\n[user]\\nHello, {{who}}!")
     >>> system, user = greeting.render(who="{{who}} at 100%")
     >>> user
@@ -72,11 +71,7 @@ class PromptTemplate:
                 the template does not use are ignored: not every template needs all there is.
 
         Returns:
-            `tuple` of `{"role": ..., "content": ...}`: The messages, the system message first
-            where there is one.
-
-        Raises:
-            [`InputError`]: If a placeholder has no value or the sections are out of order.
+            `tuple`: The messages, the system message first where there is one.
         """
         missing = self.placeholders - values.keys()
         if missing:
@@ -86,10 +81,7 @@ class PromptTemplate:
             )
         # The template is split before anything is filled in: a value cannot open a section.
         return tuple(
-            {
-                "role": role,
-                "content": _PLACEHOLDER.sub(lambda match: str(values[match[1]]), body),
-            }
+            {"role": role, "content": _PLACEHOLDER.sub(lambda found: str(values[found[1]]), body)}
             for role, body in self._sections
         )
 
@@ -123,9 +115,6 @@ def load_template(
             `"./summarize"` for the file.
         required (sequence of `str`): Placeholders that must occur.
         optional (sequence of `str`): Placeholders that may occur.
-
-    Returns:
-        [`PromptTemplate`]: The template, checked.
 
     Raises:
         [`InputError`]: If there is no such template, or it lacks a placeholder, has one that
@@ -166,12 +155,8 @@ def load_template(
 
 
 def sendable(text: str) -> str:
-    """A text as servers take it: they speak UTF-8, which has no lone surrogates, and many refuse
-    NUL.
+    """A text as servers take it: UTF-8 has no lone surrogates, and many refuse NUL.
 
-    Example:
-
-    >>> from rpd_metric.prompts.templates import sendable
     >>> sendable("x\\0 + \\ud800")
     'x + ?'
     """
@@ -185,23 +170,10 @@ def fence(label: str, text: str) -> str:
     have to know the hash of itself. The same text always gets the same tags: requests about one
     problem share their beginning, and caches of prompts and replies keep working.
 
-    Args:
-        label (`str`): What the text is, e.g. `"solution"`.
-        text (`str`): The text.
-
-    Returns:
-        `str`: The text between its tags, on lines of their own.
-
-    Example:
-
-    ```python
-    >>> from rpd_metric.prompts.templates import fence
     >>> print(fence("solution", "Add both sides."))
     <solution-cae42bd9>
     Add both sides.
     </solution-cae42bd9>
-
-    ```
     """
     code = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"<{label}-{code}>\n{text}\n</{label}-{code}>"

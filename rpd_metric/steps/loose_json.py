@@ -60,7 +60,7 @@ _SINGLE_QUOTED_OBJECT = re.compile(r"\{\s*'")
 _SINGLE_QUOTED = re.compile(r"(?<=[\[{,:\s])'((?:[^'\\]|\\.|'(?!\s*[,:\]}]))*)'(?=\s*[,:\]}])")
 _STRING = r'(?P<string>"(?:[^"\\]|\\.)*")|'
 # Trailing commas are looked for before the comments that may follow them are gone.
-_COMMENT_OR_COMMA = re.compile(_STRING + r",(?=(?:\s|//[^\n]*)*[}\]])|//[^\n]*", re.DOTALL)
+_COMMENT_OR_COMMA = re.compile(_STRING + r",(?=(?:\s|//[^\n]*+)*+[}\]])|//[^\n]*", re.DOTALL)
 _DOUBLED_BRACE = re.compile(_STRING + r"\{\{|\}\}", re.DOTALL)
 _SURROGATE_PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)

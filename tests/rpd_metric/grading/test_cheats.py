@@ -192,7 +192,3 @@ def test_no_cheat_passes(cheat: str, sandbox: Sandbox) -> None:
 
 def test_who_knows_the_value_passes(sandbox: Sandbox) -> None:
     assert grade_function(TASK, "def secret(xs): return 8675.309", sandbox) == "passed"
-
-
-def test_there_are_many() -> None:
-    assert len(CHEATS) >= 20

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import gzip
 import itertools
 import json
@@ -17,7 +16,6 @@ import numpy as np
 import pytest
 
 from rpd_metric.errors import InputError
-from rpd_metric.grading import code as code_grading
 from rpd_metric.grading.code import (
     CONTEST_PRELUDE,
     CallTask,
@@ -25,7 +23,6 @@ from rpd_metric.grading.code import (
     ProgramResult,
     StdioTask,
     extract_code,
-    function_program,
     grade_calls,
     grade_code,
     grade_function,
@@ -175,12 +172,6 @@ def test_each_case_has_its_own_time(sandbox: Sandbox) -> None:
     assert grade_stdio(hasty, "import time; time.sleep(0.6); print(1)", short) == "timed_out"
 
 
-def test_a_new_function_keeps_the_imports_of_its_prompt() -> None:
-    program = function_program(DOUBLE, "```python\ndef double(x):\n    return 2 * x\n```")
-    assert program.startswith("import math")
-    assert program.count("def double") == 2
-
-
 def test_the_last_block_is_the_answer_where_no_function_is_named() -> None:
     assert extract_code("```\na\n```\ntext\n~~~python\nb\n~~~") == "b\n"
     assert extract_code("no fence at all") == "no fence at all"
@@ -245,11 +236,6 @@ def test_verdicts_keep_their_order_and_rows_are_read_only_a_little_ahead(sandbox
     assert next(read) <= 16
 
 
-def test_at_least_one_worker_is_needed(sandbox: Sandbox) -> None:
-    with pytest.raises(InputError, match="workers"):
-        list(grade_code([], sandbox, workers=0))
-
-
 def test_canonical_solutions_of_humaneval_pass_and_empty_ones_do_not(sandbox: Sandbox) -> None:
     if not HUMANEVAL.is_file():
         pytest.skip(f"needs {HUMANEVAL}")
@@ -260,9 +246,3 @@ def test_canonical_solutions_of_humaneval_pass_and_empty_ones_do_not(sandbox: Sa
     assert set(grade_code(right, sandbox)) == {ProgramResult.PASSED}
     empty = [(task, "    pass\n") for task in tasks]
     assert set(grade_code(empty, sandbox)) == {ProgramResult.FAILED}
-
-
-def test_the_examples_in_the_docstrings_run() -> None:
-    outcome = doctest.testmod(code_grading)
-    assert outcome.attempted > 0
-    assert outcome.failed == 0

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
 import itertools
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +18,6 @@ from hypothesis import strategies as st
 pytest.importorskip("math_verify", reason="needs the extra 'grading'")
 
 from rpd_metric.errors import InputError, MissingExtraError
-from rpd_metric.grading import answers
 from rpd_metric.grading import mathematics as grading
 from rpd_metric.grading.answers import Verdict, easy_verdict, final_answer, readable, tidy
 from rpd_metric.grading.mathematics import Grader
@@ -115,13 +112,12 @@ def test_typography_makes_no_difference(a: str, b: str) -> None:
     assert tidy(a) == tidy(b)
 
 
-@pytest.mark.parametrize(("a", "b"), [("1 2", "12"), ("1,000", "1,0,0,0"), ("(1,2)", "[1,2]")])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [("1 2", "12"), ("1,000", "1,0,0,0"), ("(1,2)", "[1,2]"), (r"1 \\ 2", "1 2")],
+)
 def test_meaning_is_kept(a: str, b: str) -> None:
     assert tidy(a) != tidy(b)
-
-
-def test_the_rows_of_a_matrix_stay_rows() -> None:
-    assert r"1\\2" in tidy(r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}")
 
 
 @given(st.integers(-(10**15) + 1, 10**15 - 1), st.integers(0, 3))
@@ -132,22 +128,17 @@ def test_whole_numbers_are_compared_as_numbers(number: int, zeros: int) -> None:
     assert easy_verdict(str(number + 1), padded) in (Verdict.WRONG, None)
 
 
-@given(st.integers(0, 10**6), st.integers(0, 10**6))
-def test_easy_verdicts_on_numbers_are_those_of_computer_algebra(a: int, b: int) -> None:
-    assert easy_verdict(str(a), f"{b:04}") is compare(str(a), f"{b:04}")
-
-
-@pytest.mark.parametrize(
-    ("gold", "answer"),
-    [("Evelyn", "Evelyn"), ("even", "odd"), ("xyz", "zyx"), ("abc", "a b c"), ("yes", "no")],
-)
-def test_an_easy_verdict_on_words_is_that_of_computer_algebra(gold: str, answer: str) -> None:
-    assert easy_verdict(gold, answer) in (compare(gold, answer), None)
+def test_it_grades_off_the_main_thread(grader: Grader) -> None:
+    # verl#5635: math-verify's own time limit is an alarm, which only the main thread can set.
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        found = thread.submit(verdict_of, grader, "x^2-1", r"\boxed{(x-1)(x+1)}").result()
+    assert found is Verdict.CORRECT
 
 
 @pytest.mark.parametrize(
     ("gold", "response", "verdict"),
     [
+        ("025", r"\boxed{25}", Verdict.CORRECT),
         ("5", "So it is.\n\n**Final Answer**\n5", Verdict.CORRECT),
         ("5", "So it is.\n\n**Final Answer**\n\nThe value is $5$.", Verdict.CORRECT),
         ("5", "### Final answer\n\n$$\n5\n$$\n", Verdict.CORRECT),
@@ -174,29 +165,9 @@ def test_an_easy_verdict_on_words_is_that_of_computer_algebra(gold: str, answer:
         ("east", r"\boxed{\text{seat}}", Verdict.WRONG),
         ("star", r"\boxed{rats}", Verdict.WRONG),
         ("xyz", r"\boxed{zyx}", Verdict.CORRECT),
-    ],
-)
-def test_answers_that_counted_as_none_or_wrongly(
-    grader: Grader, gold: str, response: str, verdict: Verdict
-) -> None:
-    assert verdict_of(grader, gold, response) is verdict
-
-
-def test_it_grades_off_the_main_thread(grader: Grader) -> None:
-    # verl#5635: math-verify's own time limit is an alarm, which only the main thread can set.
-    with ThreadPoolExecutor(max_workers=1) as thread:
-        found = thread.submit(verdict_of, grader, "x^2-1", r"\boxed{(x-1)(x+1)}").result()
-    assert found is Verdict.CORRECT
-
-
-@pytest.mark.parametrize(
-    ("gold", "response", "verdict"),
-    [
-        ("025", r"\boxed{25}", Verdict.CORRECT),
         (25, r"\boxed{025}", Verdict.CORRECT),
         (27.0, r"\boxed{27}", Verdict.CORRECT),
         ("204", r"\boxed{204,205}", Verdict.WRONG),
-        ("204", r"\boxed{204} or \boxed{205}", Verdict.WRONG),
         ("12", r"\boxed{13}", Verdict.WRONG),
         ("1/2", r"\boxed{0.5}", Verdict.CORRECT),
         (r"\frac{1}{3}", r"\boxed{0.333}", Verdict.WRONG),
@@ -283,18 +254,6 @@ def test_easy_rows_start_no_process() -> None:
         assert grader._idle == []
 
 
-def test_a_worker_answers_line_by_line_and_ends_with_its_input() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "rpd_metric.grading.mathematics_worker"],
-        input=json.dumps(["1+x", "x+1"]) + "\n" + json.dumps([")(", "5"]) + "\n",
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-    assert done.stdout == "ready\ncorrect\nunparsable_gold\n"
-
-
 def test_a_worker_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with Grader(workers=1) as grader, pytest.raises(RuntimeError, match="did not start"):
@@ -305,19 +264,6 @@ def test_missing_math_verify_names_the_extra(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(grading.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"\[grading\]"):
         Grader()
-
-
-@pytest.mark.parametrize("options", [{"workers": 0}, {"seconds": 0}])
-def test_limits_are_positive(options: dict[str, int]) -> None:
-    with pytest.raises(InputError):
-        Grader(**options)
-
-
-def test_the_examples_in_the_docstrings_run() -> None:
-    for module in (answers, grading):
-        outcome = doctest.testmod(module)
-        assert outcome.attempted > 0
-        assert outcome.failed == 0
 
 
 def _labelled() -> list[tuple[str, str, bool]]:

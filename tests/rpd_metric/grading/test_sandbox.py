@@ -11,7 +11,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 import time
 import uuid
 import venv
@@ -22,7 +21,7 @@ import numpy
 import pytest
 
 import rpd_metric
-from rpd_metric.errors import InputError, RPDError
+from rpd_metric.errors import RPDError
 from rpd_metric.grading.isolation import Limits, SandboxError
 from rpd_metric.grading.sandbox import Outcome, Sandbox
 
@@ -67,35 +66,9 @@ def test_a_program_gets_its_input_and_its_output_comes_back(sandbox: Sandbox) ->
     outcome = sandbox.run(program, "abc\n")
     assert (outcome.end, outcome.returncode) == ("exited", 3)
     assert (outcome.stdout, outcome.stderr) == ("cba\n", "no\n")
-
-
-def test_a_megabyte_goes_in_and_need_not_be_read(sandbox: Sandbox) -> None:
-    text = "x" * MEGABYTE
-    assert sandbox.run("import sys; print(len(sys.stdin.read()))", text).stdout == f"{MEGABYTE}\n"
-    assert sandbox.run("print('done')", text).stdout == "done\n"
-
-
-def test_a_signal_is_reported_as_a_shell_does(sandbox: Sandbox) -> None:
     assert sandbox.run("import os; os.abort()").returncode == 128 + 6
-
-
-def test_sets_print_in_the_same_order_every_time(sandbox: Sandbox) -> None:
-    program = "print({str(i) for i in range(50)})"
-    assert sandbox.run(program).stdout == sandbox.run(program).stdout
-
-
-def test_threads_may_share_a_sandbox(sandbox: Sandbox) -> None:
-    said: dict[int, str] = {}
-
-    def run(number: int) -> None:
-        said[number] = sandbox.run(f"print({number})").stdout
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert said == {number: f"{number}\n" for number in range(6)}
+    text = "x" * MEGABYTE  # more than a pipe holds
+    assert sandbox.run("import sys; print(len(sys.stdin.read()))", text).stdout == f"{MEGABYTE}\n"
 
 
 @pytest.mark.parametrize(
@@ -259,30 +232,10 @@ def test_orphans_do_not_outlive_the_program(sandbox: Sandbox, mark: str) -> None
     assert processes(str(int(mark[1:], 16))) == []
 
 
-def test_what_looks_for_survivors_would_see_them(mark: str) -> None:
-    survivor = subprocess.Popen(
-        [sys.executable, "-c", f"open('/proc/self/comm','w').write('{mark}'); input('ready\\n')"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    try:
-        assert survivor.stdout is not None
-        survivor.stdout.readline()  # while a program starts, it has no command line yet
-        assert processes(mark) == [survivor.pid]
-    finally:
-        survivor.communicate(b"\n")
-
-
-def test_the_number_of_processes_is_limited(sandbox: Sandbox, mark: str) -> None:
-    outcome = _fork_up_to(sandbox, 200, mark)
-    assert "BlockingIOError" in outcome.stderr
-    assert 1 <= int(outcome.stdout) < LIMITS.processes
-    assert processes(mark) == []
-
-
 def test_a_fork_bomb_ends_at_the_time_limit(sandbox: Sandbox, mark: str) -> None:
-    if "BlockingIOError" not in _fork_up_to(sandbox, 50, mark).stderr:
-        pytest.fail("the process limit does not hold; not trying an unbounded bomb")
+    bounded = _fork_up_to(sandbox, 50, mark)
+    assert "BlockingIOError" in bounded.stderr, "not trying an unbounded bomb"
+    assert 1 <= int(bounded.stdout) < LIMITS.processes
     outcome = sandbox.run(
         f"import os\n"
         f"open('/proc/self/comm', 'w').write({mark!r})\n"
@@ -351,12 +304,6 @@ def test_unsafe_kills_children_of_its_process_group(mark: str) -> None:
             break
         time.sleep(0.05)
     assert processes(number) == []
-
-
-@pytest.mark.parametrize("name", ["seconds", "memory", "processes", "output", "disk", "files"])
-def test_limits_are_positive(name: str) -> None:
-    with pytest.raises(InputError, match=name):
-        Limits(**{name: 0})
 
 
 def _fork_up_to(sandbox: Sandbox, most: int, mark: str) -> Outcome:

@@ -1,0 +1,111 @@
+"""No pattern hangs on what models write: long runs and nested repeats end within a bound.
+
+Everything runs in a process of its own, which is killed when it takes too long and has said what it
+was busy with. A thousand characters tell an exponential pattern, and a cubic one, from the others.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+WORLD = """
+import importlib, itertools, pathlib, re, sys
+
+RUNS = [
+    *"#*_> \\t\\nA19$\\\\{}[]()'`~-.,:;=<|/+&^?!é中", "0,", " '", "\\\\[", "\\\\(", "\\\\{", "$$",
+    "```", "# ", "* ", "#\\n", "> ", "\\n\\n", " \\n", "\\r\\n", "**", "//", ",//", ". ", "a ",
+    "a, ", "A. ", "1. ", "<think>", "</think>", "\\\\boxed{", "\\\\boxed{1} ", "//boxed{",
+    "\\\\text{", "\\\\frac{", "{,}000", "answer", "answer:", "answer is ", "final answer\\n",
+    "answer\\n\\\\[", "step 1: ", "and ", "so ", "def f(x):\\n    ", "import a\\n", "x = ",
+    "if :#", '"', '\\"\\"\\"\\n', '{"a":', "sqrt(", "http://a.", "a@a.",
+]
+
+
+def hostile(length):
+    for run in RUNS:
+        text = run * (length // len(run))
+        yield from (text, text + "\\0x!", "x" + text + "x", "answer:" + text + " answer")
+
+
+def busy_with(what):
+    print(what, flush=True)
+"""
+PATTERNS = """
+def compiled(value, name):
+    if isinstance(value, re.Pattern):
+        yield name, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from compiled(item, f"{name}[{key!r}]")
+    elif isinstance(value, (list, tuple)):
+        for place, item in enumerate(value):
+            yield from compiled(item, f"{name}[{place}]")
+
+
+import rpd_datasets, rpd_metric
+
+count = 0
+for package in (rpd_metric, rpd_datasets):
+    root = pathlib.Path(package.__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        if "re.compile(" in path.read_text(encoding="utf-8") and "space" not in path.parts:
+            parts = path.relative_to(root.parent).with_suffix("").parts
+            module = importlib.import_module(".".join(parts))
+            for name, pattern in compiled(vars(module), module.__name__):
+                busy_with(name)
+                count += 1
+                for text in hostile(1000) if isinstance(pattern.pattern, str) else ():
+                    pattern.search(text), pattern.match(text), pattern.fullmatch(text)
+print(count)
+"""
+READERS = """
+from rpd_metric.errors import ReplyError
+from rpd_metric.grading.answers import easy_verdict, final_answer, readable, tidy
+from rpd_metric.grading.code import extract_code
+from rpd_metric.steps.extractive import ExtractiveSummarizer
+from rpd_metric.steps.replies import parse_steps
+from rpd_metric.steps.vocabulary import find_methods
+
+
+def read_reply(text):
+    try:
+        parse_steps(text)
+    except ReplyError:
+        pass
+
+
+def compare(text):
+    easy_verdict(tidy(readable(text)), text)
+
+
+def summarize(text):
+    ExtractiveSummarizer().steps(None, text)
+
+
+readers = (final_answer, compare, extract_code, summarize, find_methods, read_reply)
+for reader in readers:
+    for text in hostile(20_000):
+        busy_with(f"{reader.__name__} on {text[:10]!r}...{text[-10:]!r}")
+        reader(text)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", [PATTERNS, READERS], ids=["patterns", "readers"])
+def test_long_runs_of_hostile_characters_come_to_an_end(program: str) -> None:
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", WORLD + program],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+    except subprocess.TimeoutExpired as error:
+        said = (error.stdout or b"").decode().splitlines()
+        pytest.fail(f"still busy after {error.timeout} s with {said[-1] if said else 'the start'}")
+    assert done.returncode == 0, done.stderr
+    if program is PATTERNS:
+        assert int(done.stdout.splitlines()[-1]) > 80

@@ -1,0 +1,60 @@
+"""Registries: ours first, then what installed packages bring, loaded when it is asked for."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from rpd_metric.errors import InputError
+from rpd_metric.registry import Registry
+
+MODULE = "red = '#f00'\nnumber = 7\n"
+POINTS = """[their.colours]
+blue = their_package:red
+number = their_package:number
+gone = their_package:nothing
+missing = no_such_package:red
+green = their_package:number
+"""
+
+
+@pytest.fixture
+def colours(tmp_path, monkeypatch):
+    """A registry, and an installed package that brings entries of every quality."""
+    (tmp_path / "their_package.py").write_text(MODULE)
+    info = tmp_path / "their_package-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-package\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(POINTS)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield Registry("colour", str, {"green": "#0f0"}, "their.colours")
+    sys.modules.pop("their_package", None)
+
+
+def test_ours_come_first_and_win_over_an_entry_of_the_same_name(colours):
+    assert list(colours) == ["green", "blue", "number", "gone", "missing"]
+    assert len(colours) == 5
+    assert (colours["green"], colours.get("white")) == ("#0f0", None)
+
+
+def test_an_entry_is_imported_when_it_is_asked_for(colours):
+    assert "blue" in list(colours)
+    assert "their_package" not in sys.modules
+    assert colours.find("blue") == colours["blue"] == "#f00"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("number", "colour 'number' of the package their-package must be a str, not int"),
+        ("gone", "of the package their-package cannot be imported: .*no attribute 'nothing'"),
+        ("missing", "of the package their-package cannot be imported: No module named"),
+        ("bleu", "unknown colour 'bleu'; did you mean 'blue'. There are: green, blue"),
+        ("xxx", "unknown colour 'xxx'. There are: green, blue"),
+    ],
+)
+def test_what_cannot_be_had_is_one_clear_line(colours, name, message):
+    with pytest.raises(InputError, match=message) as caught:
+        colours.find(name)
+    assert "\n" not in str(caught.value)
