@@ -1,16 +1,12 @@
 """The paper's training sets by name: what each row of its tables was trained on.
 
 A preset is a choice of problems, a choice of solutions and two numbers over the paper's filters
-(App. C.1) and tie rule (Algorithm 3). What it leaves to the user are the models, except for
-`paper`, which insists on them, and the input.
+(App. C.1) and tie rule (Algorithm 3). The models are left to the user; `paper` insists on them.
 
 All presets draw problems in one order that the seed decides (`select.py`), so that two sets with
 one seed differ only in what their names say: `random-q-rpd-a` has the problems of `random-1p3s`,
 which are among those of `random-1p1s`. One thing can come between them: a solution whose summary
 fails is used only by sets that read no summaries.
-
-The judges that `llm` asks are in `judging`, the distances in `rpd_metric/distance`; what becomes of
-each problem is `curation/score.py`.
 """
 
 from __future__ import annotations
@@ -29,27 +25,16 @@ PAPER = CurationConfig.paper("", "")
 
 @dataclass(frozen=True)
 class Preset:
-    """One training set of the paper.
-
-    Args:
-        problems (`str`): How problems are chosen, see [`CurationConfig`].
-        solutions (`str`): How their solutions are chosen.
-        num_problems (`int`): How many problems; for a mix, from each input.
-        num_solutions (`int`): How many solutions for each.
-        source (`str`): Where the paper reports on it.
-        filtered (`bool`): Whether the paper's filters are on.
-        mixed (`bool`): Whether a second input is mixed in.
-        names_models (`bool`): Whether summarizer and embedder must be named.
-    """
+    """One training set of the paper; for a mix, `num_problems` are chosen from each input."""
 
     problems: str
     solutions: str
     num_problems: int
     num_solutions: int
-    source: str
+    source: str  # where the paper reports on it
     filtered: bool = True
-    mixed: bool = False
-    names_models: bool = False
+    mixed: bool = False  # whether a second input is mixed in
+    names_models: bool = False  # whether summarizer and embedder must be named
 
     @property
     def filters(self) -> FilterConfig:
@@ -103,9 +88,6 @@ def preset_config(name: str, **changes: Any) -> CurationConfig:
     Args:
         name (`str`): One of [`PRESETS`].
         changes: Any field that should differ, models above all.
-
-    Raises:
-        [`InputError`]: There is no such preset, or it wants models that are not named.
 
     Example:
 

@@ -11,7 +11,8 @@ import hashlib
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -67,9 +68,6 @@ def select_solutions(
     Returns:
         `list[int]`: Indices into the matrix, in order of choice (ascending for `"exact"`).
 
-    Raises:
-        [`InputError`]: An unknown method, a matrix that is not square, or too many subsets.
-
     Example:
 
     ```py
@@ -92,35 +90,40 @@ def select_solutions(
     m = max(0, min(m, len(usable)))
     if m == 0:
         return []
+    if method not in SELECTIONS:
+        raise InputError(f"unknown selection {method!r}; use one of {', '.join(SELECTIONS)}")
+    worth = None
     if quality is not None and quality_weight:
         if method == "random":
             raise InputError("a random choice weighs no quality; choose by a distance")
         worth = quality_weight * scaled_quality([quality[int(index)] for index in usable])
-        chosen = _traded(distances, m, method, worth)
-    elif method == "maxmin":
-        chosen = _greedy(distances, m, np.minimum)
-    elif method == "maxavg":
-        # The average over those chosen and their sum have the same maximum.
-        chosen = _greedy(distances, m, np.add)
-    elif method == "exact":
-        chosen = _exact(distances, m)
-    elif method == "random":
+    if method == "random":
         chosen = np.random.default_rng(seed).choice(len(usable), size=m, replace=False).tolist()
     else:
-        raise InputError(f"unknown selection {method!r}; use one of {', '.join(SELECTIONS)}")
+        chosen = (_exact if method == "exact" else _greedy)(distances, m, worth, method)
     return [int(usable[index]) for index in chosen]
 
 
-def _greedy(distances: Matrix, m: int, gather: Callable[[Matrix, Matrix], Matrix]) -> list[int]:
-    """Algorithm 2, with the way in which distances to the chosen ones are gathered left open."""
-    chosen = [int(distances.sum(axis=1).argmax())]
-    gathered = distances[chosen[0]].copy()
+def _greedy(distances: Matrix, m: int, worth: Matrix | None, method: Selection) -> list[int]:
+    """Algorithm 2, or the paper's text; what a solution's quality is worth is added to its
+    distance."""
+    chosen = [_first(distances, worth)]
+    gather = np.minimum if method == "maxmin" else np.add
     while len(chosen) < m:
-        gathered[chosen] = -1  # below any distance
-        nearest = int(gathered.argmax())
-        chosen.append(nearest)
-        gathered = gather(gathered, distances[nearest])
+        value = reduce(gather, distances[chosen])
+        if worth is not None:
+            value = value / (1 if method == "maxmin" else len(chosen)) + worth
+        # Without worth, the average over those chosen and their sum have the same maximum.
+        value[chosen] = -np.inf
+        chosen.append(int(value.argmax()))
     return chosen
+
+
+def _first(distances: Matrix, worth: Matrix | None) -> int:
+    total = distances.sum(axis=1)
+    if worth is not None:
+        total = total / max(1, len(distances) - 1) + worth
+    return int(total.argmax())
 
 
 def scaled_quality(scores: Sequence[float | None]) -> Matrix:
@@ -137,21 +140,7 @@ def scaled_quality(scores: Sequence[float | None]) -> Matrix:
     return np.where(np.isfinite(scaled), scaled, 0.0)
 
 
-def _traded(distances: Matrix, m: int, method: str, worth: Matrix) -> list[int]:
-    """The same choices, with what a solution's quality is worth added to its distance."""
-    if method == "exact":
-        return _exact(distances, m, worth)
-    others = max(1, len(distances) - 1)
-    chosen = [int((distances.sum(axis=1) / others + worth).argmax())]
-    while len(chosen) < m:
-        among = distances[:, chosen]
-        value = (among.min(axis=1) if method == "maxmin" else among.mean(axis=1)) + worth
-        value[chosen] = -np.inf
-        chosen.append(int(value.argmax()))
-    return chosen
-
-
-def _exact(distances: Matrix, m: int, worth: Matrix | None = None) -> list[int]:
+def _exact(distances: Matrix, m: int, worth: Matrix | None, _: Selection) -> list[int]:
     k = len(distances)
     count = math.comb(k, m)
     if count > MAX_SUBSETS:
@@ -160,8 +149,7 @@ def _exact(distances: Matrix, m: int, worth: Matrix | None = None) -> list[int]:
             f"than {MAX_SUBSETS}; use 'maxmin'"
         )
     if m == 1:
-        first = distances.sum(axis=1) / max(1, k - 1)
-        return [int((first if worth is None else first + worth).argmax())]
+        return [_first(distances, worth)]
     subsets = np.array(list(itertools.combinations(range(k), m)))
     pairs = np.array(list(itertools.combinations(range(m), 2)))
     within = distances[subsets[:, pairs[:, 0]], subsets[:, pairs[:, 1]]]
@@ -198,12 +186,7 @@ def shuffled(texts: Sequence[str], seed: int) -> list[int]:
     """Indices in a random order that each text's own content and the seed decide.
 
     Which of two texts comes first depends on nothing else: not on the order of the input, and
-    not on what was left out. The first 100 are therefore always among the first 300, and two
-    runs with one seed draw from the same pool in the same order.
-
-    Args:
-        texts (`Sequence[str]`): For instance the problems of a pool.
-        seed (`int`): Another seed gives another order.
+    not on what was left out. The first 100 are therefore always among the first 300.
 
     Example:
 
@@ -243,9 +226,6 @@ def select_problems(
 
     Returns:
         The same type as `ds`; of a stream, a `datasets.Dataset`.
-
-    Raises:
-        [`InputError`]: A column is missing, `n` is negative, or there is no such method.
     """
     if n < 0:
         raise InputError(f"cannot select {n} problems")

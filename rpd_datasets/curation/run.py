@@ -10,12 +10,15 @@ or not there; an interrupted run goes on when it is started again. What happens 
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, aclosing, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from rpd_datasets.account import health_line, health_warning, shortfall_line
 from rpd_datasets.config import METRICS, CurationConfig
@@ -53,7 +56,7 @@ from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import draw_lot, rank
 from rpd_metric.errors import InputError
-from rpd_metric.models.concurrency import run, run_bounded
+from rpd_metric.models.concurrency import run_bounded
 from rpd_metric.models.failures import BudgetSpent
 from rpd_metric.reasons import Reason
 from rpd_metric.steps.summarizers import asks_chat_model
@@ -62,6 +65,7 @@ REJECTS = ("rejects-read.jsonl", "rejects-scored.jsonl")
 # Why a problem is left out where a budget is spent: the reason, and a line about it.
 SPENT = (Reason.BUDGET_SPENT, "the budget was spent before its requests were answered")
 
+Result = TypeVar("Result")
 OpenSource = Callable[[Path, Callable[[Rejected], None]], Source]
 
 
@@ -254,7 +258,7 @@ class _Run:
                 size=self.options.shard_size,
                 on_problem=self.options.on_problem,
             )
-        run(self.score_all(source, scored_already=engine is not None))
+        _outside_loops(self.score_all(source, scored_already=engine is not None))
         self.options.on_stage("Choosing")
         rows_read = source.rows_read  # the next pass ends with the last chosen problem
         if self.undone and not self.options.partial:
@@ -388,7 +392,7 @@ class _Run:
             wanted = min(len(waiting), num_problems - len(chosen))
             batch = [waiting.popleft() for _ in range(wanted)]
             self._spill(source, batch)
-            verdicts = run(self._choose(batch))
+            verdicts = _outside_loops(self._choose(batch))
             if any(verdict.reason == SPENT[0] for verdict in verdicts):
                 waiting.clear()  # a lower one must not take the place of what was not asked for
             for index, verdict in zip(batch, verdicts, strict=True):
@@ -445,3 +449,13 @@ class _Run:
 def _most_common(summary: RunSummary) -> str:
     reasons = [f"{reason} ({n})" for (_, reason, _), n in summary.drops.most_common(5)]
     return ", ".join(reasons) or "nothing"
+
+
+def _outside_loops(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """Run to the end; a notebook has a loop running already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from rpd_datasets.config import METRICS, CurationConfig
 from rpd_datasets.curation.allocation import spending_order
 from rpd_datasets.curation.judged import filtered
-from rpd_datasets.curation.models import Models, load_models
+from rpd_datasets.curation.models import Models
 from rpd_datasets.filters.candidates import AnswerCheck
 from rpd_datasets.filters.decisions import choose_around, kept_by_hand, read_decisions
 from rpd_datasets.filters.soundness import signs_of_floundering
@@ -39,19 +39,6 @@ from rpd_metric.reasons import Reason
 # products are rounded otherwise differ by some 1e-7: what is nearer than 1e-5 counts as equal.
 DIGITS = 5
 MAX_IN_FLIGHT = 32
-
-__all__ = [
-    "CurationConfig",
-    "Models",
-    "Scored",
-    "check_answers",
-    "choice_columns",
-    "choose",
-    "load_models",
-    "score_all",
-    "score_problem",
-    "scoring_fingerprint",
-]
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from parts.fake_tgi import FakeTGI
 from parts.kill_loop import contents, summary, write_problems
@@ -24,8 +28,9 @@ from parts.ray_cluster import (
     wait_for_actors,
 )
 from rpd_datasets import CurationConfig
-from rpd_datasets.cli import main
+from rpd_datasets.cli import _parser, main
 from rpd_datasets.curation.engines import EngineOptions, _no_interrupt_lost, actor_pool
+from rpd_metric.steps.summarizers import summarizer_spec
 
 ROOT = Path(__file__).resolve().parents[3]
 NUM_PROBLEMS = 40
@@ -289,3 +294,26 @@ def test_there_are_as_many_actors_as_what_they_wait_for(config, options, resourc
 
 def test_there_are_never_more_actors_than_shards():
     assert actor_pool(EngineOptions(ray_actors=50), CurationConfig(), NODES, 2, 7) == (7, 0)
+
+
+def test_the_examples_for_clusters_parse_down_to_their_commands():
+    docs = ROOT / "docs" / "scaling"
+    kuberay = yaml.safe_load((docs / "kuberay.yaml").read_text(encoding="utf-8"))
+    cluster = kuberay["spec"]["rayClusterSpec"]
+    args = parsed(kuberay["spec"]["entrypoint"])
+    assert args.engine == "ray"
+    assert args.ray_actors == cluster["workerGroupSpecs"][0]["maxReplicas"]
+    assert f"ray=={cluster['rayVersion']}" in (ROOT / "constraints.txt").read_text()
+    slurm = docs / "slurm.sbatch"
+    subprocess.run(["bash", "-n", str(slurm)], check=True)
+    text = slurm.read_text(encoding="utf-8").replace("$CHAT", "http://a/v1,http://b/v1")
+    (command,) = re.findall(r"^rpd curate .*?(?= &$)", text, re.MULTILINE | re.DOTALL)
+    assert len(summarizer_spec(parsed(command.replace("\\\n", " ")).summarizer).urls) == 2
+    page = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+    for command in re.findall(r"`(rpd curate INPUT .*?)`", page):
+        assert str(parsed(command).output).endswith("curated")
+
+
+def parsed(command: str) -> argparse.Namespace:
+    parser, _ = _parser()
+    return parser.parse_args(shlex.split(command)[1:])

@@ -170,7 +170,7 @@ def test_what_was_left_out_is_said_in_terminal_card_manifest_and_rejects(tmp_pat
 
 
 def test_another_mark_is_another_problem_when_a_run_goes_on(tmp_path):
-    from rpd_datasets.curation.shards import journal_key
+    from rpd_datasets.curation.folder import journal_key
 
     one, other = (
         Problem("p", ("a", "b"), {"correct": marks, "id": "x"})

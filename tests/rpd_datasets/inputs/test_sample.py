@@ -11,7 +11,8 @@ import pytest
 
 from parts import sample_answers_algebra, sample_answers_counting, sample_answers_geometry
 from rpd_datasets import CurationConfig, Problem, select_solutions
-from rpd_datasets.curation.scoring import load_models, score_problem
+from rpd_datasets.curation.models import load_models
+from rpd_datasets.curation.scoring import score_problem
 from rpd_metric.models.concurrency import run
 
 ANSWERS = (
