@@ -304,7 +304,7 @@ class Places:
 
     def _admit(self) -> None:
         while self._queue and not self._closed and not self._pauses:
-            if self.in_flight >= int(self._allowed):
+            if self.in_flight >= int(self._allowed + 1e-9):
                 return
             turn = self._queue.popleft()
             if not turn.done():

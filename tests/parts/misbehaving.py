@@ -97,7 +97,7 @@ class Misbehaving(LocalServer):
             response = await answer if isawaitable(answer) else answer
         finally:
             self.busy -= 1
-        if response.status == 200:
+        if response.status == 200 and "cut" not in response:
             self.paid[body] += 1
         return response
 
@@ -127,7 +127,7 @@ async def cut(_: Misbehaving, request: web.Request) -> web.StreamResponse:
     await response.write(raw[: len(raw) // 2])
     assert request.transport is not None
     request.transport.close()
-    response.set_status(500)
+    response["cut"] = True
     return response
 
 

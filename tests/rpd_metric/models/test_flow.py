@@ -3,36 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 from collections import Counter, deque
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parts.slow_server import MODEL, Fault, SlowServer
 from rpd_metric.errors import InputError, ModelError, StoreError
+from rpd_metric.models import concurrency, failures
 from rpd_metric.models.chat import ChatReply, ChatRequest, Sampling
+from rpd_metric.models.concurrency import Places
 from rpd_metric.models.failures import (
     BudgetSpent,
     Interrupted,
     ServerError,
     ServerUnavailable,
+    backoff,
 )
 from rpd_metric.models.flow import Flow
-from rpd_metric.models.kinds import load_chat
-from rpd_metric.models.limit import AdaptiveLimit
 from rpd_metric.models.requests import RequestOptions
-from rpd_metric.models.retry import Clock, RequestRules, Retries
-from rpd_metric.models.stats import FlowStats
 from rpd_metric.models.store import ReplyStore
 
-ROOT = Path(__file__).parents[3]
-# Where the machine is busy, a reply may be late, or a place taken, more than once.
-QUICK = Retries(attempts=100, first=0.01, longest=0.05, timeouts=20)
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failures, "FIRST_WAIT", 0.002)
+    monkeypatch.setattr(failures, "LONGEST_WAIT", 0.01)
+
+
+def most(count: int, **options) -> RequestOptions:
+    return RequestOptions(max_in_flight=count, **options)
 
 
 def ask(content: object = "q", **sampling) -> ChatRequest:
@@ -68,27 +69,6 @@ class Scripted:
             self.in_flight -= 1
 
 
-class SteppedClock:
-    """Time that passes only when somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.slept: list[float] = []
-
-    def __call__(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
-        await asyncio.sleep(0)
-
-
-def timed(chat, random=lambda: 0.5, **options) -> tuple[Flow, SteppedClock]:
-    clock = SteppedClock()
-    return Flow(chat, clock=Clock(clock, clock.sleep, random), **options), clock
-
-
 async def settle() -> None:
     for _ in range(50):
         await asyncio.sleep(0)
@@ -102,19 +82,6 @@ def no_task_is_left() -> bool:
 def store(tmp_path):
     with ReplyStore(tmp_path / "replies.sqlite") as opened:
         yield opened
-
-
-@pytest.fixture
-def server():
-    with SlowServer(slots=8) as running:
-        yield running
-
-
-@pytest.fixture
-async def client(server):
-    chat = load_chat(f"openai:{server.url}/v1#{MODEL}")
-    yield chat
-    await chat.aclose()
 
 
 # The store first, and nothing twice
@@ -136,12 +103,16 @@ async def test_a_reply_is_in_the_store_when_it_is_handed_out(store):
 
 async def test_when_another_process_was_first_its_reply_is_handed_out(store):
     chat = Scripted(hold=True)
-    call = asyncio.create_task(Flow(chat, store=store)(ask()))
+    flow = Flow(chat, store=store)
+    call = asyncio.create_task(flow(ask()))
     while not chat.requests:
         await asyncio.sleep(0.001)
     store.put("scripted", ask(), ChatReply("of another process"))
     chat.gate.set()
     assert (await call).text == "of another process"
+    stats = flow.stats
+    assert (stats.done, stats.cached, stats.paid_twice, stats.completion_tokens) == (1, 0, 1, 5)
+    assert "paid for twice" in stats.summary()
 
 
 async def test_identical_requests_in_flight_are_sent_once():
@@ -182,7 +153,7 @@ async def test_when_the_one_that_asked_is_cancelled_another_asks():
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504, 408])
 async def test_a_passing_failure_is_retried(status):
     chat = Scripted(ServerError("busy", status=status), ServerError("busy", status=status))
-    flow, _ = timed(chat)
+    flow = Flow(chat)
     assert (await flow(ask())).text == "reply to q"
     assert (flow.stats.retried, flow.stats.failed) == (2, 0)
     assert flow.stats.trouble == {f"http_{status}": 2}
@@ -192,99 +163,147 @@ async def test_a_passing_failure_is_retried(status):
 async def test_a_refusal_of_the_request_is_never_retried(status):
     # Not even when the client claims that it could be.
     chat = Scripted(ChatReply("before"), ServerError("refused", status=status, retryable=True))
-    flow, clock = timed(chat)
+    flow = Flow(chat)
     await flow(ask("before"))
     with pytest.raises(ServerError, match="refused"):
         await flow(ask())
     assert len(chat.requests) == 2
-    assert clock.slept == []
     assert flow.stats.failures == {f"http_{status}": 1}
 
 
-async def test_the_waits_double_up_to_the_longest_and_carry_full_jitter():
-    failures = [ServerError("reset", kind="connection") for _ in range(6)]
-    chat = Scripted(ChatReply("before"), *failures)
-    flow, clock = timed(chat, rules=RequestRules(retries=Retries(first=1.0, longest=10.0)))
-    await flow(ask("before"))
-    await flow(ask())
-    assert clock.slept == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
-
-
-@given(
-    attempt=st.integers(1, 9),
-    draw=st.floats(0, 1, exclude_max=True),
-    retry_after=st.none() | st.floats(0, 600),
-)
-def test_a_wait_is_never_shorter_than_asked_for_nor_longer_than_allowed(attempt, draw, retry_after):
-    retries = Retries()
-    error = ServerError("busy", status=429, retry_after=retry_after)
-    wait = retries.wait(attempt, error, lambda: draw)
-    assert wait is not None
-    if retry_after is None:
-        assert 0 <= wait <= min(60.0, 2.0 ** (attempt - 1))
-    else:
-        assert retry_after <= wait <= retry_after + 1
-
-
-async def test_attempts_are_limited():
-    chat = Scripted(*[ServerError("busy", status=503) for _ in range(100)])
-    flow, _ = timed(chat, rules=RequestRules(retries=Retries(attempts=4)))
-    with pytest.raises(ServerError, match="busy"):
+async def test_a_failure_that_is_no_server_error_is_passed_on_at_once():
+    chat = Scripted(ModelError("out of memory"))
+    flow = Flow(chat)
+    with pytest.raises(ModelError, match="out of memory"):
         await flow(ask())
-    assert len(chat.requests) == 4
-    assert flow.stats.failures == {"http_503": 1}
+    assert flow.stats.failures == {"model_error": 1}
 
 
-async def test_a_longer_wait_than_there_is_patience_for_fails_the_request():
-    chat = Scripted(ServerError("quota", status=429, retry_after=3600))
-    flow, clock = timed(chat)
-    with pytest.raises(ServerError, match="quota"):
+async def test_a_bug_in_a_client_keeps_its_traceback_and_frees_its_slot():
+    flow = Flow(Scripted(KeyError("bug")), most(1))
+    with pytest.raises(KeyError):
         await flow(ask())
-    assert clock.slept == []
+    assert (await flow(ask())).text == "reply to q"
+    assert flow.stats.in_flight == 0
+
+
+async def test_attempts_are_limited_those_that_may_be_paid_for_to_fewer():
+    for kind, attempts in (("http", 4), ("timeout", 2), ("protocol", 3)):
+        chat = Scripted(*[ServerError("bad", kind=kind) for _ in range(9)])
+        flow = Flow(chat, RequestOptions(max_retries=3, keep_going=True))
+        with pytest.raises(ServerError, match="bad"):
+            await flow(ask())
+        assert len(chat.requests) == attempts
+        assert flow.stats.failures == {kind: 1}
+
+
+def test_waits_double_up_to_eight_seconds_or_are_what_the_server_asks_for(monkeypatch):
+    monkeypatch.undo()
+    waits = [backoff(attempt) for attempt in (1, 2, 3, 4, 5, 6, 1000)]
+    for wait, longest in zip(waits, (0.5, 1, 2, 4, 8, 8, 8), strict=True):
+        assert 0.75 * longest <= wait <= longest
+    assert backoff(3, ServerError("later", status=429, retry_after=2.0)) == 2.0
 
 
 async def test_while_retry_after_runs_nothing_new_is_sent():
-    chat = Scripted(ServerError("later", status=429, retry_after=30))
-    over = asyncio.Event()
-    flow = Flow(chat, clock=Clock(sleep=lambda _: over.wait()))
+    chat = Scripted(ServerError("later", status=429, retry_after=0.3))
+    flow = Flow(chat)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
     first = asyncio.create_task(flow(ask(1)))
     await settle()
     rest = [asyncio.create_task(flow(ask(number))) for number in range(2, 6)]
     await settle()
     assert len(chat.requests) == 1
-    over.set()
     await asyncio.gather(first, *rest)
     assert len(chat.requests) == 6
+    assert loop.time() - began >= 0.3
 
 
-async def test_a_cancelled_wait_for_retry_after_holds_up_nobody():
-    chat = Scripted(ServerError("later", status=429, retry_after=30))
-    flow = Flow(chat, clock=Clock(sleep=lambda _: asyncio.Event().wait()))
-    first = asyncio.create_task(flow(ask(1)))
-    await settle()
-    second = asyncio.create_task(flow(ask(2)))
-    await settle()
-    first.cancel()
-    assert (await second).text == "reply to 2"
-    await settle()
-    assert no_task_is_left()
+# When a run gives up. What real servers do is in test_misbehaviour.py
 
 
-async def test_a_failure_that_is_no_server_error_is_passed_on_at_once():
-    chat = Scripted(ModelError("out of memory"))
-    flow, clock = timed(chat)
-    with pytest.raises(ModelError, match="out of memory"):
+async def outcomes(flow: Flow, count: int) -> Counter[str]:
+    calls = [flow(ask(number)) for number in range(count)]
+    found = await asyncio.gather(*calls, return_exceptions=True)
+    return Counter(type(one).__name__ for one in found)
+
+
+async def test_a_server_that_does_not_answer_is_named_at_once_and_given_up_soon(monkeypatch):
+    monkeypatch.setattr(failures, "UNANSWERED", 0.1)
+    chat = Scripted(*[ServerError("no reply from http://a.", kind="connection")] * 1000)
+    said: list[str] = []
+    with pytest.raises(ServerUnavailable, match=r"^no reply from http://a\.$"):
+        await Flow(chat, notify=said.append)(ask())
+    assert len(said) == 1
+    assert "It is tried for" in said[0]
+
+
+async def test_request_after_request_failing_ends_the_run_unless_it_is_to_keep_going():
+    script = [ChatReply("before"), *[ServerError("no such key", status=401)] * 100]
+    flow = Flow(Scripted(*script), most(1))
+    await flow(ask("before"))
+    found = await outcomes(flow, 60)
+    assert found == {"ServerError": 24, "ServerUnavailable": 36}
+    with pytest.raises(ServerUnavailable, match=r"25 requests of scripted failed.*no such key"):
         await flow(ask())
-    assert clock.slept == []
-    assert flow.stats.failures == {"model_error": 1}
+    going = Flow(Scripted(*script), most(1, keep_going=True))
+    await going(ask("before"))
+    assert await outcomes(going, 60) == {"ServerError": 60}
 
 
-async def test_a_bug_in_a_client_keeps_its_traceback_and_frees_its_slot():
-    flow = Flow(Scripted(KeyError("bug")), limit=AdaptiveLimit(start=1, most=1))
-    with pytest.raises(KeyError):
-        await flow(ask())
-    assert (await flow(ask())).text == "reply to q"
-    assert flow.stats.in_flight == 0
+async def test_failures_with_replies_between_them_or_about_the_request_do_not_end_it():
+    script: list[Exception | ChatReply] = []
+    for _ in range(4):
+        script += [ChatReply("r"), *[ServerError("down", status=401)] * 20]
+    script += [ServerError("too long", status=422) for _ in range(50)]
+    flow = Flow(Scripted(*script), most(1))
+    assert await outcomes(flow, len(script)) == {"ServerError": 130, "ChatReply": 4}
+
+
+async def test_a_few_first_refusals_that_are_alike_do_not_end_a_run_that_gets_replies():
+    script = [*[ServerError("too long", status=400) for _ in range(24)], ChatReply("r")]
+    script += [ServerError("too long", status=400) for _ in range(40)]
+    assert await outcomes(Flow(Scripted(*script), most(1)), 70) == {
+        "ServerError": 64,
+        "ChatReply": 6,
+    }
+
+
+async def test_one_request_that_takes_for_ever_does_not_end_the_run():
+    class Endless(Scripted):
+        async def __call__(self, request):
+            if "hopeless" in request.messages[0]["content"]:
+                await asyncio.sleep(60)
+            return await super().__call__(request)
+
+    flow = Flow(Endless(), RequestOptions(timeout=0.05))
+    await flow(ask("good"))
+    with pytest.raises(ServerError, match="did not reply in time"):
+        await flow(ask("hopeless"))
+    assert (await flow(ask("good too"))).text == "reply to good too"
+
+
+async def test_a_run_whose_first_32_replies_are_of_no_use_ends_and_quotes_three():
+    flow = Flow(Scripted())
+    for number in range(32):
+        flow.judge_reply(await flow(ask(number)), "no_envelope: no JSON.")
+    with pytest.raises(ServerUnavailable, match="none of the first 32 replies") as caught:
+        await flow(ask("more"))
+    said = str(caught.value)
+    assert said.count("reply to") == said.count("(no_envelope: no JSON)") == 3
+    assert "--keep-going" in said
+
+
+@pytest.mark.parametrize(("usable", "keep_going"), [(True, False), (False, True)])
+async def test_a_run_with_one_reply_of_use_or_that_is_to_keep_going_does_not_end(
+    usable, keep_going
+):
+    flow = Flow(Scripted(), RequestOptions(keep_going=keep_going))
+    for number in range(60):
+        fault = None if usable and number == 20 else "no_envelope"
+        flow.judge_reply(await flow(ask(number)), fault)
+    assert flow.stats.done == 60
 
 
 # Replies that were cut
@@ -299,26 +318,12 @@ async def test_a_cut_reply_is_asked_for_once_more_with_twice_the_tokens():
     assert (flow.stats.done, flow.stats.extended, flow.stats.completion_tokens) == (1, 1, 200)
 
 
-async def test_the_longest_reply_says_how_many_tokens_it_is():
-    chat = Scripted(*[ChatReply("half", "length")] * 9)
-    assert (
-        await Flow(chat, rules=RequestRules(longest_reply=250))(ask(max_tokens=100))
-    ).finish_reason == "length"
-    assert [request.sampling.max_tokens for request in chat.requests] == [100, 250]
-
-
-async def test_cut_replies_can_be_taken_as_they_are():
-    chat = Scripted(ChatReply("half", "length"))
-    assert (await Flow(chat, rules=RequestRules(longest_reply=0))(ask())).text == "half"
-
-
 async def test_a_longer_reply_that_times_out_leaves_the_cut_one_and_is_not_repeated():
     timeout = ServerError("slow", kind="timeout")
     chat = Scripted(ChatReply("half", "length"), timeout, timeout, timeout)
-    flow, clock = timed(chat)
+    flow = Flow(chat)
     assert (await flow(ask())).text == "half"
     assert len(chat.requests) == 2
-    assert clock.slept == []
     assert (flow.stats.kept_cut, flow.stats.failed) == (1, 0)
 
 
@@ -331,7 +336,7 @@ async def test_a_reply_that_loops_is_not_asked_for_again():
 
 async def test_a_request_that_times_out_is_repeated_once_at_most():
     chat = Scripted(*[ServerError("slow", kind="timeout") for _ in range(20)])
-    flow, _ = timed(chat)
+    flow = Flow(chat)
     with pytest.raises(ServerError, match="slow"):
         await flow(ask())
     assert len(chat.requests) == 2
@@ -339,22 +344,20 @@ async def test_a_request_that_times_out_is_repeated_once_at_most():
 
 async def test_one_hopeless_solution_costs_no_more_than_is_stated():
     class Endless(Scripted):
-        """Cut at every limit, after a first attempt that times out."""
+        """Cut at every limit, after an attempt that times out and one that cannot be read."""
 
         async def __call__(self, request):
-            first = all(old != request for old in self.requests)
             self.requests.append(request)
-            if first and request.sampling.max_tokens == 100:
-                raise ServerError("slow", kind="timeout")
+            if request.sampling.max_tokens == 100 and len(self.requests) < 3:
+                raise ServerError("bad", kind=("timeout", "protocol")[len(self.requests) - 1])
             return ChatReply(str(len(self.requests)), "length")
 
     options = RequestOptions(timeout=60)
     chat = Endless()
-    flow = Flow.with_options(chat, options)
-    flow._clock = Clock(sleep=SteppedClock().sleep)
+    flow = Flow(chat, options)
     await flow(ask(max_tokens=100))
     spent = sum(request.sampling.max_tokens for request in chat.requests)
-    assert spent == options.worst_case(100).tokens == 400
+    assert spent == options.worst_case(100).tokens == 500
     assert len(chat.requests) * 60 == options.worst_case(100).seconds
 
 
@@ -378,13 +381,13 @@ async def test_a_grown_reply_is_found_again_without_a_call(store):
 
 async def test_no_more_are_in_flight_than_the_limit_allows():
     chat = Scripted(hold=True)
-    flow = Flow(chat, limit=AdaptiveLimit(start=5, most=5))
+    flow = Flow(chat, most(5))
     calls = [asyncio.create_task(flow(ask(number))) for number in range(40)]
     await settle()
-    assert (chat.in_flight, flow.stats.in_flight) == (5, 5)
+    assert (chat.in_flight, flow.tick().in_flight) == (5, 5)
     chat.gate.set()
     await asyncio.gather(*calls)
-    assert (chat.most, flow.stats.in_flight) == (5, 0)
+    assert (chat.most, flow.tick().in_flight) == (5, 0)
 
 
 async def test_the_flow_starts_from_the_servers_own_limit_and_stays_within_it():
@@ -401,7 +404,7 @@ async def test_the_flow_starts_from_the_servers_own_limit_and_stays_within_it():
 
 async def test_a_cancelled_request_gives_its_place_to_the_next():
     chat = Scripted(hold=True)
-    flow = Flow(chat, limit=AdaptiveLimit(start=1, most=1))
+    flow = Flow(chat, most(1))
     calls = [asyncio.create_task(flow(ask(number))) for number in range(4)]
     await settle()
     calls[0].cancel()
@@ -410,18 +413,18 @@ async def test_a_cancelled_request_gives_its_place_to_the_next():
     assert [request.messages[0]["content"] for request in chat.requests] == ["0", "2"]
     chat.gate.set()
     await asyncio.gather(*calls[2:])
-    assert flow.limit.in_flight == 0
+    assert flow._places.in_flight == 0
     assert no_task_is_left()
 
 
+@settings(max_examples=30)
 @given(seed=st.randoms(use_true_random=False), start=st.integers(1, 20))
 def test_cancelling_at_any_moment_loses_no_slot_and_leaves_no_task(seed, start):
     async def run() -> None:
         chat = Scripted(*[ServerError("busy", status=503) for _ in range(10)])
         flow = Flow(
             chat,
-            limit=AdaptiveLimit(start=start, most=20),
-            rules=RequestRules(retries=Retries(first=0.0, longest=0.0), stop_after=None),
+            most(start, keep_going=True),
         )
         calls = [asyncio.create_task(flow(ask(seed.randrange(15)))) for _ in range(40)]
         for _ in range(60):
@@ -430,99 +433,95 @@ def test_cancelling_at_any_moment_loses_no_slot_and_leaves_no_task(seed, start):
                 await asyncio.sleep(0)
         await asyncio.gather(*calls, return_exceptions=True)
         await settle()
-        assert (flow.limit.in_flight, flow.stats.in_flight, chat.in_flight) == (0, 0, 0)
+        assert (flow._places.in_flight, flow.stats.in_flight, chat.in_flight) == (0, 0, 0)
         assert no_task_is_left()
         assert (await flow(ask("afterwards"))).text == "reply to afterwards"
 
     asyncio.run(run())
 
 
-# Over HTTP, with a real client
+async def crowded(places: Places, waiting: int = 1000) -> None:
+    """So many who wait for a place."""
+    await asyncio.wait([asyncio.create_task(places.take()) for _ in range(waiting)], timeout=0)
+    await settle()
 
 
-async def test_a_storm_of_429_ends_with_every_reply(server, client):
-    server.median = 0.02
-    flow = Flow(client, limit=AdaptiveLimit(start=64), rules=RequestRules(retries=QUICK))
-    replies = await asyncio.gather(*(flow(ask(number)) for number in range(200)))
-    assert len(replies) == 200
-    assert flow.stats.failed == 0
-    assert flow.stats.retried == server.outcomes["429"] > 0
-    assert server.outcomes["200"] == 200
-    assert server.most_busy <= 8
+async def after(places: Places, *outcomes: str) -> None:
+    """Let one request after the other end so, those that wait taking its place."""
+    for outcome in outcomes:
+        if outcome == "reply":
+            places.replied()
+        else:
+            places.failed(ServerError("x", status=int(outcome)))
+        places.leave()
+        await settle()
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        Fault(status=503),
-        Fault(status=429, retry_after="0"),
-        Fault(status=500),
-        Fault(reset=True),
-    ],
-    ids=["503", "retry-after", "500", "reset"],
-)
-async def test_faults_that_pass_are_mended(server, client, store, fault):
-    server.faults.extend([fault] * 12)
-    flow = Flow(client, store=store, rules=RequestRules(retries=QUICK))
-    await asyncio.gather(*(flow(ask(number)) for number in range(30)))
-    assert (flow.stats.done, flow.stats.failed, store.count()) == (30, 0, 30)
-    assert flow.stats.retried == 12
+@pytest.mark.parametrize(("known", "at_first"), [(True, 48), (False, 32)])
+async def test_all_places_are_there_at_once_or_after_the_first_answer(known, at_first):
+    places = Places(48, known)
+    await crowded(places, 100)
+    assert places.in_flight == at_first
+    await after(places, "reply")
+    assert places.in_flight == 48
+    places.dismiss()
 
 
-async def test_a_hang_times_out_is_retried_and_lowers_the_limit(server, client):
-    server.faults.append(Fault(hang=True))
-    flow = Flow(
-        client, limit=AdaptiveLimit(start=1), rules=RequestRules(timeout=0.3, retries=QUICK)
-    )
-    limits = []
-    flow.limit.troubled = lambda ticket: limits.append(ticket)
-    assert (await flow(ask())).text
-    assert flow.stats.trouble["timeout"] >= 1
-    assert len(limits) == flow.stats.trouble["timeout"]
+async def test_the_cautious_start_ends_by_itself(monkeypatch):
+    monkeypatch.setattr(concurrency, "FIRST_SECONDS", 0.02)
+    places = Places(64, known=False)
+    waiting = [asyncio.ensure_future(places.take()) for _ in range(64)]
+    await asyncio.gather(*waiting)
+    assert places.in_flight == 64
 
 
-async def test_a_slow_body_is_waited_for_within_the_timeout(server, client):
-    server.faults.append(Fault(body_takes=0.3))
-    flow = Flow(client, rules=RequestRules(timeout=30.0))
-    assert (await flow(ask())).text
-    assert flow.stats.retried == 0
+async def test_a_full_server_keeps_what_it_works_on_and_is_asked_for_more_now_and_then():
+    places = Places(64)
+    await crowded(places, 1000)
+    await after(places, *["429"] * 48)
+    assert places.in_flight == 16
+    await after(places, *["reply"] * 11)
+    assert places.in_flight == 16
+    await after(places, "reply")
+    assert places.in_flight == 17
+    await after(places, "429")
+    assert places.in_flight == 16
+    places.dismiss()
 
 
-async def test_a_slow_body_beyond_the_timeout_is_a_timeout(server, client):
-    server.faults.append(Fault(body_takes=30.0))
-    flow = Flow(client, rules=RequestRules(timeout=0.3, retries=QUICK))
-    assert (await flow(ask())).text
-    assert flow.stats.trouble["timeout"] >= 1
+async def test_failures_that_have_nothing_to_do_with_the_load_cost_no_place():
+    places = Places(32)
+    await crowded(places, 500)
+    await after(places, *(["500", *["reply"] * 6] * 30))
+    assert places.in_flight == 32
+    await after(places, *(["503", *["reply"] * 6] * 30))
+    assert places.in_flight >= 28
+    places.dismiss()
 
 
-async def test_a_422_is_sent_once_and_fails_alone(server, client):
-    flow = Flow(client, rules=RequestRules(retries=QUICK))
-    await flow(ask("warm"))
-    server.faults.append(Fault(status=422))
-    outcomes = await asyncio.gather(
-        *(flow(ask(number)) for number in range(5)), return_exceptions=True
-    )
-    failed = [outcome for outcome in outcomes if isinstance(outcome, ServerError)]
-    assert [error.status for error in failed] == [422]
-    assert server.outcomes["422"] == 1
-    assert flow.stats.failures == {"http_422": 1}
+async def test_a_server_that_is_down_is_asked_by_one_at_a_time_and_then_gets_all_back():
+    places = Places(32)
+    await crowded(places, 1000)
+    await after(places, *["503"] * 32)
+    assert places.in_flight == 0
+    await asyncio.sleep(0.02)
+    assert places.in_flight == 1
+    await after(places, "503")
+    await asyncio.sleep(0.02)
+    await after(places, *["reply"] * 40)
+    assert places.in_flight == 32
+    places.dismiss()
 
 
-async def test_retry_after_of_the_server_is_honoured(server, client):
-    server.faults.append(Fault(status=503, retry_after="7"))
-    flow, clock = timed(client, rules=RequestRules(timeout=None))
-    await flow(ask())
-    assert clock.slept == [7.5]
-
-
-async def test_the_flow_survives_a_restart_of_the_server(server, client):
-    flow = Flow(client, rules=RequestRules(retries=Retries(first=0.2, longest=0.5)))
-    server.median = 0.05
-    calls = [asyncio.create_task(flow(ask(number))) for number in range(60)]
-    await asyncio.sleep(0.1)
-    await asyncio.to_thread(server.restart)
-    assert len(await asyncio.gather(*calls)) == 60
-    assert flow.stats.failed == 0
+async def test_processes_that_share_a_server_take_a_part_each():
+    chat = Scripted(hold=True)
+    flow = Flow(chat)
+    flow.share(8)
+    calls = [asyncio.create_task(flow(ask(number))) for number in range(40)]
+    await settle()
+    assert flow.tick().in_flight == 64 // 8
+    chat.gate.set()
+    await asyncio.gather(*calls)
 
 
 # Ending a run
@@ -530,7 +529,7 @@ async def test_the_flow_survives_a_restart_of_the_server(server, client):
 
 async def test_after_drain_what_is_in_flight_reaches_the_store_and_the_rest_is_not_sent(store):
     chat = Scripted(hold=True)
-    flow = Flow(chat, store=store, limit=AdaptiveLimit(start=3, most=3))
+    flow = Flow(chat, most(3), store=store)
     calls = [asyncio.create_task(flow(ask(number))) for number in range(10)]
     while chat.in_flight < 3:
         await asyncio.sleep(0.001)
@@ -549,7 +548,7 @@ async def test_after_drain_what_is_in_flight_reaches_the_store_and_the_rest_is_n
 
 async def test_a_caller_that_cancels_the_rest_on_the_first_error_loses_nothing(store):
     chat = Scripted(hold=True)
-    flow = Flow(chat, store=store, limit=AdaptiveLimit(start=3, most=3))
+    flow = Flow(chat, most(3), store=store)
 
     async def problem(number: int) -> None:
         await asyncio.gather(*(flow(ask((number, solution))) for solution in range(4)))
@@ -570,9 +569,11 @@ async def test_a_caller_that_cancels_the_rest_on_the_first_error_loses_nothing(s
     assert store.count() == len(chat.requests) == 3
 
 
-async def test_drain_does_not_wait_for_retries():
+async def test_drain_does_not_wait_for_retries(monkeypatch):
     chat = Scripted(ServerError("busy", status=503))
-    flow = Flow(chat, clock=Clock(sleep=lambda _: asyncio.Event().wait()))
+    monkeypatch.setattr(failures, "FIRST_WAIT", 60.0)
+    monkeypatch.setattr(failures, "LONGEST_WAIT", 60.0)
+    flow = Flow(chat)
     call = asyncio.create_task(flow(ask()))
     await settle()
     flow.drain()
@@ -580,72 +581,15 @@ async def test_drain_does_not_wait_for_retries():
         await call
 
 
-async def test_request_after_request_failing_ends_the_run():
-    chat = Scripted(ChatReply("before"), *[ServerError("no such key", status=401)] * 100)
-    flow = Flow(chat, rules=RequestRules(stop_after=5))
-    await flow(ask("before"))
-    for _ in range(4):
-        with pytest.raises(ServerError):
-            await flow(ask())
-    with pytest.raises(ServerUnavailable, match=r"5 requests .* in a row.*no such key"):
-        await flow(ask())
-    with pytest.raises(ServerUnavailable):
-        await flow(ask())
-    assert len(chat.requests) == 6
-
-
-@pytest.mark.parametrize("status", [401, 403, 404])
-async def test_a_wrong_address_model_or_key_ends_a_run_that_had_no_reply_yet(status):
-    chat = Scripted(*[ServerError("The model `typo` does not exist.", status=status)] * 100)
-    flow = Flow(chat)
-    calls = [flow(ask(number)) for number in range(30)]
-    outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    assert {type(outcome) for outcome in outcomes} == {ServerUnavailable}
-    assert str(outcomes[0]) == "The model `typo` does not exist."
-    assert len(chat.requests) <= 20  # what was in flight at the first refusal, and hardly more
-
-
-async def test_a_server_that_never_answers_is_named_at_once_and_given_up_after_15_seconds():
-    chat = Scripted(*[ServerError("no reply from http://a.", kind="connection")] * 100)
-    said: list[str] = []
-    flow, clock = timed(chat, notify=said.append)
-    with pytest.raises(ServerUnavailable, match="no reply from http://a"):
-        await flow(ask())
-    assert 10 < clock.now <= 15
-    assert said == ["no reply from http://a. It is tried for 15 s."]
-    assert len(chat.requests) < 15
-
-
-async def test_a_server_that_has_answered_is_waited_for_longer():
-    gone = [ServerError("gone", kind="connection") for _ in range(8)]
-    flow, clock = timed(Scripted(ChatReply("before"), *gone))
-    await flow(ask("before"))
-    assert (await flow(ask())).text == "reply to q"
-    assert clock.now > 30
-
-
-async def test_failures_with_replies_between_them_or_about_the_request_do_not_end_it():
-    script = [ChatReply("r")]
-    for _ in range(9):
-        script += [ServerError("down", status=401)] * 4 + [ChatReply("r")]
-    script += [ServerError("down", status=401)] * 4
-    chat = Scripted(*script, *[ServerError("too long", status=422) for _ in range(50)])
-    flow = Flow(chat, rules=RequestRules(stop_after=5))
-    for _ in range(100):
-        with contextlib.suppress(ServerError):
-            await flow(ask())
-    assert (flow.stats.done, flow.stats.failed) == (10, 90)
-
-
 async def test_a_store_that_fails_ends_the_run_before_more_is_paid_for(store):
     chat = Scripted()
-    flow = Flow(chat, store=store, limit=AdaptiveLimit(start=2, most=2))
+    flow = Flow(chat, most(2), store=store)
     await flow(ask("before"))
-    store.file.execute("PRAGMA query_only = 1", ())
+    store._run("PRAGMA query_only = 1")
     outcomes = await asyncio.gather(*(flow(ask(n)) for n in range(50)), return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} == {StoreError}
     assert len(chat.requests) <= 1 + 2
-    store.file.execute("PRAGMA query_only = 0", ())
+    store._run("PRAGMA query_only = 0")
     assert store.count() == 1
 
 
@@ -663,7 +607,7 @@ def test_a_flow_may_be_used_from_one_event_loop_after_another(store):
     flow.chat.gate.set()
     asyncio.run(half())
     assert asyncio.run(flow(ask("more"))).text == "reply to more"
-    assert flow.limit.in_flight == 0
+    assert flow._places.in_flight == 0
 
 
 async def test_two_event_loops_at_once_are_refused():
@@ -676,102 +620,24 @@ async def test_two_event_loops_at_once_are_refused():
 # How many are in flight at the beginning
 
 
-@pytest.mark.parametrize(("owner", "count"), [("vllm", 64), ("sglang", 64), ("somebody", None)])
-async def test_a_server_says_who_it_is_and_is_believed_to_batch(owner, count):
-    with SlowServer(owner=owner) as server:
-        chat = load_chat(f"openai:{server.url}/v1#{MODEL}")
-        assert await chat.at_once() == count
-        await chat.aclose()
-    assert await chat.at_once() is None  # gone: the first request says it better
-
-
-class Batching(Scripted):
-    """A chat model that is known to work on many requests at once."""
-
-    async def at_once(self):
-        return 64
-
-
-@pytest.mark.parametrize(("kind", "at_first"), [(Scripted, 16), (Batching, 40)])
-async def test_a_model_that_batches_is_given_all_of_a_small_run_at_once(kind, at_first):
-    chat = kind(hold=True)
-    calls = [asyncio.create_task(one) for one in map(Flow(chat), map(ask, range(40)))]
-    await settle()
-    assert len(chat.requests) == at_first
-    chat.gate.set()
-    await asyncio.gather(*calls)
-
-
-async def test_processes_that_share_a_server_that_batches_begin_with_a_part_each():
-    chat = Batching(hold=True)
-    flow = Flow(chat)
-    flow.share(8)
-    calls = [asyncio.create_task(flow(ask(number))) for number in range(40)]
-    await settle()
-    assert flow.limit.allowed == 64 // 8
-    chat.gate.set()
-    await asyncio.gather(*calls)
-
-
-async def test_a_serial_server_that_keeps_a_queue_is_never_waited_for_long():
-    clock, turn, took = SteppedClock(), asyncio.Lock(), []
-
-    class Serial:
-        """A second for each reply, one after the other; it refuses nobody."""
-
-        model = "serial"
-
-        async def __call__(self, request):
-            began = clock.now
-            async with turn:
-                await clock.sleep(1.0)
-            took.append(clock.now - began)
-            return ChatReply("r", "stop", 10, 5)
-
-    flow = Flow(Serial(), clock=Clock(clock, clock.sleep, lambda: 0.5))
-    await asyncio.gather(*(flow(ask(number)) for number in range(300)))
-    assert max(took) <= 16  # the last of 256 that are sent at once would wait 256 s
-    assert flow.limit.allowed <= 16
-
-
 # What is reported
 
 
-async def test_the_counts_make_a_line_a_summary_and_a_row(store):
-    chat = Scripted(
-        ServerError("busy", status=503),
-        ChatReply("a", "stop", 100, 50),
-        ServerError("x", status=422),
-    )
-    flow, _ = timed(chat, store=store, random=lambda: 1.0)
+async def test_the_counts_make_a_line_and_a_summary(store):
+    busy, bad = ServerError("busy", status=503), ServerError("x", status=422)
+    flow = Flow(Scripted(busy, ChatReply("a", "stop", 100, 50), bad), store=store)
     await flow(ask(1))
     await flow(ask(1))
     with pytest.raises(ServerError):
         await flow(ask(2))
-    assert str(flow.stats) == ("1 done, 1 cached, 1 failed, 1 retried, 0 in flight, 50 tokens/s")
-    assert flow.stats.line(total=13).endswith(", 50 tokens/s, 0:00:05 left")
+    line = str(flow.stats)
+    assert line.startswith("1 done, 1 cached, 1 failed, 1 retried, 0 in flight, ")
     summary = flow.stats.summary()
     assert summary.splitlines()[0] == (
         "3 requests: 1 answered by the model, 1 from the store, 0 shared, 1 failed"
     )
     assert "failed by reason: http_422 1" in summary
     assert "failed attempts by reason: http_422 1, http_503 1" in summary
-    row = json.loads(json.dumps(flow.stats.as_row()))
-    assert row["failures"] == {"http_422": 1}
-    assert (row["done"], row["prompt_tokens"], row["completion_tokens"]) == (1, 100, 50)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "done", "total", "left"),
-    [(10.0, 10, 10, "0:00:00"), (10.0, 10, 3700, "1:01:30"), (60.0, 1, 1001, "16:40:00")],
-)
-def test_the_time_left_follows_from_the_pace(seconds, done, total, left):
-    stats = FlowStats(done=done, seconds=seconds)
-    assert stats.line(total).endswith(f"{left} left")
-
-
-def test_nothing_is_said_of_the_time_left_before_the_first_reply():
-    assert "left" not in FlowStats().line(total=10)
 
 
 # What a run may spend
@@ -795,24 +661,17 @@ def spends(tokens: int, prompt: int = 10) -> list[ChatReply]:
 async def test_a_run_stops_at_its_budget_and_never_passes_it(limits, sent, store):
     chat = Scripted(*spends(10))
     options = RequestOptions(longest_reply=0, **limits)
-    flow = Flow.with_options(chat, options, store=store)
+    flow = Flow(chat, options, store=store)
     outcomes = await asyncio.gather(
         *(flow(ask(number, max_tokens=100)) for number in range(40)), return_exceptions=True
     )
     assert {type(one) for one in outcomes} <= {ChatReply, BudgetSpent}
     assert len(chat.requests) == sent == store.count()
-    assert flow.budget.written <= limits.get("max_output_tokens", 10**9)
-    assert flow.budget.spent <= limits.get("max_cost", 10**9)
+    assert flow.spending.written <= limits.get("max_output_tokens", 10**9)
+    assert flow.spending.spent <= limits.get("max_cost", 10**9)
     if limits:
         with pytest.raises(BudgetSpent, match=r"the budget is spent: .*goes on"):
             await flow(ask("one more", max_tokens=100))
-
-
-async def test_what_the_store_holds_costs_nothing(store):
-    await Flow(Scripted(), store=store)(ask())
-    flow = Flow.with_options(Scripted(), RequestOptions(max_requests=1), store=store)
-    assert (await flow(ask())).cached
-    assert flow.budget.sent == 0
 
 
 def test_a_cost_without_prices_is_refused():
