@@ -8,53 +8,40 @@ from hypothesis import strategies as st
 
 from rpd_datasets.problem import Problem
 
-TEXTS = st.lists(st.text(), min_size=1, max_size=5)
 
-
-def test_taking_solutions_keeps_the_lists_beside_them_in_step() -> None:
-    problem = Problem(
-        "What is 2 + 2?",
-        ("4", "5", "four"),
-        {
-            "correct": [True, False, True],
-            "meta": {"solvers": ["a", "b", "c"], "tags": ["sums"]},
-            "level": 3,
-        },
-        "rows.jsonl:1",
-    )
-
-    taken = problem.take([2, 0])
-
+def test_taking_solutions_keeps_the_lists_beside_them_in_step():
+    extra = {
+        "correct": [True, False, True],
+        "meta": {"solvers": ["a", "b", "c"], "tags": ["sums"]},
+        "level": 3,
+    }
+    taken = Problem("What is 2 + 2?", ("4", "5", "four"), extra, "rows.jsonl:1").take([2, 0])
     assert taken.solutions == ("four", "4")
     assert taken.extra == {
         "correct": [True, True],
         "meta": {"solvers": ["c", "a"], "tags": ["sums"]},
         "level": 3,
     }
-    assert (taken.problem, taken.where) == (problem.problem, problem.where)
+    assert (taken.problem, taken.where) == ("What is 2 + 2?", "rows.jsonl:1")
 
 
-@given(text=st.text(), solutions=TEXTS)
-def test_the_key_depends_on_problem_and_solutions_alone(text: str, solutions: list[str]) -> None:
+@given(st.text(), st.lists(st.text(), min_size=1, max_size=5))
+def test_the_key_depends_on_problem_and_solutions_alone(text, solutions):
     problem = Problem(text, tuple(solutions), {"level": 3}, "rows.jsonl:1")
-
     assert problem.key == Problem(text, tuple(solutions), {}, "other.jsonl:9").key
     assert problem.key != Problem(text, (*solutions, "one more")).key
     assert problem.key != Problem(text + "!", tuple(solutions)).key
 
 
-def test_the_key_tells_apart_texts_that_only_join_to_the_same() -> None:
+def test_the_key_tells_apart_texts_that_only_join_to_the_same():
     assert Problem("a", ("bc", "d")).key != Problem("a", ("b", "cd")).key
     assert Problem("ab", ("c",)).key != Problem("a", ("bc",)).key
 
 
 @pytest.mark.parametrize("index", [None, 1])
-def test_a_rejected_problem_or_solution_is_named(index: int | None) -> None:
-    record = Problem("2 + 2?", ("4", "5"), {}, "a.jsonl:7").rejected(
-        "filter", "duplicate", "Twice.", index
-    )
-
-    assert record.as_row() == {
+def test_a_rejected_problem_or_solution_is_named(index):
+    problem = Problem("2 + 2?", ("4", "5"), {}, "a.jsonl:7")
+    assert problem.rejected("filter", "duplicate", "Twice.", index).as_row() == {
         "stage": "filter",
         "reason": "duplicate",
         "where": "a.jsonl:7",

@@ -23,22 +23,6 @@ for arguments in json.loads(sys.stdin.read()):
     heavy = [name for name in {HEAVY!r} if name in sys.modules]
     print(json.dumps([status, out.getvalue(), err.getvalue(), heavy]))
 """
-IN_PYTHON = f"""
-import sys
-from pathlib import Path
-from rpd_datasets import CurationConfig, curate_dataset
-from rpd_metric.errors import RPDError
-for source, config in (
-    ("none.jsonl", CurationConfig()),
-    (Path("good.jsonl"), CurationConfig(quality_column="reward")),
-    ("good.jsonl", CurationConfig(embedder="nonsense:x")),
-):
-    try:
-        curate_dataset(source, "out", config)
-    except RPDError as error:
-        print(error)
-print([name for name in {HEAVY!r} if name in sys.modules])
-"""
 SOLUTIONS = ["Two and two make 4. The answer is 4.", "Count on: 3, 4. The answer is 4."]
 FILES = {
     "good": {"problem": "What is 2 + 2?", "solutions": SOLUTIONS},
@@ -137,16 +121,3 @@ def test_so_is_an_output_that_is_there_and_a_command_that_works_does_load_models
     assert works[0] == 0
     # So the test above would see torch if a command that fails loaded it.
     assert "torch" in works[3]
-
-
-def test_curate_dataset_says_it_as_early_in_python(tmp_path):
-    (tmp_path / "good.jsonl").write_text(json.dumps(FILES["good"]) + "\n")
-    run = subprocess.run(
-        [sys.executable, "-c", IN_PYTHON], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    none, column, spec, heavy = run.stdout.splitlines()
-    assert "There is no file" in none
-    assert "good.jsonl has no column 'reward'" in column
-    assert "unknown embedder" in spec
-    assert heavy == "[]"
-    assert not (tmp_path / "out").exists()
