@@ -261,8 +261,7 @@ def grade_code(
     Args:
         rows (iterable of `(task, completion)`): Read only a little ahead.
         sandbox ([`~rpd_metric.grading.sandbox.Sandbox`]): Where to run them.
-        workers (`int`, defaults to 2): Programs that run at a time. Each may take the sandbox's
-            limits, and more of them than cores make each other time out.
+        workers (`int`): Programs that run at a time; more than cores make each other time out.
         progress (callable, *optional*): Called with the number of verdicts so far.
     """
     if workers < 1:
@@ -270,7 +269,12 @@ def grade_code(
     with ThreadPoolExecutor(workers) as threads:
 
         def start(row: tuple[CodeTask, str]) -> ProgramResult | Future[ProgramResult]:
-            return threads.submit(_grade_one, *row, sandbox)
+            task, completion = row
+            if isinstance(task, FunctionTask):
+                return threads.submit(grade_function, task, completion, sandbox)
+            if isinstance(task, CallTask):
+                return threads.submit(grade_calls, task, completion, sandbox)
+            return threads.submit(grade_stdio, task, completion, sandbox)
 
         yield from in_order(rows, start, 4 * workers, progress)
 
@@ -282,14 +286,6 @@ def same_output(got: str, expected: str) -> bool:
     if len(ours) != len(theirs):
         return False
     return all(a == b or _same_words(a, b) for a, b in zip(ours, theirs, strict=True))
-
-
-def _grade_one(task: CodeTask, completion: str, sandbox: Sandbox) -> ProgramResult:
-    if isinstance(task, FunctionTask):
-        return grade_function(task, completion, sandbox)
-    if isinstance(task, CallTask):
-        return grade_calls(task, completion, sandbox)
-    return grade_stdio(task, completion, sandbox)
 
 
 def _not_passed(outcome: Outcome) -> ProgramResult:

@@ -87,14 +87,10 @@ def advice(problem: str) -> str:
 
 
 def limited(tools: Mapping[str, str], source: str, limits: Limits, *, isolated: bool) -> list[str]:
-    """The command that runs a program under resource limits.
+    """The command that runs a file (as the program itself sees it) under resource limits.
 
-    Args:
-        tools (`Mapping`): The paths of what [`find_tools`] found.
-        source (`str`): The program's file, as the program itself sees it.
-        limits ([`Limits`]): What it may use.
-        isolated (`bool`): Only then processes are limited: outside of a namespace, all of this
-            user's would count.
+    Processes are limited only where it is isolated: outside of a namespace, all of this user's
+    would count.
     """
     return [
         tools["prlimit"],
@@ -118,8 +114,8 @@ def isolation(
         tools (`Mapping`): The paths of what [`find_tools`] found.
         source (`int`): File descriptor that the program is read from; inside it is `PROGRAM`.
         disk (`int`): Bytes in each of the private folders for files.
-        info (`int`): File descriptor on which the first process's number is written.
-        block (`int`): File descriptor on which it waits for a byte before it begins.
+        info (`int`): File descriptor for the first process's number.
+        block (`int`): File descriptor on which that process waits for a byte.
     """
     root = os.geteuid() == 0
     privileges = (

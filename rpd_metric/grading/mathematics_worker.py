@@ -31,15 +31,7 @@ _BASE = re.compile(r"^[0-9A-Za-z]+_\{?(\d+)\}?$")
 
 
 def compare(gold: str, answer: str) -> Verdict:
-    """The verdict of math-verify on two answers.
-
-    Args:
-        gold (`str`): The reference answer, as [`~rpd_metric.grading.answers.readable`] gives it.
-        answer (`str`): The response's answer, likewise.
-
-    Returns:
-        [`Verdict`]: `UNPARSABLE_GOLD` and `NO_ANSWER` when one of them cannot be read.
-    """
+    """The verdict of math-verify on two [`~rpd_metric.grading.answers.readable`] answers."""
     from math_verify import verify
 
     bases = [match and match.group(1) for match in (_BASE.match(gold), _BASE.match(answer))]

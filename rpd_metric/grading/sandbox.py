@@ -111,14 +111,7 @@ class Sandbox:
         seconds: float | None = None,
         output: int | None = None,
     ) -> Outcome:
-        """Run a program to its end.
-
-        Args:
-            program (`str`): Python source, run as a script with this interpreter.
-            stdin (`str`, defaults to `""`): Its standard input.
-            seconds (`float`, *optional*): Wall time, in the place of the limits'.
-            output (`int`, *optional*): Bytes of output, in the place of the limits'.
-        """
+        """Run Python source as a script; `seconds` and `output` replace those of the limits."""
         limits = replace(
             self.limits,
             seconds=seconds or self.limits.seconds,
@@ -134,13 +127,8 @@ class Sandbox:
 
         Neither can see or signal the other; two pipes are all they share. The untrusted one has
         its ends as standard input and output. The trusted one gets the numbers of its ends, to
-        read from and to write to, as arguments. When it ends, the other is ended.
-
-        Args:
-            trusted (`str`): The program whose end is reported.
-            untrusted (`str`): The other one.
-            stdin (`str`, defaults to `""`): Standard input of the trusted one.
-            seconds (`float`, *optional*): Wall time of both, in the place of the limits'.
+        read from and to write to, as arguments, and `stdin`. When it ends, the other is ended; its
+        outcome is returned.
         """
         limits = replace(self.limits, seconds=seconds or self.limits.seconds)
         with contextlib.ExitStack() as stack:

@@ -19,48 +19,16 @@ DATA = Path(__file__).parents[4] / "shared" / "data"
 
 # LaTeX
 
-COMMANDS = [
-    *(
-        r"\frac{1}{2}",
-        r"\forall",
-        r"\flat",
-        r"\bar{x}",
-        r"\beta",
-        r"\begin{cases}",
-        r"\binom{n}{k}",
-    ),
-    *(
-        r"\boldsymbol{v}",
-        r"\bmod",
-        r"\big|",
-        r"\nu",
-        r"\ne",
-        r"\neq",
-        r"\nabla",
-        r"\notin",
-        r"\not=",
-    ),
-    *(r"\rho", r"\right)", r"\rfloor", r"\rangle", r"\rm", r"\tau", r"\theta_1", r"\times", r"\to"),
-    *(r"\text{if}", r"\tfrac12", r"\tan", r"\triangle", r"\tilde", r"\underline{x}", r"\upsilon"),
-    *(r"\alpha", r"\sum_{i}^n", r"\sqrt{2}", r"\(x\)", r"\[x\]", r"\{1\}", r"5\%", r"\,", r"\$"),
-    *(r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", r"\\ \hline", r"\\\hline", r"x \\ - y"),
-]
+COMMANDS = re.findall(
+    r"\S+",
+    r"""\frac{1}{2} \forall \flat \bar{x} \beta \begin{cases} \binom{n}{k} \boldsymbol{v}
+\bmod \big| \nu \ne \neq \nabla \notin \not= \rho \right) \rfloor \rangle \rm \tau \theta_1 \times
+\to \text{if} \tfrac12 \tan \triangle \tilde \underline{x} \upsilon \alpha \sum_{i}^n \sqrt{2}
+\(x\) \[x\] \{1\} 5\% \, \$ \\\hline""",
+)
+COMMANDS += [r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", r"\\ \hline", r"x \\ - y"]
 WORDS = st.sampled_from(
-    [
-        "Add",
-        "the",
-        '"good"',
-        "terms,",
-        "{a, b}",
-        "x^2",
-        "Höhe",
-        "𝑥",
-        "it's",
-        "[1]",
-        "a: b",
-        "/",
-        "\\\\",
-    ]
+    ["Add", '"good"', "terms,", "{a, b}", "Höhe", "𝑥", "it's", "[1]", "a: b", "/", "\\\\"]
 )
 # A line break, and a line that starts like a sentence.
 NEW_LINES = st.sampled_from(["\nThen", "\n\nNext", "\n1. Use"])
@@ -121,11 +89,6 @@ def test_proper_json_is_left_alone(text: str) -> None:
     assert escape_latex(written) == written
 
 
-def test_the_escapes_of_json_keep_their_meaning() -> None:
-    written = r'"line\nLine \"quoted\" a\/b \\ \u00e9 \ud835\udc65 end\r\nnext\tcolumn"'
-    assert json.loads(escape_latex(written)) == json.loads(written)
-
-
 def test_a_line_break_is_told_from_a_command_by_the_whole_word() -> None:
     assert json.loads(escape_latex(r'"a\nuclear"')) == "a\nuclear"
     assert json.loads(escape_latex(r'"a\nu clear"')) == r"a\nu clear"
@@ -180,16 +143,6 @@ def test_a_fault_in_the_punctuation_is_mended(text: str) -> None:
 def test_doubled_braces_are_undone_but_not_inside_strings_and_not_where_two_objects_end() -> None:
     assert decode_mended('{"a": {{"b": "{{c}}"}}}}') == {"a": {"b": "{{c}}"}}
     assert decode_mended('{"a": {"b": "c"}, }') == {"a": {"b": "c"}}
-
-
-def test_doubled_braces_do_not_cost_a_sentence_with_commas_and_colons() -> None:
-    sentence = r"Use terms, a: b \\frac{1}{2} here."
-    text = '{"a": {{"b": null, "c": "' + sentence + '",}}}}'
-    assert decode_mended(text) == {"a": {"b": None, "c": r"Use terms, a: b \frac{1}{2} here."}}
-
-
-def test_a_string_may_hold_a_raw_line_break() -> None:
-    assert decode('{"a": "x\ny"}') == {"a": "x\ny"}
 
 
 def test_escaped_characters_survive_mending() -> None:

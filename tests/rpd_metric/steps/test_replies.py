@@ -122,10 +122,6 @@ def test_json_that_is_broken_beyond_repair_is_bad_json() -> None:
     assert reason_of('//boxed{ ["logical_steps": "a", "b", "c"] }') == "bad_json"
     looping = '{"logical_steps": [' + '"Add, ' * 4000 + "]}"
     assert reason_of(looping) == "bad_json"
-
-
-def test_braces_nested_without_end_are_bad_json_and_no_crash() -> None:
-    assert reason_of('{"logical_steps": ' + '{"a": ' * 5000) in {"bad_json", "truncated"}
     assert reason_of('{"logical_steps": ' + "[" * 100_000) in {"bad_json", "truncated"}
 
 
@@ -183,11 +179,6 @@ def test_a_later_broken_envelope_does_not_spoil_an_earlier_one_that_needs_mendin
         first = f"//boxed{{'logical_steps': ['Expand.', 'Factor.', 'Solve.'{end}"
         text = first + '\n\nOnce more\n```json\n{"logical_steps": ["Exp'
         assert parse_steps(text) == ("Expand.", "Factor.", "Solve.")
-
-
-def test_when_no_envelope_is_valid_the_last_one_gives_the_reason() -> None:
-    text = '{"logical_steps": [1, 2, 3]} or rather {"logical_steps": ["Expand.", "Factor."]}'
-    assert reason_of(text) == "too_few_steps"
 
 
 def test_an_object_from_the_prompt_is_no_answer() -> None:
