@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,19 +37,8 @@ REPLACED: Mapping[RepoType, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True)
-class Publishable:
-    """A complete folder: what it is, and what is published of it, by name."""
-
-    repo_type: RepoType
-    files: dict[str, Path]
-
-
-def publishable(folder: Path) -> Publishable:
-    """What a folder is, and its files that are published.
-
-    Args:
-        folder (`Path`): Made by `rpd curate`, or a model or adapter made by one of the recipes.
+def publishable(folder: Path) -> tuple[RepoType, dict[str, Path]]:
+    """What a folder that `rpd curate` or a recipe made is, and what is published of it, by name.
 
     Raises:
         InputError: If the folder is neither, or not complete.
@@ -60,8 +48,8 @@ def publishable(folder: Path) -> Publishable:
     if not folder.is_dir():
         raise InputError(f"{folder} is no folder; name one that rpd curate or a recipe made")
     if any((folder / name).is_file() for name in ("config.json", ADAPTER_CONFIG)):
-        return Publishable("model", model_files(folder))
-    return Publishable("dataset", curated_files(folder))
+        return "model", model_files(folder)
+    return "dataset", curated_files(folder)
 
 
 def curated_files(folder: Path) -> dict[str, Path]:

@@ -23,7 +23,6 @@ from rpd_datasets.publish.model_card import PLACE
 from rpd_datasets.publish.publishable import (
     RECORD,
     REPLACED,
-    Publishable,
     RepoType,
     public_record,
     publishable,
@@ -107,34 +106,34 @@ def push_folder(
     ```
     """
     folder = Path(folder)
-    found = publishable(folder)
+    repo_type, found = publishable(folder)
     files: dict[str, Path | bytes] = {
         name: path
-        for name, path in found.files.items()
+        for name, path in found.items()
         if not any(fnmatch(name, pattern) for pattern in exclude)
     }
     if RECORD in files:
-        files[RECORD] = public_record(found.files[RECORD])
+        files[RECORD] = public_record(found[RECORD])
     check_text(files, allowed=allowed_secrets)
     warnings = check_rows(files, allowed=allowed_secrets)
-    card = found.files["README.md"].read_text(encoding="utf-8")
+    card = found["README.md"].read_text(encoding="utf-8")
     pushed = publish(
         lambda full_id: {**files, "README.md": card.replace(PLACE, full_id).encode()},
         repo_id,
-        repo_type=found.repo_type,
+        repo_type=repo_type,
         private=private,
         revision=revision,
-        commit_message=commit_message or _message(folder, found),
-        replaced=REPLACED[found.repo_type],
+        commit_message=commit_message or _message(folder, repo_type),
+        replaced=REPLACED[repo_type],
         api=api,
     )
     return replace(pushed, notes=(*pushed.notes, *warnings))
 
 
-def _message(folder: Path, found: Publishable) -> str:
+def _message(folder: Path, repo_type: RepoType) -> str:
     """What the commit says: what the set is."""
-    if found.repo_type != "dataset":
-        return MESSAGES[found.repo_type]
+    if repo_type != "dataset":
+        return MESSAGES[repo_type]
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     counts, options = manifest.get("counts", {}), manifest.get("options", {})
     if "problems_chosen" not in counts or "solutions" not in options:

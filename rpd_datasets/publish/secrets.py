@@ -123,8 +123,8 @@ def check_rows(files: Mapping[str, Path | bytes], *, allowed: Sequence[str] = ()
 def _detectors() -> tuple[Any, ...]:
     from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
 
-    found = get_mapping_from_secret_type_to_class().items()
-    return tuple(detector() for name, detector in found if name not in GUESSES)
+    found: dict[str, Any] = get_mapping_from_secret_type_to_class()
+    return tuple(detector() for name, detector in found.items() if name not in GUESSES)
 
 
 def secrets_in(text: str) -> Iterator[tuple[str, str]]:

@@ -77,17 +77,11 @@ def space_files(name: str = "rpd", *, package: str | None = None) -> dict[str, b
 
 
 def write_space(folder: str | Path, *, package: str | None = None, overwrite: bool = False) -> Path:
-    """Write the files of a Space into a folder.
-
-    Args:
-        folder (`str` or `Path`): Made where it is missing. `evaluate.load` of it looks for a file
-            of its name, so that it must keep the name.
-        package (`str`, *optional*): See [`space_files`].
-        overwrite (`bool`, defaults to `False`): Replace files that have another content.
+    """Write the [`space_files`] into a folder, which must keep its name: `evaluate` looks for it.
 
     Raises:
-        InputError: As [`space_files`].
-        OutputError: If a file is there with another content, or the folder cannot be written.
+        OutputError: If a file is there with another content and not to be overwritten, or the
+            folder cannot be written.
     """
     folder = Path(folder)
     files = space_files(folder.resolve().name, package=package)
@@ -116,13 +110,7 @@ def push_space(
     commit_message: str | None = None,
     api: HfApi | None = None,
 ) -> Pushed:
-    """Publish a Space with the metric and its page, in one commit.
-
-    Args:
-        package (`str`, *optional*): See [`space_files`].
-        repo_id, private, revision, commit_message, api: See
-            [`~rpd_datasets.publish.pushing.push_folder`], and what it raises.
-    """
+    """Publish the [`space_files`] as [`~rpd_datasets.publish.pushing.push_folder`] would."""
     return publish(
         lambda full_id: space_files(full_id.rpartition("/")[2], package=package),
         repo_id,

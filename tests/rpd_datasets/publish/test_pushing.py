@@ -215,14 +215,6 @@ def hub_names(folder: Path) -> list[str]:
     return [hashlib.sha256(shard.read_bytes()).hexdigest() for shard in folder.rglob("*.parquet")]
 
 
-@pytest.mark.parametrize("status", [429, 500, 0])
-def test_a_passing_trouble_of_an_upload_is_not_noticed(
-    hub: LocalHub, folder: Path, status: int
-) -> None:
-    hub.faults = [Fault("PUT /lfs/", status, times=2)]
-    assert push(hub, folder).changed
-
-
 def test_a_commit_made_by_somebody_else_meanwhile_is_not_overwritten(
     hub: LocalHub, folder: Path
 ) -> None:
