@@ -186,9 +186,10 @@ def page_text(found: Found, output: Path, plan: Plan, *, command: str, figure_na
             "",
             "Models on the way from the base to the tuned one are WiSE-FT's (arXiv 2504.10478). "
             "The ways to reward diversity are described in "
-            "[recipes/README.md](../recipes/README.md). Asking for each of a problem's solutions by "
-            "a number in its prompt (SSFT's modes, arXiv 2510.05132) was tried and removed: on a base that had never seen such a number "
-            "it cost 15.8 points of pass@16 with numbers in the order of choice, 15.6 with numbers "
+            "[recipes/README.md](../recipes/README.md). Asking for each of a problem's solutions "
+            "by a number in its prompt (SSFT's modes, arXiv 2510.05132) was tried and removed: on "
+            "a base that had never seen such a number it cost 15.8 points of pass@16 with numbers "
+            "in the order of choice, 15.6 with numbers "
             "matched before each epoch.",
             "",
             arms_table(found, [RPD_1P3S, *beyond]),
