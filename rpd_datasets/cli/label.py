@@ -188,10 +188,11 @@ def _lines(rows: Iterable[dict[str, Any]]) -> str:
 
 def _read(output: Path) -> list[dict[str, Any]]:
     """The rows that the file already holds. Raises [`InputError`] where it is another file."""
-    if not output.exists():
+    if not output.exists() or not output.stat().st_size:
         return []
     rows = []
-    for number, line in enumerate(output.read_text(encoding="utf-8").splitlines(), start=1):
+    # By line feeds alone: a solution may hold other characters that end a line.
+    for number, line in enumerate(output.read_text(encoding="utf-8").strip().split("\n"), 1):
         try:
             row = json.loads(line)
         except ValueError:

@@ -136,7 +136,7 @@ def test_agreement_counts_pairs_of_both_passes():
 
 
 ROWS = [
-    {"problem": f"Problem {n}?", "solutions": ["We add them.", "We count up.", "We add all."]}
+    {"problem": f"Problem {n}?", "solutions": ["We add them.", "We count up.", "We add\u2028all."]}
     for n in range(3)
 ]
 
@@ -147,8 +147,8 @@ def label(tmp_path, monkeypatch, typed, *options):
     output = tmp_path / "labelled.jsonl"
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
     assert main(["label", str(file), "--output", str(output), *options]) == 0
-    lines = output.read_text().splitlines() if output.exists() else []
-    return [json.loads(line) for line in lines]
+    with output.open() if output.exists() else io.StringIO() as lines:
+        return [json.loads(line) for line in lines]
 
 
 def test_a_person_labels_all_once_then_all_again_and_goes_on_where_she_stopped(
