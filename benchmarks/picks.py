@@ -1,11 +1,11 @@
-"""Does better sight pick better sets? Pairs, triples, problems, and how many wrong answers.
+"""Does better sight pick better sets? Pairs, triples and problems.
 
     python benchmarks/picks.py [--data FOLDER] [--vectors FILE]
 
 For every distance on the labelled sets: how often the most distant pair differs in strategy and
-three picked solutions hold as many strategies as they can; how well problems are ranked by Eq. 3;
-and on problems with right and wrong solutions the share of wrong ones among three. Three are picked
-by max-min, as curation does, and as the medoids of groups that average linkage makes.
+three solutions, picked by max-min as curation does, hold as many strategies as they can; and how
+well problems are ranked by Eq. 3. Picking the medoids of groups, and the share of wrong answers
+among what is picked, were measured once and stand in `docs/distances.md`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import argparse
 import itertools
 import math
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,35 +28,22 @@ from labelled_sets import (
     VECTORS,
     Case,
     KeptVectors,
-    evidence_of,
     name_of,
-    read_rows,
     read_sets,
-    texts_of,
 )
 from machine import markdown
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import squareform
 from scipy.stats import rankdata
 
 from rpd_datasets.judging.auroc import Floats, estimate, resamples, weighted_mean
 from rpd_datasets.select import select_solutions
-from rpd_metric.distance.calibration import Calibration, calibration
 from rpd_metric.distance.core import problem_score
 from rpd_metric.distance.distances import load_distance
-from rpd_metric.distance.evidence import Evidence
 from rpd_metric.models.kinds import load_embedder
 
 Array = Any
-Picks = Callable[[Array, Calibration | None], list[int]]
 
 PICKED = 3
 TOP = 30
-MIXED = "multi_solution/candidates.jsonl"
-LISTS = ("solutions", "correct")
-# Problems with right and wrong solutions that are drawn, and solutions of each.
-NUM_MIXED = 40
-MOST_MIXED = 8
 METHODS = (
     ("", "pieces"),
     ("extractive", "rpd"),
@@ -68,57 +54,6 @@ METHODS = (
     ("LLM", "combined"),
 )
 RPD = ("LLM", "rpd")
-
-
-def maxmin(matrix: Array, _curve: Calibration | None) -> list[int]:
-    """What curation does."""
-    return select_solutions(matrix, PICKED)
-
-
-def medoids_of_three(matrix: Array, _curve: Calibration | None) -> list[int]:
-    """Three groups by average linkage, whatever the distances; the medoid of each."""
-    return _picked(matrix, lambda tree: fcluster(tree, PICKED, criterion="maxclust"))
-
-
-def medoids_of_strategies(matrix: Array, curve: Calibration | None) -> list[int]:
-    """Groups as far apart as makes another strategy as likely as not; the largest groups' medoids.
-
-    That is at 0.5 where no curve was fitted. Where there are fewer than three groups, the rest is
-    picked by max-min.
-    """
-    limit = 0.5 if curve is None else -curve.intercept / curve.slope
-    return _picked(matrix, lambda tree: fcluster(tree, limit, criterion="distance"))
-
-
-SELECTIONS: Mapping[str, Picks] = {
-    "max-min": maxmin,
-    "medoids of three groups": medoids_of_three,
-    "medoids of strategies": medoids_of_strategies,
-}
-
-
-def _picked(matrix: Array, cut: Callable[[Array], Array]) -> list[int]:
-    usable = np.flatnonzero(~np.isnan(np.diagonal(matrix)))
-    distances = np.asarray(matrix)[np.ix_(usable, usable)]
-    if len(usable) <= PICKED:
-        return [int(index) for index in usable]
-    groups = cut(linkage(squareform(distances, checks=False), "average"))
-    members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
-    members.sort(key=lambda found: (-len(found), found[0]))
-    chosen = [
-        int(found[distances[np.ix_(found, found)].sum(axis=1).argmin()])
-        for found in members[:PICKED]
-    ]
-    while len(chosen) < PICKED:
-        nearest = distances[chosen].min(axis=0)
-        nearest[chosen] = -1
-        chosen.append(int(nearest.argmax()))
-    return [int(usable[index]) for index in chosen]
-
-
-def curve_of(source: str, distance: str) -> Calibration | None:
-    """The packaged curve of a distance."""
-    return calibration(distance, "minilm", chat=source == "LLM")
 
 
 class Problems:
@@ -154,10 +89,10 @@ class Problems:
             found.append(float(case.labels.different(first[best], second[best]) is True))
         return found
 
-    def triples(self, method: tuple[str, str], pick: Picks) -> list[float]:
+    def triples(self, method: tuple[str, str]) -> list[float]:
         """Per problem, whether three picks hold all the strategies they can; NaN where any do."""
         return [
-            float(case.labels.complete(pick(matrix, curve_of(*method)), PICKED))
+            float(case.labels.complete(select_solutions(matrix, PICKED), PICKED))
             if case.labels.choice_matters(PICKED)
             else np.nan
             for case, matrix in zip(self.cases, self.matrices[method], strict=True)
@@ -211,7 +146,7 @@ def print_picks(sets: Mapping[str, Problems]) -> None:
     rows = []
     for name, problems in sets.items():
         pairs = {one: problems.mean(problems.success(one)) for one in METHODS}
-        triples = {one: problems.mean(problems.triples(one, maxmin)) for one in METHODS}
+        triples = {one: problems.mean(problems.triples(one)) for one in METHODS}
         for method in METHODS:
             row: dict[str, object] = {"set": name, "distance": name_of(*method)}
             for measure, found in (("most distant pair differs", pairs), ("triples", triples)):
@@ -236,21 +171,6 @@ def print_picks(sets: Mapping[str, Problems]) -> None:
             f"{PICKED} matters."
         )
     print()
-
-
-def print_groups(sets: Mapping[str, Problems]) -> None:
-    """Triples by the medoids of groups, minus those by max-min."""
-    rows = []
-    for method in METHODS:
-        for name, problems in sets.items():
-            base = problems.mean(problems.triples(method, maxmin))
-            row: dict[str, object] = {"distance": name_of(*method), "set": name}
-            row["triples, max-min"] = f"{estimate(base)}"
-            for selection, pick in list(SELECTIONS.items())[1:]:
-                found = problems.mean(problems.triples(method, pick))
-                row[f"{selection} - max-min"] = format(estimate(found - base), "+.3f")
-            rows.append(row)
-    print(markdown(rows), "\n")
 
 
 def print_ranking(sets: Mapping[str, Problems]) -> None:
@@ -283,52 +203,6 @@ def print_ranking(sets: Mapping[str, Problems]) -> None:
     print(markdown(rows), "\n")
 
 
-def mixed_rows(folder: Path, count: int, seed: int) -> list[dict[str, Any]]:
-    """A draw of problems with wrong solutions and at least as many right ones as are picked.
-
-    Of each problem up to `MOST_MIXED` solutions are drawn, which also shuffles them: ties go to the
-    lowest index, and the file's first ones are right more often than its last.
-    """
-    draw = random.Random(seed)
-    rows = read_rows(folder / MIXED)
-    found: list[dict[str, Any]] = []
-    for row in draw.sample(rows, len(rows)):
-        size = len(row["correct"])
-        order = draw.sample(range(size), min(size, MOST_MIXED))
-        drawn = {**row, **{name: [row[name][place] for place in order] for name in LISTS}}
-        if len(found) < count and sum(drawn["correct"]) >= PICKED and not all(drawn["correct"]):
-            found.append(drawn)
-    return found
-
-
-def print_wrong(
-    rows: Sequence[dict[str, Any]], evidence: Sequence[dict[str, Evidence]], weights: Floats
-) -> None:
-    """The share of wrong solutions among those picked, beside their share of all."""
-    all_wrong = weighted_mean([1 - np.mean(row["correct"]) for row in rows], weights)
-    table: list[dict[str, object]] = []
-    for source, distance in METHODS:
-        if any(source not in found for found in evidence):
-            continue
-        line: dict[str, object] = {"distance": name_of(source, distance)}
-        matrices = [load_distance(distance)(found[source]) for found in evidence]
-        for name, pick in SELECTIONS.items():
-            curve = curve_of(source, distance)
-            picked = [
-                1 - np.mean([row["correct"][index] for index in pick(matrix, curve)])
-                for row, matrix in zip(rows, matrices, strict=True)
-            ]
-            drawn = weighted_mean(picked, weights)
-            line[f"wrong, {name}"] = f"{estimate(drawn)}"
-            line[f"{name} - all"] = format(estimate(drawn - all_wrong), "+.3f")
-        table.append(line)
-    print(
-        f"{len(rows)} problems, {sum(len(row['correct']) for row in rows)} solutions, "
-        f"wrong on average {estimate(all_wrong)}.\n"
-    )
-    print(markdown(table), "\n")
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -344,12 +218,7 @@ def main() -> None:
         for name, cases in read_sets(args.data, encoder, args.limit).items()
     }
     print_picks(sets)
-    print_groups({name: problems for name, problems in sets.items() if name != "long"})
     print_ranking(sets)
-    rows = mixed_rows(args.data, args.limit or NUM_MIXED, args.seed)
-    encoder.encode([text for row in rows for text in texts_of(row)])
-    evidence = [evidence_of(row, encoder) for row in rows]
-    print_wrong(rows, evidence, resamples(len(rows), args.num_bootstrap, args.seed))
 
 
 if __name__ == "__main__":
