@@ -35,13 +35,7 @@ AnswerRule = Literal["reference", "majority", "any"]
 # The first that is there is taken, unless the options name another: one mark for each solution.
 MARK_COLUMNS = ("correct", "correctness_math_verify", "is_correct")
 # One answer for each problem.
-ANSWER_COLUMNS = (
-    "reference_answer",
-    "expected_answer",
-    "final_answer",
-    "ground_truth",
-    "answer",
-)
+ANSWER_COLUMNS = ("reference_answer", "expected_answer", "final_answer", "ground_truth", "answer")
 # What stands in these columns where a problem has no answer that could be compared.
 NO_ANSWER = frozenset({"", "proof", "notfound", "not found", "na", "n/a", "none", "null"})
 # A longer reference is a solution: its own final answer counts.
@@ -257,11 +251,6 @@ def _named_answer(solution: str) -> str | None:
 def incorrect(candidates: Candidates, correct_column: str | None) -> Drops:
     """Leave out every solution that is not marked as correct.
 
-    Args:
-        candidates ([`Candidates`]): The solutions.
-        correct_column (`str`, *optional*): The column with the marks: a boolean per solution, or
-            one for all. The first of `MARK_COLUMNS` that is there if unset.
-
     Raises:
         InputError: If there is no such column.
     """
@@ -286,11 +275,8 @@ def incorrect(candidates: Candidates, correct_column: str | None) -> Drops:
 def wrong_answers(candidates: Candidates, answers: AnswerRule, keep_wrong: bool) -> Drops:
     """Leave out solutions with a wrong final answer, or with one that few others have.
 
-    Args:
-        candidates ([`Candidates`]): The solutions, and what is known of their answers.
-        answers (`str`): `"reference"` goes by marks and reference answers, `"majority"` where
-            there are none by the most frequent answer, `"any"` leaves nothing out.
-        keep_wrong (`bool`): Leave nothing out.
+    `"reference"` goes by marks and reference answers, `"majority"` where there are none by the most
+    frequent answer, `"any"` leaves nothing out.
     """
     found = candidates.answers
     if keep_wrong or answers == "any":

@@ -63,8 +63,6 @@ class Match:
 def words_of(text: str) -> list[str]:
     r"""The words of a text as they are compared, without the code of drawings.
 
-    Example:
-
     >>> words_of(r"Let  $x_1 = \frac{3}{4}$. Où est-il?")
     ['let', 'x', '1', 'frac', '3', '4', 'ou', 'est', 'il']
     """
@@ -132,11 +130,7 @@ class Contamination:
         return list(zip(*(words[start:] for start in range(self.run)), strict=False))
 
     def find(self, problem: str) -> Match | None:
-        """The first benchmark's problem that a problem matches, if any does.
-
-        Args:
-            problem (`str`): Its text.
-        """
+        """The first benchmark's problem that a problem's text matches, if any does."""
         words = words_of(problem)
         if place := self._texts.get(" ".join(words)):
             return Match(*place, " ".join(words[: self.run]))

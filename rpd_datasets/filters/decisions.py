@@ -88,7 +88,7 @@ def choose_around(
         decisions (`str`): The file of marks.
         usable (`Sequence[int]`): Solutions that can be chosen.
         picks (`Sequence[int]`): Positions among them that were chosen without marks.
-        matrix (`array` of shape `(k, k)`): Distances between the usable ones.
+        matrix (`array`): Distances between the usable ones.
 
     Returns:
         `list[int]`: Positions among the usable ones: the kept ones in their order, then one

@@ -162,14 +162,10 @@ class FilterConfig:
     )
 
     def __post_init__(self) -> None:
-        if self.soundness not in get_args(Soundness):
-            raise InputError(
-                f"soundness is {self.soundness!r}; use one of {', '.join(get_args(Soundness))}"
-            )
-        if self.answers not in get_args(AnswerRule):
-            raise InputError(
-                f"answers is {self.answers!r}; use one of {', '.join(get_args(AnswerRule))}"
-            )
+        for name, rule in (("soundness", Soundness), ("answers", AnswerRule)):
+            value, known = getattr(self, name), get_args(rule)
+            if value not in known:
+                raise InputError(f"{name} is {value!r}; use one of {', '.join(known)}")
         for name in ("max_mean_tokens", "min_solutions", "completeness_tokens"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -186,10 +182,7 @@ class FilterConfig:
 
     @classmethod
     def paper(cls) -> FilterConfig:
-        """The filters of App. C.1: 14,000 tokens on average, complete, at least 10 solutions.
-
-        The paper looks at no answer.
-        """
+        """The filters of App. C.1; the paper looks at no answer."""
         return cls(max_mean_tokens=14_000, min_solutions=10, require_complete=True, answers="any")
 
 
@@ -223,11 +216,7 @@ class Filtered:
         return sum(self.num_tokens) / len(self.num_tokens) if self.num_tokens else 0.0
 
     def rejects(self, problem: Problem) -> list[Rejected]:
-        """One record per solution that goes for a reason of its own, and one for the problem.
-
-        Args:
-            problem ([`Problem`]): The problem that was filtered.
-        """
+        """One record per solution that goes for a reason of its own, and one for the problem."""
         records = [
             problem.rejected("filter", reason, detail, index)
             for index, (reason, detail) in enumerate(zip(self.reasons, self.details, strict=True))

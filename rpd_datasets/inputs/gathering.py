@@ -187,12 +187,7 @@ def read_gathered(path: Path) -> Iterator[Problem | Rejected]:
 
 
 def join_rows(path: Path, items: Iterable[Problem | Rejected]) -> Iterator[Problem | Rejected]:
-    """The items of an input, with the rows of one problem as one problem where it first stands.
-
-    Args:
-        path (`Path`): What [`write_scratch`] wrote of these items.
-        items (iterable): All of them, a problem a row.
-    """
+    """The items that a scratch file was written of, with the rows of one problem as one problem."""
     done: set[bytes] = set()
     with closing(_reading(path)) as database:
         # Nearly all problems stand once, and a query takes longer than the rest of reading one.
@@ -217,12 +212,6 @@ def together(first: Problem, later: Sequence[tuple[Sequence[str], Mapping[str, A
     """One problem of several rows.
 
     Lists with an entry per solution are joined; any other column is the first row's.
-
-    Args:
-        first ([`Problem`]): The first row.
-        later (`Sequence`): The solutions and other columns of the other rows.
-
-    Example:
 
     >>> one = Problem("2 + 2?", ("4",), {"correct": [True], "level": 1}, "rows.jsonl:1")
     >>> both = together(one, [(["5", "four"], {"correct": [False, True], "level": 2})])

@@ -191,13 +191,8 @@ def find_layout(
         columns ([`Columns`]): As the options have them.
         layout (`str`): The layout asked for, or `"auto"` for the first that fits.
 
-    Returns:
-        `str`: One of `LAYOUTS`.
-
     Raises:
         InputError: If a column is missing; it lists those there are, and suggests one.
-
-    Example:
 
     >>> row = {"problem": "2 + 2?", "solution": "4", "generations": ["It is 4.", "Four."]}
     >>> find_layout([row], "rows.jsonl", Columns())
@@ -250,11 +245,7 @@ def _guess(there: Sequence[str], columns: Columns) -> str:
 
 
 def check_only(samples: Sequence[Mapping[str, Any]], name: str, only: Mapping[str, str]) -> None:
-    """See that the columns by whose values rows are picked are there.
-
-    Raises:
-        InputError: If one is not; it lists those there are.
-    """
+    """See that the columns by whose values rows are picked are there; else an [`InputError`]."""
     there = columns_there(samples)
     for column in only:
         if column not in there:

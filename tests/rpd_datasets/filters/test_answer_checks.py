@@ -148,6 +148,7 @@ def write(path: Path, content: list[dict[str, Any]]) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_what_was_left_out_is_said_in_terminal_card_manifest_and_rejects(tmp_path, capsys):
     file = write(tmp_path / "rows.jsonl", rows())
     command = ["curate", file, "--num-problems", "3", "--num-solutions", "2"]

@@ -166,6 +166,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_curate_leaves_them_out_with_the_match_and_says_so(tmp_path, capsys):
     rows = [
         {"problem": problem, "solutions": [f"We try {n} things. It is ${n}$." for n in (1, 2, 3)]}
@@ -199,25 +200,12 @@ def test_what_cannot_be_compared_with_is_named(tmp_path):
         load_contamination(["none", str(empty)])
 
 
-def test_training_rows_and_prompts_are_compared_too(tmp_path):
+def test_training_rows_and_problems_of_reinforcement_learning_are_compared_too(tmp_path):
     from datasets import Dataset
 
-    from rpd_datasets.training.rows import without_contaminated
-
-    index = Contamination({"bench": [AYA]})
-    prompts = [[{"role": "user", "content": text}] for text in (AYA, "What is 2 + 2?")]
-    rows = Dataset.from_dict({"prompt": prompts, "completion": [[], []]})
-    said: list[str] = []
-    kept, left_out = without_contaminated(rows, index, said.append)
-    assert (len(kept), left_out) == (1, 1)
-    assert "row 0" in said[0]
-    with pytest.raises(InputError, match="all 1 rows"):
-        without_contaminated(rows.select([0]), index, said.append)
-
-
-def test_problems_of_reinforcement_learning_are_compared_too(tmp_path):
-    from rpd_datasets.training.arguments import ReinforcementArguments
+    from rpd_datasets.training.recipe import ReinforcementOptions
     from rpd_datasets.training.reinforcement import load_prompts
+    from rpd_datasets.training.training_rows import without_contaminated
 
     class Tokenizer:
         """Counts words: the chat template is not what is tested."""
@@ -225,11 +213,18 @@ def test_problems_of_reinforcement_learning_are_compared_too(tmp_path):
         def apply_chat_template(self, messages: list[dict[str, str]], **_: Any) -> dict[str, Any]:
             return {"input_ids": messages[0]["content"].split()}
 
-    problems = [{"problem": text, "answer": "4"} for text in (AYA, "What is 2 + 2?")]
-    file = write(tmp_path / "own.jsonl", problems)
+    index = Contamination({"bench": [AYA]})
     said: list[str] = []
-    options = ReinforcementArguments(problems=str(file))
-    rows, counts = load_prompts(options, Tokenizer(), Contamination({"bench": [AYA]}), said.append)
-    assert len(rows) == 1
-    assert counts["problems left out as contaminated"] == 1
-    assert "Problem 1 of bench" in said[0]
+    prompts = [[{"role": "user", "content": text}] for text in (AYA, "What is 2 + 2?")]
+    rows = Dataset.from_dict({"prompt": prompts, "completion": [[], []]})
+    kept, left_out = without_contaminated(rows, index, said.append)
+    assert (len(kept), left_out) == (1, 1)
+    assert "row 0" in said[0]
+    with pytest.raises(InputError, match="all 1 rows"):
+        without_contaminated(rows.select([0]), index, said.append)
+
+    problems = [{"problem": text, "answer": "4"} for text in (AYA, "What is 2 + 2?")]
+    options = ReinforcementOptions(problems=str(write(tmp_path / "own.jsonl", problems)))
+    rows, counts = load_prompts(options, Tokenizer(), index, said.append)
+    assert (len(rows), counts["problems left out as contaminated"]) == (1, 1)
+    assert "Problem 1 of bench" in said[1]

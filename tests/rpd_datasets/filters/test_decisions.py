@@ -54,6 +54,7 @@ def test_what_is_no_file_of_marks_is_refused(tmp_path, text):
         read_decisions(str(tmp_path / "nowhere.json"))
 
 
+@pytest.mark.slow
 def test_rpd_curate_honours_the_marks_of_a_report(tmp_path, capsys):
     import datasets
 

@@ -108,6 +108,7 @@ def verdict(body):
     return 'It says "mistake".\n//boxed{1}' if "mistake" in user else "Fine.\n//boxed{2}"
 
 
+@pytest.mark.slow
 def test_a_judge_reads_what_is_left_and_what_failed_goes_with_its_reasons(tmp_path, capsys):
     solutions = [FAILED[0], SOUND[0], SOUND[1], SOUND[2], SOUND[4], SOUND[4], "We stop here and"]
     answered = [f"{text} The answer is $8$." for text in solutions]
@@ -152,6 +153,7 @@ def test_a_judge_reads_what_is_left_and_what_failed_goes_with_its_reasons(tmp_pa
     assert "gave no verdict on 2 arguments" in (out / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_judge_that_failed_is_asked_again_by_the_next_run(tmp_path, capsys):
     file = tmp_path / "rows.jsonl"
     solutions = [f"{text} The answer is $8$." for text in SOUND[:3]]
@@ -183,6 +185,7 @@ def test_precision_and_recall_on_solutions_read_after_the_rules_were_written():
     assert (alarms, len(labels["sound"])) == (1, 32)
 
 
+@pytest.mark.slow
 def test_signs_are_reported_with_the_filter_off_and_on(tmp_path, capsys):
     solutions = [f"{text} The answer is $8$." for text in (*FAILED[:2], *SOUND[:4])]
     file = tmp_path / "rows.jsonl"

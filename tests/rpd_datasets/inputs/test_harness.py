@@ -107,6 +107,7 @@ def test_what_is_not_of_the_harness_is_named_and_costs_itself(tmp_path: Path) ->
     assert len([row for row in found if isinstance(row, Row)]) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "shown"), [(LM_EVAL, 1), (LIGHTEVAL, 3)])
 def test_they_go_through_curate_and_report(
     path: Path, shown: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -14,7 +14,7 @@ from rpd_datasets.cli import main
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS, Task
 from rpd_datasets.evaluation.inspect_log import SCORER, write_inspect_log
 from rpd_datasets.evaluation.marking import Mark
-from rpd_datasets.evaluation.passk_config import parse_config
+from rpd_datasets.evaluation.passk_config import EvaluationConfig
 from rpd_datasets.evaluation.results import measure
 from rpd_datasets.evaluation.samples import Sample
 from rpd_datasets.inputs.local_files import LocalRows
@@ -137,12 +137,13 @@ def test_a_file_that_is_no_log_is_one_error(tmp_path: Path) -> None:
         list(LocalRows(tmp_path / "x.eval", name="x"))
 
 
+@pytest.mark.slow
 def test_our_log_is_read_by_inspect_with_the_same_figures(tmp_path: Path) -> None:
     from inspect_ai.log import bundle_log_dir, read_eval_log
     from inspect_ai.scorer import pass_at, value_to_float
 
     tasks = [Task(f"t{n}", f"Problem {n}?", gold=str(n)) for n in range(30)]
-    config = parse_config({"benchmark": "aime24", "samples": 8, "runs": 2, "max_tokens": 100})
+    config = EvaluationConfig("aime24", samples=8, runs=2, max_tokens=100)
     rng = np.random.default_rng(0)
     right = rng.random((2, 8, 30)) < rng.random(30)
     keys = [(t, r, s) for r in range(2) for s in range(8) for t in range(30)]
