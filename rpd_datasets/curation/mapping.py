@@ -95,11 +95,7 @@ def _worker(config: CurationConfig, _process: int) -> _Worker:
 
 
 class CuratedRow(Mapping[str, Any]):
-    """The new columns of a row, or of a batch: await them, or just look into them.
-
-    Args:
-        future (`concurrent.futures.Future`): The work.
-    """
+    """The new columns of a row, or of a batch: await them, or just look into them."""
 
     def __init__(self, future: Future[dict[str, Any]]) -> None:
         self._future = future
@@ -300,13 +296,9 @@ def scores_of(
 ) -> Callable[[Problem, CurationConfig, Models], Awaitable[Scored]]:
     """What takes the place of scoring: the look into the row that a problem came from.
 
-    Args:
-        rows (`datasets.Dataset`): With the columns of [`made_columns`].
-        config ([`CurationConfig`]): What they were made with.
-
     Raises:
-        InputError: If a column is missing or a judge was asked (rows do not say why a judge left a
-            solution out). What comes back raises it at a row that this configuration does not make.
+        InputError: A column is missing, or a judge was asked: rows do not say why a judge left a
+            solution out. What comes back raises it at a row that this configuration does not make.
     """
     if config.asks_judge:
         raise InputError(

@@ -33,23 +33,14 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Models:
-    """What a configuration names, loaded: it can be passed in ready-made instead.
-
-    Args:
-        summarizer ([`Summarizer`]): Makes the steps.
-        embedder ([`Embedder`]): Encodes them.
-        count_tokens ([`TokenCounter`]): Counts a solution's tokens.
-        judges ([`CurationJudges`], *optional*): Asked by `"llm"`.
-        answers ([`AnswerChecker`]): Compares final answers.
-        threads (`ThreadPoolExecutor`): Where embeddings are made: one thread, since several would
-            each keep buffers of their own, and take turns anyway.
-    """
+    """What a configuration names, loaded: it can be passed in ready-made instead."""
 
     summarizer: Summarizer
     embedder: Embedder
     count_tokens: TokenCounter
     judges: CurationJudges | None = None
     answers: AnswerChecker = field(default_factory=AnswerChecker)
+    # Where embeddings are made: several threads would each keep buffers, and take turns anyway.
     threads: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(max_workers=1), repr=False, compare=False
     )
@@ -115,25 +106,13 @@ def load_flow(
     keep_replies: bool = True,
     requests: RequestOptions | None = None,
 ) -> Flow:
-    """A chat model whose replies are kept.
-
-    Args:
-        spec (`str`): See [`~rpd_metric.models.kinds.load_chat`].
-        store (`str`, *optional*): The file; [`default_store`] if unset.
-        keep_replies (`bool`): Whether replies go there.
-        requests ([`~rpd_metric.models.requests.RequestOptions`], *optional*): How it is asked.
-    """
+    """A chat model whose replies are kept in a file; [`default_store`] if unset."""
     path = Path(store) if store else default_store()
     return Flow(load_chat(spec), requests, store=ReplyStore(path) if keep_replies else None)
 
 
 def configured_summarizer(config: CurationConfig, *, keep_replies: bool = True) -> Summarizer:
-    """Load the summarizer that a configuration names.
-
-    Args:
-        config ([`CurationConfig`]): The options.
-        keep_replies (`bool`): Whether a chat model's replies go to the store.
-    """
+    """Load the summarizer that a configuration names."""
     if not asks_chat_model(config.summarizer):
         return load_summarizer(config.summarizer)
     guided = config.guided and config.template == DEFAULT_TEMPLATE

@@ -8,7 +8,6 @@ the loading of an encoder, or hours of scoring. What only later rows show is not
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +36,11 @@ def check_models(config: CurationConfig, *, judge: str | None = None) -> None:
     """
     specs = [summarizer_spec(config.summarizer), embedder_spec(config.embedder)]
     specs += [chat_spec(spec) for spec in (config.judge, judge) if spec is not None]
-    for spec in specs:
-        if spec.runs_here and spec.model:
-            _check_folder(spec.text, spec.model)
-    _check_folder(config.tokenizer, config.tokenizer)
+    folders = [(spec.text, spec.model) for spec in specs if spec.runs_here and spec.model]
+    for text, name in (*folders, (config.tokenizer, config.tokenizer)):
+        # An id on the Hub never begins like that.
+        if name.startswith(("/", "./", "../", "~")) and not Path(name).expanduser().exists():
+            raise SpecError(f"{text}: there is no folder {name}")
     if asks_chat_model(config.summarizer):
         load_template(config.template)
 
@@ -65,32 +65,22 @@ def check_input(
     if config is None:
         return
     filters = config.filters
-    named = {
-        "correct_column": filters.correct_column,
-        "answer_column": filters.answer_column,
-        "quality_column": config.quality_column,
-    }
-    _check_named(named, columns, str(source) if isinstance(source, str | Path) else name)
-    if problem is not None:
-        # What it keeps is of no interest: a missing column or file of decisions is an error.
-        filter_problem(problem, filters, token_counter("estimate"), judged=lambda _: None)
-        quality_of(problem, config, range(len(problem.solutions)))
-
-
-def _check_folder(text: str, name: str) -> None:
-    # An id on the Hub never begins like that.
-    if name.startswith(("/", "./", "../", "~")) and not Path(name).expanduser().exists():
-        raise SpecError(f"{text}: there is no folder {name}")
-
-
-def _check_named(named: Mapping[str, str | None], columns: tuple[str, ...], where: str) -> None:
-    for option, column in named.items():
+    for option, column in (
+        ("correct_column", filters.correct_column),
+        ("answer_column", filters.answer_column),
+        ("quality_column", config.quality_column),
+    ):
         if column is None or column in columns:
             continue
         flag = f"--{option.replace('_', '-')}"
         near = difflib.get_close_matches(column, columns, n=1)
         perhaps = f" Perhaps {flag} {near[0]}." if near else ""
+        where = source if isinstance(source, str | Path) else name
         raise InputError(
             f"{where} has no column {column!r} for {flag} ({option}). Its columns are: "
             f"{', '.join(columns)}.{perhaps}"
         )
+    if problem is not None:
+        # What it keeps is of no interest: a missing column or file of decisions is an error.
+        filter_problem(problem, filters, token_counter("estimate"), judged=lambda _: None)
+        quality_of(problem, config, range(len(problem.solutions)))

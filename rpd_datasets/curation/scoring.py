@@ -263,7 +263,7 @@ def _score(matrix: npt.NDArray[np.float64] | None) -> float | None:
 
 def scoring_fingerprint(config: CurationConfig, models: Models) -> str:
     """A hash of all that decides a problem's scores, and of nothing else."""
-    judges = models.judges
+    config, judges = config.resolved(), models.judges
     # Those of other packages only where there are any.
     filters = {name: value for name, value in asdict(config.filters).items() if value != ()}
     if config.filters.decisions is not None:
@@ -314,10 +314,7 @@ async def choose(
     """Choose among a problem's solutions.
 
     Args:
-        problem ([`~rpd_datasets.Problem`]): The problem.
-        scored ([`Scored`]): What is known about it.
-        config ([`CurationConfig`]): The options.
-        models ([`Models`]): What the options name, loaded.
+        problem, scored, config, models: See [`score_problem`].
         num_solutions (`int`, *optional*): The problem's share of a budget; all if unset. Without
             a budget the options say how many.
 
@@ -381,18 +378,11 @@ def quality_of(
 
 
 def choice_columns(scored: Scored | None, k: int, config: CurationConfig) -> dict[str, Any]:
-    """The columns beside the RPD ones that the options call for.
+    """The columns beside the RPD ones that the options call for, of a problem with `k` solutions.
 
-    Args:
-        scored ([`Scored`], *optional*): What is known about the problem; `None` for a row of
-            which nothing can be used.
-        k (`int`): How many solutions it has.
-        config ([`CurationConfig`]): The options.
-
-    Returns:
-        `dict`: `problem_score` where a distance other than RPD ranks problems, `diverse` where a
-            judge classifies them, `distance_matrix` where a distance other than RPD chooses
-            solutions.
+    `problem_score` where a distance other than RPD ranks problems, `diverse` where a judge
+    classifies them, `distance_matrix` where a distance other than RPD chooses solutions; empty ones
+    without a [`Scored`].
     """
     columns: dict[str, Any] = {}
     if config.problems == "llm":

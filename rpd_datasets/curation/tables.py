@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from rpd_datasets.config import CurationConfig
@@ -38,11 +37,8 @@ def write_tables(
 ) -> None:
     """Write the chosen problems best first, and the training rows made from them.
 
-    Args:
-        chosen (`Callable`): Gives the chosen problems; called twice, for the types and the rows.
-        config ([`CurationConfig`]): The options.
-        summary ([`RunSummary`]): Gets what the tables hold: columns, rows, bytes.
-        folder (`Path`): Where the tables' folders are made.
+    The summary gets what the tables hold: columns, rows, bytes. `chosen` is called twice, for the
+    types and for the rows.
     """
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -97,12 +93,7 @@ def write_scores(summary: RunSummary, path: Path) -> None:
 
 @dataclass(frozen=True)
 class ColumnTypes:
-    """The schema of a table, and which of its columns hold JSON text.
-
-    Args:
-        schema (`pyarrow.Schema`): Every column.
-        json_columns (`list[str]`): Those whose values are stored as JSON text.
-    """
+    """The Arrow schema of a table, and which of its columns hold values as JSON text."""
 
     schema: Any
     json_columns: list[str]
@@ -122,28 +113,23 @@ class ColumnTypes:
                     continue
                 try:
                     found = pa.array([row.get(name) for row in chunk]).type
-                    known = types.get(name, pa.null())
-                    types[name] = _common(known, found)
-                except (
-                    pa.ArrowInvalid,
-                    pa.ArrowTypeError,
-                    pa.ArrowNotImplementedError,
-                    OverflowError,
-                ):
+                    both = [pa.schema([("x", one)]) for one in (types.get(name, pa.null()), found)]
+                    common = pa.unify_schemas(both, promote_options="permissive")
+                    types[name] = common.field("x").type
+                except (pa.ArrowException, OverflowError):
                     as_json[name] = None
-        carried = [
-            pa.field(name, pa.string() if name in as_json else types[name])
+        carried = {
+            name: pa.string() if name in as_json else types[name]
             for name in dict.fromkeys([*types, *as_json])
-        ]
-        return cls(pa.schema([*(pa.field(*item) for item in own.items()), *carried]), list(as_json))
+        }
+        return cls(pa.schema((own | carried).items()), list(as_json))
 
     @classmethod
     def sft(cls) -> ColumnTypes:
         """The types of conversational prompt-completion rows."""
         import pyarrow as pa
 
-        message = pa.struct([("role", pa.string()), ("content", pa.string())])
-        turns = pa.list_(message)
+        turns = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
         return cls(pa.schema([("prompt", turns), ("completion", turns)]), [])
 
 
@@ -161,13 +147,6 @@ def _own_columns() -> dict[str, Any]:
         "drop_reasons": pa.list_(pa.string()),
         "num_tokens": pa.list_(pa.int64()),
     }
-
-
-def _common(known: Any, found: Any) -> Any:
-    import pyarrow as pa
-
-    schemas = [pa.schema([("x", known)]), pa.schema([("x", found)])]
-    return pa.unify_schemas(schemas, promote_options="permissive").field("x").type
 
 
 class ShardWriter:
@@ -199,10 +178,11 @@ class ShardWriter:
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Add one row."""
-        row = dict(row)
-        for name in self._json_columns:
-            row[name] = json.dumps(row.get(name), ensure_ascii=False, default=str)
-        self._rows.append(row)
+        as_json = {
+            name: json.dumps(row.get(name), ensure_ascii=False, default=str)
+            for name in self._json_columns
+        }
+        self._rows.append({**row, **as_json})
         if len(self._rows) == ROWS_PER_GROUP:
             self._flush()
 
@@ -214,7 +194,7 @@ class ShardWriter:
         self._rows = []
         if self._writer is None:
             self._shards.append(self._folder / f"shard-{len(self._shards):05d}")
-            self._writer = pq.ParquetWriter(self._shards[-1], self.schema)
+            self._writer, self._written = pq.ParquetWriter(self._shards[-1], self.schema), 0
         self._writer.write_table(table)
         self._written += table.nbytes
         self.num_bytes += table.nbytes
@@ -225,23 +205,14 @@ class ShardWriter:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-            self._written = 0
 
     def __enter__(self) -> ShardWriter:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is not None:
-            self._close_shard()
-            return
-        if self._rows or not self._shards:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None and (self._rows or not self._shards):
             self._flush()
         self._close_shard()
-        for index, shard in enumerate(self._shards):
+        for index, shard in enumerate(self._shards if kind is None else ()):
             name = f"train-{index:05d}-of-{len(self._shards):05d}.parquet"
             shard.rename(self._folder / name)

@@ -94,6 +94,7 @@ def test_a_partial_set_of_nothing_is_none(rows, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_run_with_a_budget_may_be_killed_and_is_completed_by_one_without(rows, tmp_path):
     with FakeTGI(reply=summary, seconds=0.05) as server:
         command = [sys.executable, "-m", "rpd_datasets.cli"]

@@ -116,6 +116,7 @@ def test_it_is_pickled_by_name():
     assert pickle.loads(pickle.dumps(rpd_curate)) is rpd_curate
 
 
+@pytest.mark.slow
 def test_the_plain_form_works_in_a_real_notebook_kernel(tmp_path, monkeypatch):
     from jupyter_client.manager import start_new_kernel
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -281,3 +282,12 @@ def test_a_budget_is_spent_over_one_input(rows, tmp_path):
     config = CurationConfig(num_samples=5, filters=FILTERS)
     with pytest.raises(InputError, match="over one input"):
         curate_dataset(str(rows), tmp_path / "out", config, mixed=[(str(rows), 5)])
+
+
+def test_no_encoder_is_loaded_where_nothing_is_compared(rows, tmp_path, monkeypatch):
+    """So that an installation without torch curates."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    config = CurationConfig(problems="random", solutions="random", filters=FILTERS)
+    curated = curate_dataset(str(rows), tmp_path / "out", config)
+    assert len(curated.summary.chosen) == 12
+    assert curated.manifest["used"]["embedder"] is False

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import datasets
@@ -13,6 +17,8 @@ from parts.kill_loop import SLOTS, contents, run, summary, write_problems
 from parts.openai_embeddings import OpenAIEmbeddings
 from rpd_datasets import CurationConfig, rpd_curate
 from rpd_datasets.cli import main
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -201,9 +207,28 @@ def test_a_plan_without_a_model_needs_no_requests(rows, capsys):
     assert (plan["requests"], plan["prompt_tokens"], plan["summarizer"]) == (0, 0, "extractive")
 
 
+@pytest.mark.slow
 def test_killed_three_times_the_result_is_the_same_and_nothing_finished_is_asked_again(tmp_path):
     outcome = run(tmp_path, num_problems=40, kills=3)
     assert outcome.in_flight
     assert outcome.equal
     assert outcome.repeated <= sum(outcome.in_flight)
     assert max(outcome.in_flight) <= SLOTS
+
+
+@pytest.mark.slow
+def test_ctrl_c_when_every_request_is_in_flight_completes_the_folder(tmp_path, store):
+    rows = write_problems(tmp_path / "rows.jsonl", 2)
+    with FakeTGI(reply=summary, seconds=3) as server:
+        command = [sys.executable, "-m", "rpd_datasets.cli", "curate", str(rows)]
+        command += ["--summarizer", f"tgi:{server.url}", "--store", str(store)]
+        command += ["--num-solutions", "2", "--output", str(tmp_path / "out")]
+        process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+        while len(server.requests) < 8:
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert (tmp_path / "out" / "README.md").exists()
+    assert "again" not in err.replace("again to stop at once", "")

@@ -239,6 +239,7 @@ def finish(tmp_path: Path, embeddings: str) -> None:
     assert contents(tmp_path / "out") == contents(tmp_path / "expected")
 
 
+@pytest.mark.slow
 def test_when_the_run_is_killed_its_processes_go_too_and_the_next_run_goes_on(
     half_done, tmp_path, embeddings
 ):
@@ -250,6 +251,7 @@ def test_when_the_run_is_killed_its_processes_go_too_and_the_next_run_goes_on(
     finish(tmp_path, embeddings)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_all_processes_in_one_line(half_done):
     process, workers = half_done
     os.killpg(process.pid, signal.SIGINT)
@@ -260,6 +262,7 @@ def test_ctrl_c_ends_all_processes_in_one_line(half_done):
     assert not psutil.wait_procs(workers, timeout=120)[1]
 
 
+@pytest.mark.slow
 def test_a_killed_process_ends_the_run_in_one_line_that_says_what_to_do(half_done):
     process, workers = half_done
     workers[0].kill()
@@ -270,6 +273,7 @@ def test_a_killed_process_ends_the_run_in_one_line_that_says_what_to_do(half_don
     assert not psutil.wait_procs(workers, timeout=120)[1]
 
 
+@pytest.mark.slow
 def test_threads_and_processes_give_equal_bytes(tmp_path):
     import torch
 
