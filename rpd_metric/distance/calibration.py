@@ -142,14 +142,8 @@ def calibration(
     Raises:
         [`InputError`]: The file is not there, or not such a file.
 
-    Example:
-
-    ```py
-    >>> from rpd_metric.distance.calibration import calibration
     >>> calibration("pieces", "minilm", chat=False).in_words(0.41)
     '0.41: probably the same method'
-
-    ```
     """
     known = _packaged() if path is None else _read(path)
     if distance is None or distance not in DISTANCES or truncate_dim is not None:

@@ -43,17 +43,10 @@ def rpd_distance(steps_a: npt.ArrayLike, steps_b: npt.ArrayLike, ties: Ties = "m
         [`InputError`]: An array is not two-dimensional, dimensions differ, or a value is not
         finite.
 
-    Example:
-
-    ```py
-    >>> import numpy as np
-    >>> from rpd_metric import rpd_distance
     >>> rpd_distance(np.eye(3)[:2], np.eye(3))
     0.0
     >>> rpd_distance([[1.0, 0.0]], [[0.0, 1.0], [1.0, 1.0]])
     0.29289321881345254
-
-    ```
     """
     return float(rpd_matrix([steps_a, steps_b], ties=ties)[0, 1])
 
@@ -81,15 +74,8 @@ def rpd_alignment(
         `list` of [`StepMatch`]: One per asking step, in order, those of `steps_a` first. Empty
         when either list is: a distance of 1 by definition comes from no match.
 
-    Example:
-
-    ```py
-    >>> import numpy as np
-    >>> from rpd_metric import rpd_alignment
     >>> rpd_alignment([[0.0, 3.0]], np.eye(2))
     [StepMatch(asker='a', step=0, match=1, distance=0.0)]
-
-    ```
     """
     rpd_matrix([steps_a, steps_b], ties=ties)  # refuses what the distance refuses, in its words
     a, b = np.asarray(steps_a), np.asarray(steps_b)
@@ -125,17 +111,10 @@ def rpd_matrix(solutions: Sequence[npt.ArrayLike], ties: Ties = "mean") -> Float
     Raises:
         [`InputError`]: As [`rpd_distance`] does; the message names the solution.
 
-    Example:
-
-    ```py
-    >>> import numpy as np
-    >>> from rpd_metric import rpd_matrix
     >>> rpd_matrix([np.eye(3)[:2], np.eye(3), np.eye(3)[2:]])
     array([[0., 0., 1.],
            [0., 0., 0.],
            [1., 0., 0.]])
-
-    ```
     """
     if ties not in ("mean", "first"):
         raise InputError(f'ties is {ties!r}; use "mean" or "first"')
@@ -181,14 +160,8 @@ def problem_score(matrix: npt.ArrayLike) -> float | None:
         `float`, or `None` with fewer than two usable solutions, where Algorithm 1 has minus
         infinity: such problems rank last.
 
-    Example:
-
-    ```py
-    >>> from rpd_metric.distance.core import problem_score
     >>> problem_score([[0.0, 0.1, 0.5], [0.1, 0.0, 0.7], [0.5, 0.7, 0.0]])
     0.6
-
-    ```
     """
     usable = _usable(matrix)
     k = len(usable)

@@ -35,14 +35,8 @@ def self_bleu(texts: Sequence[str]) -> float | None:
     Returns:
         `float`: In [0, 100]; `None` with fewer than two texts.
 
-    Example:
-
-    ```py
-    >>> from rpd_metric.distance.diversity import self_bleu
     >>> round(self_bleu(["factor the cubic", "factor the cubic"]), 6)
     100.0
-
-    ```
     """
     try:
         from sacrebleu.metrics.bleu import BLEU
@@ -93,15 +87,9 @@ def div_self_bleu(texts: Sequence[str]) -> float | None:
 class PassCountDiversity:
     """The diversity of problems with similar pass counts, one cell pair of Table 3.
 
-    Args:
-        low (`int`): Smallest pass count.
-        high (`int`): Largest pass count.
-        num_problems (`int`): Problems with a pass count in between.
-        div_self_bleu (`float`, *optional*): Mean over these problems, in [0, 100].
-        rpd (`float`, *optional*): Mean over these problems of the mean pairwise distance. The
-            paper's table prints 100 times this.
-        without_rpd (`int`): Problems in no RPD mean: fewer than two correct solutions had a
-            distance.
+    Of `num_problems` problems with a pass count from `low` to `high`: the means of Div-Self-BLEU
+    (in [0, 100]) and of the mean pairwise distance (the paper prints 100 times this), and in how
+    many fewer than two correct solutions had a distance.
     """
 
     low: int
@@ -169,17 +157,10 @@ def strategy_groups(matrix: npt.ArrayLike, threshold: float) -> list[int | None]
             embedder and summaries; `docs/distances.md` has values found on labelled problems.
 
     Returns:
-        `list[int | None]`: A group per solution, numbered from 0 in the order of their first
-        members; `None` for solutions without distances.
+        `list[int | None]`: Numbered by their first members; `None` without distances.
 
-    Example:
-
-    ```py
-    >>> from rpd_metric.distance.diversity import strategy_groups
     >>> strategy_groups([[0, 0.1, 0.6], [0.1, 0, 0.5], [0.6, 0.5, 0]], threshold=0.4)
     [0, 0, 1]
-
-    ```
     """
     distances = np.asarray(matrix, dtype=np.float64)
     usable = np.flatnonzero(~np.isnan(distances.diagonal()))

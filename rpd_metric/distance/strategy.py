@@ -174,16 +174,10 @@ def average_linkage(matrix: npt.ArrayLike) -> Matrix:
     Returns:
         `array` of shape `(k, k)`: Symmetric, zero on the diagonal.
 
-    Example:
-
-    ```py
-    >>> from rpd_metric.distance.strategy import average_linkage
     >>> average_linkage([[0, 1, 4], [1, 0, 6], [4, 6, 0]])
     array([[0., 1., 5.],
            [1., 0., 5.],
            [5., 5., 0.]])
-
-    ```
     """
     distances = np.array(matrix, dtype=np.float64)
     if distances.ndim != 2 or distances.shape[0] != distances.shape[1]:

@@ -49,14 +49,8 @@ class OwnGrader:
     Raises:
         [`InputError`]: There is no such function.
 
-    Example:
-
-    ```py
-    >>> from rpd_metric.grading.custom import OwnGrader
     >>> list(OwnGrader("operator:contains").grade([("a right word", "right")]))
     [<Verdict.CORRECT: 'correct'>]
-
-    ```
     """
 
     def __init__(self, spec: str) -> None:

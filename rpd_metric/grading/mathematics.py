@@ -56,16 +56,10 @@ class Grader:
     Raises:
         [`MissingExtraError`]: math-verify is not installed.
 
-    Example:
-
-    ```py
-    >>> from rpd_metric.grading.mathematics import Grader
     >>> with Grader(workers=1) as grader:
     ...     rows = [("025", "so 25."), ("025", r"so \\boxed{25}"), ("1/2", r"\\boxed{0.5}")]
     ...     [verdict.value for verdict in grader.grade(rows)]
     ['no_answer', 'correct', 'correct']
-
-    ```
     """
 
     def __init__(self, *, workers: int | None = None, seconds: float = 10.0) -> None:

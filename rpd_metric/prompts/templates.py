@@ -39,15 +39,10 @@ class PromptTemplate:
         name (`str`): Where it came from: a packaged name or a file's name, without its folders.
         text (`str`): The template, sections and placeholders included.
 
-    Example:
-
-    ```python
     >>> greeting = PromptTemplate("greeting", "[system]\\nBe brief.\\n[user]\\nHello, {{who}}!")
     >>> system, user = greeting.render(who="{{who}} at 100%")
     >>> user
     {'role': 'user', 'content': 'Hello, {{who}} at 100%!'}
-
-    ```
     """
 
     name: str

@@ -69,10 +69,6 @@ _LATEX_OR_WORD = re.compile(r"\\[a-zA-Z]+|[a-zA-Z]{3,}")
 class ExtractiveSummarizer:
     """The `extractive` summarizer; see the module's docstring and [`Summarizer`].
 
-    Example:
-
-    ```python
-    >>> from rpd_metric.steps.extractive import ExtractiveSummarizer
     >>> solution = '''Let me think. Place the triangle in coordinates with A at the origin.
     ... The slope of AB is 2, so the altitude has slope -1/2. Now both lines are known.
     ... Solving the system of equations gives $$x = 2, y = 1.$$ Good.
@@ -82,8 +78,6 @@ class ExtractiveSummarizer:
     Place the triangle in coordinates with A at the origin.
     The slope of AB is 2, so the altitude has slope -1/2.
     Solving the system of equations gives $$x = 2, y = 1.$$
-
-    ```
     """
 
     name = "extractive"

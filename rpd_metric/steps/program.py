@@ -45,9 +45,6 @@ _QUOTES = re.compile(r"\"\"\"|'''")
 def fenced(text: str) -> str:
     """The text with fences around programs that have none.
 
-    Example:
-
-    ```py
     >>> print(fenced("We double it:\\ndef f(x):\\n    return 2 * x\\nDone."))
     We double it:
     ```
@@ -55,8 +52,6 @@ def fenced(text: str) -> str:
         return 2 * x
     ```
     Done.
-
-    ```
     """
     if not _SUSPECT.search(text):
         return text

@@ -28,7 +28,7 @@ STEPS_KEY = "logical_steps"
 
 # Raised whenever the same reply could be read or refused differently; part of a summarizer's
 # fingerprint.
-PARSER_VERSION = 2
+PARSER_VERSION = 3
 
 # Of a step's runs of three words, the share that also stands in the prompt.
 COPIED = 0.6
@@ -69,14 +69,8 @@ def parse_steps(text: str, finish_reason: str | None = None, *, sent: str = "") 
     Raises:
         [`ReplyError`]: Of several unusable objects the last one gives the reason.
 
-    Example:
-
-    ```python
-    >>> from rpd_metric.steps.replies import parse_steps
     >>> parse_steps(r'//boxed{"logical_steps": ["Isolate $\theta$.", "Bound it.", "Conclude."]}')
     ('Isolate $\\theta$.', 'Bound it.', 'Conclude.')
-
-    ```
     """
     failure: ReplyError | None = None
     for found in _objects(text, finish_reason):
