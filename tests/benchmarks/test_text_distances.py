@@ -89,9 +89,9 @@ def test_a_text_is_encoded_once_ever(bench, tmp_path):
     np.testing.assert_array_equal(before[[1, 0]], after[:2])
 
 
-def test_picks_and_uniform_print_their_tables(bench, sets, folder, capsys):
+def test_picks_print_their_tables(bench, sets, capsys):
     tried, _ = sets
-    picks, uniform = bench("picks"), bench("uniform")
+    picks = bench("picks")
     problems = {"dev": picks.Problems(tried.cases["dev"], 50, 0)}
     picks.print_picks(problems)
     picks.print_ranking(problems)
@@ -101,9 +101,6 @@ def test_picks_and_uniform_print_their_tables(bench, sets, folder, capsys):
     assert f"| dev | by chance | {11 / 30:.3f} " in printed
     assert "| dev | at best | 0.600 " in printed
     assert "3 of 5 problems have several strategies; in 3 the choice of 3 matters" in printed
-    matrices = {("", "pieces"): matrices_of("pieces", "", tried)}
-    uniform.print_held_out(tried.cases, matrices)
-    assert "| `pieces` | dev | 5 | 0.400 | 0.400" in capsys.readouterr().out
 
 
 def matrices_of(name, source, tried):
@@ -127,12 +124,12 @@ def test_the_gain_over_chunks_is_paired_and_by_set(bench, sets, capsys):
 
 def test_the_curves_are_what_curation_reads(bench, sets, tmp_path, capsys):
     tried, _ = sets
-    uniform = bench("uniform")
+    calibrated = bench("calibration_curves")
     matrices = {("LLM", "strategy"): matrices_of("strategy", "LLM", tried)}
-    (curve,) = uniform.curves(tried.cases, matrices)
+    (curve,) = calibrated.curves(tried.cases, matrices)
     assert (curve.distance, curve.embedder, curve.steps) == ("strategy", "minilm", "chat")
     assert curve.chance(0) < 0.5 < curve.chance(1)
-    uniform.write(tmp_path / "curves.json", [curve])
+    calibrated.write(tmp_path / "curves.json", [curve])
     path = str(tmp_path / "curves.json")
     assert calibration("strategy", "minilm", chat=True, path=path) == curve
     assert "| `strategy` | by a chat model |" in capsys.readouterr().out
@@ -143,7 +140,7 @@ def test_the_curves_are_what_curation_reads(bench, sets, tmp_path, capsys):
     [
         ("text_distances", 4),
         ("picks", 2),
-        ("uniform", 3),
+        ("calibration_curves", 1),
     ],
 )
 def test_each_script_of_make_distances_runs_from_its_command_line(
@@ -161,7 +158,7 @@ def test_each_script_of_make_distances_runs_from_its_command_line(
     arguments = {
         "text_distances": [*kept, *few],
         "picks": [*kept, *few],
-        "uniform": kept,
+        "calibration_curves": kept,
     }[name]
     monkeypatch.setattr("sys.argv", [name, *arguments])
     module.main()
