@@ -65,6 +65,8 @@ def _score(args: argparse.Namespace) -> None:
                     "problem_score": scored.score,
                 }
             )
+            if source.num_problems is not None:
+                line.expect(source.num_problems)
             scored_one()
 
     with tempfile.TemporaryDirectory() as scratch, Progress("Loading models") as line:
