@@ -27,6 +27,7 @@ from rpd_datasets.report.archive import LIMITS, archive, curves_of
 from rpd_datasets.report.contents import CuratedFolder, funnel
 from rpd_datasets.report.measures import Measures
 from rpd_metric.distance.calibration import UNKNOWN
+from rpd_metric.distance.distances import DISTANCES
 
 SCRIPTS = ("temml/temml.min.js", "text.js", "app.js")
 STYLES = ("temml/temml.css", "style.css")
@@ -159,12 +160,14 @@ def render(folder: CuratedFolder, measures: Measures, drawn: dict[str, list[Char
 
 def _rule(folder: CuratedFolder) -> str:
     """How solutions were chosen, where a distance chose them."""
-    options = folder.manifest["options"]
     if folder.chosen_by not in METRICS:
         return ""
+    options = folder.manifest["options"]
     if options.get("num_samples") is not None:
-        return f", a budget of {options['num_samples']:,} samples: {BUDGET_RULE}"
-    return f", {options['selection']}: {SELECTION_RULES[options['selection']]}"
+        said = f"a budget of {options['num_samples']:,} samples: {BUDGET_RULE}"
+    else:
+        said = f"{options['selection']}: {SELECTION_RULES[options['selection']]}"
+    return f", {said}; the distance is {DISTANCES[folder.chosen_by].description}".replace("`", "")
 
 
 def _readings(folder: CuratedFolder, *, with_rpd: bool) -> list[tuple[str, str]]:

@@ -31,6 +31,7 @@ from rpd_datasets.report.contents import funnel
 from rpd_datasets.report.measures import measure
 from rpd_datasets.tokens import token_counter
 from rpd_metric.distance.calibration import Calibration
+from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.errors import InputError
 from rpd_metric.steps.extractive import ExtractiveSummarizer
 
@@ -449,6 +450,7 @@ class TestThePage:
         assert "Steps by extractive (no language model: passages of the solution itself)" in text
         assert "Embeddings by hash" in text
         assert "Solutions chosen by rpd, exact: the subset with the largest smallest" in text
+        assert f"; the distance is {DISTANCES['rpd'].description}" in text
 
     @pytest.mark.parametrize(
         ("columns", "shown"),
