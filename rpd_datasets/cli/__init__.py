@@ -49,13 +49,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = argparse.Namespace()
 
     def parse() -> None:
-        typed = [name, *with_config(commands[name], given[1:])] if name else given
-        parser.parse_args(typed, args)
+        if not name:
+            parser.parse_args(given)  # help, the version, or an error: each of them ends here
+        typed = with_config(commands[name], given[1:])
+        commands[name].parse_args(typed, args)
         if preset := getattr(args, "preset", None):
             # A preset changes defaults only, so that options given beside it win.
-            args.parser.set_defaults(**preset_options(preset))
+            commands[name].set_defaults(**preset_options(preset))
             vars(args).clear()
-            parser.parse_args(typed, args)
+            commands[name].parse_args(typed, args)
 
     def work() -> None:
         # The products here are small, and OpenBLAS's threads go on spinning after each of them: on

@@ -7,6 +7,7 @@ an error. A `manifest.json` repeats the run that wrote it. Options typed beside 
 from __future__ import annotations
 
 import argparse
+import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
@@ -43,7 +44,11 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are two lines: what is wrong, and where the options are explained."""
 
     def error(self, message: str) -> NoReturn:
-        """Say it, and exit with 2."""
+        """Say it, with the nearest option to one that does not exist, and exit with 2."""
+        flags = [one for one in message.split() if one.startswith("--")]
+        if message.startswith("unrecognized") and flags:
+            near = difflib.get_close_matches(flags[0], self._option_string_actions, n=1)
+            message += f"; did you mean {near[0]}?" if near else ""
         self.exit(2, f"{self.prog}: {message}\nSee {self.prog} --help\n")
 
 
@@ -65,7 +70,7 @@ def add_command(
         formatter_class=_Help,
         allow_abbrev=False,
     )
-    parser.set_defaults(command=run, name=name, parser=parser, after_interrupt=after_interrupt)
+    parser.set_defaults(command=run, parser=parser, after_interrupt=after_interrupt)
     parser.add_argument(
         "--json", action="store_true", help="print the result as one JSON object on stdout"
     )

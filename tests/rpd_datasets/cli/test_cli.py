@@ -237,15 +237,22 @@ def test_an_option_that_makes_no_sense_is_one_line(arguments, message, capsys, t
     assert message in line
 
 
-def test_a_wrong_command_line_ends_with_status_2(capsys):
+@pytest.mark.parametrize(
+    ("arguments", "said", "see"),
+    [
+        (["curate", "sample"], "required: --output/-o", "rpd curate"),
+        (["score", "sample", "--num-row", "3"], "did you mean --num-rows?", "rpd score"),
+        (["plan", "sample", "--problems", "nonsense"], "'nonsense' (choose from", "rpd plan"),
+        (["curat"], "invalid choice: 'curat'", "rpd"),
+    ],
+)
+def test_a_wrong_command_line_ends_with_status_2(arguments, said, see, capsys):
     with pytest.raises(SystemExit) as error:
-        main(["curate", "sample"])
-    assert error.value.code == 2
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == 2
-    assert said[0].startswith("rpd curate: ")
-    assert "--output" in said[0]
-    assert said[1] == "See rpd curate --help"
+        main(arguments)
+    lines = capsys.readouterr().err.splitlines()
+    assert (error.value.code, len(lines), lines[1]) == (2, 2, f"See {see} --help")
+    assert lines[0].startswith(f"{see}: ")
+    assert said in lines[0]
 
 
 @pytest.mark.slow
