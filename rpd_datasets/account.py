@@ -74,14 +74,9 @@ def solution_rule(config: CurationConfig) -> str:
 
 
 def outcome_lines(found: Mapping[str, Any], summarizer: str) -> list[tuple[str, str]]:
-    """Say whether a run went well.
+    """Say whether a run went well: five pairs of a name and a sentence.
 
-    Args:
-        found (`Mapping`): The manifest's `"outcome"`.
-        summarizer (`str`): Who made the steps.
-
-    Returns:
-        `list[tuple[str, str]]`: Five pairs of a name and a sentence.
+    Made of the manifest's `"outcome"` and of who made the steps.
     """
     right = _right(found["right"], found["agreement"]) + _floundering(found["floundering"])
     return [

@@ -107,12 +107,9 @@ class Allocation:
         self._deeper: list[tuple[float, int, int, int]] = []
 
     def offer(self, problem: int, text: str, gains: Sequence[float]) -> None:
-        """Offer a problem.
+        """Offer a problem, by what [`shares`] calls it; its text draws its lot.
 
-        Args:
-            problem (`int`): What [`shares`] calls it.
-            text (`str`): Its text, which draws its lot.
-            gains (`Sequence[float]`): See [`spending_order`]; without any it gets nothing.
+        Without any gains (see [`spending_order`]) it gets nothing.
         """
         if not gains:
             return

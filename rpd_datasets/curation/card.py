@@ -65,15 +65,7 @@ def manifest(
 ) -> str:
     """Everything needed to tell how the dataset was made, and whether two runs were the same.
 
-    Args:
-        summary ([`~rpd_datasets.curation.outcome.RunSummary`]): What the run did.
-        config ([`CurationConfig`]): Its options.
-        models ([`Models`]): What made the steps and the embeddings.
-        options ([`RunOptions`]): The preset by its name, and what problems were compared with.
-        specs (`Sequence[Mapping]`): How each input was read (split, columns, limit, ...).
-
-    Returns:
-        `str`: JSON, sorted and indented, the same for the same run.
+    JSON, sorted and indented, the same for the same run; `specs` says how each input was read.
     """
     contamination = options.contamination
     first, *mixed_in = [
@@ -179,16 +171,8 @@ def dataset_card(
 ) -> str:
     """The README.md of a curated dataset, with the metadata that the Hub and `datasets` read.
 
-    Args:
-        summary ([`~rpd_datasets.curation.outcome.RunSummary`]): What the run did.
-        config ([`CurationConfig`]): Its options.
-        models ([`Models`]): What made the steps and the embeddings.
-        options ([`RunOptions`]): Licence and language, where the inputs' own cards do not say
-            them, and what problems were compared with.
-        figures (`Sequence[str]`): Paths of figures beside the card.
-
-    Returns:
-        `str`: YAML metadata and Markdown.
+    The options say licence and language where the inputs' own cards do not, and what problems were
+    compared with; `figures` are paths beside the card.
     """
     from huggingface_hub import DatasetCard
 

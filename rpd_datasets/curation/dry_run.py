@@ -43,14 +43,8 @@ SECOND_CLASS = ChatReply("//boxed{2}", "stop")
 
 @dataclass
 class Asked:
-    """Requests of one kind.
-
-    Args:
-        stored (`int`): Those that the store answers.
-        missing (`int`): Those that would be sent.
-        prompt_tokens (`int`): Of the missing ones.
-        max_tokens (`int`): The limit on each reply.
-        requests_each (`int`): Requests that one of them may become: a summary may be repaired.
+    """Requests of one kind: those that the store answers, those that would be sent, their prompt
+    tokens, the limit on each reply, and how many requests one may become by repairs.
     """
 
     stored: int = 0
@@ -141,13 +135,7 @@ class DryRun:
         return self._flows[kind]
 
     async def count(self, problem: Problem, answers: AnswerCheck | None = None) -> None:
-        """Count what one problem would ask.
-
-        Args:
-            problem ([`~rpd_datasets.Problem`]): The problem.
-            answers ([`AnswerCheck`], *optional*): What is known about its final answers, where
-                somebody looked already.
-        """
+        """Count what one problem would ask; `answers` where somebody looked at them already."""
         config, models, score = self._config, self._models, partial(score_problem, answers=answers)
         async for _, scored in score_all([problem], config, models, score=score):
             assert scored is not None

@@ -84,9 +84,6 @@ class EngineOptions:
     def load(self, config: CurationConfig) -> Engine | None:
         """The engine; `None` is this process.
 
-        Args:
-            config ([`CurationConfig`]): Names the models that each worker loads.
-
         Raises:
             [`InputError`]: Options contradict each other.
             [`MissingExtraError`]: Ray is not installed.

@@ -31,15 +31,10 @@ from rpd_metric.reasons import Reason
 
 
 class Journal:
-    """What was found out about each problem, on disk.
+    """What was found out about each problem, on disk: one SQLite file, made if it is not there.
 
-    Args:
-        path (`Path`): The SQLite file; made if it is not there.
-        fingerprint (`str`): What decides the scores, beside the problem.
-        filters ([`FilterConfig`]): Names the carried columns that scoring looks at.
-
-    Raises:
-        [`OutputError`]: The file cannot be written or is no journal.
+    `fingerprint` is what decides the scores beside the problem, and `filters` name the carried
+    columns that scoring looks at.
     """
 
     def __init__(self, path: Path, fingerprint: str, filters: FilterConfig) -> None:

@@ -25,14 +25,7 @@ from rpd_metric.reasons import Reason
 async def filtered(
     problem: Problem, config: CurationConfig, models: Models, answers: AnswerCheck
 ) -> Filtered:
-    """The filters, with a judge of endings and of arguments where the options want one.
-
-    Args:
-        problem ([`~rpd_datasets.Problem`]): The problem.
-        config ([`CurationConfig`]): The options.
-        models ([`Models`]): What the options name, loaded.
-        answers ([`AnswerCheck`]): What is known about its final answers.
-    """
+    """The filters, with a judge of endings and of arguments where the options want one."""
     filters = config.filters
 
     def run(

@@ -137,19 +137,15 @@ def load_models(
 ) -> Models:
     """Load the summarizer, the embedder, the tokenizer and the judges that a configuration names.
 
-    An encoder is loaded at its first use where none of the options compares solutions.
+    An encoder of this machine is loaded at its first use where none of the options compares
+    solutions, or scoring does not happen `here`.
 
     Args:
         config ([`CurationConfig`]): The options.
-        here (`bool`): Whether scoring happens in this process. Otherwise an embedder of this
-            machine is only named, and loaded if it is asked after all.
-        replies ([`Replies`], *optional*): Takes the place of the store that the
-            options name.
+        here (`bool`): Whether scoring happens in this process.
+        replies ([`Replies`], *optional*): Takes the place of the store that the options name.
         keep_replies (`bool`): Whether there is a store. Without one the models are for counting
             requests, and an embedder is only named.
-
-    Raises:
-        [`SpecError`], [`MissingExtraError`], [`ModelError`]: As the loaders do.
     """
     config = config.resolved()
     in_store = keep_replies and replies is None

@@ -156,10 +156,7 @@ def curves(
 ) -> dict[str, Calibration | None]:
     """What labelled pairs say of RPD, and of the distance that chooses (`""`; RPD where none does).
 
-    Args:
-        config ([`CurationConfig`]): Says what chooses, and who makes the steps.
-        embedder (`str`): The encoder's name.
-        path (`str`, *optional*): A file of curves of the user's own.
+    `path` names a file of curves of the user's own.
     """
     chat = asks_chat_model(config.summarizer)
     choosing = "rpd" if config.reads_steps else None

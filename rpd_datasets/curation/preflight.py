@@ -23,15 +23,10 @@ from rpd_metric.steps.summarizers import asks_chat_model, summarizer_spec
 
 
 def check_models(config: CurationConfig, *, judge: str | None = None) -> None:
-    """Read the specs of a configuration's models, and the prompt of one's own.
-
-    Args:
-        config ([`CurationConfig`]): The options.
-        judge (`str`, *optional*): A judge that they do not name.
+    """Read the specs of a configuration's models, of a judge that it does not name, and the prompt.
 
     Raises:
-        [`SpecError`]: One has none of the forms, holds a secret, or names a folder that is not
-            there.
+        [`SpecError`]: One has none of the forms, holds a secret, or names no folder that is there.
         [`InputError`]: The template is not there, or lacks a placeholder.
     """
     specs = [summarizer_spec(config.summarizer), embedder_spec(config.embedder)]
@@ -50,12 +45,8 @@ def check_input(
 ) -> None:
     """Look at an input's first rows.
 
-    Args:
-        source: As [`~rpd_datasets.inputs.source.open_source`] takes it.
-        spec ([`InputSpec`]): How it is read.
-        config ([`CurationConfig`], *optional*): Whose filters and column of scores are tried on the
-            first problem; nothing is if unset.
-        name (`str`): What a dataset in memory is called.
+    With a configuration its filters and column of scores are tried on the first problem; `name` is
+    what a dataset in memory is called.
 
     Raises:
         InputError: There is no such input, nothing in it can be read, or a column that is needed is

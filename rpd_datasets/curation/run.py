@@ -380,12 +380,9 @@ class _Run:
         return f"Summaries: {health_line(health)}. Take another model: {warning}"
 
     def choose_all(self, source: Source, order: Sequence[int], num_problems: int) -> list[int]:
-        """Choose the solutions of the first problems in `order`.
+        """Choose the solutions of the first problems in `order`, and return those problems.
 
         Only a judge can fail to; the next problem then takes the place.
-
-        Returns:
-            `list[int]`: The chosen problems.
         """
         waiting, chosen = deque(order), list[int]()
         while waiting and len(chosen) < num_problems:

@@ -192,14 +192,9 @@ async def score_all(
     score: Score = score_problem,
     max_in_flight: int = MAX_IN_FLIGHT,
 ) -> AsyncGenerator[tuple[Problem, Scored | None], None]:
-    """Score problems, many at a time, and give them back in their order.
+    """Score problems, `max_in_flight` at a time, and give them back in their order.
 
-    Args:
-        problems (`Iterable[Problem]`): Read as far ahead as there is room.
-        config ([`CurationConfig`]): The options.
-        models ([`Models`]): What the options name, loaded.
-        score (`Callable`): What is done with each; `None` from it is passed on.
-        max_in_flight (`int`): Problems worked on at once; a flow has its own limit on requests.
+    What `score` returns is passed on, `None` too. A flow has its own limit on requests.
     """
 
     async def work(problem: Problem) -> tuple[Problem, Scored | None]:

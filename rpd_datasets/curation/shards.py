@@ -88,15 +88,9 @@ def score_in_shards(
     size: int = SHARD_SIZE,
     on_problem: Callable[[Scored], None] = lambda _: None,
 ) -> None:
-    """Fill the journal: let an engine score all problems that are not in it.
+    """Fill the journal: let an engine score all problems that are not in it, in `folder`.
 
-    Args:
-        problems (`Iterable[Problem]`): The input.
-        journal ([`Journal`]): Afterwards, it holds a record of every problem.
-        folder (`Path`): Where the shards go; made here, and removed at the end.
-        engine (`Engine`): Who scores them.
-        size (`int`): Problems in a shard.
-        on_problem (`Callable`): Called for each problem, those in the journal included.
+    `on_problem` is called for each problem, those in the journal included.
     """
     if size < 1:
         raise InputError(f"a shard of {size} problems is none; choose 1 or more")
@@ -131,15 +125,8 @@ def score_shard(
     """Score a shard in this process, unless its records are there already.
 
     Several threads may score shards at once: that keeps a server busy while the last requests of
-    one shard come in.
-
-    Args:
-        shard (`Path`): The file.
-        config ([`CurationConfig`]): The options.
-        fingerprint (`str`): What the shard was cut with.
-        sharers (`int`): How many workers ask the same servers.
-        replies ([`Replies`], *optional*): Where the replies of chat models are kept; the store
-            that the options name if unset.
+    one shard come in. `sharers` workers ask the same servers; `replies` takes the place of the
+    store that the options name.
 
     Returns:
         `str`, *optional*: One line that says what the user can fix. Errors travel as text because

@@ -152,14 +152,7 @@ def _own_columns() -> dict[str, Any]:
 class ShardWriter:
     """Writes rows as `train-00000-of-00001.parquet` and so on; the count is known at the end.
 
-    Args:
-        folder (`Path`): Made if it is not there.
-        types ([`ColumnTypes`]): The schema.
-        bytes_per_shard (`int`): A new file begins after so many bytes in memory.
-
-    Attributes:
-        schema (`pyarrow.Schema`): What is written.
-        num_bytes (`int`): Size of all rows in memory.
+    A new file begins after so many bytes in memory; `num_bytes` is the size of all rows.
     """
 
     def __init__(

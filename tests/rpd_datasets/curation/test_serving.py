@@ -169,11 +169,11 @@ def test_plan_knows_the_context_the_rate_of_the_store_and_the_worst_case(
         before = plan(server, "--max-tokens", "300")
         assert before["too_long_for_the_model"] == 0
         assert before["seconds_per_summary"] == 1.64
-        # Two attempts at 300 tokens, once more with 600, and all that again for the repair.
-        assert before["reply_tokens_at_most"] == 24 * 2 * (2 * 300 + 600)
+        # Three attempts at 300 tokens, once more with 600, and all that again for the repair.
+        assert before["reply_tokens_at_most"] == 24 * 2 * (3 * 300 + 600)
         assert plan(server, "--max-tokens", "300", "--longest-reply", "0")[
             "reply_tokens_at_most"
-        ] == (24 * 2 * 2 * 300)
+        ] == (24 * 2 * 3 * 300)
         assert plan(server, "--max-tokens", "1000000")["too_long_for_the_model"] == 24
         assert curate(rows, server, store, tmp_path / "out") == 0
         capsys.readouterr()
