@@ -8,18 +8,15 @@ weights `base + share * (tuned - base)`, where pass@k that fine-tuning has cost 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rpd_datasets.publish.model_card import CardFacts, model_card
-from rpd_datasets.publish.publishable import RECORD
+from rpd_datasets.publish.publishable import ADAPTER_CONFIG, RECORD
 from rpd_datasets.training.record import base_license, read_record
 from rpd_metric.errors import InputError, MissingExtraError, ModelError, OutputError, first_line
-
-ADAPTER_CONFIG = "adapter_config.json"
 
 
 def merge(
@@ -70,12 +67,15 @@ def merge(
         if folder.exists() and any(folder.iterdir()):
             raise OutputError(f"{folder} exists and is not empty; choose another --output")
     record = read_record(tuned)
-    base = base or base_of(tuned)
     if whole:
-        model, before = _load(str(tuned), dtype), _load(base, dtype).state_dict()
+        model, before = _load(str(tuned), dtype), _load(str(base), dtype).state_dict()
     else:
+        import peft
+
+        config = peft.PeftConfig.from_pretrained(str(tuned))
+        base = base or str(config.base_model_name_or_path)
         record = {**record, "four_bit": _four_bit(tuned, record, quantization)}
-        model = _load_base(tuned, base, record, dtype)
+        model = _load_base(base, config.revision, record, dtype)
         before = _copied(model) if shares else {}
         model = _merge_into(model, tuned)
     after = _copied(model) if shares else {}
@@ -85,7 +85,7 @@ def merge(
         if shares:
             model.load_state_dict(interpolated(before, after, share))
         _save(model, tuned, folder)
-        card = card_text(tuned, folder, base, record, share=share, whole=whole)
+        card = _card(tuned, folder, str(base), record, share=share, whole=whole)
         (folder / "README.md").write_text(card, encoding="utf-8")
     return list(targets)
 
@@ -102,26 +102,15 @@ def interpolated(base: Mapping[str, Any], tuned: Mapping[str, Any], share: float
     }
 
 
-def base_of(adapter: Path) -> str:
-    """The base model that an adapter names."""
-    return str(_adapter_config(adapter)["base_model_name_or_path"])
-
-
-def card_text(
-    adapter: Path,
-    output: Path,
-    base: str,
-    record: Mapping[str, Any],
-    *,
-    share: float = 1.0,
-    whole: bool = False,
+def _card(
+    tuned: Path, output: Path, base: str, record: Mapping[str, Any], *, share: float, whole: bool
 ) -> str:
     """The card of a merged model, or of one between a base and a `whole` tuned model."""
     into = "the dequantised 4-bit weights of its base" if record.get("four_bit") else "its base"
     settings = record.get("settings", {})
-    method = f"merging the adapter `{adapter.resolve().name}` into {into}"
+    method = f"merging the adapter `{tuned.resolve().name}` into {into}"
     if whole:
-        method = f"mixing `{adapter.resolve().name}` with its base"
+        method = f"mixing `{tuned.resolve().name}` with its base"
     if share != 1:
         method += f", {share:g} of the way from the base to the tuned weights"
     return model_card(
@@ -140,11 +129,6 @@ def card_text(
     )
 
 
-def _adapter_config(adapter: Path) -> dict[str, Any]:
-    config: dict[str, Any] = json.loads((adapter / ADAPTER_CONFIG).read_text(encoding="utf-8"))
-    return config
-
-
 def _four_bit(adapter: Path, record: Mapping[str, Any], quantization: str) -> bool:
     if quantization != "auto":
         return quantization == "nf4"
@@ -156,9 +140,8 @@ def _four_bit(adapter: Path, record: Mapping[str, Any], quantization: str) -> bo
     return bool(record["four_bit"])
 
 
-def _load_base(adapter: Path, name: str, record: Mapping[str, Any], dtype: str) -> Any:
+def _load_base(name: str, revision: str | None, record: Mapping[str, Any], dtype: str) -> Any:
     """The base as the adapter knows it: rounded to 4 bits and made exact again, or as it is."""
-    revision = _adapter_config(adapter).get("revision")
     if not record["four_bit"]:
         return _load(name, dtype, revision=revision)
     from transformers import BitsAndBytesConfig
