@@ -21,30 +21,26 @@ PASS_COUNTS = ((2, 12), (13, 16))
 MAX_ORDER = 4
 
 
-def self_bleu(texts: Sequence[str]) -> float | None:
-    """Mean BLEU of each text against all the others as its references.
+def div_self_bleu(texts: Sequence[str]) -> float | None:
+    """Div-Self-BLEU (Sec. 4.3): 100 minus the mean BLEU of each text against all the others.
 
     sacreBLEU's sentence BLEU: n-grams up to 4, tokenizer `13a`, smoothing `exp`, effective
     order on (texts under four words), case kept. The paper does not state its own, so figures
     compare among themselves rather than with Table 3. Each text's n-grams are counted once
     rather than once per reference, which changes no digit.
 
-    Args:
-        texts (`Sequence[str]`): Blank ones are left out.
-
     Returns:
-        `float`: In [0, 100]; `None` with fewer than two texts.
+        `float`: In [0, 100]; `None` with fewer than two texts that are not blank.
 
-    >>> round(self_bleu(["factor the cubic", "factor the cubic"]), 6)
+    >>> div_self_bleu(["factor the cubic", "draw every angle"])
     100.0
     """
     try:
         from sacrebleu.metrics.bleu import BLEU
         from sacrebleu.metrics.helpers import extract_all_word_ngrams
     except ImportError as error:
-        raise MissingExtraError(
-            "Self-BLEU", extra="diversity", module=error.name or "sacrebleu"
-        ) from error
+        module = error.name or "sacrebleu"
+        raise MissingExtraError("Self-BLEU", extra="diversity", module=module) from error
     tokenize = BLEU(tokenize="13a").tokenizer
     counted = [
         extract_all_word_ngrams(tokenize(text.rstrip()), 1, MAX_ORDER)
@@ -70,17 +66,7 @@ def self_bleu(texts: Sequence[str]) -> float | None:
             matched, total, length, closest, smooth_method="exp", effective_order=True
         )
         scores.append(score.score)
-    return float(np.mean(scores))
-
-
-def div_self_bleu(texts: Sequence[str]) -> float | None:
-    """Div-Self-BLEU: 100 minus [`self_bleu`]; higher is more diverse (Sec. 4.3).
-
-    Returns:
-        `float`: In [0, 100]; `None` with fewer than two texts that are not blank.
-    """
-    score = self_bleu(texts)
-    return None if score is None else max(0.0, 100 - score)
+    return max(0.0, 100 - float(np.mean(scores)))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from sacrebleu.metrics import BLEU
 from rpd_metric.distance.diversity import (
     div_self_bleu,
     diversity_by_pass_count,
-    self_bleu,
     strategy_groups,
 )
 from rpd_metric.errors import MissingExtraError
@@ -29,7 +28,7 @@ def test_self_bleu_is_sacrebleus_sentence_score_against_the_other_texts(texts):
     scores = [
         bleu.sentence_score(text, texts[:i] + texts[i + 1 :]).score for i, text in enumerate(texts)
     ]
-    assert self_bleu(texts) == pytest.approx(np.mean(scores), abs=1e-9)
+    assert div_self_bleu(texts) == pytest.approx(100 - np.mean(scores), abs=1e-9)
 
 
 def test_copies_have_no_diversity_and_texts_without_a_common_word_have_all_of_it():
@@ -39,15 +38,15 @@ def test_copies_have_no_diversity_and_texts_without_a_common_word_have_all_of_it
 
 def test_blank_texts_are_left_out_and_one_text_has_no_self_bleu():
     pair = ["factor the cubic now", "factor the quartic now"]
-    assert self_bleu([*pair, " \n"]) == self_bleu(pair)
-    assert self_bleu(["alone", ""]) is None
+    assert div_self_bleu([*pair, " \n"]) == div_self_bleu(pair)
+    assert div_self_bleu(["alone", ""]) is None
     assert div_self_bleu([]) is None
 
 
 def test_without_sacrebleu_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
     with pytest.raises(MissingExtraError, match=r"pip install .*\[diversity\]"):
-        self_bleu(["a", "b"])
+        div_self_bleu(["a", "b"])
 
 
 def uniform(k, value):

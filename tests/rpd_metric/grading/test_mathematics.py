@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -115,13 +114,6 @@ def test_whole_numbers_are_compared_as_numbers(number: int, zeros: int) -> None:
     padded = f"{sign}{'0' * min(zeros, 15 - len(digits))}{digits}"
     assert easy_verdict(str(number), padded) is Verdict.CORRECT
     assert easy_verdict(str(number + 1), padded) in (Verdict.WRONG, None)
-
-
-def test_it_grades_off_the_main_thread(grader: Grader) -> None:
-    # verl#5635: math-verify's own time limit is an alarm, which only the main thread can set.
-    with ThreadPoolExecutor(max_workers=1) as thread:
-        found = thread.submit(verdict_of, grader, "x^2-1", r"\boxed{(x-1)(x+1)}").result()
-    assert found is Verdict.CORRECT
 
 
 @pytest.mark.parametrize(

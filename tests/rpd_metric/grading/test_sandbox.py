@@ -79,14 +79,15 @@ def test_a_program_gets_its_input_and_its_output_comes_back(sandbox: Sandbox) ->
         "import signal, time\nfor s in (1, 2, 13, 15): signal.signal(s, signal.SIG_IGN)\n"
         "time.sleep(600)",
         "import os, time; os.close(0); os.close(1); os.close(2); time.sleep(600)",
-        "input(); input()",
+        "import os, signal, time; os.kill(os.getppid(), 9); os.kill(-1, 9); time.sleep(600)",
     ],
-    ids=["sleeps", "spins", "ignores signals", "closes its pipes", "waits for input"],
+    ids=["sleeps", "spins", "ignores signals", "closes its streams", "kills all it can"],
 )
-def test_a_program_that_does_not_end_is_timed_out(program: str) -> None:
-    outcome = Sandbox(Limits(seconds=1)).run(program, "one line\n")
-    # Waiting for input that is over is an error rather than a wait.
-    assert outcome.end == ("exited" if "input" in program else "timed_out")
+def test_a_program_that_does_not_end_is_ended(program: str, mark: str) -> None:
+    named = f"open('/proc/self/comm', 'w').write({mark!r})\n" + program
+    outcome = Sandbox(Limits(seconds=1)).run(named, "one line\n")
+    assert outcome.end == "timed_out" or outcome.returncode != 0
+    assert processes(mark) == []
 
 
 def test_endless_output_is_cut(sandbox: Sandbox) -> None:
@@ -140,38 +141,27 @@ def test_there_is_no_place_to_write_but_tmp(sandbox: Sandbox, mark: str) -> None
     assert not any(Path(folder, mark).exists() for folder in [*folders, "/tmp"])
 
 
-def test_files_of_the_host_are_neither_read_nor_deleted(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_files_and_variables_of_the_host_are_neither_read_nor_deleted(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RPD_TEST_TOKEN", "hunter2")
     secret = tmp_path / "secret.txt"
     secret.write_text("the secret")
     outcome = sandbox.run(
-        f"import os, pathlib, shutil\n"
+        f"import os, pathlib, shutil, sys\n"
+        f"print(dict(os.environ), file=sys.stderr)\n"
+        f"print(os.system('unshare --user --map-root-user true') == 0)\n"
         f"secret = pathlib.Path({os.fspath(secret)!r})\n"
         f"for path in (secret, '/etc/passwd', '/proc/1/root/etc'):\n"
         f"    print(os.access(path, os.R_OK))\n"
         f"shutil.rmtree(secret.parent, ignore_errors=True)\n"
         f"os.remove(secret)\n"
     )
-    assert outcome.stdout == "False\nFalse\nFalse\n"
+    assert outcome.stdout == "False\n" * 4
+    assert "PATH" in outcome.stderr
+    assert "hunter2" not in outcome.stderr
     assert "FileNotFoundError" in outcome.stderr
     assert secret.read_text() == "the secret"
-
-
-def test_the_environment_is_empty_of_ours(
-    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RPD_TEST_TOKEN", "hunter2")
-    outcome = sandbox.run(
-        "import os, pathlib\n"
-        "print(dict(os.environ))\n"
-        "for path in pathlib.Path('/proc').glob('[0-9]*/environ'):\n"
-        "    try:\n"
-        "        print(path, path.read_bytes())\n"
-        "    except OSError as error:\n"
-        "        print(path, type(error).__name__)\n"
-    )
-    assert outcome.returncode == 0
-    assert "/environ" in outcome.stdout
-    assert "hunter2" not in outcome.stdout
 
 
 def test_there_is_no_network(sandbox: Sandbox) -> None:
@@ -206,19 +196,6 @@ def test_the_host_has_no_processes_to_kill(sandbox: Sandbox, mark: str) -> None:
         bystander.wait()
 
 
-def test_killing_its_parent_ends_the_program_alone(sandbox: Sandbox, mark: str) -> None:
-    outcome = sandbox.run(
-        "import os, signal, time\n"
-        f"open('/proc/self/comm', 'w').write({mark!r})\n"
-        "os.kill(os.getppid(), signal.SIGKILL)\n"
-        "os.kill(-1, signal.SIGKILL)\n"
-        "time.sleep(600)\n"
-    )
-    assert outcome.end in ("exited", "timed_out")
-    assert outcome.returncode != 0
-    assert processes(mark) == []
-
-
 def test_orphans_do_not_outlive_the_program(sandbox: Sandbox, mark: str) -> None:
     outcome = sandbox.run(
         "import subprocess\n"
@@ -247,11 +224,6 @@ def test_a_fork_bomb_ends_at_the_time_limit(sandbox: Sandbox, mark: str) -> None
     )
     assert outcome.end == "timed_out"
     assert processes(mark) == []
-
-
-def test_no_user_namespace_lifts_the_limits(sandbox: Sandbox) -> None:
-    outcome = sandbox.run("import os; print(os.system('unshare --user --map-root-user true') != 0)")
-    assert outcome.stdout.splitlines()[-1] == "True"
 
 
 def test_missing_bubblewrap_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -322,6 +294,7 @@ def _fork_up_to(sandbox: Sandbox, most: int, mark: str) -> Outcome:
     )
 
 
+@pytest.mark.slow
 def test_an_interpreter_installed_below_tmp_is_found(tmp_path):
     # The sandbox has a /tmp of its own, which must not hide it.
     venv.create(tmp_path / "env", symlinks=True)
