@@ -1,7 +1,4 @@
-"""The rows of a dataset on the Hub, streamed and pinned to one commit.
-
-`datasets` and the hub client are imported when a Hub dataset is opened, never before.
-"""
+"""The rows of a dataset on the Hub, streamed and pinned to one commit."""
 
 from __future__ import annotations
 
@@ -44,6 +41,7 @@ class HubRows:
         revision: str | None = None,
         streaming: bool = True,
     ) -> None:
+        # Imported when a dataset of the Hub is opened, never before.
         from datasets import load_dataset
         from datasets.exceptions import DatasetsError
         from huggingface_hub import HfApi

@@ -68,11 +68,7 @@ class RowLayout:
 
 
 def kept_names(extra: Mapping[str, Any]) -> dict[str, Any]:
-    """The other columns under names of their own.
-
-    `problem` and `solutions` are what every later stage calls its columns, so columns that are
-    called so without being read as such are kept as `original_problem`, `original_solutions`.
-    """
+    """The other columns, none of them under a name that later stages use for their own."""
     taken = ("problem", "solutions")
     return {f"original_{key}" if key in taken else key: value for key, value in extra.items()}
 

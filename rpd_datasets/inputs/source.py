@@ -328,23 +328,14 @@ def open_source(
 def look_at_head(
     source: Any, spec: InputSpec | None = None, *, name: str = IN_MEMORY
 ) -> tuple[tuple[str, ...], Problem | None]:
-    """What the first rows of an input show, before anything is spent on it.
-
-    Returns:
-        `tuple`: Every column of the first rows, and the first problem in them, see
-            [`Source.first_problem`].
-    """
+    """Every column of an input's first rows, and the first problem in them, see [`Source`]."""
     opened = open_source(source, spec, scratch=Path(), on_reject=lambda _: None, name=name)
     problem = opened.first_problem()
     return (*opened.there, *(problem.extra if problem else ())), problem
 
 
 def open_rows(source: str, spec: InputSpec) -> RowSource:
-    """The rows of the packaged sample, a file, a folder or a dataset on the Hub.
-
-    Raises:
-        InputError: If there is no such thing.
-    """
+    """The rows of the packaged sample, a file, a folder or a dataset on the Hub."""
     if source == "sample":
         return LocalRows(Path(__file__).parents[1] / "sample", name="sample", split=spec.split)
     path = Path(source).expanduser()
