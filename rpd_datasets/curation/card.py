@@ -20,9 +20,9 @@ from rpd_datasets.account import outcome_lines, problem_rule, shortfall_line, so
 from rpd_datasets.config import METRICS, CurationConfig
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.outcome import RunSummary, TableInfo, counts, outcome
+from rpd_datasets.curation.parquet import SFT_CONFIG
 from rpd_datasets.curation.run import RunOptions
 from rpd_datasets.curation.scoring import choice_columns
-from rpd_datasets.curation.tables import SFT_CONFIG
 from rpd_datasets.inputs.raw_rows import Terms
 from rpd_datasets.publish.model_card import versions
 

@@ -26,9 +26,9 @@ from rpd_datasets.curation.folder import check_output
 from rpd_datasets.curation.mapping import made_columns, scores_of
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.outcome import RunSummary, ranking_scores
+from rpd_datasets.curation.parquet import SFT_CONFIG
 from rpd_datasets.curation.preflight import check_input, check_models
 from rpd_datasets.curation.run import OpenSource, RunOptions, curate_folder
-from rpd_datasets.curation.tables import SFT_CONFIG
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.raw_rows import DatasetRows
 from rpd_datasets.inputs.source import InputSpec, open_source

@@ -5,7 +5,7 @@ second time for the chosen problems only, and writes them beside a card, a manif
 and the rejects. Several inputs can be mixed: each is scored and ranked by itself. Everything is
 built in `<output>.partial` and moved into place at the end, so that `<output>` is either complete
 or not there; an interrupted run goes on when it is started again. What happens to one problem is
-`scoring.py`, what is written of it `tables.py`; who scores is `engines.py`.
+`scoring.py`, what is written of it `parquet.py`; who scores is `engines.py`.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from rpd_datasets.curation.folder import (
 )
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.outcome import Choice, InputInfo, RunSummary, SummaryHealth, curves
+from rpd_datasets.curation.parquet import Chosen, write_scores, write_tables
 from rpd_datasets.curation.scoring import (
     MAX_IN_FLIGHT,
     Score,
@@ -47,7 +48,6 @@ from rpd_datasets.curation.scoring import (
     solution_order,
 )
 from rpd_datasets.curation.shards import SHARD_SIZE, Engine, harvest_earlier, score_in_shards
-from rpd_datasets.curation.tables import Chosen, write_scores, write_tables
 from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.inputs.source import IN_MEMORY, Source
 from rpd_datasets.judging.judges import Judgement

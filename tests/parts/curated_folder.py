@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rpd_datasets.curation.tables import ColumnTypes, ShardWriter
+from rpd_datasets.curation.parquet import ColumnTypes, ShardWriter
 from rpd_datasets.rejects import Rejected
 from rpd_metric.distance.core import mean_pairwise, problem_score
 from rpd_metric.metrics.matrices import step_matrices

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rpd_datasets.curation.tables import ColumnTypes, ShardWriter
+from rpd_datasets.curation.parquet import ColumnTypes, ShardWriter
 
 OWN = {
     "problem": "p",
