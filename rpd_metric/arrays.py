@@ -16,13 +16,7 @@ MatrixRows = list[list[float | None]]
 
 
 def none_for_nan(matrix: npt.NDArray[np.float64]) -> MatrixRows:
-    """Turn a matrix into nested lists, with None in the place of NaN.
-
-    Args:
-        matrix (`np.ndarray` of shape `(k, k)`): Distances, NaN where there is none.
-
-    Returns:
-        `list[list[float | None]]`
+    """Turn a `(k, k)` matrix into nested lists, with None in the place of NaN.
 
     >>> none_for_nan(np.array([[0.0, np.nan], [np.nan, 0.5]]))
     [[0.0, None], [None, 0.5]]
@@ -31,13 +25,7 @@ def none_for_nan(matrix: npt.NDArray[np.float64]) -> MatrixRows:
 
 
 def nan_for_none(rows: Sequence[Sequence[float | None]]) -> npt.NDArray[np.float64]:
-    """Turn nested lists into a matrix, with NaN in the place of None.
-
-    Args:
-        rows (`Sequence[Sequence[float | None]]`): What [`none_for_nan`] returns.
-
-    Returns:
-        `np.ndarray` of shape `(k, k)`
+    """Turn what [`none_for_nan`] returns into a matrix again.
 
     >>> nan_for_none([[0.0, None], [None, 0.5]])
     array([[0. , nan],

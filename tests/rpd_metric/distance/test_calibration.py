@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict, replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -37,13 +40,10 @@ def test_a_fitted_curve_says_what_share_of_new_pairs_differs():
     assert calibration_error([0.9 for _ in distances], different) > 0.3
 
 
-def test_pairs_that_a_distance_splits_without_error_have_a_finite_curve():
-    assert np.isfinite(fit_curve([0.1, 0.2, 0.8, 0.9], [False, False, True, True])).all()
-
-
-def test_pairs_of_one_kind_are_refused():
+def test_a_distance_that_splits_pairs_without_error_has_a_finite_curve_and_one_kind_has_none():
     with pytest.raises(InputError, match="same and of another"):
         fit_curve([0.1, 0.2], [True, True])
+    assert np.isfinite(fit_curve([0.1, 0.2, 0.8, 0.9], [False, False, True, True])).all()
 
 
 @pytest.mark.parametrize(
@@ -79,3 +79,21 @@ def test_the_bundled_encoder_has_curves_that_rise_and_say_their_error(distance, 
     assert curve.chance(0.1) < 0.1 < 0.8 < curve.chance(0.9)
     assert 0 < curve.error < 0.15
     assert calibration(distance, "st:another/encoder", chat=True) is None
+    assert calibration(distance, "minilm", chat=steps == "chat", truncate_dim=64) is None
+
+
+def test_what_compares_nothing_has_no_curve_and_a_curve_of_ones_own_replaces_the_packaged(tmp_path):
+    assert (
+        calibration("llm", "minilm", chat=False) is calibration(None, "minilm", chat=True) is None
+    )
+    file = tmp_path / "own.json"
+    file.write_text(json.dumps([asdict(replace(CURVE, distance="pieces"))]))
+    own = calibration("pieces", "minilm", chat=True, path=str(file))
+    assert (own.intercept, own.in_words(0.5)) == (-6.0, "0.50: the same method or another")
+    assert own.scale().startswith("the chance of another method at a distance of 0.1: 1%, 0.3: 8%")
+    for text in ("[1]", "not JSON", '[{"a": 1}]'):
+        file.write_text(text)
+        with pytest.raises(InputError, match="holds no curves"):
+            calibration("pieces", "minilm", chat=True, path=str(file))
+    with pytest.raises(InputError, match="cannot read the curves"):
+        calibration("pieces", "minilm", chat=True, path=str(tmp_path / "gone"))

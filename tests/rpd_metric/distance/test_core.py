@@ -67,13 +67,6 @@ def test_very_unequal_step_counts_agree_with_the_slow_implementation():
     assert_slow([rng.standard_normal((n, 5)) for n in (60, 1, 2, 1, 1, 3)], "mean", 1e-12)
 
 
-@given(solutions=problems(min_steps=1))
-def test_identical_lists_are_at_distance_exactly_0(solutions):
-    matrix = rpd_matrix([*solutions, *(steps.copy() for steps in solutions)])
-    k = len(solutions)
-    assert all(matrix[i, i + k] == 0 for i in range(k))
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("dimension", [3, 384, 4096])
 def test_identical_lists_are_exactly_0_at_the_sizes_of_real_embeddings(dtype, dimension):

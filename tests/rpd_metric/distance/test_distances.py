@@ -95,12 +95,6 @@ def test_rpd_is_the_matrix_of_the_paper():
         np.testing.assert_allclose(found, rpd_matrix(vectors, ties=ties), atol=1e-6)
 
 
-def test_raw_reads_the_solutions_and_summary_the_steps():
-    same_steps = [["factor"], ["factor"]]
-    assert measured("raw", "", ["angle", "count"], same_steps, WordCounts())[0, 1] == 1
-    assert measured("summary", "", ["angle", "count"], same_steps, WordCounts())[0, 1] == 0
-
-
 def test_chunks_see_the_end_of_a_long_text():
     start = "factor " * 1000
     texts = [start + "angle " * 1000, start + "matrix " * 1000]
@@ -182,15 +176,6 @@ def test_strategy_counts_meaning_and_wording_in_equal_shares():
 
     # Same meaning to the encoder, no four-gram in common: half the distance is left.
     assert strategy_matrix([["factor"], ["modulo"]], OneMeaning())[0, 1] == pytest.approx(0.5)
-
-
-@given(steps=problems)
-@settings(max_examples=50)
-def test_strategy_stays_in_its_range_and_keeps_equal_solutions_together(steps):
-    matrix = strategy_matrix([*steps, list(steps[0])], WordCounts())
-    assert (matrix >= 0).all()
-    assert (matrix <= 1.5).all()
-    assert matrix[0, -1] == 0
 
 
 @given(matrix=square_distances(st.floats(0, 2)))
