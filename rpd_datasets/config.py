@@ -115,7 +115,9 @@ class CurationConfig:
     device: str | None = option(
         None, "where an embedder of this machine runs, e.g. cuda", group="models"
     )
-    batch_size: int = option(64, "texts per forward pass", group="models")
+    batch_size: int = option(
+        64, "texts per request to an embedding server, or per forward pass on a GPU", group="models"
+    )
     dtype: Literal["float32", "bfloat16", "float16"] = option(
         "float32", "weights of an embedder of this machine", group="models"
     )
