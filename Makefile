@@ -60,7 +60,7 @@ dist: $(VENV)/installed  ## Build the wheel, in dist/
 
 bench: $(VENV)/installed  ## Print the benchmark tables that the README quotes
 	$(BIN)/python benchmarks/distance.py
-	$(BIN)/python benchmarks/client.py
+	$(BIN)/python benchmarks/busy_slots.py
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/whole_curation.py
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/engines.py
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus.py --quick

@@ -1,218 +1,201 @@
-"""How full a vLLM server is kept, by its own count: this client, a plain one, and vLLM's own.
+"""How well a server's slots are used beside a plain semaphore, its ramps included.
 
-    vllm serve MODEL --port 8000 --max-num-seqs 256
-    python benchmarks/busy_slots.py --url http://localhost:8000 --model MODEL --slots 256 \
-        [--requests 24 5000] [--tokens 300] [--vllm-bench vllm]
-    python benchmarks/busy_slots.py --fake 16 [--owner vllm] --requests 24 400
+    python benchmarks/busy_slots.py [--slots 64] [--requests 5000]
+    python benchmarks/busy_slots.py --url http://localhost:8000 --model MODEL --slots 256
 
-The same kind of prompts (summaries of the packaged sample, numbered so that no two are equal) in
-the same run, one way after the other:
+The same kind of prompts, one way after the other:
 
-    flow        this project's scheduler and store; the number in flight is found out
-    semaphore   openai.AsyncOpenAI with a semaphore of 256 and gather
-    bench       `vllm bench serve` on random prompts of about the same length, where it is given
+    named       Flow with the server's number of slots as `max_in_flight`; replies are stored
+    unknown     Flow that is told nothing, and starts at 64; replies are stored
+    semaphore   openai.AsyncOpenAI with a semaphore of as many as there are slots, and its retries
 
-Requests per second are the client's; the share of busy slots is `vllm:num_requests_running` on the
-server's /metrics, asked four times a second, over `--slots`, from the first request to the last
-reply. Meant for a machine with a GPU; a CPU build of vLLM shows that it works. `--fake` takes a
-local stand-in with so many slots and a queue before them instead; it says who it is with `--owner`.
+Without `--url` a stand-in in another process serves so many at a time, with a log-normal spread of
+latencies, refuses what comes beyond them with 429, and measures itself: slot-seconds used over
+slot-seconds there were, from the first request to the last reply. A real vLLM is asked for
+`num_requests_running` on its /metrics four times a second instead. CPU is this process's.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
+import multiprocessing
+import random
 import re
+import resource
 import statistics
-import subprocess
-import sys
 import tempfile
-import threading
 import time
-import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
-from itertools import cycle, islice
+from collections.abc import Awaitable, Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import openai
+from aiohttp import web
 from tabulate import tabulate
 
-from rpd_datasets.inputs.source import InputSpec, open_source
 from rpd_metric.models.chat import ChatRequest, Sampling
 from rpd_metric.models.concurrency import run_bounded
 from rpd_metric.models.flow import Flow
 from rpd_metric.models.kinds import load_chat
-from rpd_metric.models.retry import RequestRules
+from rpd_metric.models.requests import RequestOptions
 from rpd_metric.models.store import ReplyStore
-from rpd_metric.steps.chat_summarizer import ChatSummarizer
 
-ROOT = Path(__file__).resolve().parents[1]
-RUNNING = re.compile(rb"^vllm:num_requests_running\S* ([\d.]+)", re.MULTILINE)
-
-
-def prompts(chat: Any, args: argparse.Namespace, count: int, first: int) -> list[ChatRequest]:
-    """So many requests of a curation, no two alike, numbered from `first`."""
-    summarizer = ChatSummarizer(chat, sampling=Sampling(max_tokens=args.tokens))
-    with tempfile.TemporaryDirectory() as scratch:
-        source = open_source("sample", InputSpec(), scratch=Path(scratch), on_reject=print)
-        texts = [(one.problem, text) for one in source for text in one.solutions]
-    found = []
-    for number, (problem, text) in enumerate(islice(cycle(texts), count), first):
-        request = summarizer.request(f"{number}. {problem}", text)
-        assert request is not None, "no solution of the sample is empty"
-        found.append(replace(request, schema=None))
-    return found
+RUNNING = re.compile(r"^vllm:num_requests_running\S* ([\d.]+)", re.MULTILINE)
+REPLY = {
+    "choices": [
+        {
+            "index": 0,
+            "finish_reason": "stop",
+            "message": {"role": "assistant", "content": "The solution completes the square. " * 16},
+        }
+    ],
+    "usage": {"prompt_tokens": 2000, "completion_tokens": 150},
+}
 
 
-def measured(args: argparse.Namespace, work: Callable[[], object]) -> tuple[float, float]:
-    """Seconds that some work takes, and the mean share of busy slots meanwhile."""
-    seen: list[float] = []
-    ended = threading.Event()
+def stand_in(pipe: Connection, slots: int, median: float, sigma: float) -> None:
+    """Serve until the other end of the pipe closes."""
+    rng = random.Random(0)
+    busy, used, refused = 0, 0.0, 0
+    moments: list[float] = []
 
-    def look() -> None:
-        while not ended.wait(0.25):
-            with urllib.request.urlopen(f"{args.url}/metrics", timeout=10) as page:
-                found = RUNNING.search(page.read())
-            seen.append(float(found[1]) if found else 0.0)
+    async def chat(request: web.Request) -> web.Response:
+        nonlocal busy, used, refused
+        await request.read()
+        if busy >= slots:
+            refused += 1
+            return web.json_response({"error": {"message": "all slots are taken"}}, status=429)
+        began = time.monotonic()
+        busy += 1
+        await asyncio.sleep(rng.lognormvariate(0.0, sigma) * median)
+        busy -= 1
+        moments.extend((began, time.monotonic()))
+        used += moments[-1] - began
+        return web.json_response(REPLY)
 
-    thread = threading.Thread(target=look)
-    thread.start()
-    began = time.monotonic()
-    try:
-        work()
-    finally:
-        seconds = time.monotonic() - began
-        ended.set()
-        thread.join()
-    return seconds, statistics.fmean(seen or [0.0]) / args.slots
+    async def measures(_: web.Request) -> web.Response:
+        nonlocal used, refused
+        whole = slots * (max(moments) - min(moments)) if moments else 1.0
+        row = {"busy": used / whole, "refused": refused}
+        moments.clear()
+        used, refused = 0.0, 0
+        return web.json_response(row)
+
+    async def serve() -> None:
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", chat)
+        app.router.add_get("/measures", measures)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        pipe.send(f"http://127.0.0.1:{runner.addresses[0][1]}")
+        await asyncio.to_thread(pipe.recv)
+
+    asyncio.run(serve())
 
 
-async def by_flow(requests: Iterable[ChatRequest], spec: str, store: Path) -> None:
+def requests(args: argparse.Namespace, way: str) -> list[ChatRequest]:
+    """Distinct prompts of about a solution's length."""
+    line = "complete the square, compare coefficients, solve for x. "
+    text = (line * (args.characters // len(line) + 1))[: args.characters]
+    sampling = Sampling(max_tokens=args.tokens)
+    return [
+        ChatRequest(({"role": "user", "content": f"{way} {n}: {text}"},), sampling)
+        for n in range(args.requests)
+    ]
+
+
+async def by_flow(args: argparse.Namespace, way: str) -> None:
     """This project's way."""
-    with ReplyStore(store) as replies:
-        chat: Any = load_chat(spec)
-        flow = Flow(chat, store=replies, rules=RequestRules(longest_reply=0))
-        async for _ in run_bounded(requests, flow, max_in_flight=1024, ordered=False):
+    named = args.slots if way == "named" else None
+    options = RequestOptions(max_in_flight=named, longest_reply=0)
+    with tempfile.TemporaryDirectory() as folder, ReplyStore(Path(folder, "replies")) as store:
+        chat: Any = load_chat(f"openai:{args.url}/v1#{args.model}")
+        flow = Flow(chat, options, store=store)
+        asked = requests(args, way)
+        async for _ in run_bounded(asked, flow, max_in_flight=4 * args.slots, ordered=False):
             pass
         await chat.aclose()
 
 
-async def by_semaphore(requests: Iterable[ChatRequest], args: argparse.Namespace) -> None:
+async def by_semaphore(args: argparse.Namespace, way: str) -> None:
     """The way of a short script."""
-    places = asyncio.Semaphore(256)
-    limits = httpx2.Limits(max_connections=None)
-    http = httpx2.AsyncClient(limits=limits, timeout=None)
-    client = openai.AsyncOpenAI(base_url=f"{args.url}/v1", api_key="none", http_client=http)
+    places = asyncio.Semaphore(args.slots)
+    client = openai.AsyncOpenAI(base_url=f"{args.url}/v1", api_key="none", timeout=None)
 
     async def one(request: ChatRequest) -> None:
         async with places:
             await client.chat.completions.create(
                 model=args.model,
                 messages=[dict(message) for message in request.messages],  # type: ignore[misc]
-                temperature=request.sampling.temperature,
-                top_p=request.sampling.top_p,
-                max_tokens=request.sampling.max_tokens,
+                max_tokens=args.tokens,
             )
 
-    async with http:
-        await asyncio.gather(*(one(request) for request in requests))
+    async with client:
+        await asyncio.gather(*(one(request) for request in requests(args, way)))
 
 
-async def warm_up(requests: Sequence[ChatRequest], args: argparse.Namespace) -> None:
-    """The first request pays for what both ways use."""
-    await by_semaphore(requests, args)
+async def measured(args: argparse.Namespace, work: Awaitable[None]) -> dict[str, float]:
+    """Do some work; the share of busy slots meanwhile, and what was refused."""
+    async with httpx2.AsyncClient() as client:
+        if args.stand_in:
+            await work
+            return dict((await client.get(f"{args.url}/measures")).json())
+        task, seen = asyncio.ensure_future(work), [0.0]
+        while not task.done():
+            await asyncio.wait((task,), timeout=0.25)
+            found = RUNNING.search((await client.get(f"{args.url}/metrics")).text)
+            seen.append(float(found[1]) if found else 0.0)
+        await task
+    return {"busy": statistics.fmean(seen) / args.slots, "refused": 0}
 
 
-def by_bench(args: argparse.Namespace, count: int, prompt_tokens: int) -> None:
-    """vLLM's own client."""
-    command = [args.vllm_bench, "bench", "serve", "--base-url", args.url, "--model", args.model]
-    command += ["--endpoint", "/v1/completions", "--dataset-name", "random"]
-    command += ["--num-prompts", str(count), "--max-concurrency", "256"]
-    command += ["--random-input-len", str(prompt_tokens), "--random-output-len", str(args.tokens)]
-    subprocess.run(
-        [*command, *(("--tokenizer", args.tokenizer) if args.tokenizer else ())], check=True
-    )
-
-
-@contextmanager
-def fake(args: argparse.Namespace) -> Iterator[None]:
-    """A local server with so many slots and a queue, as the server to measure."""
-    command = [sys.executable, "-m", "parts.slow_server", "--slots", str(args.fake)]
-    command += ["--median", str(args.median), "--owner", args.owner]
-    server = subprocess.Popen(
-        command, cwd=ROOT / "tests", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert server.stdout is not None
-    args.url, args.model, args.slots = server.stdout.readline().strip(), "slow-model", args.fake
-    try:
-        yield
-    finally:
-        server.communicate(input="\n")
-
-
-def rows_of(args: argparse.Namespace, count: int, first: int) -> list[dict[str, object]]:
-    """Each way with so many requests, numbered from `first` for each way anew."""
-    spec = f"openai:{args.url}/v1#{args.model}"
-    chat = load_chat(spec)
-    requests, others = (prompts(chat, args, count, first + n * count) for n in range(2))
-    rows: list[dict[str, object]] = []
-    with tempfile.TemporaryDirectory() as scratch:
-        store = Path(scratch) / "replies.sqlite"
-        ways: dict[str, Callable[[], object]] = {
-            "flow": lambda: asyncio.run(by_flow(requests, spec, store)),
-            "semaphore of 256": lambda: asyncio.run(by_semaphore(others, args)),
-        }
-        if args.vllm_bench:
-            characters = sum(len(one["content"]) for r in requests for one in r.messages)
-            ways["vllm bench serve"] = lambda: by_bench(args, count, characters // count // 4)
-        for name, work in ways.items():
-            seconds, busy = measured(args, work)
-            rows.append(
-                {
-                    "requests": count,
-                    "way": name,
-                    "seconds": round(seconds, 2),
-                    "requests/s": round(count / seconds, 2),
-                    "slots busy": f"{busy:.1%}",
-                }
-            )
-    rows[0]["flow / semaphore"] = round(
-        float(str(rows[1]["seconds"])) / float(str(rows[0]["seconds"])), 2
-    )
-    return rows
+def row_of(args: argparse.Namespace, way: str) -> dict[str, object]:
+    """One way's figures."""
+    work: Callable[[argparse.Namespace, str], Awaitable[None]]
+    work = by_semaphore if way == "semaphore" else by_flow
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    began = time.perf_counter()
+    found = asyncio.run(measured(args, work(args, way)))
+    seconds = time.perf_counter() - began
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {
+        "way": way,
+        "seconds": round(seconds, 2),
+        "requests/s": round(args.requests / seconds, 2),
+        "slots busy": round(found["busy"], 3),
+        "refused": found["refused"],
+        "CPU ms/request": round(1000 * cpu / args.requests, 2),
+    }
 
 
 def main() -> None:
     """Measure each way and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--url", help="of the server, without /v1")
-    parser.add_argument("--model", help="as the server calls it")
-    parser.add_argument("--slots", type=int, help="its --max-num-seqs")
-    parser.add_argument("--fake", type=int, metavar="SLOTS", help="a local stand-in instead")
-    parser.add_argument(
-        "--owner", default="", help="what the stand-in calls itself: vllm, or nothing"
-    )
-    parser.add_argument("--median", type=float, default=1.0, help="seconds of its replies")
-    parser.add_argument("--requests", type=int, nargs="+", default=[5000])
+    parser.add_argument("--url", help="of a server, without /v1")
+    parser.add_argument("--model", default="m", help="as the server calls it")
+    parser.add_argument("--slots", type=int, default=64, help="its --max-num-seqs")
+    parser.add_argument("--requests", type=int, default=5000)
     parser.add_argument("--tokens", type=int, default=300, help="of each reply, at most")
-    parser.add_argument("--vllm-bench", metavar="COMMAND", help="vllm, or the path of it")
-    parser.add_argument("--tokenizer", help="for vllm bench, where the model's name is no folder")
+    parser.add_argument("--characters", type=int, default=8000, help="of a prompt")
+    parser.add_argument("--median", type=float, default=0.5, help="seconds of its replies")
+    parser.add_argument("--sigma", type=float, default=0.5, help="spread of their logarithm")
+    parser.add_argument("--json", action="store_true", help="the figures as JSON")
     args = parser.parse_args()
-    if not args.fake and not (args.url and args.model and args.slots):
-        parser.error("name the server with --url, --model and --slots, or take --fake SLOTS")
-    rows, first = [], 0
-    with fake(args) if args.fake else nullcontext():
-        asyncio.run(
-            warm_up(prompts(load_chat(f"openai:{args.url}/v1#{args.model}"), args, 1, 10**9), args)
-        )
-        for count in args.requests:
-            rows += rows_of(args, count, first)
-            first += 2 * count
-    print(tabulate(rows, headers="keys"))
+    args.stand_in = args.url is None
+    here, there = multiprocessing.Pipe()
+    if args.stand_in:
+        settings = (there, args.slots, args.median, args.sigma)
+        multiprocessing.Process(target=stand_in, args=settings, daemon=True).start()
+        args.url = here.recv()
+    asyncio.run(by_semaphore(argparse.Namespace(**(vars(args) | {"requests": 1})), "warm up"))
+    rows = [row_of(args, way) for way in ("named", "unknown", "semaphore")]
+    print(json.dumps(rows) if args.json else tabulate(rows, headers="keys"))
 
 
 if __name__ == "__main__":

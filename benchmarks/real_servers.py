@@ -146,7 +146,7 @@ class Trial:
             *(sys.executable, "-m", "rpd_datasets.cli", "curate", "sample", "--seed", "0"),
             *("--limit", str(self.args.limit), "--num-problems", "4", "--num-solutions", "2"),
             *("--summarizer", self.spec, "--max-tokens", str(self.args.tokens)),
-            *("--store", str(self.folder / f"{name}.sqlite")),
+            *("--store", str(self.folder / f"{name}.sqlite"), "--keep-going"),
             *("--output", str(self.folder / name), *options),
         ]
 
@@ -250,11 +250,11 @@ def embeddings(url: str) -> str:
 
 
 def busy_slots(url: str, args: argparse.Namespace) -> str:
-    """Requests per second beside a plain semaphore, on a few and on more requests."""
+    """Slots used and requests per second beside a plain semaphore."""
     done = subprocess.run(
         [
             *(sys.executable, "benchmarks/busy_slots.py", "--url", url, "--model", NAME),
-            *("--slots", str(SLOTS), "--requests", "24", "96", "--tokens", str(args.tokens // 3)),
+            *("--slots", str(SLOTS), "--requests", "96", "--tokens", str(args.tokens // 3)),
         ],
         capture_output=True,
         text=True,

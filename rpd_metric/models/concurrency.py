@@ -31,7 +31,7 @@ from rpd_metric.models.failures import ServerError, backoff
 DOWN = 8
 # Where it is not known what a server takes, no more are sent before its first answer, or before so
 # many seconds have passed: where it refuses all, no more are refused.
-FIRST = 32
+FIRST = 16
 FIRST_SECONDS = 1.0
 # So many replies bring a place back.
 REPLIES_PER_PLACE = 12
@@ -205,7 +205,7 @@ class Places:
     """Places for the requests of one event loop: a semaphore that gives way.
 
     All places are there from the start, after a moment's caution where the server is not known. A
-    refusal (429, 503) takes one away, down to the number that is being served, and so does a
+    refusal takes one away (a 503 only down to the number that is being served), and so does a
     timeout, after which a server may work on; 12 replies bring one back. After `DOWN` failures in a
     row only what is in flight keeps its place. Where that is nothing, one request at a time is sent
     after ever longer pauses, and from the first reply on each brings back a place. Nobody starts
@@ -273,7 +273,8 @@ class Places:
                 self._probes += 1
                 self._pause(backoff(self._probes, failure))
         elif failure.status in (429, 503) or failure.kind == "timeout":
-            served = 1.0 if failure.kind == "timeout" else min(round(self._served), self._allowed)
+            # A 503 may have nothing to do with the load: it costs no place that is made use of.
+            served = min(round(self._served), self._allowed) if failure.status == 503 else 1.0
             self._allowed = self._goal = max(1.0, served, self._allowed - 1.0)
         if failure.retry_after:
             self._pause(failure.retry_after)

@@ -1,17 +1,14 @@
 """The flow of requests to a chat model: keeps the server busy, loses no reply, bounds the cost.
 
-`Flow` wraps a chat client, which makes one attempt per call, and is itself a chat model. It
-answers from the store what the store holds, sends identical requests once, repeats what failed
-for a passing reason, and stops without losing what is in flight.
+`Flow` wraps a chat client, which makes one attempt per call, and is itself a chat model: it answers
+from the store what the store holds, sends equal requests once, repeats what failed for a passing
+reason, and stops without losing what is in flight. How many start is for `Places` to say
+(`concurrency.py`), when a run gives up for `GivingUp` (`failures.py`).
 
 A `ServerError` is one request's failure. `Interrupted`, `BudgetSpent`, `ServerUnavailable` and a
 `StoreError` (a reply that cannot be kept is money lost) end the run. They are raised only once the
 requests in flight have ended, so whoever cancels the other tasks on the first error cancels
 nothing that was paid for.
-
-How many start is for `Places` to say (`concurrency.py`), when a run gives up for `GivingUp`
-(`failures.py`), the wire is `tgi.py`'s and `openai.py`'s. A flow serves one event loop at a time;
-it may be used again from another one.
 """
 
 from __future__ import annotations
@@ -54,7 +51,7 @@ DRAIN_SECONDS = 60.0
 
 
 class Flow:
-    """A chat model that is always answered from the store first and kept busy otherwise.
+    """A chat model that is answered from the store first; serves one event loop at a time.
 
     Args:
         chat ([`Chat`]): The client; it makes one attempt per call and raises [`ServerError`].
@@ -66,18 +63,12 @@ class Flow:
 
     Example:
 
-    ```python
-    >>> from rpd_metric.models.chat import ChatReply, ChatRequest
     >>> class Echo:
     ...     model = "echo"
     ...     async def __call__(self, request):
-    ...         return ChatReply(text=request.messages[-1]["content"])
-    >>> flow = Flow(Echo())
-    >>> request = ChatRequest(messages=({"role": "user", "content": "2 + 2?"},))
-    >>> asyncio.run(flow(request)).text, flow.stats.done
-    ('2 + 2?', 1)
-
-    ```
+    ...         return ChatReply(request.messages[-1]["content"])
+    >>> asyncio.run(Flow(Echo())(ChatRequest(({"role": "user", "content": "2 + 2?"},)))).text
+    '2 + 2?'
     """
 
     def __init__(
@@ -104,21 +95,11 @@ class Flow:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
-        """Answer one request.
-
-        Args:
-            request ([`ChatRequest`]): The request.
-
-        Returns:
-            [`ChatReply`]: From the store (`cached=True`) or from the model.
+        """Answer one request from the store (`cached=True`) or by the model.
 
         Raises:
-            ServerError: When the server refuses the request, or retries did not help.
-            ModelError: When the model failed in another way.
-            StoreError: When the store cannot be read or written.
-            Interrupted: After [`~Flow.drain`].
-            BudgetSpent: When what may be spent is.
-            ServerUnavailable: When going on would bring nothing, see [`~failures.GivingUp`].
+            ModelError: When the server refuses it, or retries did not help ([`ServerError`]).
+            StoreError, Interrupted, BudgetSpent, ServerUnavailable: When the run has to end.
         """
         self._attach()
         keys = RequestKeys.of(self.model, request)
@@ -162,31 +143,20 @@ class Flow:
         self._give_up(self._giving_up.judged(reply, fault))
 
     def share(self, sharers: int) -> None:
-        """Take only a part of the places at the server, because others ask it as well.
-
-        Args:
-            sharers (`int`): How many processes ask the server, this one included.
-        """
+        """Take only a part of the places: so many processes ask the server, this one included."""
         self._sharers = sharers
 
     def drain(self) -> None:
-        """Start no new request from now on; calls raise [`Interrupted`] once all have ended.
+        """Start no new request; calls raise [`Interrupted`] once what is in flight has ended.
 
-        What is in flight has `DRAIN_SECONDS` to end. May be called from a signal handler or
-        another thread.
+        That has `DRAIN_SECONDS`. May be called from a signal handler or another thread.
         """
-        self._end(
-            Interrupted(
-                "stopped on request; run the same command again to continue"
-                + (" (replies so far are in the store)" if self.store else "")
-            )
-        )
+        kept = " (replies so far are in the store)" if self.store else ""
+        again = f"stopped on request; run the same command again to continue{kept}"
+        self._end(Interrupted(again))
 
     def abort(self) -> None:
-        """Like [`~Flow.drain`], but what is in flight is given up too.
-
-        May be called from a signal handler or another thread.
-        """
+        """Like [`~Flow.drain`], but what is in flight is given up too."""
         self.drain()
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._end_within, 0.0)

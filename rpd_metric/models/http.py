@@ -204,7 +204,7 @@ def read_chat_reply(address: Address, body: str | Mapping[str, Any], seconds: fl
     if isinstance(body, str):
         try:
             reply = _joined(body) if body.lstrip().startswith("data:") else json.loads(body)
-        except ValueError:
+        except (ValueError, TypeError, AttributeError):
             raise protocol_error(address, f"no JSON: {body[:200].strip() or 'nothing'}") from None
     choices = reply.get("choices") if isinstance(reply, dict) else None
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):

@@ -161,7 +161,7 @@ class FakeTGI(LocalServer):
         self.requests: list[Received] = []
         self.violations: list[str] = []
         self.most_in_flight = 0
-        self.overloaded = 0
+        self.overloaded = self.answered = 0
         self._in_flight = 0
         self._contract = _Contract(CONTRACT) if CONTRACT.exists() else None
 
@@ -217,7 +217,9 @@ class FakeTGI(LocalServer):
         self.most_in_flight = max(self.most_in_flight, self._in_flight)
         self.requests.append(Received(body, dict(request.headers), self._in_flight))
         try:
-            return await self._answer(request, body, fault)
+            response = await self._answer(request, body, fault)
+            self.answered += 1
+            return response
         finally:
             self._in_flight -= 1
 

@@ -457,7 +457,7 @@ async def after(places: Places, *outcomes: str) -> None:
         await settle()
 
 
-@pytest.mark.parametrize(("known", "at_first"), [(True, 48), (False, 32)])
+@pytest.mark.parametrize(("known", "at_first"), [(True, 48), (False, 16)])
 async def test_all_places_are_there_at_once_or_after_the_first_answer(known, at_first):
     places = Places(48, known)
     await crowded(places, 100)

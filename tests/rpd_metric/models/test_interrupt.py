@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from parts.slow_server import MODEL, Fault, SlowServer
+from parts.fake_tgi import FakeTGI, Fault
 from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.failures import Interrupted
 from rpd_metric.models.flow import Flow, draining
@@ -35,15 +35,14 @@ def ask() -> ChatRequest:
 RUN = """
 import asyncio, sys
 from rpd_metric.models.chat import ChatRequest
-from rpd_metric.models.flow import draining
 from rpd_metric.models.failures import Interrupted
-from rpd_metric.models.flow import Flow
-from rpd_metric.models.limit import AdaptiveLimit
+from rpd_metric.models.flow import Flow, draining
 from rpd_metric.models.kinds import load_chat
+from rpd_metric.models.requests import RequestOptions
 from rpd_metric.models.store import ReplyStore
 
 url, path, how = sys.argv[1:]
-flow = Flow(load_chat(url), store=ReplyStore(path), limit=AdaptiveLimit(start=4, most=4))
+flow = Flow(load_chat(url), RequestOptions(max_in_flight=4), store=ReplyStore(path))
 
 def request(number):
     return ChatRequest(({"role": "user", "content": str(number)},))
@@ -71,7 +70,7 @@ except Interrupted as error:
 
 
 def start_run(server, path, how="gather") -> subprocess.Popen:
-    url = f"openai:{server.url}/v1#{MODEL}"
+    url = f"openai:{server.url}/v1#m"
     return subprocess.Popen(
         [sys.executable, "-c", RUN, url, str(path), how],
         cwd=ROOT,
@@ -90,13 +89,14 @@ def wait_until(condition, seconds=60.0) -> None:
     raise AssertionError("it never happened")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["gather", "datasets.map"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_drains_and_the_next_run_sends_only_what_is_missing(tmp_path, number, how):
     path = tmp_path / "replies.sqlite"
-    with SlowServer(median=0.1) as server:
+    with FakeTGI(seconds=0.1, has_info=False) as server:
         run = start_run(server, path, how)
-        wait_until(lambda: server.outcomes["200"] >= 5)
+        wait_until(lambda: server.answered >= 5)
         run.send_signal(number)
         out, err = run.communicate(timeout=300)
         assert run.returncode == 3, err
@@ -105,26 +105,25 @@ def test_a_signal_drains_and_the_next_run_sends_only_what_is_missing(tmp_path, n
         # Everything that was sent was waited for and kept.
         with ReplyStore(path) as store:
             kept = store.count()
-        assert 5 <= kept == len(server.bodies) == server.outcomes["200"] < 100
-        server.median = 0.0
+        assert 5 <= kept == len(server.requests) == server.answered < 100
+        server.seconds = 0.0
         again = start_run(server, path, how)
         _, err = again.communicate(timeout=300)
         assert again.returncode == 0, err
-        assert len(server.bodies) == 100
+        assert len(server.requests) == 100
 
 
 def test_a_second_ctrl_c_stops_at_once(tmp_path):
     path = tmp_path / "replies.sqlite"
-    with SlowServer() as server:
-        server.faults.extend([Fault(hang=True)] * 4)
+    with FakeTGI(faults=[Fault.hang()] * 4, has_info=False) as server:
         run = start_run(server, path)
-        wait_until(lambda: server.outcomes["hang"] == 4)
+        wait_until(lambda: len(server.requests) == 4)
         run.send_signal(signal.SIGINT)
         assert "finishing 4 requests" in run.stdout.readline()
         run.send_signal(signal.SIGINT)
         out, err = run.communicate(timeout=300)
         assert (run.returncode, out[:13]) == (3, "interrupted 0"), err
-        assert len(server.bodies) == 4
+        assert len(server.requests) == 4
 
 
 def test_a_second_ctrl_c_with_nothing_in_flight_is_the_usual_one():
@@ -138,19 +137,20 @@ def test_a_second_ctrl_c_with_nothing_in_flight_is_the_usual_one():
         work()
 
 
+@pytest.mark.slow
 def test_kill_9_repeats_only_what_was_in_flight(tmp_path):
     path = tmp_path / "replies.sqlite"
-    with SlowServer(median=0.02) as server:
+    with FakeTGI(seconds=0.02, has_info=False) as server:
         for _ in range(3):
             run = start_run(server, path)
-            before = server.outcomes["200"]
-            wait_until(lambda before=before: server.outcomes["200"] >= before + 10)
+            before = server.answered
+            wait_until(lambda before=before: server.answered >= before + 10)
             run.kill()
             run.communicate()
         run = start_run(server, path)
         _, err = run.communicate(timeout=300)
         assert run.returncode == 0, err
-        asked = [body["messages"][0]["content"] for body in server.bodies]
+        asked = [one.body["messages"][0]["content"] for one in server.requests]
         assert sorted(set(asked), key=int) == [str(number) for number in range(100)]
         assert len(asked) <= 100 + 3 * 4
         with ReplyStore(path) as store:
@@ -172,13 +172,20 @@ def test_former_handlers_come_back_and_other_threads_are_left_alone():
     thread.join()
 
 
-async def test_a_signal_is_heard_even_when_the_work_ends_by_itself():
+async def test_work_that_needed_no_more_requests_is_complete_whatever_signal_came():
     flow = Flow(Echo())
+    with draining(flow, notify=lambda _: None):
+        await flow(ask())
+        os.kill(os.getpid(), signal.SIGTERM)
+    with pytest.raises(Interrupted, match="run the same command again"):
+        await flow(ask())
 
-    async def work() -> None:
-        with draining(flow, notify=lambda _: None):
-            await flow(ask())
-            os.kill(os.getpid(), signal.SIGTERM)
 
-    with pytest.raises(Interrupted, match="SIGTERM"):
-        await work()
+def test_without_a_flow_ctrl_c_is_the_usual_one():
+    def work() -> None:
+        with draining():
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(60)
+
+    with pytest.raises(KeyboardInterrupt):
+        work()

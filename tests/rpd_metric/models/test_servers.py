@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import logging
 import os
 import subprocess
@@ -23,11 +25,10 @@ from rpd_metric.errors import RPDError, SpecError
 from rpd_metric.models.chat import Chat, ChatReply, ChatRequest, Sampling
 from rpd_metric.models.failures import ServerError
 from rpd_metric.models.flow import Flow
-from rpd_metric.models.http import PerLoop, retry_after
+from rpd_metric.models.http import InTurn, PerLoop, read_chat_reply, retry_after
 from rpd_metric.models.kinds import load_chat
-from rpd_metric.models.openai import OpenAIChat
-from rpd_metric.models.retry import RequestRules, Retries
-from rpd_metric.models.spec import parse_address
+from rpd_metric.models.spec import Address, parse_address
+from rpd_metric.models.store import ReplyStore
 from rpd_metric.models.tgi import TGIChat
 
 SECRET = "sk-very-secret-0123456789"
@@ -292,47 +293,10 @@ async def test_retry_after_is_handed_on(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    ("fault", "kind"),
-    [
-        (Fault.reset(), "connection"),
-        (Fault.cut(), "connection"),
-        (Fault.truncated(), "protocol"),
-        (Fault.empty_choices(), "protocol"),
-        (Fault.web_page(), "protocol"),
-    ],
-    ids=lambda value: value.kind if isinstance(value, Fault) else value,
-)
-async def test_a_broken_reply_is_a_typed_error_and_the_next_request_works(
-    form: str, fault: Fault, kind: str
-) -> None:
-    with playing(form, faults=[fault]) as server:
-        chat = load_chat(spec(form, server))
-        error = await failure(chat)
-        assert (error.kind, error.status, error.retryable) == (kind, None, True)
-        assert server.url in str(error)
-        (reply,) = await ask(chat, request())
-    assert reply.text == SUMMARY
-
-
-@pytest.mark.parametrize("form", FORMS)
 async def test_a_body_that_trickles_in_is_a_reply(form: str) -> None:
     with playing(form, faults=[Fault.slow(0.3)]) as server:
         (reply,) = await ask(load_chat(spec(form, server)), request())
     assert reply.text == SUMMARY
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("fault", [Fault.hang(), Fault.slow(30)])
-async def test_the_scheduler_alone_says_how_long_a_reply_may_take(form: str, fault: Fault) -> None:
-    with playing(form, faults=[fault]) as server:
-        flow = Flow(
-            load_chat(spec(form, server)),
-            rules=RequestRules(timeout=0.5, retries=Retries(first=0.01, timeouts=20)),
-        )
-        reply = await flow(request())
-    assert reply.text == SUMMARY
-    assert flow.stats.trouble["timeout"] >= 1
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -393,6 +357,116 @@ def test_there_is_one_client_per_event_loop() -> None:
     assert first is not second
 
 
+# ---------------------------------------------------------------- what a reply holds
+
+HERE = Address("http://here", None, None)
+
+
+def test_reasoning_is_kept_beside_the_reply_under_either_name() -> None:
+    for name in ("reasoning_content", "reasoning"):
+        message = {"role": "assistant", "content": None, name: "Let me think."}
+        body = json.dumps({"choices": [{"message": message, "finish_reason": "length"}]})
+        reply = read_chat_reply(HERE, body, 1.0)
+        assert (reply.text, reply.reasoning, reply.only_thought) == ("", "Let me think.", True)
+
+
+def test_a_stream_of_events_is_one_reply_with_its_reasoning_and_counts() -> None:
+    chunks: list[dict[str, Any]] = [
+        {"choices": [{"delta": {"role": "assistant", "reasoning_content": "Hm."}}]},
+        {"choices": [{"delta": {"content": "Two "}}]},
+        {"choices": [{"delta": {"content": "ways."}, "finish_reason": "stop"}]},
+        {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3}},
+    ]
+    body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n"
+    assert read_chat_reply(HERE, body, 1.0) == ChatReply(
+        "Two ways.", "stop", 7, 3, 1.0, reasoning="Hm."
+    )
+
+
+FIELDS = ["choices", "message", "content", "text", "usage", "delta", "error"]
+ANY_JSON = st.recursive(
+    st.none() | st.integers() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=3)
+    ),
+)
+
+
+@given(ANY_JSON)
+def test_whatever_json_comes_is_a_reply_or_a_typed_error(body: Any) -> None:
+    for text in (json.dumps(body), f"data: {json.dumps(body)}"):
+        with contextlib.suppress(ServerError):
+            assert isinstance(read_chat_reply(HERE, text, 1.0).text, str)
+
+
+# ---------------------------------------------------------------- several servers
+
+
+def test_two_servers_share_the_requests_by_their_places_and_find_the_same_replies(
+    tmp_path: Path,
+) -> None:
+    with (
+        ReplyStore(tmp_path / "replies.sqlite") as store,
+        FakeTGI(seconds=0.02, info={"max_concurrent_requests": 9}) as large,
+        FakeTGI(seconds=0.02, info={"max_concurrent_requests": 3}) as small,
+    ):
+        flow = Flow(load_chat(f"tgi:{small.url},{large.url}"), store=store)
+        asyncio.run(ask_all(flow, 120))
+        assert 2 <= len(large.requests) / len(small.requests) <= 4
+        assert small.overloaded == large.overloaded == 0
+        again = Flow(load_chat(f"tgi:{small.url}"), store=store)
+        asyncio.run(ask_all(again, 120))
+        assert (again.stats.cached, len(large.requests) + len(small.requests)) == (120, 120)
+
+
+async def ask_all(flow: Flow, count: int) -> None:
+    await asyncio.gather(*(flow(request(f"Question {n}")) for n in range(count)))
+    await flow.chat.aclose()  # type: ignore[attr-defined]
+
+
+def test_when_one_server_dies_the_other_finishes_and_every_request_is_answered() -> None:
+    info = {"max_concurrent_requests": 4}
+    with FakeTGI(seconds=0.02, info=info) as a, FakeTGI(seconds=0.02, info=info) as b:
+        flow = Flow(load_chat(f"tgi:{a.url},{b.url}"))
+
+        async def run() -> None:
+            asking = asyncio.create_task(ask_all(flow, 60))
+            while len(b.requests) < 10:
+                await asyncio.sleep(0.005)
+            await asyncio.to_thread(b.stop)
+            await asking
+
+        asyncio.run(run())
+        assert (flow.stats.done, flow.stats.failed) == (60, 0)
+        assert 1 <= flow.stats.trouble["connection"] <= 10
+
+
+def test_a_server_that_failed_rests_and_is_then_tried_with_one_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 100.0
+    monkeypatch.setattr("rpd_metric.models.http.time.monotonic", lambda: now)
+    servers = InTurn(["a"])
+    servers._servers.append(type(servers._servers[0])("b", 1, in_flight=5))
+    with pytest.raises(ServerError), servers.turn() as client:
+        raise ServerError("gone", kind="connection")
+    assert client == "a"
+    with servers.turn() as client:
+        assert client == "b"
+    now += 11.0
+    with servers.turn() as first, servers.turn() as second:
+        assert (first, second) == ("a", "b")
+
+
+def test_servers_with_different_models_are_refused() -> None:
+    with (
+        FakeTGI() as a,
+        FakeTGI(info={"model_id": "other/model"}) as b,
+        pytest.raises(SpecError, match="must serve the same model; these serve Qwen/Qwen3-14B, o"),
+    ):
+        load_chat(f"tgi:{a.url},{b.url}")
+
+
 # ---------------------------------------------------------------- what a spec names
 
 
@@ -401,13 +475,6 @@ def test_tgi_says_its_model_and_its_limit() -> None:
         chat = load_chat(f"tgi:{server.url}/")
     assert isinstance(chat, TGIChat)
     assert (chat.model, chat.max_concurrency) == ("Qwen/Qwen3-14B", 64)
-
-
-def test_the_model_of_a_server_is_named_without_host_and_port() -> None:
-    with FakeTGI() as one, FakeTGI() as two:
-        assert load_chat(f"tgi:{one.url}").model == load_chat(f"tgi:{two.url}").model
-        named = load_chat(f"openai:{one.url}/v1#mine")
-    assert named.model == "mine"
 
 
 def test_an_openai_server_with_one_model_needs_no_name() -> None:
@@ -425,23 +492,6 @@ def test_an_openai_server_with_several_models_or_none_needs_a_name(
         load_chat(spec("openai", server))
     assert said in str(caught.value)
     assert "#model" in str(caught.value)
-
-
-def test_auto_finds_out_what_a_server_is() -> None:
-    with FakeTGI() as tgi, playing("openai", models=["m"]) as other:
-        assert isinstance(load_chat(f"auto:{tgi.url}"), TGIChat)
-        for url in (other.url, f"{other.url}/v1"):
-            chat = load_chat(f"auto:{url}")
-            assert isinstance(chat, OpenAIChat)
-            assert chat.model == "m"
-            assert asyncio.run(chat(request())).text == SUMMARY
-
-
-def test_auto_recognises_an_embedding_server() -> None:
-    info = {"model_type": {"embedding": {"pooling": "mean"}}}
-    server = FakeTGI(info=info)
-    with server, pytest.raises(SpecError, match="tei:http"):
-        load_chat(f"auto:{server.url}")
 
 
 def test_tgi_with_another_model_than_the_spec_says_is_refused() -> None:
@@ -470,18 +520,13 @@ def test_a_server_that_is_down_is_named_but_a_given_model_suffices() -> None:
     assert load_chat(f"openai:{url}/v1#tiny").model == "tiny"
 
 
-def test_a_chat_model_is_returned_as_it_is() -> None:
-    with FakeTGI() as server:
-        chat = load_chat(f"tgi:{server.url}")
-    assert load_chat(chat) is chat
-
-
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
         ("tgl:http://host:80", "did you mean tgi:http://host:port?"),
         ("opanai:http://host:80", "did you mean openai:http://host:port/v1#model?"),
-        ("http://host:80", "did you mean auto:http://host:port?"),
+        ("http://host:80", "did you mean openai:http://host:port/v1#model?"),
+        ("auto:http://host:80", "unknown chat model 'auto:...'"),
         ("extractive", "The forms are: openai:http://host:port/v1#model, tgi:"),
         ("", "The forms are"),
         ("tgi:", "write tgi:http://host:port"),
@@ -498,11 +543,6 @@ def test_a_spec_that_names_nothing_is_refused_with_the_forms(bad: str, said: str
         load_chat(bad)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_something_that_is_no_spec_is_refused() -> None:
-    with pytest.raises(SpecError, match="not int"):
-        load_chat(3)  # type: ignore[arg-type]
 
 
 @given(st.text(max_size=60))
@@ -555,13 +595,18 @@ async def test_a_key_that_the_server_quotes_in_its_error_is_cut_out(
     assert variable in shown
 
 
+def test_a_key_too_short_to_be_a_secret_is_left_in_place() -> None:
+    said = "none of the models is called x"
+    assert Address("http://a", None, "none").hide(said) == said
+    assert Address("http://a", None, "none of the").hide(said) == "[key] models is called x"
+
+
 @pytest.mark.parametrize(
     "bad",
     [
         f"tgi:http://user:{SECRET}@host:80",
         f"openai:https://{SECRET}@host/v1#m",
         f"openai:https://host/v1?api_key={SECRET}#m",
-        f"auto:http://user:{SECRET}@host",
         f"http://user:{SECRET}@host",
         f"tgi:http://user:{SECRET}@host:notaport",
         f"tgi:user:{SECRET}@host:80",

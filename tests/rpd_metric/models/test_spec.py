@@ -51,8 +51,10 @@ def test_a_chat_spec_is_taken_apart(text, urls, model, here, gpu) -> None:
 
 
 def test_an_embedder_of_this_machine_is_told_from_a_server() -> None:
-    found = {text: embedder_spec(text).runs_here for text in ("minilm", "st:a/b", "tei:http://a")}
-    assert found == {"minilm": True, "st:a/b": True, "tei:http://a": False}
+    found = {
+        text: embedder_spec(text).runs_here for text in ("minilm", "st:a/b", "openai:http://a")
+    }
+    assert found == {"minilm": True, "st:a/b": True, "openai:http://a": False}
 
 
 def test_a_summarizer_is_any_chat_model_or_one_that_needs_none() -> None:
@@ -91,7 +93,6 @@ def test_vllm_in_process_says_what_to_install_where_it_is_missing() -> None:
         ("openai:https://job--8000.hf.jobs/v1#m", "hf"),
         ("openai:https://a.b.endpoints.huggingface.cloud/v1#m", "hf"),
         ("openai:http://my.server/v1#m", "sk"),
-        ("auto:https://job--8000.hf.jobs", None),
     ],
 )
 def test_the_hubs_token_goes_to_hugging_face_and_to_this_machine_only(
