@@ -227,8 +227,8 @@ _TASKS = {"problems": _problems, "pairs": _pairs, "complete": _endings}
 
 def _with_steps(options: JudgeOptions, problems: Sequence[Problem]) -> list[JudgedProblem]:
     """The problems with their steps; those without any are summarised."""
-    steps = {one.key: given_steps(one) for one in problems if one.extra.get("steps") is not None}
-    if bare := [problem for problem in problems if problem.key not in steps]:
+    made: dict[str, Steps] = {}
+    if bare := [problem for problem in problems if problem.extra.get("steps") is None]:
         store = Path(options.store) if options.store else default_store()
         summarizer = load_summarizer(options.summarizer, store=store, requests=options.requests)
 
@@ -237,9 +237,13 @@ def _with_steps(options: JudgeOptions, problems: Sequence[Problem]) -> list[Judg
             return problem.key, {i: list(one.steps) for i, one in enumerate(found) if one.ok}
 
         chat = getattr(summarizer, "chat", None)
-        steps |= _ask_all(bare, summarize, chat if isinstance(chat, Flow) else None)
+        made = dict(_ask_all(bare, summarize, chat if isinstance(chat, Flow) else None))
     return [
-        JudgedProblem(one, steps[one.key], labels_of(one) if options.labels else None)
+        JudgedProblem(
+            one,
+            made[one.key] if one.extra.get("steps") is None else given_steps(one),
+            labels_of(one) if options.labels else None,
+        )
         for one in problems
     ]
 

@@ -77,5 +77,6 @@ def pairs_of(case: JudgedProblem) -> list[tuple[int, int, bool | None]]:
         pairs = list(case.labels.pairs())
     else:
         chosen = case.problem.extra.get("selected")
-        pairs = [(*two, None) for two in combinations(sorted(chosen or case.steps), 2)]
+        among = sorted(case.steps if chosen is None else chosen)
+        pairs = [(i, j, None) for i, j in combinations(among, 2)]
     return [pair for pair in pairs if set(pair[:2]) <= case.steps.keys()]
