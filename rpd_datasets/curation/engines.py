@@ -170,9 +170,8 @@ def _start(life: Connection, num_proc: int) -> None:
 
 def _ray(config: CurationConfig, options: EngineOptions) -> Engine:
     """An engine of actors on a Ray cluster."""
-    # Read when ray is imported. What its core has to say is in the log files of its session.
+    # Read when ray is imported.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     try:
         import ray.data  # noqa: F401
     except ImportError as error:

@@ -9,6 +9,7 @@ is an [`Engine`], see `engines.py`. Every machine has to see the folder under th
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
@@ -166,6 +167,7 @@ def _models(
             f"{socket.gethostname()} would score differently from the machine that started "
             "the run: another version of this package, or a server with another model"
         )
+    run(asyncio.sleep(0))  # one loop for all threads, made before they want it at once
     return models
 
 
