@@ -95,10 +95,7 @@ class Chat(Protocol):
 def judge_reply(chat: Chat, reply: ChatReply, fault: str | None = None) -> None:
     """Tell a [`~flow.Flow`] whether a reply could be used; other chat models need not know.
 
-    Args:
-        chat ([`Chat`]): Who gave the reply.
-        reply ([`ChatReply`]): The reply.
-        fault (`str`, *optional*): What is wrong with it; `None`: it could be used.
+    `fault` says what is wrong with it; `None`: it could be used.
     """
     judge = getattr(chat, "judge_reply", None)
     if judge is not None:

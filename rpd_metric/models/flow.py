@@ -38,7 +38,7 @@ from rpd_metric.models.failures import (
     backoff,
 )
 from rpd_metric.models.repetition import ends_in_loop
-from rpd_metric.models.requests import TIMEOUT_RETRIES, UNREADABLE_RETRIES, RequestOptions
+from rpd_metric.models.requests import RequestOptions
 from rpd_metric.models.stats import FlowStats
 from rpd_metric.models.store import Replies, RequestKeys
 
@@ -46,6 +46,7 @@ logger = logging.getLogger(__name__)
 
 # Requests at once where neither the options nor the server say how many.
 IN_FLIGHT = 64
+GOES_ON = "replies so far are kept, and the same command with a larger budget goes on"
 # What is in flight when a run is asked to stop has so long to end.
 DRAIN_SECONDS = 60.0
 
@@ -134,12 +135,7 @@ class Flow:
             mine.set_result(outcome)
 
     def judge_reply(self, reply: ChatReply, fault: str | None = None) -> None:
-        """Note whether a reply could be used: a run whose replies are of no use ends soon.
-
-        Args:
-            reply ([`ChatReply`]): The reply.
-            fault (`str`, *optional*): What is wrong with it; `None`: it could be used.
-        """
+        """Note whether a reply could be used, and its fault where not: such a run ends soon."""
         self._give_up(self._giving_up.judged(reply, fault))
 
     def share(self, sharers: int) -> None:
@@ -200,10 +196,8 @@ class Flow:
             except ServerError:
                 # Too slow, or more tokens than the server's context holds. The cut reply stands.
                 self.stats.kept_cut += 1
-        if reply.cached:
-            self.stats.cached += 1
-        else:
-            self.stats.done += 1
+        self.stats.cached += reply.cached
+        self.stats.done += not reply.cached
         return reply
 
     def _longer(self, request: ChatRequest, reply: ChatReply) -> ChatRequest | None:
@@ -230,7 +224,9 @@ class Flow:
         number = self._giving_up.number()
         failed: Counter[str] = Counter()
         for attempt in count(1):
-            await self._turn(again=once or attempt > 1)  # what was begun comes first
+            self._check()
+            if not await self._places.take(again=once or attempt > 1):  # what was begun is first
+                self._check()
             try:
                 return await self._attempt(request, keys, number)
             except ServerError as error:
@@ -239,7 +235,7 @@ class Flow:
             self.stats.trouble[failure.reason] += 1
             if once and failure.status != 429:
                 raise failure
-            if not self._repeatable(failure, failed):
+            if not self.options.repeats(failure, failed):
                 break
             self.stats.retried += 1
             # Until then somebody else may start.
@@ -247,22 +243,6 @@ class Flow:
         self._give_up(self._giving_up.lost(failure))
         self._check()
         raise failure
-
-    def _repeatable(self, failure: ServerError, failed: Counter[str]) -> bool:
-        perhaps_paid = failed["timeout"] + failed["protocol"]
-        return (
-            failure.retryable
-            and failed.total() <= self.options.max_retries
-            and failed["timeout"] <= TIMEOUT_RETRIES
-            and perhaps_paid <= UNREADABLE_RETRIES
-        )
-
-    async def _turn(self, *, again: bool) -> None:
-        """Wait until a request may start, and start it."""
-        self._check()
-        if not await self._places.take(again=again):
-            self._check()
-            raise AssertionError("a queue is only emptied when the flow ends")
 
     async def _attempt(self, request: ChatRequest, keys: RequestKeys, number: int) -> ChatReply:
         reply = share = None
@@ -296,13 +276,7 @@ class Flow:
         while (share := self.spending.take(request)) is None:
             self._check()
             if not self.spending.waiting:
-                said = self.spending.said()
-                self._end(
-                    BudgetSpent(
-                        f"the budget is spent: {said}; replies so far are kept, and the same "
-                        "command with a larger budget goes on"
-                    )
-                )
+                self._end(BudgetSpent(f"the budget is spent: {self.spending.said()}; {GOES_ON}"))
             # What is in flight may cost less than was set aside for it.
             await asyncio.wait((self._halt,), timeout=0.05)
         return share
@@ -345,19 +319,15 @@ class Flow:
     def _end(self, error: RPDError) -> None:
         if self._ending is None:
             self._ending = error
-            if self._loop is not None:
+            if self._loop is not None and not self._loop.is_closed():
                 self._places.close()
-                if not self._loop.is_closed():
-                    # Also wakes a loop that waits for the network when a signal handler called.
-                    self._loop.call_soon_threadsafe(self._empty_queue)
-
-    def _empty_queue(self) -> None:
-        if not self._halt.done():
-            self._halt.set_result(None)
-        self._end_within(DRAIN_SECONDS)
-        self._places.dismiss()
+                # Also wakes a loop that waits for the network when a signal handler called.
+                self._loop.call_soon_threadsafe(self._end_within, DRAIN_SECONDS)
 
     def _end_within(self, seconds: float) -> None:
+        if not self._halt.done():
+            self._halt.set_result(None)
+        self._places.dismiss()
         latest = asyncio.get_running_loop().time() + seconds
         for deadline in self._deadlines:
             when = deadline.when()
@@ -379,18 +349,14 @@ class Flow:
 def draining(*flows: Flow, notify: Callable[[str], object] = logger.warning) -> Iterator[None]:
     """On Ctrl-C or SIGTERM, let the requests in flight finish; on the second, stop at once.
 
-    The first signal calls [`~Flow.drain`] on every flow: whoever asks for more meets
-    [`Interrupted`], and work that needed no more is complete. The second calls [`~Flow.abort`] and
-    puts the former handlers back, so a third does what it did before (Ctrl-C:
-    `KeyboardInterrupt`); so does the second when nothing is in flight. Not sooner, because an
-    exception thrown into the middle of an event loop can leave it hanging.
+    After the first signal whoever asks for more meets [`Interrupted`], and work that needed no
+    more is complete. After the second the former handlers are back, so a third does what it did
+    before (Ctrl-C: `KeyboardInterrupt`); so does the second when nothing is in flight. Not sooner,
+    because an exception thrown into the middle of an event loop can leave it hanging.
 
-    It also goes around code that runs an event loop of its own, such as `datasets.Dataset.map`.
-    Python delivers signals to the main thread only: in others, and without flows, it does nothing.
-
-    Args:
-        flows ([`Flow`]): What to drain.
-        notify (`Callable`): Told in one line what happens now.
+    It also goes around code that runs an event loop of its own, such as `datasets.Dataset.map`. In
+    other threads than the main one, which hear no signals, and without flows it does nothing.
+    `notify` is told in one line what happens now.
     """
     if not flows or threading.current_thread() is not threading.main_thread():
         yield

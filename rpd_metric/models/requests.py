@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from rpd_metric.errors import InputError
+from rpd_metric.models.failures import ServerError
 from rpd_metric.models.spending import Spending
 
 # Failed attempts that may have been paid for are repeated so often: those that timed out, and
@@ -102,6 +104,15 @@ class RequestOptions:
         (600, 0)
         """
         return 2 * max_tokens if self.longest_reply is None else self.longest_reply
+
+    def repeats(self, failure: ServerError, failed: Counter[str]) -> bool:
+        """Whether a failed attempt is repeated, given how many failed so far, by kind."""
+        return (
+            failure.retryable
+            and failed.total() <= self.max_retries
+            and failed["timeout"] <= TIMEOUT_RETRIES
+            and failed["timeout"] + failed["protocol"] <= UNREADABLE_RETRIES
+        )
 
     def worst_case(self, max_tokens: int, requests: int = 1) -> WorstCase:
         """The most that the replies to some requests can cost, whatever the model does.

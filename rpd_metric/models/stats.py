@@ -8,44 +8,24 @@ from dataclasses import dataclass, field
 
 @dataclass
 class FlowStats:
-    """Counts of a run, kept by [`Flow`].
+    """Counts of a run, kept by [`Flow`]; tokens are as the server counted them."""
 
-    Args:
-        done (`int`): Replies that came from the model.
-        cached (`int`): Replies that came from the store.
-        shared (`int`): Calls answered by an identical request that was already under way.
-        failed (`int`): Requests that no reply could be had for.
-        retried (`int`): Attempts repeated after a failure.
-        extended (`int`): Requests asked again with more tokens because the reply was cut.
-        kept_cut (`int`): Of those, requests whose longer reply did not come: the cut one stands.
-        looping (`int`): Cut replies that ended in a loop; they are not asked for again.
-        paid_twice (`int`): Of `done`, requests that another run on the same store had answered
-            meanwhile; its reply stands.
-        in_flight (`int`): Attempts under way now.
-        oldest (`float`): Seconds that the longest of these has been under way.
-        prompt_tokens (`int`): As the server counted them, stored replies left out.
-        completion_tokens (`int`): As the server counted them, stored replies left out.
-        seconds (`float`): From the first request to the latest event.
-        failures (`Counter`): `failed` by reason, e.g. `{"http_422": 3}`.
-        trouble (`Counter`): Failed attempts by reason, also those after which a retry succeeded.
-    """
-
-    done: int = 0
-    cached: int = 0
-    shared: int = 0
-    failed: int = 0
-    retried: int = 0
-    extended: int = 0
-    kept_cut: int = 0
-    looping: int = 0
-    paid_twice: int = 0
-    in_flight: int = 0
-    oldest: float = 0.0
+    done: int = 0  # replies that came from the model
+    cached: int = 0  # replies that came from the store
+    shared: int = 0  # calls answered by an equal request under way
+    failed: int = 0  # requests that no reply could be had for
+    retried: int = 0  # attempts repeated after a failure
+    extended: int = 0  # asked again with more tokens because the reply was cut
+    kept_cut: int = 0  # of those, whose longer reply did not come
+    looping: int = 0  # cut replies that ended in a loop, not asked for again
+    paid_twice: int = 0  # of `done`, those that another run had answered meanwhile
+    in_flight: int = 0  # attempts under way now
+    oldest: float = 0.0  # seconds that the longest of these has been under way
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    seconds: float = 0.0
-    failures: Counter[str] = field(default_factory=Counter)
-    trouble: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0  # from the first request to the latest event
+    failures: Counter[str] = field(default_factory=Counter)  # `failed` by reason
+    trouble: Counter[str] = field(default_factory=Counter)  # failed attempts by reason
 
     @property
     def finished(self) -> int:
