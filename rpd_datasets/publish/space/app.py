@@ -123,8 +123,8 @@ def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
         lines += [
             f"- {names[a]} and {names[b]}, {curve.in_words(float(matrix[a, b]))}" for a, b in pairs
         ]
-        lines += ["", f"A scale to read it by: {curve.scale()}. The pairs are solutions to "]
-        lines[-1] += "competition problems."
+        scale = f"A scale to read it by: {curve.scale()}."
+        lines += ["", f"{scale} The pairs are solutions to competition problems."]
     lines += ["", "### Steps that found each other"]
     for a, b in pairs:
         lines += ["", f"**{names[a]} and {names[b]}**", ""]
