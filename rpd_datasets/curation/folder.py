@@ -52,6 +52,8 @@ class Journal:
             # a lost record is scored again.
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.execute("CREATE TABLE IF NOT EXISTS scored (key TEXT PRIMARY KEY, value TEXT)")
+            self._db.execute("DROP TABLE IF EXISTS chosen")
+            self._db.execute("CREATE TABLE chosen (place INTEGER PRIMARY KEY, problem BLOB)")
         except sqlite3.Error as error:
             raise OutputError(
                 f"cannot use the journal {path}: {error}. Delete it to start from the beginning"
@@ -95,6 +97,17 @@ class Journal:
                 "some space and run the same command again"
             ) from error
 
+    def spill(self, place: int, problem: Problem) -> None:
+        """Keep a chosen problem by its place: the input gives them in another order."""
+        # Pickled, because carried columns may hold dates, bytes and decimals.
+        self._db.execute("INSERT INTO chosen VALUES (?, ?)", (place, pickle.dumps(problem)))
+
+    def spilled(self, place: int) -> Problem:
+        """The problem kept at that place."""
+        row = self._db.execute("SELECT problem FROM chosen WHERE place = ?", (place,)).fetchone()
+        problem: Problem = pickle.loads(row[0])
+        return problem
+
     def __len__(self) -> int:
         count: int = self._db.execute("SELECT COUNT(*) FROM scored").fetchone()[0]
         return count
@@ -120,34 +133,6 @@ def seen_columns(problem: Problem, filters: FilterConfig) -> dict[str, Any]:
 
 def _failed_on_a_model(record: Mapping[str, Any]) -> bool:
     return any(reject["reason"] == Reason.MODEL_ERROR for reject in record["rejects"])
-
-
-class Spill:
-    """The chosen problems on disk, by place: the input gives them in another order.
-
-    Pickled, because carried columns may hold dates, bytes and decimals; the file is this run's
-    own and goes with it.
-    """
-
-    def __init__(self, path: Path) -> None:
-        path.unlink(missing_ok=True)
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        self._db.execute("PRAGMA journal_mode=OFF")
-        self._db.execute("CREATE TABLE chosen (place INTEGER PRIMARY KEY, problem BLOB)")
-
-    def put(self, place: int, problem: Problem) -> None:
-        """Keep a problem."""
-        self._db.execute("INSERT INTO chosen VALUES (?, ?)", (place, pickle.dumps(problem)))
-
-    def get(self, place: int) -> Problem:
-        """The problem kept under that number."""
-        row = self._db.execute("SELECT problem FROM chosen WHERE place = ?", (place,)).fetchone()
-        problem: Problem = pickle.loads(row[0])
-        return problem
-
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
 
 
 def check_output(output: Path, overwrite: bool) -> None:

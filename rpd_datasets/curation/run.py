@@ -26,7 +26,6 @@ from rpd_datasets.curation.allocation import Allocation
 from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
 from rpd_datasets.curation.folder import (
     Journal,
-    Spill,
     join_files,
     move_into_place,
     open_text,
@@ -191,8 +190,7 @@ def curate_folder(
             reject_to(stack.enter_context(open_text(partial / name)), summary.drops)
             for name in REJECTS
         )
-        spill = stack.enter_context(closing(Spill(partial / "chosen.sqlite")))
-        work = _Run(config, models, options, journal, spill, summary, reject)
+        work = _Run(config, models, options, journal, summary, reject)
         for open_source, num_problems in inputs:
             source = open_source(partial / "scratch", read_rejects)
             work.take_in(source, num_problems, partial)
@@ -230,7 +228,6 @@ class _Run:
     models: Models
     options: RunOptions
     journal: Journal
-    spill: Spill
     summary: RunSummary
     reject: Callable[[Rejected], None]
 
@@ -399,7 +396,7 @@ class _Run:
                     continue
                 detail = f"the judge chose no solutions: {verdict.detail}"
                 reason = verdict.reason or Reason.NO_VERDICT
-                self.reject(self.spill.get(index).rejected("select", reason, detail))
+                self.reject(self.journal.spilled(index).rejected("select", reason, detail))
         return chosen
 
     def _spill(self, source: Source, batch: Sequence[int]) -> None:
@@ -408,14 +405,14 @@ class _Run:
         for problem in source:
             place = places.pop(self.journal.key(problem), None)
             if place is not None:
-                self.spill.put(place, problem)
+                self.journal.spill(place, problem)
             if not places:
                 return
         raise InputError(f"{source.name} changed while it was read; run the command again")
 
     async def _choose(self, batch: Sequence[int]) -> list[Judgement[tuple[int, ...]]]:
         async def work(index: int) -> Judgement[tuple[int, ...]]:
-            problem, scored = self.spill.get(index), self.journal.at(self.keys[index])
+            problem, scored = self.journal.spilled(index), self.journal.at(self.keys[index])
             share = self.shares.get(index)
             try:
                 return await choose(problem, scored, self.config, self.models, share)
@@ -430,7 +427,7 @@ class _Run:
         """The chosen problems, best first."""
         for index in self.summary.chosen:
             scored = self.journal.at(self.keys[index])
-            yield self.spill.get(index), scored, self.picks[index]
+            yield self.journal.spilled(index), scored, self.picks[index]
 
     def look_at_chosen(self) -> None:
         """Measure every choice, and keep the first for the card."""
