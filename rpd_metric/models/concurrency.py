@@ -115,14 +115,6 @@ async def run_bounded(
             consumer before new items have to wait. Left out, eight times `max_in_flight`, so
             that one slow item does not idle the others.
 
-    Yields:
-        What the worker returned, one result per item.
-
-    Raises:
-        InputError: When `max_in_flight` is below one or `max_waiting` below zero.
-
-    Example:
-
     ```python
     >>> async def square(number):
     ...     return number * number

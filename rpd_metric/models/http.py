@@ -46,7 +46,7 @@ _FINISH_REASONS = {"eos_token": "stop", "stop_sequence": "stop"}
 Client = TypeVar("Client")
 
 
-def get_json(address: Address, path: str, *, timeout: float = 10.0) -> Any:
+def get_json(address: Address, path: str) -> Any:
     """`GET` a small JSON document below the server's root, such as `/info`.
 
     Returns:
@@ -56,21 +56,27 @@ def get_json(address: Address, path: str, *, timeout: float = 10.0) -> Any:
     Raises:
         [`ServerError`]: It cannot be reached, or it refuses.
     """
-    where = f"{address.root}{path}"
     headers = {"Authorization": f"Bearer {address.key}"} if address.key else {}
+    limits = httpx2.Timeout(10.0, connect=CONNECT_SECONDS)
     try:
-        limits = httpx2.Timeout(timeout, connect=CONNECT_SECONDS)
-        reply = httpx2.get(where, headers=headers, timeout=limits, follow_redirects=True)
+        reply = httpx2.get(
+            f"{address.root}{path}", headers=headers, timeout=limits, follow_redirects=True
+        )
     except httpx2.HTTPError as error:
         raise transport_error(address, error) from None
-    if reply.status_code in (404, 405):
-        return None
-    if reply.status_code != 200:
+    if reply.status_code not in (200, 404, 405):
         raise http_error(address, reply)
     try:
-        return reply.json()
+        return reply.json() if reply.status_code == 200 else None
     except ValueError:
         return None
+
+
+def _models(address: Address) -> dict[str, dict[str, Any]]:
+    """What an OpenAI-style server says of its models, by name. Raises [`ServerError`]."""
+    listed = get_json(address, "/v1/models")
+    rows = listed.get("data") if isinstance(listed, dict) else None
+    return {str(row["id"]): row for row in rows or () if isinstance(row, dict) and "id" in row}
 
 
 def only_model(address: Address, kind: str) -> str:
@@ -81,38 +87,26 @@ def only_model(address: Address, kind: str) -> str:
         [`ServerError`]: It cannot be reached, or wants another key.
     """
     try:
-        listed = get_json(address, "/v1/models")
+        names = list(_models(address))
     except ServerError as error:
         # transformers serve fails here with 500 where there is no Hub cache.
         if error.kind != "http" or error.status in (401, 403):
             raise
-        listed = None
-    rows = listed.get("data") if isinstance(listed, dict) else None
-    names = [row["id"] for row in rows or () if isinstance(row, dict) and "id" in row]
+        names = []
     if len(names) == 1:
-        return str(names[0])
-    found = f"lists {len(names)} models" if names else "does not list its models"
-    some = f" ({', '.join(map(str, names[:5]))}{', ...' if len(names) > 5 else ''})"
-    raise SpecError(
-        f"{address.url} {found}{some if names else ''}; say which one: {kind}:{address.url}#model"
-    )
+        return names[0]
+    some = f" ({', '.join(names[:5])}{', ...' if len(names) > 5 else ''})"
+    found = f"lists {len(names)} models{some}" if names else "does not list its models"
+    raise SpecError(f"{address.url} {found}; say which one: {kind}:{address.url}#model")
 
 
 def context_length(address: Address, model: str) -> int | None:
     """Tokens that a prompt and its reply may have together, where an OpenAI-style server says it.
 
-    vLLM and SGLang do, in /v1/models.
-
-    Raises:
-        [`ServerError`]: It cannot be reached, or it refuses.
+    vLLM and SGLang do, in /v1/models. Raises [`ServerError`].
     """
-    listed = get_json(address, "/v1/models")
-    rows = listed.get("data") if isinstance(listed, dict) else None
-    for row in rows or ():
-        if isinstance(row, dict) and row.get("id") == model:
-            length = row.get("max_model_len")
-            return length if isinstance(length, int) and length > 0 else None
-    return None
+    length = _models(address).get(model, {}).get("max_model_len")
+    return length if isinstance(length, int) and length > 0 else None
 
 
 def http_error(address: Address, response: Any) -> ServerError:
@@ -193,13 +187,7 @@ def protocol_error(address: Address, what: str) -> ServerError:
 
 
 def read_chat_reply(address: Address, body: str | Mapping[str, Any], seconds: float) -> ChatReply:
-    """A chat completion, whole or as a stream of events. Raises [`ServerError`].
-
-    Args:
-        address ([`~spec.Address`]): Who sent it.
-        body (`str` or `Mapping`): The text of the response, or its JSON.
-        seconds (`float`): How long it took.
-    """
+    """A chat completion, from JSON, its text or that of a stream. Raises [`ServerError`]."""
     reply: Any = body
     if isinstance(body, str):
         try:
@@ -253,7 +241,7 @@ def _joined(events: str) -> dict[str, Any]:
 
 def _count(usage: Any, name: str) -> int | None:
     value = usage.get(name) if isinstance(usage, dict) else None
-    return value if isinstance(value, int) else None
+    return value if isinstance(value, int) and 0 <= value < 2**53 else None
 
 
 def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:
@@ -281,13 +269,9 @@ def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time.time
 
 
 class PerLoop(Generic[Client]):
-    """One HTTP client per event loop.
+    """One HTTP client per event loop: connections belong to the loop that opened them.
 
-    Connections belong to the loop that opened them, yet a chat model outlives loops: each
-    `asyncio.run` and each `datasets.map` starts its own.
-
-    Args:
-        make (`Callable`): Makes a client.
+    A chat model outlives loops: each `asyncio.run` and each `datasets.map` starts its own.
     """
 
     def __init__(self, make: Callable[[], Client]) -> None:
@@ -323,9 +307,6 @@ class InTurn(Generic[Client]):
 
     One that fails rests for `REST` seconds, and is then tried with a single request. Each process
     counts its own requests only, so equally loaded servers are chosen at random.
-
-    Args:
-        clients (`Sequence`): One for each server.
     """
 
     def __init__(self, clients: Sequence[Client]) -> None:
@@ -366,14 +347,7 @@ def the_same(names: Sequence[str], what: str) -> str:
 
 
 class ChatServers:
-    """Several chat servers with one model, asked in turn; a [`~chat.Chat`].
-
-    Args:
-        chats (`Sequence[Chat]`): One client for each server.
-
-    Raises:
-        [`SpecError`]: They serve different models.
-    """
+    """Several chat servers with one model, asked in turn; a [`~chat.Chat`]."""
 
     def __init__(self, chats: Sequence[Chat]) -> None:
         self.model = the_same([chat.model for chat in chats], "chat server")

@@ -78,13 +78,7 @@ def load_chat(spec: str | Chat, options: ChatOptions | None = None) -> Chat:
     `tgi:` asks the server for its model's name and limits; `openai:` asks only when no model is
     given after `#`. Several servers with one model are named with commas.
 
-    Args:
-        spec (`str` or [`Chat`]): One of the forms in `CHAT_MODELS`. A chat model is returned as
-            it is.
-        options ([`ChatOptions`], *optional*): How to load it.
-
-    Returns:
-        [`Chat`]
+    A chat model is returned as it is.
 
     Raises:
         [`SpecError`]: The spec has none of the forms, or holds a secret.

@@ -61,21 +61,10 @@ class Address:
 
 
 def parse_address(kind: str, rest: str, *, key_variable: str) -> Address:
-    """Take apart what follows the colon of a server spec.
-
-    Args:
-        kind (`str`): The spec's first word, e.g. `"tgi"`, for error texts.
-        rest (`str`): `URL` or `URL#model`.
-        key_variable (`str`): Environment variable that holds the key for this server.
-
-    Returns:
-        [`Address`]
+    """Take apart what follows the colon of a server spec: `URL` or `URL#model`.
 
     Raises:
-        [`SpecError`]: It is no URL, or it carries a secret. The text is not repeated
-            in the message then.
-
-    Example:
+        [`SpecError`]: It is no URL, or it carries a secret. The text is not repeated then.
 
     >>> parse_address("openai", "http://127.0.0.1:8000/v1/#tiny", key_variable="UNSET")
     Address(url='http://127.0.0.1:8000/v1', model='tiny')
@@ -149,8 +138,7 @@ class ModelSpec:
     """A model spec, taken apart.
 
     Args:
-        text (`str`): The spec as it was written.
-        kind (`str`): Its first word.
+        text, kind (`str`): The spec as it was written, and its first word.
         urls (`tuple[str, ...]`): The servers; empty for models of this process.
         model (`str`, *optional*): What stands after `#`; the id or folder for `hf:` and `st:`.
         runs_here (`bool`): Whether this process does the work, rather than a server.
@@ -166,18 +154,11 @@ class ModelSpec:
 
     @classmethod
     def parse(cls, text: str, kinds: Mapping[str, Kind], what: str = "model") -> ModelSpec:
-        """Take a spec apart.
-
-        Args:
-            text (`str`): The spec.
-            kinds (`Mapping`): What may stand here, by first word.
-            what (`str`): What it is to name, for error texts.
+        """Take a spec apart; `kinds` may stand here, by first word, and `what` is to be named.
 
         Raises:
             [`SpecError`]: It has none of the forms, or holds a secret. Only its first word is
                 repeated then: the rest may be a password.
-
-        Example:
 
         ```python
         >>> from rpd_metric.models.kinds import CHAT_MODELS

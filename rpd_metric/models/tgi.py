@@ -62,12 +62,7 @@ class TGIChat:
 
     @classmethod
     def load(cls, address: Address, _options: ChatOptions) -> TGIChat:
-        """Ask a server for its model's name and limits.
-
-        Raises:
-            [`SpecError`]: It is no TGI server, or serves another model.
-            [`ServerError`]: It cannot be asked.
-        """
+        """Ask a server for its model's name and limits. Raises [`SpecError`], [`ServerError`]."""
         try:
             info = get_json(address, "/info")
         except ServerError as error:
