@@ -32,7 +32,7 @@ DOWN = 8
 # Where it is not known what a server takes, no more are sent before its first answer, or before so
 # many seconds have passed: where it refuses all, no more are refused.
 FIRST = 16
-FIRST_SECONDS = 1.0
+FIRST_SECONDS = 5.0
 # So many replies bring a place back.
 REPLIES_PER_PLACE = 12
 
@@ -221,11 +221,12 @@ class Places:
         self._failed = self._probes = self._pauses = 0
         self._closed = False
         self._queue: deque[asyncio.Future[bool]] = deque()
+        self._again: deque[asyncio.Future[bool]] = deque()  # they come first
 
     async def take(self, *, again: bool = False) -> bool:
-        """Wait for a place; those that ask again come first. False: nobody may start any more."""
+        """Wait for a place, first in turn if `again`. False: nobody may start any more."""
         turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        (self._queue.appendleft if again else self._queue.append)(turn)
+        (self._again if again else self._queue).append(turn)
         if self._opened is None:
             self._opened = False
             asyncio.get_running_loop().call_later(FIRST_SECONDS, self._open)
@@ -277,8 +278,8 @@ class Places:
 
     def dismiss(self) -> None:
         """Send everybody away who waits."""
-        while self._queue:
-            turn = self._queue.popleft()
+        while queue := self._again or self._queue:
+            turn = queue.popleft()
             if not turn.done():
                 turn.set_result(False)
 
@@ -296,10 +297,10 @@ class Places:
         self._admit()
 
     def _admit(self) -> None:
-        while self._queue and not self._closed and not self._pauses:
+        while (queue := self._again or self._queue) and not self._closed and not self._pauses:
             if self.in_flight >= int(self._allowed + 1e-9):
                 return
-            turn = self._queue.popleft()
+            turn = queue.popleft()
             if not turn.done():
                 self.in_flight += 1
                 self.idle.clear()

@@ -186,7 +186,7 @@ class GivingUp:
         if not self._said:
             return str(failure)
         waits = f"asks to wait {asked:,.0f} s" if asked > PATIENCE else "only fails"
-        tried = f"{self._failed} attempts in {failing:,.0f} s"
+        tried = f"{self._failed} attempt(s) in {failing:,.0f} s"
         return f"{self._model} {waits}: {tried}, the last with: {failure}"
 
     def lost(self, failure: ServerError) -> str | None:

@@ -230,7 +230,7 @@ async def outcomes(flow: Flow, count: int) -> Counter[str]:
 
 
 async def test_a_server_that_does_not_answer_is_named_at_once_and_given_up_soon(monkeypatch):
-    monkeypatch.setattr(failures, "UNANSWERED", 0.1)
+    monkeypatch.setattr(failures, "UNANSWERED", 0.02)
     chat = Scripted(*[ServerError("no reply from http://a.", kind="connection")] * 1000)
     said: list[str] = []
     with pytest.raises(ServerUnavailable, match=r"^no reply from http://a\.$"):
