@@ -1,8 +1,7 @@
 """Selection: which problems, and which solutions of each; plain matrices and scores in.
 
 Stage 1 of the paper ranks problems by their score (Eq. 3, Algorithm 1), stage 2 picks a
-diverse subset of each problem's solutions (Algorithm 2). Where the numbers come from is
-`score.py`.
+diverse subset of each problem's solutions (Algorithm 2).
 """
 
 from __future__ import annotations
