@@ -1,6 +1,7 @@
 """Every option of curation, as one plain value.
 
-Nothing is loaded here: `models.py` makes models out of the names, `curation/scoring.py` does the work.
+Nothing is loaded here: `curation/models.py` makes models out of the names, and `scoring.py` beside
+it does the work.
 """
 
 from __future__ import annotations

@@ -117,6 +117,10 @@ async def _coroutine_function() -> None:
     """What `inspect` finds where a coroutine function serves `datasets` best."""
 
 
+def _plain_function() -> None:
+    """What `inspect` finds where an event loop is running."""
+
+
 class RowCurator(functools.partial[Any]):
     """The type of [`rpd_curate`].
 
@@ -126,12 +130,12 @@ class RowCurator(functools.partial[Any]):
 
     @property
     def func(self) -> Any:
-        """What `inspect` takes this function for: a plain one where an event loop is running."""
+        """What `inspect` takes this function for."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             return _coroutine_function
-        return print
+        return _plain_function
 
     def __reduce__(self) -> str:
         return "rpd_curate"  # by name, like any function of a module
