@@ -9,6 +9,7 @@ from pathlib import Path
 import datasets
 import pytest
 
+from parts.curate_rows import curate, curated, manifest, write_rows
 from parts.fake_judge import judge_reply
 from parts.fake_tgi import FakeTGI
 from rpd_datasets import CurationConfig, rpd_curate, select_problems
@@ -18,44 +19,11 @@ from rpd_metric.errors import InputError
 
 LONG = Path(__file__).parents[3] / "shared/data/multi_solution/candidates_long.jsonl"
 MODELS = {"summarizer": "extractive", "embedder": "minilm"}
-VERBS = ["Factor", "Integrate", "Count", "Draw", "Substitute", "Guess", "Induct", "Reflect"]
-THINGS = ["the sum", "every case", "a triangle", "the remainder", "the roots", "each term"]
-
-
-def write_rows(path, num_problems=12, num_solutions=5, start=0):
-    rows = []
-    for n in range(start, start + num_problems):
-        solutions = [
-            f"{VERBS[(n + i) % 8]} {THINGS[(n * i) % 6]} first. Then {VERBS[(3 * i + n) % 8]} "
-            f"{THINGS[(i + n) % 6]} with great care {i}. So the answer is {n}."
-            for i in range(num_solutions)
-        ]
-        rows.append({"problem": f"Problem {n}", "solutions": solutions, "level": n})
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
 
 
 @pytest.fixture
 def rows(tmp_path):
     return write_rows(tmp_path / "rows.jsonl")
-
-
-def curate(capsys, rows, output, *options):
-    arguments = ["curate", str(rows), "--output", str(output), "--json", *map(str, options)]
-    assert main(arguments) == 0, capsys.readouterr().err
-    return json.loads(capsys.readouterr().out)
-
-
-def curated(folder):
-    return datasets.load_dataset(str(folder), split="train")
-
-
-def manifest(folder):
-    return json.loads((Path(folder) / "manifest.json").read_text())
-
-
-def rejects(folder):
-    return [json.loads(line) for line in (Path(folder) / "rejects.jsonl").open()]
 
 
 @pytest.mark.parametrize("name", ["paper", "llm", "unfiltered-1p16s", "random-math-code"])
