@@ -143,11 +143,14 @@ class _Layer:
 
     def __call__(self, hidden: torch.Tensor, runs: Runs) -> torch.Tensor:
         """From `(rows, 384)` to the same."""
-        parts = (_by_run(linear(hidden), runs) for linear in (self.query, self.key, self.value))
+        packed = _packed(hidden)
+        parts = (
+            _by_run(_plain(linear(packed)), runs) for linear in (self.query, self.key, self.value)
+        )
         seen = torch.cat([_attention(*run) for run in zip(*parts, strict=True)])
-        hidden = self.joined_norm(self.joined(seen) + hidden)
-        changed = self.narrow(functional.gelu(self.wide(hidden)))
-        return self.narrow_norm(changed + hidden)
+        hidden = self.joined_norm(_plain(self.joined(_packed(seen))) + hidden)
+        changed = self.narrow(functional.gelu(self.wide(_packed(hidden))))
+        return self.narrow_norm(_plain(changed) + hidden)
 
 
 def _by_run(rows: torch.Tensor, runs: Runs) -> list[torch.Tensor]:
@@ -165,12 +168,21 @@ def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> t
     return seen.transpose(1, 2).reshape(-1, WIDTH)
 
 
+def _packed(rows: torch.Tensor) -> torch.Tensor:
+    """Float32 in oneDNN's own layout, where this PyTorch has it."""
+    if rows.dtype == torch.float32 and torch.backends.mkldnn.is_available():
+        return rows.to_mkldnn()
+    return rows
+
+
+def _plain(rows: torch.Tensor) -> torch.Tensor:
+    return rows.to_dense() if rows.is_mkldnn else rows
+
+
 def _linear(weights: Weights, name: str) -> Part:
-    weight, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
-    if weight.dtype != torch.float32 or not torch.backends.mkldnn.is_available():
-        return lambda rows: functional.linear(rows, weight, bias)
-    weight, bias = weight.to_mkldnn(), bias.to_mkldnn()
-    return lambda rows: functional.linear(rows.to_mkldnn(), weight, bias).to_dense()
+    """From packed rows to packed rows."""
+    weight, bias = _packed(weights[f"{name}.weight"]), _packed(weights[f"{name}.bias"])
+    return lambda rows: functional.linear(rows, weight, bias)
 
 
 def _norm(weights: Weights, name: str) -> Part:
