@@ -70,23 +70,6 @@ def summary_of(body: dict[str, Any]) -> str:
     return "//boxed" + json.dumps({"logical_steps": steps})
 
 
-def test_every_stage_of_a_run_is_named_as_it_begins(bare: Dataset, tmp_path: Path) -> None:
-    told: list[str] = []
-    curate_dataset(
-        bare,
-        tmp_path / "out",
-        CONFIG,
-        mixed=[(bare, 1)],
-        on_problem=lambda _: told.append("scored"),
-        on_stage=told.append,
-        on_read=lambda rows: told.append("read"),
-    )
-    stages = [one for one in told if one not in ("scored", "read")]
-    assert stages == ["Choosing", "Scoring problems", "Choosing", "Writing", "Drawing figures"]
-    assert told[0] == "read"
-    assert told.index("scored") < told.index("Choosing")
-
-
 def contents(folder: Path) -> dict[str, bytes]:
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()

@@ -261,16 +261,6 @@ def test_without_ray_the_error_says_what_to_install(monkeypatch, capsys, tmp_pat
     assert "pip install -e '.[ray]'" in capsys.readouterr().err
 
 
-def test_ray_is_not_imported_unless_it_is_asked_for():
-    code = (
-        "import sys, rpd_datasets.cli, rpd_datasets.curation.engines\nprint('ray' in sys.modules)"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True
-    )
-    assert run.stdout == "False\n"
-
-
 NODES = {"CPU": 192.0, "GPU": 16.0}
 
 
@@ -290,10 +280,6 @@ NODES = {"CPU": 192.0, "GPU": 16.0}
 def test_there_are_as_many_actors_as_what_they_wait_for(config, options, resources, expected):
     pool = actor_pool(EngineOptions(**options), CurationConfig(**config), resources, 2, 1000)
     assert pool == expected
-
-
-def test_there_are_never_more_actors_than_shards():
-    assert actor_pool(EngineOptions(ray_actors=50), CurationConfig(), NODES, 2, 7) == (7, 0)
 
 
 def test_the_examples_for_clusters_parse_down_to_their_commands():

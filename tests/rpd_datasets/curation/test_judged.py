@@ -127,13 +127,6 @@ def test_a_judge_that_says_nothing_usable_ends_in_one_line(rows, store, tmp_path
     assert not (tmp_path / "out").exists()
 
 
-def test_a_uniform_pool_is_one_line_that_says_so(rows, store, tmp_path, capsys):
-    with FakeTGI(reply=lambda body: "//boxed{1}") as server:
-        arguments = ["curate", rows, "-o", tmp_path / "out", *llm(server, store)]
-        assert main([str(argument) for argument in arguments]) == 1
-    assert "is called diverse" in capsys.readouterr().err
-
-
 def test_one_chat_model_summarises_and_judges_through_one_flow(rows, store, tmp_path, capsys):
     with FakeTGI(reply=judge_reply) as server:
         spec = f"tgi:{server.url}"

@@ -217,18 +217,6 @@ def test_a_second_run_to_the_same_output_is_refused(rows, tmp_path):
         curate(rows, tmp_path / "out")
 
 
-def test_fewer_problems_than_asked_for_are_all_taken_and_the_card_says_so(rows, tmp_path):
-    report = curate(rows, tmp_path / "out", num_problems=50)
-    assert len(report.chosen) == 12
-    assert "Fewer problems" in (tmp_path / "out" / "README.md").read_text()
-
-
-def test_nothing_to_choose_from_is_one_line_that_says_why(rows, tmp_path):
-    with pytest.raises(InputError, match=r"no problem of .* has 9 usable solutions"):
-        curate(rows, tmp_path / "out", num_solutions=9)
-    assert not (tmp_path / "out").exists()
-
-
 def test_the_card_says_who_made_it_and_holds_no_path_of_this_machine(rows, tmp_path):
     curate(rows, tmp_path / "out")
     for name in ("README.md", "manifest.json"):

@@ -10,7 +10,7 @@ import pytest
 
 from rpd_datasets import CurationConfig, FilterConfig, Problem, rpd_curate, select_problems, to_sft
 from rpd_datasets.curation.models import Models, load_models
-from rpd_datasets.curation.scoring import Scored, choose, score_problem, scoring_fingerprint
+from rpd_datasets.curation.scoring import choose, score_problem, scoring_fingerprint
 from rpd_datasets.tokens import token_counter
 from rpd_metric.distance.core import problem_score
 from rpd_metric.errors import InputError
@@ -85,30 +85,12 @@ def test_map_adds_the_columns_and_carries_all_others_along():
     assert row["rpd_score"] == round(problem_score(matrix), 5)
 
 
-def test_map_takes_its_options_through_fn_kwargs():
-    config = CurationConfig(num_solutions=2, ties="first", selection="exact")
-    ds = datasets.Dataset.from_list([ROW]).map(rpd_curate, fn_kwargs={"config": config})
-    assert len(ds[0]["selected"]) == 2
-
-
 def test_other_options_are_not_served_from_the_cache_of_map(tmp_path):
     datasets.Dataset.from_list([ROW]).save_to_disk(str(tmp_path / "ds"))
     ds = datasets.load_from_disk(str(tmp_path / "ds"))
     two = ds.map(rpd_curate, fn_kwargs={"config": CurationConfig(num_solutions=2)})
     one = ds.map(rpd_curate, fn_kwargs={"config": CurationConfig(num_solutions=1)})
     assert (len(two[0]["selected"]), len(one[0]["selected"])) == (2, 1)
-
-
-def test_rpd_curate_gives_the_new_columns():
-    assert set(rpd_curate(ROW)) == COLUMNS | CHOICE
-    by_rpd = CurationConfig(problems="rpd", solutions="rpd")
-    assert set(rpd_curate(ROW, by_rpd)) == COLUMNS
-
-
-def test_columns_may_have_other_names():
-    config = CurationConfig(problem_column="question", solutions_column="answers")
-    result = rpd_curate({"question": PROBLEM, "answers": [FACTOR, FORMULA]}, config)
-    assert sorted(result["selected"]) == [0, 1]
 
 
 def test_a_missing_column_names_those_there_are():
@@ -161,13 +143,6 @@ def test_failed_summaries_are_left_out_and_never_look_diverse():
     ]
 
 
-def test_scored_survives_its_record():
-    config = loose()
-    problem = Problem(PROBLEM, ("Factor it.", "FAIL", "Use a formula."))
-    scored = run(score_problem(problem, config, given_models(config)))
-    assert Scored.from_record(scored.as_record()) == scored
-
-
 def test_the_scoring_fingerprint_follows_what_scores_and_nothing_else():
     base = CurationConfig()
     models = load_models(base)
@@ -204,11 +179,6 @@ def test_to_sft_gives_one_conversational_row_per_chosen_solution_in_order_of_cho
     ]
     assert rows[0]["prompt"] == [{"role": "user", "content": PROBLEM}]
     assert rows[0]["completion"][0]["role"] == "assistant"
-
-
-def test_to_sft_needs_the_selection():
-    with pytest.raises(InputError, match=r"no column 'selected'.*ds\.map\(rpd_curate\)"):
-        to_sft(datasets.Dataset.from_list([ROW]))
 
 
 class NoSteps:

@@ -90,16 +90,6 @@ def test_a_reply_that_is_never_right_is_asked_for_twice_and_named(rows, store, t
     assert _failures(tmp_path / "out") == {"no_envelope"}
 
 
-def test_a_server_that_is_not_there_ends_in_one_line(rows, store, tmp_path, capsys):
-    class Gone:
-        url = "http://127.0.0.1:9"
-
-    assert curate(rows, Gone, store, tmp_path / "out") == 1
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("rpd ")]
-    assert len(lines) == 1
-    assert "127.0.0.1:9" in lines[0]
-
-
 def test_map_keeps_many_problems_in_flight(tmp_path, store):
     rows = write_problems(tmp_path / "rows.jsonl", 20, num_solutions=3)
     ds = datasets.load_dataset("json", data_files=str(rows), split="train")
@@ -146,7 +136,7 @@ def test_plan_counts_what_is_missing_and_sends_nothing(rows, store, tmp_path, ca
         before = json.loads(capsys.readouterr().out)
         assert (before["requests"], before["requests_missing"]) == (24, 24)
         assert before["prompt_tokens"] > 24 * 100
-        assert before["gpu_hours"] == pytest.approx(24 * (1.64 + 0.04) / 3600 * 2)
+        assert before["hours"] is None  # nobody knows how fast the server is
         assert server.requests == []
         assert not store.exists()
         assert curate(rows, server, store, tmp_path / "out") == 0
@@ -168,7 +158,7 @@ def test_plan_knows_the_context_the_rate_of_the_store_and_the_worst_case(
     with FakeTGI(reply=summary) as server:
         before = plan(server, "--max-tokens", "300")
         assert before["too_long_for_the_model"] == 0
-        assert before["seconds_per_summary"] == 1.64
+        assert before["seconds_per_summary"] is None
         # Three attempts at 300 tokens, once more with 600, and all that again for the repair.
         assert before["reply_tokens_at_most"] == 24 * 2 * (3 * 300 + 600)
         assert plan(server, "--max-tokens", "300", "--longest-reply", "0")[
@@ -178,7 +168,6 @@ def test_plan_knows_the_context_the_rate_of_the_store_and_the_worst_case(
         assert curate(rows, server, store, tmp_path / "out") == 0
         capsys.readouterr()
         assert 0 < plan(server)["seconds_per_summary"] < 1.64
-        assert plan(server, "--seconds-per-summary", "7")["seconds_per_summary"] == 7
 
 
 def test_plan_shows_what_leaving_out_the_thoughts_saves(tmp_path, store, capsys):
@@ -199,12 +188,6 @@ def test_plan_shows_what_leaving_out_the_thoughts_saves(tmp_path, store, capsys)
     assert full["prompt_tokens_with_final_part_only"] == pytest.approx(
         final["prompt_tokens"], rel=0.02
     )
-
-
-def test_a_plan_without_a_model_needs_no_requests(rows, capsys):
-    assert main(["plan", str(rows), "--json"]) == 0
-    plan = json.loads(capsys.readouterr().out)
-    assert (plan["requests"], plan["prompt_tokens"], plan["summarizer"]) == (0, 0, "extractive")
 
 
 @pytest.mark.slow

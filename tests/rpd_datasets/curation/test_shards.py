@@ -118,16 +118,6 @@ def test_finished_shards_of_a_killed_run_are_taken_up_whatever_size_they_have_no
     assert contents(tmp_path / "out") == contents(expected.folder)
 
 
-def test_a_run_without_an_engine_takes_up_finished_shards_too(tmp_path):
-    rows = write_problems(tmp_path / "rows.jsonl", 12)
-    with pytest.raises(KeyboardInterrupt):
-        curate_dataset(rows, tmp_path / "out", CONFIG, engine=Here(stop_after=2), shard_size=3)
-    assert list((tmp_path / "out.partial" / "shards").glob(f"*{DONE}"))
-    curate_dataset(rows, tmp_path / "out", CONFIG)
-    curate_dataset(rows, tmp_path / "expected", CONFIG)
-    assert contents(tmp_path / "out") == contents(tmp_path / "expected")
-
-
 def test_equal_problems_keep_their_own_places_in_the_rejects(tmp_path):
     rows = write_problems(tmp_path / "rows.jsonl", 4)
     line = json.dumps({"problem": "Twice", "solutions": ["Add. Stop.", "Add. Stop."]}) + "\n"
