@@ -1,7 +1,7 @@
 """What commands print: tables that fit the window, the ending block, one JSON object, progress.
 
 On a terminal there are colours, bars and a live line of progress; in a pipe, or where NO_COLOR is
-set, the same words plainly. Distances have three decimals, shares one, counts their commas.
+set, the same words plainly. Distances have three decimals, counts their commas.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from rpd_metric.models.flow import draining
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Task
 
 BAR_WIDTH = 10
 SECONDS_BETWEEN_LINES = 30
@@ -76,11 +75,8 @@ def _print(table: Any) -> None:
 
 
 def print_scored(rows: Sequence[tuple[str, float | None, Sequence[str]]]) -> None:
-    """Problems with a score: number, score and statement on one line, the rest below it.
-
-    Args:
-        rows (`Sequence[tuple]`): Statement, score, and further lines.
-    """
+    """Problems (statement, score, further lines): number, score and statement on one line, the
+    rest below it."""
     from rich.text import Text
 
     out = console()
@@ -140,14 +136,40 @@ class Progress:
             transient=True,
             disable=not self._console.is_terminal,
         )
-        self._id = self._live.add_task(stage, total=total)
+        self._live.add_task(stage)
+        (self._task,) = self._live.tasks
         self._ended = threading.Event()
         self._timer = threading.Thread(target=self._say, name="rpd-progress", daemon=True)
-        self._begin()
+        self.stage(stage, total)
 
-    def _begin(self) -> None:
+    def stage(self, stage: str, total: int | None = None) -> None:
+        """End a stage and begin another."""
+        self._end()
+        self._live.reset(self._task.id, description=stage)
+        self._task.total = total  # `reset` takes None for no change
         if self._live.disable:
-            self.write(f"{self._task.description} ...")
+            self.write(f"{stage} ...")
+
+    def expect(self, total: int) -> None:
+        """How many there are of this stage is known now."""
+        self._live.update(self._task.id, total=total)
+
+    def advance(self) -> None:
+        """One more is done."""
+        self._live.advance(self._task.id)
+
+    def reach(self, done: int, note: str) -> None:
+        """So many are done, and this is said beside."""
+        self._live.update(self._task.id, completed=done)
+        self.note = lambda: note
+
+    def read(self, rows: int) -> None:
+        """So many rows are read. Said while nothing else is there to say."""
+        self._rows = rows
+
+    def write(self, line: str) -> None:
+        """A message above the line."""
+        self._console.print(line, markup=False, soft_wrap=True)
 
     def _say(self) -> None:
         """In a pipe nobody watches: a line now and then says that the run is alive."""
@@ -162,47 +184,14 @@ class Progress:
         reading = self._rows and not self._task.completed
         return self.note() or (f"{self._rows:,} rows read" if reading else "")
 
-    @property
-    def _task(self) -> Task:
-        return self._live.tasks[0]
-
-    def stage(self, stage: str, total: int | None = None) -> None:
-        """End a stage and begin another."""
-        self.end()
-        self._live.reset(self._id, description=stage)
-        self._task.total = total  # `reset` takes None for no change
-        self._begin()
-
-    def expect(self, total: int) -> None:
-        """How many there are of this stage is known now."""
-        self._live.update(self._id, total=total)
-
-    def advance(self) -> None:
-        """One more is done."""
-        self._live.advance(self._id)
-
-    def reach(self, done: int, note: str) -> None:
-        """So many are done, and this is said beside."""
-        self._live.update(self._id, completed=done)
-        self.note = lambda: note
-
-    def read(self, rows: int) -> None:
-        """So many rows are read. Said while nothing else is there to say."""
-        self._rows = rows
-
-    def write(self, line: str) -> None:
-        """A message above the line."""
-        self._console.print(line, markup=False, soft_wrap=True)
-
-    def end(self) -> None:
-        """Say what the stage came to."""
-        if self._task.completed:
-            self.write(f"{self._counted()} in {self._task.elapsed or 0:,.0f} s")
-
     def _counted(self) -> str:
         done, total = int(self._task.completed), self._task.total
         of = "" if total in (None, done) else f" of {total:,}"
         return f"{self._task.description}: {done:,}{of}"
+
+    def _end(self) -> None:
+        if self._task.completed:
+            self.write(f"{self._counted()} in {self._task.elapsed or 0:,.0f} s")
 
     def __enter__(self) -> Progress:
         self._live.start()
@@ -213,7 +202,7 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._live.stop()
-        self.end()
+        self._end()
 
 
 @contextmanager

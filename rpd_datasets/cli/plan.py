@@ -25,10 +25,23 @@ from rpd_datasets.rejects import Rejected
 from rpd_metric.models.failures import ServerError
 from rpd_metric.models.store import ReplyStore
 
-# App. "Computational efficiency" of the paper: Qwen3-14B and Qwen3-Embedding-8B on two H20.
-PAPER_SECONDS_PER_SUMMARY = 1.64
-PAPER_SECONDS_PER_EMBEDDING = 0.04
-PAPER_GPUS = 2
+LABELS = {
+    "problems": "problems that pass the filters",
+    "solutions": "solutions to summarise",
+    "requests": "requests to chat models",
+    "requests_missing": "  not in the store yet",
+    "judge_requests": "  of all, to the judge",
+    "judge_requests_missing": "  of the missing, to the judge",
+    "prompt_tokens": "prompt tokens to send",
+    "prompt_tokens_with_final_part_only": "  with --solution-part final",
+    "reply_tokens_assumed": "reply tokens (assumed)",
+    "reply_tokens_at_most": "  at most, with every retry, repair and longer reply",
+    "too_long_for_the_model": "  requests too long for the model's context",
+    "seconds_per_summary": "seconds a summary, as seen in the store",
+    "hours": "hours at that rate",
+    "cost": "cost at these prices",
+    "cost_at_most": "  at most",
+}
 
 
 def add_plan(commands: Any) -> None:
@@ -39,8 +52,9 @@ def add_plan(commands: Any) -> None:
         _plan,
         "what a run would cost, before a single request",
         "Read and filter the input as rpd curate does, and count the requests that a chat model "
-        "would get, what the store already holds, tokens and hours. Nothing is sent to be "
-        "answered; a tgi: spec is asked for its model's name unless it follows a #.",
+        "would get, what the store already holds, tokens, and hours where the store knows the "
+        "server. Nothing is sent to be answered; a tgi: spec is asked for its model's name unless "
+        "it follows a #.",
         "rpd plan solutions.jsonl --summarizer tgi:http://localhost:8080#Qwen/Qwen3-14B",
     )
     arguments.add_input(parser, optional=True)
@@ -50,15 +64,7 @@ def add_plan(commands: Any) -> None:
         help="say what the store of replies holds instead; no INPUT is needed",
     )
     add_options(parser.add_argument_group("what is chosen"), CurationConfig, "choice")
-    group = parser.add_argument_group("rates")
-    group.add_argument(
-        "--seconds-per-summary",
-        type=float,
-        metavar="S",
-        help="of the whole server (default: what the store's replies took, else the paper's "
-        f"{PAPER_SECONDS_PER_SUMMARY:g})",
-    )
-    group.add_argument(
+    parser.add_argument(
         "--reply-tokens",
         type=int,
         default=ASSUMED_REPLY_TOKENS,
@@ -97,31 +103,22 @@ def _plan(args: argparse.Namespace) -> None:
         asyncio.run(_count(count, understood, line.advance))
         took = store.seconds_per_reply if store else lambda _: None
         rates = {flow.model: took(flow.model) for flow in models.flows}
-    rows = _rows(args, count, rates)
+    found = _numbers(count, rates)
     if args.json:
-        print_json(
-            {
-                **{name: value for name, _, value in rows},
-                "tokens_counted_by": models.count_tokens.name,
-                "summarizer": models.summarizer.name,
-                "judge": models.judges and models.judges.chat.model,
-                "rows_left_out": len(rejects),
-                "input": understood.as_dict(),
-            }
-        )
+        found |= {
+            "context_length": context,
+            "tokens_counted_by": models.count_tokens.name,
+            "summarizer": models.summarizer.name,
+            "judge": models.judges and models.judges.chat.model,
+            "rows_left_out": len(rejects),
+            "input": understood.as_dict(),
+        }
+        print_json(found)
         return
     print_lines(understood.lines())
     print()
-    print_table([{"": label, "count": value} for _, label, value in rows if label])
-    estimated = " (an offline estimate)" if models.count_tokens.estimated else ""
-    print(f"\nTokens counted by {models.count_tokens.name}{estimated}.")
-    if models.judges:
-        print(
-            "Requests to the judge are counted exactly where the steps that it reads are in the "
-            "store, else as many as there can be."
-        )
-    if not models.flows:
-        print("The summarizer is extractive: no request is sent, and no GPU is needed for it.")
+    said = {name: value for name, value in found.items() if value is not None}
+    print_table([{"": LABELS[name], "count": value} for name, value in said.items()])
 
 
 async def _count(count: DryRun, understood: Understood, each: Callable[[], None]) -> None:
@@ -133,72 +130,52 @@ async def _count(count: DryRun, understood: Understood, each: Callable[[], None]
     count.finish()
 
 
-def _rows(
-    args: argparse.Namespace, count: DryRun, rates: Mapping[str, float | None]
-) -> list[tuple[str, str, Any]]:
-    """What a run would cost: names, what the table calls them where they are in it, and values."""
+def _numbers(count: DryRun, rates: Mapping[str, float | None]) -> dict[str, Any]:
+    """What a run would cost: the numbers of [`LABELS`], `None` where one is not known."""
     models, requests, asked = count.models, count.config.requests, count.asked
-    summaries, judging = asked["summaries"], [asked[kind] for kind in asked if kind != "summaries"]
+    judging = [one for kind, one in asked.items() if kind != "summaries"]
     judge_missing = sum(one.missing for one in judging)
-    # A rate that was asked for wins over one that was seen; that over the paper's.
-    seen = rates.get(getattr(getattr(models.summarizer, "chat", None), "model", ""))
-    judged = rates.get(models.judges.chat.model) if models.judges else None
-    seconds = args.seconds_per_summary or seen or PAPER_SECONDS_PER_SUMMARY
-    judge_seconds = args.seconds_per_summary or judged or seconds
-    work = summaries.missing * seconds + judge_missing * judge_seconds
-    hours = (work + count.solutions * PAPER_SECONDS_PER_EMBEDDING) / 3600
-    where = "as seen in the store" if seen and not args.seconds_per_summary else "assumed"
-    prompt, assumed = count.prompt_tokens, count.missing * args.reply_tokens
+    prompt, assumed = count.prompt_tokens, count.missing * count.reply_tokens
     most = sum(one.most_tokens(requests) for one in asked.values())
-    rows: list[tuple[str, str, Any]] = [
-        ("problems", "problems that pass the filters", count.problems),
-        ("solutions", "solutions to summarise", count.solutions),
-        (
-            "requests",
-            "requests to chat models",
-            sum(one.stored + one.missing for one in asked.values()),
-        ),
-        ("requests_missing", "  not in the store yet", count.missing),
-    ]
+    most_sent = sum(one.most_prompt_tokens(requests) for one in asked.values())
+    rate = rates.get(getattr(getattr(models.summarizer, "chat", None), "model", ""))
+    judge_rate = rates.get(models.judges.chat.model) if models.judges else None
+    found: dict[str, Any] = {
+        "problems": count.problems,
+        "solutions": count.solutions,
+        "requests": sum(one.stored + one.missing for one in asked.values()),
+        "requests_missing": count.missing,
+    }
     if models.judges:
-        rows += [
-            (
-                "judge_requests",
-                "  of all, to the judge",
-                judge_missing + sum(one.stored for one in judging),
-            ),
-            ("judge_requests_missing", "  of the missing, to the judge", judge_missing),
-        ]
-    rows += [
-        ("prompt_tokens", "prompt tokens to send", prompt),
-        (
-            "prompt_tokens_with_final_part_only",
-            "  with --solution-part final",
-            prompt - count.thought_tokens,
-        ),
-        ("reply_tokens_assumed", "reply tokens (assumed)", assumed),
-        ("reply_tokens_at_most", "  at most, with every retry, repair and longer reply", most),
-        ("context_length", "", count.context),
-        ("too_long_for_the_model", "  requests too long for the model's context", count.too_long),
-        ("seconds_per_summary", f"seconds a request ({where})", seconds),
-        ("hours", "hours", hours),
-        ("gpu_hours", f"GPU-hours (on {PAPER_GPUS})", hours * PAPER_GPUS),
-    ]
+        found["judge_requests"] = judge_missing + sum(one.stored for one in judging)
+        found["judge_requests_missing"] = judge_missing
+    found |= {
+        "prompt_tokens": prompt,
+        "prompt_tokens_with_final_part_only": prompt - count.thought_tokens,
+        "reply_tokens_assumed": assumed,
+        "reply_tokens_at_most": most,
+        "too_long_for_the_model": count.too_long,
+        "seconds_per_summary": rate,
+        "hours": _hours((asked["summaries"].missing, rate), (judge_missing, judge_rate)),
+    }
     if requests.priced:
-        most_sent = sum(one.most_prompt_tokens(requests) for one in asked.values())
-        rows += [
-            ("cost", "cost at these prices", requests.cost(prompt, assumed)),
-            ("cost_at_most", "  at most", requests.cost(most_sent, most)),
-        ]
-    return rows
+        found["cost"] = requests.cost(prompt, assumed)
+        found["cost_at_most"] = requests.cost(most_sent, most)
+    return found
+
+
+def _hours(*work: tuple[int, float | None]) -> float | None:
+    """What missing requests take at their servers' rates; `None` where one was never measured."""
+    if not any(rate for _, rate in work) or any(missing and not rate for missing, rate in work):
+        return None
+    return sum(missing * (rate or 0) for missing, rate in work) / 3600
 
 
 def _context_length(models: Models) -> int | None:
     """What the summarizer's server says of its context; a plan can be made without it."""
-    client = getattr(getattr(models.summarizer, "chat", None), "chat", None)
-    ask: Callable[[], int | None] | None = getattr(client, "context_length", None)
+    client: Any = getattr(getattr(models.summarizer, "chat", None), "chat", None)
     try:
-        return ask() if ask else None
+        return client.context_length() if hasattr(client, "context_length") else None
     except ServerError as error:
         print(f"the length of the model's context is not known: {error}", file=sys.stderr)
         return None
