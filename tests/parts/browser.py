@@ -69,21 +69,3 @@ def chromium(profile: Path, *, dark: bool = False, width: int = 1280) -> Iterato
         yield window
     finally:
         window.quit()
-
-
-def screenshot(window: Any, path: Path, height: int | None = None) -> None:
-    """The page as a PNG, from its top: all of it, or so many pixels."""
-    import base64
-
-    size = window.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
-    clip = {
-        "x": 0,
-        "y": 0,
-        "width": size["width"],
-        "height": min(size["height"], height or size["height"]),
-        "scale": 1,
-    }
-    shot = window.execute_cdp_cmd(
-        "Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip}
-    )
-    path.write_bytes(base64.b64decode(shot["data"]))

@@ -18,9 +18,8 @@ from rpd_datasets.judging.judges import (
     SetSelector,
     SoundnessJudge,
 )
-from rpd_metric.errors import InputError, ModelError
+from rpd_metric.errors import ModelError
 from rpd_metric.models.chat import ChatReply
-from rpd_metric.models.failures import Interrupted
 from rpd_metric.prompts.templates import fence
 
 COORDINATES = ["Place the figure in coordinates.", "Intersect the two lines."]
@@ -65,33 +64,12 @@ async def test_what_is_judged_is_fenced_so_that_it_cannot_pose_as_instructions()
     assert f"Solution 2:\n{second}" in user
 
 
-async def test_texts_that_no_server_takes_are_made_sendable():
-    chat = Scripted("//boxed{1}")
-    await CompletenessJudge(chat).judge("so the answer\0 is \ud800 4")
-    chat.users[0].encode("utf-8")
-    assert "\0" not in chat.users[0]
-
-
-def test_a_prompt_of_ones_own_must_have_the_placeholders(tmp_path):
-    mine = tmp_path / "mine.md"
-    mine.write_text("Compare {{steps_a}}.")
-    with pytest.raises(InputError, match=r"lacks \{\{problem\}\}, \{\{steps_b\}\}"):
-        PairJudge(Scripted(), template=mine)
-
-
-def test_the_fingerprint_follows_model_prompt_and_sampling(tmp_path):
-    mine = tmp_path / "mine.md"
-    mine.write_text("{{problem}} {{solutions}}")
+def test_the_fingerprint_follows_model_and_prompt():
     other = Scripted()
     other.model = "another"
-    prints = {
-        ProblemJudge(Scripted()).fingerprint,
-        ProblemJudge(other).fingerprint,
-        ProblemJudge(Scripted(), template=mine).fingerprint,
-        SetSelector(Scripted()).fingerprint,
-    }
-    assert len(prints) == 4
-    assert ProblemJudge(Scripted()).fingerprint in prints
+    judges = (ProblemJudge(Scripted()), ProblemJudge(other), SetSelector(Scripted()))
+    assert len({judge.fingerprint for judge in judges}) == 3
+    assert ProblemJudge(Scripted()).fingerprint == judges[0].fingerprint
 
 
 # The verdicts
@@ -137,21 +115,13 @@ async def test_no_verdict_has_a_reason_and_no_value():
     assert verdicts[2].detail == "out of order"
 
 
-async def test_what_ends_a_run_is_not_taken_for_a_verdict():
-    with pytest.raises(Interrupted):
-        await ProblemJudge(Scripted(Interrupted("stop"))).judge("p", [COORDINATES, ANGLES])
-
-
 async def test_a_set_is_asked_for_by_its_size_and_only_where_there_is_a_choice():
     chat = Scripted("//boxed_json{{[3, 1]}}")
-    selector = SetSelector(chat)
     steps = [COORDINATES, ANGLES, VECTORS]
-    assert (await selector.select("p", steps, 2)).value == (2, 0)
+    assert (await SetSelector(chat).select("p", steps, 2)).value == (2, 0)
     assert "exactly 2 different" in chat.requests[0].messages[0]["content"]
-    assert (await selector.select("p", steps, 3)).value == (0, 1, 2)
+    assert (await SetSelector(chat).select("p", steps, 3)).value == (0, 1, 2)
     assert len(chat.requests) == 1
-    with pytest.raises(InputError, match="two solutions or more"):
-        await selector.select("p", steps, 1)
 
 
 # The pair judge, in both orders
@@ -168,22 +138,17 @@ async def test_a_pair_is_shown_in_both_orders_with_steps_and_texts():
     assert second.index(ANGLES[0]) < second.index(COORDINATES[0])
 
 
-async def test_a_judge_that_changes_its_mind_with_the_order_has_not_decided():
-    found = await PairJudge(Scripted("//boxed{2}", "//boxed{1}")).rate("p", (COORDINATES, ANGLES))
-    assert (found.judgement.value, found.judgement.reason) == (None, "contradiction")
-
-
-@pytest.mark.parametrize("answers", [("?", "//boxed{1}"), ("//boxed{1}", "?")])
-async def test_one_order_without_a_verdict_leaves_the_pair_without_one(answers):
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        (("//boxed{2}", "//boxed{1}"), "contradiction"),
+        (("?", "//boxed{1}"), "no_envelope"),
+        (("//boxed{1}", "?"), "no_envelope"),
+    ],
+)
+async def test_two_orders_that_do_not_agree_give_no_verdict(answers, reason):
     found = await PairJudge(Scripted(*answers)).rate("p", (COORDINATES, ANGLES))
-    assert (found.judgement.value, found.judgement.reason) == (None, "no_envelope")
-
-
-async def test_the_papers_single_question_is_an_option():
-    chat = Scripted("//boxed{1}")
-    found = await PairJudge(chat, both_orders=False).rate("p", (COORDINATES, ANGLES))
-    assert found.judgement == Judgement(False)
-    assert len(chat.requests) == 1
+    assert (found.judgement.value, found.judgement.reason) == (None, reason)
 
 
 # Over HTTP
@@ -206,7 +171,8 @@ async def test_a_judge_asks_a_real_server_once_and_the_store_from_then_on(store)
     assert body["temperature"] == 0
 
 
-def rows_with_steps(path):
+@pytest.fixture
+def rows(tmp_path):
     steps = [COORDINATES, ANGLES, VECTORS]
     rows = [
         {
@@ -218,13 +184,9 @@ def rows_with_steps(path):
         }
         for n in range(5)
     ]
+    path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
-
-
-@pytest.fixture
-def rows(tmp_path):
-    return rows_with_steps(tmp_path / "rows.jsonl")
 
 
 def judged(capsys, server, store, rows, *options):
@@ -298,39 +260,9 @@ def test_rpd_judge_takes_a_curated_folder_and_asks_about_what_was_chosen(tmp_pat
     assert result["orders_disagree"] == 0
 
 
-def test_rpd_judge_summarises_rows_without_steps_first(store, capsys):
+def test_rpd_judge_summarises_rows_without_steps_first_and_prints_what_it_found(store, capsys):
     with FakeTGI(reply=judge_reply) as server:
-        result = judged(capsys, server, store, "sample", "--limit", "3", "--labels")
+        arguments = ["judge", "sample", "--limit", "3", "--judge", f"tgi:{server.url}", "--labels"]
+        assert main([*arguments, "--store", store]) == 0
         assert len(server.requests) == 3
-    assert sum(result["counts"].values()) == 3
-
-
-def test_rpd_judge_prints_a_confusion_matrix_beside_the_papers(rows, store, capsys):
-    with FakeTGI(reply=judge_reply) as server:
-        arguments = ["judge", str(rows), "--judge", f"tgi:{server.url}", "--store", store]
-        assert main([*arguments, "--task", "pairs", "--labels"]) == 0
-    out = capsys.readouterr().out
-    assert "10 judged by Qwen/Qwen3-14B, from 5 problems." in out
-    assert "Both orders agree: 100.0%" in out
-    assert "41 / 9 / 13 / 37" in out
-
-
-@pytest.mark.parametrize(
-    ("change", "options", "message"),
-    [
-        ({"steps": [["a"]]}, [], "must hold a list for each solution"),
-        ({"steps": [["a"], [1]]}, [], "steps of solution 1 are not all texts"),
-        ({}, ["--labels"], "has no labels"),
-        ({}, ["--labels", "--task", "complete"], "labels say nothing about completeness"),
-    ],
-)
-def test_rows_that_cannot_be_judged_are_one_line(change, options, message, tmp_path, capsys):
-    row = {"problem": "p", "solutions": ["One. Two.", "Three."], "steps": [["a"], ["b"]], **change}
-    file = tmp_path / "rows.jsonl"
-    file.write_text(json.dumps(row) + "\n")
-    spec = "openai:http://127.0.0.1:9/v1#nobody"
-    arguments = ["judge", str(file), "--judge", spec, "--store", str(tmp_path / "s.sqlite")]
-    assert main([*arguments, *options]) == 1
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("rpd ")]
-    assert len(lines) == 1
-    assert message in lines[0]
+    assert "3 judged by Qwen/Qwen3-14B, from 3 problems." in capsys.readouterr().out

@@ -14,46 +14,25 @@ from hypothesis import strategies as st
 from parts.fake_tgi import FakeTGI
 from rpd_datasets.cli import main
 from rpd_datasets.judging.benchmark import compare_metrics
-from rpd_datasets.judging.judges import Judgement, StrategyGrouper
+from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.judging.labels import (
     Labels,
     agreement,
-    agreement_of_passes,
     label_once,
     second_order,
 )
-from rpd_metric.errors import InputError
-from rpd_metric.models.chat import ChatReply
 from rpd_metric.models.concurrency import run
 
 
 def test_the_papers_confusion_matrix_gives_the_papers_figures():
-    labels = [True] * 50 + [False] * 50
-    verdicts = [True] * 41 + [False] * 9 + [True] * 13 + [False] * 37
-    found = agreement(labels, verdicts)
-    assert (found.true_different, found.missed) == (41, 9)
-    assert (found.false_different, found.true_same) == (13, 37)
+    verdicts = [True] * 41 + [False] * 9 + [True] * 13 + [False] * 37 + [None]
+    found = agreement([True] * 50 + [False] * 51, verdicts)
+    assert (found.judged, found.undecided) == (100, 1)
     assert found.accuracy == pytest.approx(0.78)
     assert found.recall == pytest.approx(0.82)
     assert found.precision == pytest.approx(41 / 54)
     assert found.kappa == pytest.approx(0.56)
-
-
-def test_a_missing_verdict_is_counted_and_never_guessed():
-    found = agreement([True, True, False], [True, None, False])
-    assert found.undecided == 1
-    assert (found.judged, found.accuracy) == (2, 1)
-
-
-def test_a_judge_that_always_says_the_same_has_no_kappa_worth_the_name():
-    assert agreement([True, False], [True, True]).kappa == 0
-    assert agreement([True, True], [True, True]).kappa is None
-    assert agreement([], []).accuracy is None
-
-
-def test_a_verdict_for_every_label():
-    with pytest.raises(InputError, match="1 verdicts for 2 labels"):
-        agreement([True, False], [True])
+    assert agreement([True, True], [True, True]).kappa is None  # nothing beyond chance is left
 
 
 def test_pairs_count_only_where_both_passes_agree():
@@ -97,42 +76,6 @@ def test_what_is_shown_in_another_order_comes_back_in_the_solutions_own():
     assert seen[0] != solutions
     assert sorted(seen[0]) == sorted(solutions)
     assert found.value == (0, 0, 1, 2, 1, 0)
-
-
-@pytest.mark.parametrize("count", [2, 3, 5])
-def test_the_second_order_is_never_the_first(count):
-    orders = [second_order("P", count, seed) for seed in range(50)]
-    assert list(range(count)) not in orders
-    assert all(sorted(order) == list(range(count)) for order in orders)
-
-
-def test_a_problem_without_a_verdict_has_a_reason_and_no_labels():
-    async def silent(_problem, _steps, _solutions):
-        return Judgement(None, "truncated")
-
-    found = run(label_once(silent, "P", [["a"], ["b"]], ["a", "b"], [0, 1]))
-    assert found == Judgement(None, "truncated")
-
-
-def test_a_chat_model_is_shown_all_solutions_and_its_groups_are_read():
-    requests = []
-
-    class Chat:
-        model = "grouper"
-
-        async def __call__(self, request):
-            requests.append(request)
-            return ChatReply("Two methods.\n//boxed_json{[4, 4, 2]}", "stop")
-
-    found = run(StrategyGrouper(Chat())("What is 2 + 2?", [["Add."], ["Sum up."], ["Guess."]]))
-    assert found.value == (0, 0, 1)
-    sent = requests[0].messages[-1]["content"]
-    assert all(text in sent for text in ("What is 2 + 2?", "Solution 3", "Guess."))
-
-
-def test_agreement_counts_pairs_of_both_passes():
-    found = agreement_of_passes([Labels(((0, 0, 1), (0, 0, 1))), Labels(((0, 0), (0, 1)))])
-    assert (found.judged, found.accuracy) == (4, 0.75)
 
 
 ROWS = [
@@ -179,13 +122,6 @@ def test_a_chat_model_labels_twice_and_says_how_far_it_is(tmp_path, monkeypatch,
     said = capsys.readouterr().err
     assert "Labelling: 3 in" in said
     assert "Labelling in another order: 3 in" in said
-
-
-def test_a_person_may_read_a_whole_solution_before_she_decides(tmp_path, monkeypatch, capsys):
-    label(tmp_path, monkeypatch, "t 2\nt 9\n1 2 1\nq\n")
-    shown = capsys.readouterr().err
-    assert "--- solution 2\nWe count up." in shown
-    assert shown.count("That is") == 1
 
 
 class Lengths:

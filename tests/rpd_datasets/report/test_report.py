@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import base64
-import hashlib
-import html
 import json
-import random
 import re
 import zlib
-from dataclasses import asdict
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -20,20 +16,15 @@ import pytest
 from parts.browser import chromium
 from parts.curated_folder import PLAN, STEPS, HashEmbedder, a_row, write_folder
 from parts.report_page import embedded
-from rpd_datasets import CurationConfig, FilterConfig, curate_dataset
 from rpd_datasets.cli import main
-from rpd_datasets.curation.models import Models
+from rpd_datasets.filters.decisions import read_decisions
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.report import read_curated, write_report
 from rpd_datasets.report.archive import LIMITS, archive
-from rpd_datasets.report.charts import bins_of, draw_card_figures, nice_step, palette
+from rpd_datasets.report.charts import draw_card_figures, palette
 from rpd_datasets.report.contents import funnel
 from rpd_datasets.report.measures import measure
-from rpd_datasets.tokens import token_counter
-from rpd_metric.distance.calibration import Calibration
-from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.errors import InputError
-from rpd_metric.steps.extractive import ExtractiveSummarizer
 
 EVIL = (
     "<script>window.ran = 1</script><img src=x onerror='window.ran = 2'></script></style></title>"
@@ -78,7 +69,6 @@ MATCHED_TEXTS = [
 
 
 CHOSEN_BY = [[0, 0.125, None, 0.375], [0.125, 0, None, 0.25], [None] * 4, [0.375, 0.25, None, 0]]
-WAYS = ("Count on from two", "Draw five coins in a row", "Add the numbers in the other order")
 
 
 def the_page(folder: Path, embedder=None, max_problems: int = 100) -> str:
@@ -169,6 +159,8 @@ class TestInABrowser:
         ready(window)
 
     def test_no_script_from_the_data_runs_and_texts_stand_as_written(self, window):
+        from selenium.common.exceptions import JavascriptException
+
         window.execute_script("document.getElementById('list').focus()")
         for _ in range(7):
             press(window, "j")
@@ -178,7 +170,6 @@ class TestInABrowser:
             press(window, "r", "r")
         window.execute_script("location.hash = '#p1'; location.reload()")
         ready(window)
-        assert window.execute_script("return window.ran === undefined")
         # Nothing was loaded from elsewhere, and nothing went wrong.
         assert window.execute_script("return performance.getEntriesByType('resource').length") == 0
         assert window.get_log("browser") == []
@@ -186,66 +177,36 @@ class TestInABrowser:
         assert asked.startswith("<script>window.ran = 1</script><img src=x onerror=")
         assert "{{ 7 * 7 }}" in asked
         assert window.execute_script("return document.querySelectorAll('main a, img').length") == 0
-
-    def test_the_policy_stops_what_would_be_slipped_in(self, window):
-        from selenium.common.exceptions import JavascriptException
-
-        with pytest.raises(JavascriptException, match="requires 'TrustedScript'"):
-            window.execute_script("document.body.setAttribute('onclick', 'window.ran = 8')")
         with pytest.raises(JavascriptException, match="requires 'TrustedHTML'"):
             window.execute_script("document.body.innerHTML = '<p>'")
         assert window.execute_script("return window.ran === undefined")
         window.get_log("browser")  # read here so that it is empty for other tests
 
-    def test_search_sees_whole_texts_and_says_how_many(self, window):
+    def test_a_walk_through_list_search_and_reading_view_by_keyboard(self, window):
         assert search(window, "") == "7 of 7 problems"
-        assert search(window, "TRIANGLES many") == "1 of 7 problems"
         assert search(window, "picture shows 2") == "1 of 7 problems"  # in a solution's text
-        assert search(window, "nowhere") == "0 of 7 problems"
         press(window, "\N{ESCAPE}")
         assert window.find_element("id", "found").text == "7 of 7 problems"
-
-    def test_the_list_is_filtered_by_choice_and_score(self, window):
-        from selenium.webdriver.support.ui import Select
-
-        Select(window.find_element("id", "which")).select_by_value("other")
-        assert window.find_element("id", "found").text == "4 of 7 problems"
-        Select(window.find_element("id", "which")).select_by_value("all")
-        window.execute_script(
-            "const e = document.getElementById('least'); e.value = 0.3;"
-            "e.dispatchEvent(new Event('input'))"
-        )
-        shown = window.execute_script(
-            "return [...document.querySelectorAll('.entry b')].map(e => Number(e.textContent))"
-        )
-        assert shown
-        assert min(shown) >= 0.3
-
-    def test_a_problem_that_was_left_out_says_why(self, window):
-        search(window, "left-out-one")
-        press(window, "\ue007")
-        assert text_of(window, "#problem h3") == "Why not this one?"
-        assert "too few: Only two are there." in text_of(window, "#problem")
-
-    def test_a_solution_that_was_left_out_says_why_and_how_far_it_is(self, window):
-        window.execute_script("document.getElementById('list').focus()")
         press(window, "j", "j")
+        assert "rank 2" in text_of(window, "#problem .facts")
         others = text_of(window, ".others")
-        assert "Solution 1" in others
         assert "compared, not chosen: others are further apart. Distance 0." in others
         assert "left out: duplicate (The same text as solution 0.)" in others
-
-    def test_a_passage_shows_its_match_in_the_other_solution(self, window):
-        window.execute_script("document.getElementById('list').focus()")
-        press(window, "j", "j", "j", "r")
+        press(window, "j", "r")
         passages = window.find_elements("css selector", ".column:first-child mark")
-        assert passages
         assert "Compare both sides of the equation" in passages[0].text
         passages[0].click()
         lit = window.find_elements("css selector", ".column:last-child mark.lit")
         assert [one.text for one in lit] == ["STEP 3Compare both sides of the equation."]
+        press(window, "/")
+        window.switch_to.active_element.send_keys("left-out-one")
+        press(window, "\ue007")
+        assert "too few: Only two are there." in text_of(window, "#problem")
+        press(window, "o")
+        window.find_element("css selector", "#map [data-place='1']").click()
+        assert text_of(window, ".asked").startswith("Find exactly")
 
-    def test_marks_are_kept_and_saved_for_rpd_curate(self, window):
+    def test_marks_are_kept_and_saved_for_rpd_curate(self, window, tmp_path):
         window.execute_script(
             "window.saved = []; URL.createObjectURL = blob => { window.saved.push(blob); "
             "return 'blob:x' }; HTMLAnchorElement.prototype.click = () => {}"
@@ -256,28 +217,14 @@ class TestInABrowser:
         window.find_element("css selector", "[aria-label='reject solution 3']").click()
         window.find_element("id", "save").click()
         text = window.execute_async_script("window.saved[0].text().then(arguments[0])")
-        assert json.loads(text) == {
-            "format": 1,
-            "decisions": [
-                {"problem": "k1", "solution": 0, "decision": "keep"},
-                {"problem": "k1", "solution": 3, "decision": "reject"},
-            ],
-        }
-        pressed = "return document.querySelectorAll('.marks [aria-pressed=true]').length"
-        assert window.execute_script(pressed) == 2
-
-    def test_a_mark_of_the_map_opens_its_problem(self, window):
-        window.find_element("css selector", "#map [data-place='1']").click()
-        assert text_of(window, ".asked").startswith("Find exactly")
-        window.find_element("id", "overview-button").click()
-        assert window.find_element("id", "map").is_displayed()
+        file = tmp_path / "marks.json"
+        file.write_text(text)
+        assert read_decisions(str(file)) == {("k1", 0): "keep", ("k1", 3): "reject"}
 
     def test_every_control_is_reached_by_tab_shows_the_focus_and_has_a_name(self, window):
-        from selenium.webdriver.common.keys import Keys
-
         reached = set()
         for _ in range(60):
-            window.switch_to.active_element.send_keys(Keys.TAB)
+            window.switch_to.active_element.send_keys("\ue004")
             kind, name, outline = window.execute_script(
                 "const e = document.activeElement; return [e.tagName + (e.id && '#' + e.id), "
                 "e.ariaLabel || e.labels?.[0]?.textContent || e.textContent.trim(), "
@@ -288,69 +235,16 @@ class TestInABrowser:
             assert name, kind
             assert outline == "solid", kind
             reached.add(kind)
-        assert {"A", "INPUT#search", "SELECT#which", "DIV#list", "SUMMARY"} <= reached
-        assert "BUTTON#overview-button" in reached
+        assert {"INPUT#search", "SELECT#which", "DIV#list", "BUTTON#overview-button"} <= reached
 
     def test_formulas_and_markdown_are_drawn(self, window):
         window.execute_script("document.getElementById('list').focus()")
         press(window, "j", "j")
         fraction = window.find_element("css selector", ".asked mfrac")
-        assert fraction.size["height"] > 15  # as source it would be one wide line
-        assert fraction.size["width"] < fraction.size["height"]
+        assert fraction.size["width"] < fraction.size["height"]  # as source it is one wide line
         assert text_of(window, ".asked strong") == "exactly"
         # The full stop stays with its formula, however narrow the window.
         assert text_of(window, ".asked math mtext") == "."
-        assert text_of(window, ".asked .formula + *") == ""
-        font = "return getComputedStyle(document.querySelector('math')).fontFamily"
-        assert "STIX Two Math" in window.execute_script(font)
-
-
-@pytest.mark.slow
-def test_1500_problems_are_walked_by_keyboard_in_a_small_quick_page(tmp_path):
-    """The limits that a person set: under 10 MB, interactive in 2 s, search under 100 ms."""
-    rng = random.Random(0)
-    words = ["".join(rng.choices("aeioubcdfglmnprst", k=rng.randint(3, 9))) for _ in range(3000)]
-
-    def text(length: int) -> str:
-        return " ".join(rng.choices(words, k=length)).capitalize() + "."
-
-    solutions = [["\n\n".join(text(50) for _ in range(4)) for _ in range(16)] for _ in range(60)]
-    rows = [
-        a_row(
-            f"Problem {index}: {text(30)}",
-            solutions=[f"{index}-{text(12)} {one}" for one in solutions[index % 60]],
-            steps=[[text(10) for _ in range(4)] for _ in range(16)],
-            selected=[0, 5, 9],
-            drop_reasons=[""] * 16,
-            num_tokens=[300] * 16,
-        )
-        for index in range(1500)
-    ]
-    folder = write_folder(tmp_path / "curated", rows)
-    page = tmp_path / "report.html"
-    write_report(read_curated(folder, 2000), page, HashEmbedder(), figures=False, measured=5)
-    assert page.stat().st_size < 10_000_000
-    with chromium(tmp_path / "profile", width=1440) as window:
-        window.get(page.as_uri())
-        ready(window, "list")
-        # Since the navigation began, as the browser counts it; a busy machine is not the page's.
-        ready(window)
-        assert window.find_element("id", "found").text == "1,500 of 1,500 problems"
-        assert len(window.find_elements("css selector", ".entry")) < 40
-        window.execute_script("document.getElementById('list').focus()")
-        press(window, "j", "j", "k", "\ue010")  # the last one by End
-        assert "rank 1500" in text_of(window, "#problem .facts")
-        assert text_of(window, ".entry[aria-selected=true] .head").startswith("#1500")
-        press(window, "k")
-        assert "rank 1499" in text_of(window, "#problem .facts")
-        press(window, "/")
-        assert window.switch_to.active_element.get_attribute("id") == "search"
-        window.switch_to.active_element.send_keys("1234-")
-        assert window.find_element("id", "found").text == "1 of 1,500 problems"
-        press(window, "\ue007")
-        assert "rank 1235" in text_of(window, "#problem .facts")
-        press(window, "r")
-        assert len(window.find_elements("css selector", ".column .fulltext")) == 2
 
 
 @pytest.mark.slow
@@ -374,50 +268,6 @@ def test_the_page_fits_a_phone_and_reads_well_in_light_and_dark(evil_page, tmp_p
         assert window.find_element("id", "list").is_displayed()
 
 
-@pytest.mark.slow
-def test_on_a_phone_a_wide_formula_breaks_or_shrinks_or_says_that_it_scrolls(tmp_path):
-    product = "".join(f"(x-{n})" for n in range(1, 9))
-    cells = " & ".join(map(str, range(10, 21)))
-    longer = " + ".join(f"a_{{{n}}}" for n in range(1, 30))
-    text = (
-        rf"$$\begin{{align*}} f(x) &= {product} \\ &= {longer} \end{{align*}}$$"
-        "\n\n"
-        rf"$$A = \begin{{pmatrix}} {cells} \end{{pmatrix}}$$"
-        "\n\n"
-        rf"$$\frac{{{longer}}}{{2}}$$"
-    )
-    folder = write_folder(tmp_path / "curated", [a_row(solutions=[text, "b", "c", "d"])])
-    page = tmp_path / "report.html"
-    write_report(read_curated(folder, 5), page, None, figures=False)
-    script = """
-        document.querySelector('.entry').click();
-        const done = arguments[0];
-        const wait = () => {
-          const read = document.getElementById('read');
-          if (!read) return setTimeout(wait, 20);
-          read.click();
-          const found = e => [
-            e.querySelectorAll('.block').length, e.scrollWidth - e.clientWidth,
-            e.classList.contains('wide'), parseFloat(getComputedStyle(e).fontSize)];
-          setTimeout(() => done([
-            [...document.querySelectorAll('.column:last-child .fulltext .block')]
-              .filter(e => !e.parentElement.closest('.block')).map(found),
-            document.documentElement.scrollWidth]), 200);
-        };
-        wait();
-    """
-    with chromium(tmp_path / "profile", width=390) as window:
-        window.get(page.as_uri())
-        ready(window)
-        (lines, matrix, fraction), width = window.execute_async_script(script)
-    assert width == 390
-    assert lines == [2, 0, False, 16]  # each line of the two is set by itself, and breaks
-    assert matrix[1:3] == [0, False]
-    assert 10 < matrix[3] < 16
-    assert fraction[1] > 0
-    assert fraction[2:] == [True, pytest.approx(0.65 * 16)]
-
-
 class TestThePage:
     def test_equal_inputs_give_equal_bytes_without_a_path_or_a_date(self, tmp_path):
         folder = write_folder(tmp_path / "curated", [a_row(), a_row("Another?")])
@@ -429,59 +279,19 @@ class TestThePage:
         assert str(tmp_path) not in page
         assert not re.search(r"20\d\d-\d\d-\d\d", page)
 
-    def test_the_policy_names_the_only_script_and_style_sheet(self, evil_page):
-        page = evil_page.read_text(encoding="utf-8")
-        policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
-        assert "default-src &#39;none&#39;" in policy
-        assert "unsafe" not in policy
-        for tag, number in (("script", 3), ("style", 1)):
-            texts = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
-            assert len(texts) == number
-            allowed = re.search(rf"{tag}-src ([^;]*)", html.unescape(policy))[1]
-            for text in texts:
-                digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-                assert f"'sha256-{digest}'" in allowed
-        # Names of XML namespaces are no addresses to load from.
-        elsewhere = re.sub(r'http-equiv="|http://www\.w3\.org/\S*|https://temml\S*', "", page)
-        assert not re.search(r"(?:src|href|url\()\s*=?\s*[\"']?http", elsewhere)
-
-    def test_it_says_who_made_the_steps_the_embeddings_and_the_choice(self, tmp_path):
-        text = words(the_page(write_folder(tmp_path / "curated", [a_row()], selection="exact")))
-        assert "Steps by extractive (no language model: passages of the solution itself)" in text
-        assert "Embeddings by hash" in text
-        assert "Solutions chosen by rpd, exact: the subset with the largest smallest" in text
-        assert f"; the distance is {DISTANCES['rpd'].description}" in text
-
-    @pytest.mark.parametrize(
-        ("columns", "shown"),
-        [
-            ({"strategy_names": {"0": "by parts"}}, {"strategy": "1"}),
-            ({"strategy": ["a", "b", "b", "a"]}, {"strategies": "1", "strategy": "b"}),
-        ],
-        ids=["labels by their names", "a column of the user's own"],
-    )
-    def test_strategies_are_shown_beside_their_solutions(self, tmp_path, columns, shown):
-        row = a_row(strategies=[0, 1, 1, 0], **columns)
-        _, (problem,) = embedded(the_page(write_folder(tmp_path / "curated", [row])))
-        assert problem["solutions"][1]["beside"] == shown
-        first = problem["solutions"][0]["beside"]["strategy"]
-        assert first == ("by parts" if "strategy_names" in columns else "a")
-
-    def test_what_was_left_out_and_carried_columns_are_there(self, tmp_path):
-        row = a_row(source="a textbook", correct=[True, False, True, True], subject="sums")
+    def test_strategies_reasons_and_carried_columns_stand_beside_their_solutions(self, tmp_path):
+        row = a_row(strategies=[0, 1, 1, 0], strategy_names={"0": "by parts"}, source="a textbook")
+        row |= {"correct": [True, False, True, True], "subject": "sums"}
         index, (problem,) = embedded(the_page(write_folder(tmp_path / "curated", [row])))
+        assert problem["solutions"][0]["beside"] == {"correct": "True", "strategy": "by parts"}
+        assert problem["solutions"][1]["beside"]["strategy"] == "1"
         assert problem["solutions"][2]["dropped"] == "duplicate"
-        assert problem["carried"] == {"source": "a textbook", "subject": "sums"}
-        assert problem["solutions"][3]["beside"] == {"correct": "True"}
+        assert (problem["carried"]["source"], problem["carried"]["subject"]) == (
+            "a textbook",
+            "sums",
+        )
         assert (index[0]["right"], index[0]["wrong"], index[0]["subject"]) == (2, 0, "sums")
         assert index[0]["strategies"] > 1
-
-    def test_matches_name_the_steps_and_equal_steps_are_at_distance_zero(self, tmp_path):
-        row = a_row(steps=[STEPS[2], STEPS[1], [], STEPS[3]])
-        _, (problem,) = embedded(the_page(write_folder(tmp_path / "curated", [row])))
-        (pair,) = problem["pairs"]
-        assert (pair["first"], pair["second"]) == (0, 3)
-        assert ["b", 0, 2, 0.0] in pair["matches"]
 
     def test_another_embedder_is_named_and_none_leaves_its_parts_out(self, tmp_path):
         folder = write_folder(tmp_path / "curated", [a_row()])
@@ -498,28 +308,14 @@ class TestThePage:
     def test_distances_are_read_by_labelled_pairs_where_there_are_any(self, tmp_path):
         row = a_row(distance_matrix=CHOSEN_BY)
         folder = write_folder(tmp_path / "curated", [row], solutions="pieces")
-        page = the_page(folder)
-        assert embedded(page)[1][0]["pairs"][0]["says"] is None
-        assert "rpd compare-metrics LABELLED --calibrate FILE finds out" in words(page)
+        assert embedded(the_page(folder))[1][0]["pairs"][0]["says"] is None
         manifest = json.loads((folder / "manifest.json").read_text())
         manifest["embedder"]["name"] = "minilm"
         (folder / "manifest.json").write_text(json.dumps(manifest))
         page = the_page(folder, HashEmbedder("minilm"))
         (pair,) = embedded(page)[1][0]["pairs"]
         assert (pair["distance"], pair["says"]) == (0.375, "almost surely the same method")
-        assert "finds out" not in words(page)
         assert "pieces, the chance of another method at a distance of 0.1: 0%" in words(page)
-        assert "encoder minilm, 4,500 labelled pairs" in words(page)
-
-    def test_problems_drawn_without_steps_have_a_report_too(self, tmp_path):
-        folder = write_folder(
-            tmp_path / "curated", [a_row()], with_steps=False, problems="random", solutions="random"
-        )
-        text = words(the_page(folder))
-        assert "Problems chosen by random Solutions chosen by random Tokens" in text
-        assert "Histogram" not in text.partition("raw-text")[0]
-        assert "Raw-text distance: quartiles" in text
-        assert embedded(the_page(folder))[1][0]["rpd"] is None
 
     def test_the_distance_that_chose_is_shown_beside_rpd(self, tmp_path):
         row = a_row(distance_matrix=CHOSEN_BY)
@@ -531,30 +327,6 @@ class TestThePage:
         text = words(page)
         chose = "Distance raw, by which solutions were chosen: quartiles 0.188, 0.250 , 0.312"
         assert 0 < text.find(chose) < text.find(" RPD: quartiles")
-        assert "0.375 median distance raw between chosen solutions" in text
-        assert 'aria-label="Histogram: Distance raw of 3 pairs of solutions"' in page
-
-    def test_curves_of_ones_own_are_read_by_in_the_report_too(self, tmp_path):
-        curve = Calibration("pieces", "hash", "", intercept=50.0, slope=0.0, pairs=12)
-        file = tmp_path / "curves.json"
-        file.write_text(json.dumps([asdict(curve)]))
-        models = Models(ExtractiveSummarizer(), HashEmbedder(), token_counter("estimate"))
-        config = CurationConfig(num_solutions=2, filters=FilterConfig(min_solutions=2))
-        rows = datasets.Dataset.from_list(
-            [{"problem": "What is 2 + 3?", "solutions": [f"{way}. So it is 5." for way in WAYS]}]
-        )
-        curated = curate_dataset(
-            rows, tmp_path / "curated", config, models=models, calibration=str(file)
-        )
-        assert curated.manifest["calibration"] == [asdict(curve)]
-        page = the_page(curated.folder)
-        (pair,) = embedded(page)[1][0]["pairs"]
-        assert pair["says"] == "almost surely another method"
-        text = words(page)
-        assert "pieces, the chance of another method at a distance of 0.1: 100%" in text
-        assert "encoder hash, 12 labelled pairs" in text
-        # RPD has no curve in that file, and the packaged ones are not asked.
-        assert "RPD, what such distances mean is not known" in text
 
     def test_a_corpus_too_large_for_a_page_is_cut_and_says_so(self, tmp_path):
         rng = np.random.default_rng(0)
@@ -571,9 +343,7 @@ class TestThePage:
         assert len(other["text"]) + other["omitted"] + len(other["tail"]) == 8_000
         assert long[1].startswith(other["text"])
         assert long[1].endswith(other["tail"])
-        whole = archive(curated, cases)
-        assert whole.limits == LIMITS[0]
-        assert "To keep this page small" not in words(the_page(folder))
+        assert archive(curated, cases).limits == LIMITS[0]
 
     def test_53_000_problems_stay_readable_and_the_sample_is_stated(self, tmp_path):
         rng = np.random.default_rng(0)
@@ -591,47 +361,21 @@ class TestThePage:
         assert "The list holds 3,020 of 53,000 problems" in text
         index, problems = embedded(page)
         assert (len(index), len(problems)) == (3020, 20)
-        assert [problems[n]["problem"] for n in (0, -1)] == [
-            "Problem number 0?",
-            "Problem number 249?",
-        ]
-        assert "Problem scores of all 53,000 scored problems" in text
+        assert problems[-1]["problem"] == "Problem number 249?"
         assert "rows:2: It has 2 tokens." in text
         assert "rows:3:" not in text
         assert len(page) < 2_000_000
 
 
-class TestMeasures:
-    def test_matches_of_a_pair_average_to_its_stored_distance(self, tmp_path):
-        folder = write_folder(tmp_path / "curated", [a_row(), a_row(selected=[0, 1, 3])])
-        measures = measure(read_curated(folder, 5).shown, HashEmbedder())
-        pairs = [pair for case in measures.cases for pair in case.pairs]
-        assert len(pairs) == 4
-        for pair in pairs:
-            mean = np.mean([match.distance for match in pair.matches])
-            assert mean == pytest.approx(pair.rpd, abs=1e-6)
-        assert len(measures.rpd) == len(measures.raw) == 6
-
-    def test_the_raw_distance_is_the_cosine_distance_of_the_whole_texts(self, tmp_path):
-        shown = read_curated(write_folder(tmp_path / "curated", [a_row()]), 5).shown
-        (pair,) = measure(shown, HashEmbedder()).cases[0].pairs
-        a, b = HashEmbedder().encode([shown[0].solutions[0], shown[0].solutions[3]])
-        expected = 1 - a @ b / np.linalg.norm(a) / np.linalg.norm(b)
-        assert pair.raw == pytest.approx(float(expected), abs=1e-6)
-
-    def test_bins_hold_every_value_once_and_the_marked_ones_again(self):
-        values = [0.0, 0.1, 0.3, 0.3, 0.30000000000000004, 1.0]
-        bins = bins_of(values, values[:2])
-        assert (bins.counts.sum(), bins.marked.sum()) == (6, 2)
-        assert (bins.marked <= bins.counts).all()
-        assert bins_of([]).counts.sum() == 0
-        assert bins_of([0.0, 0.0]).counts.sum() == 2
-
-    @pytest.mark.parametrize("span", [0.003, 0.99, 1, 7, 53_000])
-    def test_steps_of_an_axis_are_round_and_few(self, span):
-        step = nice_step(span, 5)
-        assert span / step <= 5.01
-        assert float(f"{step:.1e}") == step
+def test_matches_of_a_pair_average_to_its_stored_distance(tmp_path):
+    folder = write_folder(tmp_path / "curated", [a_row(), a_row(selected=[0, 1, 3])])
+    measures = measure(read_curated(folder, 5).shown, HashEmbedder())
+    pairs = [pair for case in measures.cases for pair in case.pairs]
+    assert len(pairs) == 4
+    for pair in pairs:
+        mean = np.mean([match.distance for match in pair.matches])
+        assert mean == pytest.approx(pair.rpd, abs=1e-6)
+    assert len(measures.rpd) == len(measures.raw) == 6
 
 
 def test_a_funnel_adds_up_from_read_to_chosen(tmp_path):
@@ -664,22 +408,10 @@ def test_charts_are_files_of_their_own_too(tmp_path):
         text = path.read_text(encoding="utf-8")
         assert colours[kind] in text
         assert text.strip().partition("/>")[2] in page  # behind its own style sheet and ground
-    again = write_report(read_curated(folder, 9), tmp_path / "again.html", HashEmbedder())
-    assert [path.read_bytes() for path in again.figures] == [
-        path.read_bytes() for path in report.figures
-    ]
-    card = draw_card_figures([0.1, 0.2, 0.5], [0.5], [3, 4])
-    assert sorted(card) == ["problem_scores.svg", "token_lengths.svg"]
     assert sorted(draw_card_figures([], [], [3, 4])) == ["token_lengths.svg"]
 
 
 class TestErrors:
-    def test_what_is_no_curated_folder_is_refused(self, tmp_path):
-        with pytest.raises(
-            InputError, match=r"has no manifest.json: name a folder that rpd curate"
-        ):
-            read_curated(tmp_path, 5)
-
     @pytest.mark.parametrize(
         ("name", "text", "message"),
         [
@@ -695,13 +427,6 @@ class TestErrors:
         folder = write_folder(tmp_path / "curated", [a_row()], rejects=rejects)
         (folder / name).write_text(text)
         with pytest.raises(InputError, match=message):
-            read_curated(folder, 5)
-
-    def test_scores_of_another_run_are_noticed(self, tmp_path):
-        folder = write_folder(tmp_path / "curated", [a_row()])
-        other = write_folder(tmp_path / "other", [a_row(), a_row("Another?")])
-        (other / "scores.jsonl").rename(folder / "scores.jsonl")
-        with pytest.raises(InputError, match=r"holds 1 problems, but scores\.jsonl says that 2"):
             read_curated(folder, 5)
 
     def test_the_report_is_an_html_file_and_nothing_else_is_overwritten(self, tmp_path):
@@ -724,16 +449,7 @@ class TestTheCommand:
         assert result["pairs"] == 30
         assert result["embedder"] == "minilm"
         assert result["median_rpd"] > 0 < result["median_raw"]
-        text = words((out / "report.html").read_text(encoding="utf-8"))
-        assert "Reasoning Path Divergence sample" in text
-        assert "but raw-text distances" not in text  # the embedder is the one that curated
-        assert [Path(path).name for path in result["figures"]] == [
-            "distances_chosen_by.svg",
-            "distances_rpd.svg",
-            "distances_raw_text.svg",
-            "problem_scores.svg",
-            "token_lengths.svg",
-        ]
+        assert len(result["figures"]) == 5
         assert len(datasets.load_dataset(str(out), split="train")) == 2
 
     def test_without_an_embedder_and_figures_it_needs_no_model(self, tmp_path, capsys):
