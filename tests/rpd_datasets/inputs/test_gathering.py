@@ -41,15 +41,14 @@ def gather(path: Path, *rows: Problem | Rejected) -> list[Problem]:
 
 def test_a_problem_has_its_rows_from_wherever_they_stand_and_names_them(tmp_path: Path) -> None:
     rows = [("p", "first"), ("q", "only"), ("p ", "second"), ("\tp", "third"), ("n", "x")]
-    rows += [("n", "y"), ("n", "z")]
-    made = [flat(at, *row) for at, row in enumerate(rows, start=1)]
+    made = [flat(at, *row) for at, row in enumerate([*rows, ("n", "y")], start=1)]
     far = [flat(8, "far", "x"), flat(1, "far", "y", file="b.jsonl")]
     found = gather(tmp_path / "g.sqlite", *made, *far)
 
     assert [(one.problem, one.solutions, one.where) for one in found] == [
         ("p", ("first", "second", "third"), "a.jsonl:1 and 2 more"),
         ("q", ("only",), "a.jsonl:2"),
-        ("n", ("x", "y", "z"), "a.jsonl:5-7"),
+        ("n", ("x", "y"), "a.jsonl:5-6"),
         ("far", ("x", "y"), "a.jsonl:8 and 1 more"),
     ]
 
@@ -66,12 +65,6 @@ def test_columns_that_vary_within_any_problem_are_lists_in_every_problem(tmp_pat
         {"level": 3, "correct": [True, False], "late": None, "score": 0, "more": None},
         {"level": 4, "correct": [True], "late": None, "score": 0, "more": ["a"]},
     ]
-
-
-def test_text_with_nul_characters_and_ten_megabytes_come_back_whole(tmp_path: Path) -> None:
-    huge = "x\0é\n" * 2_500_000
-    (found,) = gather(tmp_path / "g.sqlite", flat(1, "p\0q", huge))
-    assert (found.problem, found.solutions) == ("p\0q", (huge,))
 
 
 @given(rows=st.lists(st.tuples(st.sampled_from("abc"), st.text()), min_size=1, max_size=20))
@@ -104,22 +97,17 @@ def test_an_interrupted_run_leaves_nothing_and_a_finished_one_all_that_it_saw(
 
     assert gather(path, flat(1, "p", "y"), BAD) == [flat(1, "p", "y")]
     assert next(read_gathered(path)) == BAD
-    info = read_info(path)
-    assert info is not None
+    info = read_info(path) or {}
     assert (info["rows_read"], info["problems"]) == (2, 1)
     assert [file.name for file in tmp_path.iterdir()] == ["g.sqlite"]
 
 
-def test_a_damaged_scratch_file_counts_as_absent(tmp_path: Path) -> None:
+def test_a_scratch_file_is_only_a_cache_but_must_be_written(tmp_path: Path) -> None:
     (tmp_path / "damaged.sqlite").write_bytes(b"not a database" * 100)
     sqlite3.connect(tmp_path / "empty.sqlite").close()
     assert [read_info(path) for path in tmp_path.iterdir()] == [None, None]
-
-
-def test_a_scratch_file_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way", encoding="utf-8")
     with pytest.raises(OutputError, match="cannot be written"):
-        gather(tmp_path / "file" / "g.sqlite", flat(1, "p", "x"))
+        gather(tmp_path / "damaged.sqlite" / "g.sqlite", flat(1, "p", "x"))
 
 
 @given(values=st.dictionaries(st.text(), VALUES, max_size=4))
@@ -128,14 +116,9 @@ def test_column_values_survive_the_scratch_file(values: dict[str, Any]) -> None:
 
 
 def test_values_that_parquet_has_and_json_lacks_keep_their_type() -> None:
-    values = {
-        "at": datetime(2024, 5, 1, 12, 30, 0, 5, tzinfo=timezone(timedelta(hours=2))),
-        "on": date(2024, 5, 1),
-        "time": time(1, 2, 3),
-        "took": timedelta(days=-1, microseconds=3),
-        "price": Decimal("1.10"),
-        "image": b"\x89PNG",
-    }
+    at = datetime(2024, 5, 1, 12, 30, 0, 5, tzinfo=timezone(timedelta(hours=2)))
+    values = {"at": at, "on": date(2024, 5, 1), "time": time(1, 2, 3), "image": b"\x89PNG"}
+    values |= {"took": timedelta(days=-1, microseconds=3), "price": Decimal("1.10")}
     back = decode_values(encode_values(values))
     assert back == values
     assert list(map(type, back.values())) == list(map(type, values.values()))

@@ -1,4 +1,4 @@
-"""Inspect logs: what `inspect eval` writes is scored, curated and reported; ours opens there."""
+"""Inspect logs: what `inspect eval` writes is read as problems; ours opens there."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parts.report_page import embedded
-from rpd_datasets.cli import main
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS, Task
 from rpd_datasets.evaluation.inspect_log import SCORER, write_inspect_log
 from rpd_datasets.evaluation.marking import Mark
@@ -28,11 +26,9 @@ inspect_ai = pytest.importorskip("inspect_ai")
 EPOCHS = 4
 PROBLEMS = {"a": "What is 2 + 3?", "b": "What is 4 + 5?"}
 TARGETS = {"a": "5", "b": "9"}
-WAYS = (
-    "Count up from the first number by the second.\nThe sum is {}.\n\nANSWER: {}",
-    "Draw both numbers on a line and join the lengths.\nRead off the end.\n\nANSWER: {}",
-    "Split the second number to reach ten.\nAdd what is left.\n\nANSWER: {}",
-    "Use the table of sums.\nFind row and column.\n\nANSWER: {}",
+WAYS = tuple(
+    f"{way}\n\nANSWER: {{}}"
+    for way in ("Count up.", "Draw both numbers on a line.", "Split the second.", "Use a table.")
 )
 
 
@@ -48,7 +44,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def log(home: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log that Inspect itself has made, with epochs, two scorers and an epoch that failed."""
+    """A log by Inspect itself, with epochs, two scorers and an epoch that failed."""
     from inspect_ai import Task as InspectTask
     from inspect_ai import eval as inspect_eval
     from inspect_ai.dataset import Sample as InspectSample
@@ -69,21 +65,14 @@ def log(home: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
         return solve
 
     folder = tmp_path_factory.mktemp("logs")
-    (done,) = inspect_eval(
-        InspectTask(
-            dataset=[
-                InspectSample(id=name, input=text, target=TARGETS[name])
-                for name, text in PROBLEMS.items()
-            ],
-            solver=scripted(),
-            scorer=[match(numeric=True), includes()],
-            epochs=EPOCHS,
-            fail_on_error=False,
-        ),
-        model=get_model("mockllm/model"),
-        log_dir=str(folder),
-        display="none",
-    )
+    samples = [
+        InspectSample(id=name, input=text, target=TARGETS[name]) for name, text in PROBLEMS.items()
+    ]
+    scorers = [match(numeric=True), includes()]
+    task = InspectTask(samples, solver=scripted(), scorer=scorers, epochs=EPOCHS)
+    task.fail_on_error = False
+    model = get_model("mockllm/model")
+    (done,) = inspect_eval(task, model=model, log_dir=str(folder), display="none")
     assert done.status == "success"
     (path,) = folder.glob("*.eval")
     return path
@@ -104,31 +93,6 @@ def test_epochs_are_solutions_and_scores_are_marks(log: Path) -> None:
     assert len(second["solutions"]) == 3
     assert second["correct"] == [True, False, True]
     assert second["correct_includes"] == [True, False, True]
-
-
-@pytest.mark.slow
-def test_it_goes_through_score_curate_and_report(
-    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["score", str(log), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["num_problems"] == 2
-    out = tmp_path / "out"
-    options = ["--num-problems", "2", "--num-solutions", "2", "--min-solutions", "2"]
-    options += ["--only-correct", "--correct-column", "correct_match"]
-    assert main(["curate", str(log), "-o", str(out), *options]) == 0
-    (row, *_) = [found.values for found in LocalRows(out, name="out") if isinstance(found, Row)]
-    chosen = [row["solutions"][index] for index in row["selected"]]
-    assert len(chosen) == 2
-    assert not any("ANSWER: 7" in text for text in chosen)
-    page = tmp_path / "page.html"
-    assert main(["report", str(log), "--no-figures", "-o", str(page)]) == 0
-    listed, problems = embedded(page.read_text(encoding="utf-8"))
-    # Beside them the epoch that failed; a wrong solution is there with its reason.
-    assert [one["rank"] for one in listed if one["rank"] is not None] == [0, 1]
-    assert "marks it as wrong" in json.dumps(problems)
-    capsys.readouterr()
-    assert main(["report", str(log), "--correct-column", "correct_x", "-o", str(page)]) == 1
-    assert "correct_includes" in capsys.readouterr().err
 
 
 def test_a_file_that_is_no_log_is_one_error(tmp_path: Path) -> None:
@@ -152,16 +116,9 @@ def test_our_log_is_read_by_inspect_with_the_same_figures(tmp_path: Path) -> Non
         Mark(f"t{t}", r, s, "correct" if right[r, s, t] else "wrong", bool(right[r, s, t]), str(t))
         for t, r, s in keys
     ]
-    results = measure(
-        BENCHMARKS["aime24"],
-        tasks,
-        samples,
-        marks,
-        config,
-        name="m",
-        model="org/m",
-        of_problems=30,
-    )
+    names = {"name": "m", "model": "org/m"}
+    benchmark = BENCHMARKS["aime24"]
+    results = measure(benchmark, tasks, samples, marks, config, of_problems=30, **names)
     path = tmp_path / "logs" / "out.eval"
     write_inspect_log(path, tasks, samples, marks, results)
 

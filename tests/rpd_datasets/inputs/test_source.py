@@ -1,4 +1,4 @@
-"""Problems out of files, folders and the packaged sample, in every layout."""
+"""Problems out of files, folders and the packaged sample: grouped, limited, in bounded memory."""
 
 from __future__ import annotations
 
@@ -11,87 +11,59 @@ from typing import Any
 import datasets
 import pytest
 
+from parts.rows import write_rows
 from rpd_datasets.inputs.source import IN_MEMORY, InputSpec, Source, look_at_head, open_source
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 
-PROBLEMS = [
+GROUPED = [
     {"problem": f"What is {n} + {n}?", "solutions": [f"{2 * n}", f"It is {2 * n}."], "level": n}
     for n in range(6)
 ]
-
-
-def write(path: Path, rows: list[Any]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
-def flat_rows(problems: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row per solution, the solutions of a problem far apart."""
-    pairs = [
-        (at, {"problem": row["problem"], "solution": solution, "level": row["level"]})
-        for row in problems
-        for at, solution in enumerate(row["solutions"])
-    ]
-    return [row for _, row in sorted(pairs, key=lambda pair: pair[0])]
-
-
-def conversations(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        {
-            "difficulty": row["level"],
-            "source": "made for this test",
-            "domain": "math",
-            "conversations": [
-                {"from": "human", "value": row["problem"]},
-                {"from": "gpt", "value": f"<think>\nHm.\n</think>\n{row['solution']}"},
-            ],
-        }
-        for row in rows
-    ]
+# One row per solution, the solutions of a problem far apart.
+FLAT = [
+    {"problem": row["problem"], "solution": row["solutions"][at], "level": row["level"]}
+    for at in (0, 1)
+    for row in GROUPED
+]
+EXPECTED = [(row["problem"], row["solutions"]) for row in GROUPED]
+both_layouts = pytest.mark.parametrize("rows", [GROUPED, FLAT], ids=["grouped", "flat"])
 
 
 class Opened:
-    """A source with what it left out."""
+    """A source with what it left out; `spec` is what is opened, or rows to write first."""
 
     def __init__(self, spec: Any, tmp_path: Path, **options: Any) -> None:
         self.rejects: list[Rejected] = []
+        if isinstance(spec, list):
+            spec = write_rows(tmp_path / "rows.jsonl", spec)
         self.source: Source = open_source(
             spec, InputSpec(**options), scratch=tmp_path / "scratch", on_reject=self.rejects.append
         )
 
     @property
-    def reasons(self) -> list[str]:
-        return [reject.reason for reject in self.rejects]
+    def reasons(self) -> list[tuple[str, str]]:
+        return [(reject.reason, reject.where) for reject in self.rejects]
+
+    @property
+    def texts(self) -> list[tuple[str, list[str]]]:
+        return [(problem.problem, list(problem.solutions)) for problem in self.source]
 
 
-def texts(source: Source) -> list[tuple[str, list[str]]]:
-    return [(problem.problem, list(problem.solutions)) for problem in source]
-
-
-EXPECTED = [(row["problem"], row["solutions"]) for row in PROBLEMS]
-
-
-def test_grouped_flat_and_conversation_rows_give_the_same_problems(tmp_path: Path) -> None:
-    flat = flat_rows(PROBLEMS)
-    grouped = Opened(write(tmp_path / "g.jsonl", PROBLEMS), tmp_path)
-    one_each = Opened(write(tmp_path / "f.jsonl", flat), tmp_path)
-    talks = Opened(write(tmp_path / "c.jsonl", conversations(flat)), tmp_path)
-
-    assert grouped.source.layout == "grouped"
-    assert texts(grouped.source) == EXPECTED
-    assert one_each.source.layout == "flat"
-    assert texts(one_each.source) == EXPECTED
-    assert talks.source.layout == "openthoughts"
-    assert texts(talks.source) == [
-        (problem, [f"<think>\nHm.\n</think>\n{solution}" for solution in solutions])
-        for problem, solutions in EXPECTED
+@both_layouts
+def test_a_source_read_twice_gives_the_same_problems_and_reports_rejects_once(
+    tmp_path: Path, rows: list[Any]
+) -> None:
+    bad = {"problem": None}
+    opened = Opened([rows[0], bad, *rows[1:], bad], tmp_path)
+    next(iter(opened.source))
+    assert opened.texts == opened.texts == EXPECTED
+    assert opened.reasons == [
+        ("null_problem", "rows.jsonl:2"),
+        ("null_problem", f"rows.jsonl:{len(rows) + 2}"),
     ]
-    first = next(iter(talks.source))
-    assert first.extra == {"difficulty": 0, "source": "made for this test", "domain": "math"}
-    assert grouped.rejects + one_each.rejects + talks.rejects == []
+    assert (opened.source.rows_read, opened.source.num_problems) == (len(rows) + 2, 6)
 
 
 def test_rows_of_parquet_and_in_memory_keep_their_types(tmp_path: Path) -> None:
@@ -100,115 +72,58 @@ def test_rows_of_parquet_and_in_memory_keep_their_types(tmp_path: Path) -> None:
     dataset.to_parquet(tmp_path / "rows.parquet")
     extra = {"correct": [True, None], "score": 0.5}
     for given, where in ((tmp_path / "rows.parquet", "rows.parquet"), (dataset, IN_MEMORY)):
-        assert list(Opened(given, tmp_path).source) == [
-            Problem("p", ("s", "t"), extra, f"{where}:1")
-        ]
-    with pytest.raises(InputError, match="the rows are a list, not a"):
-        Opened([row], tmp_path)
+        found = list(Opened(given, tmp_path).source)
+        assert found == [Problem("p", ("s", "t"), extra, f"{where}:1")]
+    with pytest.raises(InputError, match="the rows are a dict, not a"):
+        Opened({"train": dataset}, tmp_path)
 
 
 def test_the_word_sample_opens_the_packaged_sample(tmp_path: Path) -> None:
-    source = Opened("sample", tmp_path).source
-    problems = list(source)
-
-    assert source.name == "sample"
-    assert source.layout == "grouped"
+    problems = list(Opened("sample", tmp_path).source)
     assert problems
-    assert all(len(problem.solutions) == 6 for problem in problems)
     assert {"problem_id", "strategies", "reference_answer"} <= problems[0].extra.keys()
 
 
-def test_a_source_read_twice_gives_the_same_problems_and_reports_rejects_once(
-    tmp_path: Path,
-) -> None:
-    bad = {"problem": None}
-    for rows in ([PROBLEMS[0], bad, *PROBLEMS[1:], bad], [*flat_rows(PROBLEMS), bad, bad]):
-        opened = Opened(write(tmp_path / "rows.jsonl", rows), tmp_path)
-        next(iter(opened.source))
-        first = list(opened.source)
-
-        assert list(opened.source) == first
-        assert opened.reasons == ["null_problem", "null_problem"]
-        assert opened.source.rows_read == len(rows)
+def test_bad_rows_never_end_a_run(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", GROUPED[:1])
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"problem": "cut')
+        file.write('\n{"problem": "p", "solutions": ["\\ud800", "kept\\u0000"]}\n')
+        # A problem that cannot be used does not shadow a later one.
+        file.write('{"problem": "q", "solutions": []}\n{"problem": "q", "solutions": ["s"]}\n')
+    opened = Opened(path, tmp_path)
+    assert opened.texts == [EXPECTED[0], ("p", ["kept\0"]), ("q", ["s"])]
+    assert opened.reasons == [
+        ("malformed_json", "rows.jsonl:2"),
+        ("not_unicode", "rows.jsonl:3"),
+        ("empty_group", "rows.jsonl:4"),
+    ]
 
 
 def test_an_interrupted_run_does_not_group_again(tmp_path: Path) -> None:
-    path = write(tmp_path / "rows.jsonl", [*flat_rows(PROBLEMS), {"problem": 1, "solution": "s"}])
-    before = Opened(path, tmp_path)
-    first = next(iter(before.source))
+    rows = [*FLAT, {"problem": 1, "solution": "s"}]
+    next(iter(Opened(rows, tmp_path).source))
     (scratch,) = (tmp_path / "scratch").iterdir()
     made = scratch.stat()
 
-    again = Opened(path, tmp_path)
-    problems = list(again.source)
-
-    assert problems[0] == first
-    assert len(problems) == len(PROBLEMS)
-    assert again.reasons == ["problem_not_text"]
-    assert again.source.rows_read == before.source.rows_read == 13
+    again = Opened(rows, tmp_path)
+    assert again.texts == EXPECTED
+    assert again.reasons == [("problem_not_text", "rows.jsonl:13")]
+    assert again.source.rows_read == 13
     assert scratch.stat() == made
 
 
-def test_other_content_and_other_options_are_grouped_anew(tmp_path: Path) -> None:
-    path = write(tmp_path / "rows.jsonl", flat_rows(PROBLEMS))
-    list(Opened(path, tmp_path).source)
-    list(Opened(path, tmp_path, only={"level": "1"}).source)
-    assert len(list((tmp_path / "scratch").iterdir())) == 2
-
-    write(path, flat_rows(PROBLEMS[:2]))
-    assert texts(Opened(path, tmp_path).source) == EXPECTED[:2]
-    assert len(list((tmp_path / "scratch").iterdir())) == 3
-
-
-@pytest.mark.parametrize("rows", [PROBLEMS, flat_rows(PROBLEMS)], ids=["grouped", "flat"])
-def test_a_damaged_scratch_file_is_made_again(tmp_path: Path, rows: list[Any]) -> None:
-    path = write(tmp_path / "rows.jsonl", rows)
-    list(Opened(path, tmp_path).source)
+@both_layouts
+def test_other_content_other_options_and_damage_are_grouped_anew(
+    tmp_path: Path, rows: list[Any]
+) -> None:
+    assert Opened(rows, tmp_path).texts == EXPECTED
     (scratch,) = (tmp_path / "scratch").iterdir()
     scratch.write_bytes(b"damaged" * 100)
-
-    assert texts(Opened(path, tmp_path).source) == EXPECTED
-
-
-def test_a_problem_that_comes_twice_is_kept_once_where_rows_may_not_be_merged(
-    tmp_path: Path,
-) -> None:
-    again = {"problem": PROBLEMS[0]["problem"] + "\n", "solutions": ["other"]}
-    file = write(tmp_path / "rows.jsonl", [*PROBLEMS, again])
-    opened = Opened(file, tmp_path, merge=False)
-
-    assert texts(opened.source) == EXPECTED
-    (reject,) = opened.rejects
-    assert (reject.reason, reject.where) == ("duplicate_problem", "rows.jsonl:7")
-    assert "rows.jsonl:1" in reject.detail
-
-
-def test_an_unusable_problem_does_not_shadow_a_later_good_one(tmp_path: Path) -> None:
-    rows = [{"problem": "p", "solutions": [None]}, {"problem": "p", "solutions": ["s"]}]
-    opened = Opened(write(tmp_path / "rows.jsonl", rows), tmp_path)
-
-    assert texts(opened.source) == [("p", ["s"])]
-    assert opened.reasons == ["null_solution", "no_usable_solution"]
-
-
-@pytest.mark.parametrize("layout", ["grouped", "flat"])
-def test_groups_of_another_size_can_be_left_out(tmp_path: Path, layout: str) -> None:
-    problems = [*PROBLEMS, {"problem": "one", "solutions": ["s"], "level": 0}]
-    rows = problems if layout == "grouped" else flat_rows(problems)
-    opened = Opened(write(tmp_path / "rows.jsonl", rows), tmp_path, exactly=2)
-
-    assert texts(opened.source) == EXPECTED
-    (reject,) = opened.rejects
-    assert (reject.stage, reject.reason, reject.problem) == ("group", "wrong_count", "one")
-    assert reject.detail == "1 usable solutions instead of 2."
-
-
-@pytest.mark.parametrize("rows", [PROBLEMS, flat_rows(PROBLEMS)], ids=["grouped", "flat"])
-def test_a_limit_takes_the_first_problems_whole(tmp_path: Path, rows: list[Any]) -> None:
-    source = Opened(write(tmp_path / "rows.jsonl", rows), tmp_path, limit=2).source
-    assert source.num_problems is None
-    assert texts(source) == EXPECTED[:2]
-    assert source.num_problems == 2
+    assert Opened(rows, tmp_path).texts == EXPECTED
+    assert Opened(rows, tmp_path, only={"level": "1"}).texts == EXPECTED[1:2]
+    assert Opened([row for row in rows if row["level"] < 2], tmp_path).texts == EXPECTED[:2]
+    assert len(list((tmp_path / "scratch").iterdir())) == 3
 
 
 def test_rows_of_one_problem_are_put_together_where_the_first_one_stands(tmp_path: Path) -> None:
@@ -218,84 +133,73 @@ def test_rows_of_one_problem_are_put_together_where_the_first_one_stands(tmp_pat
         {"problem": " p\n", "solutions": ["b", "6"], "correct": [True, False], "id": "c"},
         {"problem": "p", "solutions": ["c"], "correct": None, "id": "d"},
     ]
-    opened = Opened(write(tmp_path / "rows.jsonl", rows), tmp_path)
-    for _ in range(2):  # a source is read more than once
-        both, other = list(opened.source)
-        assert both.solutions == ("a", "b", "6", "c")
-        assert both.extra == {"correct": [True, True, False, None], "id": "a"}
-        assert both.where == "rows.jsonl:1 and 2 more"
-        assert (other.problem, other.extra["id"]) == ("q", "b")
-    assert opened.reasons == ["null_solution"]
-    assert (opened.source.rows_read, opened.source.num_problems) == (4, 2)
+    opened = Opened(rows, tmp_path)
+    both, other = list(opened.source)
+    assert both.solutions == ("a", "b", "6", "c")
+    assert both.extra == {"correct": [True, True, False, None], "id": "a"}
+    assert both.where == "rows.jsonl:1 and 2 more"
+    assert (other.problem, other.extra["id"]) == ("q", "b")
+    assert opened.reasons == [("null_solution", "rows.jsonl:1")]
+
+    first_only = Opened(rows, tmp_path, merge=False)
+    assert first_only.texts == [("p", ["a"]), ("q", ["2"])]
+    assert first_only.reasons[1:] == [
+        ("duplicate_problem", "rows.jsonl:3"),
+        ("duplicate_problem", "rows.jsonl:4"),
+    ]
+
+
+@both_layouts
+def test_a_size_a_limit_and_values_choose_among_the_problems(
+    tmp_path: Path, rows: list[Any]
+) -> None:
+    one = {"problem": "one", "solution": "s", "solutions": ["s"], "level": 0}
+    rows = [{name: one[name] for name in rows[0]}, *rows]
+    sized = Opened(rows, tmp_path, exactly=2)
+    assert sized.texts == EXPECTED
+    assert sized.reasons == [("wrong_count", "rows.jsonl:1")]
+    assert Opened(rows, tmp_path, exactly=2, limit=2).texts == EXPECTED[:2]
+    assert Opened(rows, tmp_path, limit=2).texts == [("one", ["s"]), EXPECTED[0]]
+    only = Opened(rows, tmp_path, only={"level": "2"})
+    assert only.texts == EXPECTED[2:3]
+    assert only.source.rows_skipped == len(rows) - len(rows) // 6
+    with pytest.raises(InputError, match=r"no usable problem .* skipped by the option only: "):
+        list(Opened(rows, tmp_path, only={"level": "9"}).source)
+    with pytest.raises(InputError, match="limit must be at least 1, not 0"):
+        InputSpec(limit=0)
 
 
 def test_the_first_rows_show_columns_and_a_problem_before_anything_is_read(tmp_path: Path) -> None:
-    path = write(tmp_path / "rows.jsonl", flat_rows(PROBLEMS))
+    path = write_rows(tmp_path / "rows.jsonl", FLAT)
     columns, problem = look_at_head(path)
     assert set(columns) == {"problem", "solution", "level"}
     assert problem is not None
     assert (problem.problem, list(problem.solutions)) == EXPECTED[0]
     many = [{"problem": None, "solutions": ["s"]}] * 32
-    assert look_at_head(write(path, [*many, PROBLEMS[0]]))[1] is None  # later rows may hold one
+    assert look_at_head(write_rows(path, [*many, GROUPED[0]]))[1] is None  # later rows may hold one
     with pytest.raises(InputError, match=r"no usable problem .*null_problem \(3\)"):
-        look_at_head(write(path, many[:3]))
+        look_at_head(write_rows(path, many[:3]))
 
 
-def test_only_rows_with_given_values_are_read(tmp_path: Path) -> None:
-    path = write(tmp_path / "rows.jsonl", flat_rows(PROBLEMS))
-    opened = Opened(path, tmp_path, only={"level": "2"})
-
-    assert texts(opened.source) == EXPECTED[2:3]
-    assert (opened.source.rows_read, opened.source.rows_skipped) == (12, 10)
-    assert not opened.rejects
-
-    with pytest.raises(InputError, match=r"no usable problem .* skipped by the option only: 12"):
-        list(Opened(path, tmp_path, only={"level": "9"}).source)
-
-
-def test_bad_rows_never_end_a_run(tmp_path: Path) -> None:
-    path = write(tmp_path / "rows.jsonl", PROBLEMS[:1])
-    with path.open("a", encoding="utf-8") as file:
-        file.write('{"problem": "cut')
-        file.write('\n{"problem": "p", "solutions": ["\\ud800", "kept\\u0000"]}\n')
-        file.write('{"problem": "q", "solutions": []}\n')
-    opened = Opened(path, tmp_path)
-
-    assert texts(opened.source) == [EXPECTED[0], ("p", ["kept\0"])]
-    assert [(reject.reason, reject.where) for reject in opened.rejects] == [
-        ("malformed_json", "rows.jsonl:2"),
-        ("not_unicode", "rows.jsonl:3"),
-        ("empty_group", "rows.jsonl:4"),
-    ]
-
-
-@pytest.mark.parametrize("name", ["rows.jsonl", "rows.json", "rows.parquet", "rows.jsonl.gz"])
-def test_an_empty_file_is_one_error(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).touch()
-
-    with pytest.raises(InputError, match=r"is empty: it holds no rows\."):
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        *(
+            (name, "", r"is empty: it holds no rows\.")
+            for name in ("a.jsonl", "a.json", "a.parquet")
+        ),
+        ("a.jsonl", "this is\nnot JSON\n", r"None of the first 2 rows .* a\.jsonl:1: Not JSON"),
+        ("missing.jsonl", None, "There is no file or folder"),
+        ("two words", None, "There is no file or folder"),
+    ],
+)
+def test_an_input_without_rows_is_one_error(
+    tmp_path: Path, name: str, content: str | None, says: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=says):
         Opened(tmp_path / name, tmp_path)
-
-
-def test_a_file_of_nothing_but_broken_lines_is_one_error(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_text("this is\nnot JSON\n", encoding="utf-8")
-
-    with pytest.raises(InputError, match=r"None of the first 2 rows .* rows\.jsonl:1: Not JSON"):
-        Opened(path, tmp_path)
-
-
-@pytest.mark.parametrize("spec", ["missing.jsonl", "./folder", "a/b/c", "two words", ""])
-def test_what_is_neither_a_path_nor_a_hub_id_is_one_error(tmp_path: Path, spec: str) -> None:
-    with pytest.raises(InputError, match="There is no file or folder") as caught:
-        Opened(spec, tmp_path) if spec else Opened("''", tmp_path)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("option", ["exactly", "limit"])
-def test_counts_below_one_are_refused(tmp_path: Path, option: str) -> None:
-    with pytest.raises(InputError, match=f"{option} must be at least 1, not 0"):
-        Opened(write(tmp_path / "rows.jsonl", PROBLEMS), tmp_path, **{option: 0})
 
 
 @pytest.mark.parametrize("layout", ["grouped", "flat"])
