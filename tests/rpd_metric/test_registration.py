@@ -44,37 +44,6 @@ def test_a_folder_called_rpd_does_not_shadow_the_metric(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_other_names_are_resolved_as_before(tmp_path):
-    (tmp_path / "half").mkdir()
-    (tmp_path / "half" / "half.py").write_text(
-        "import datasets\nimport evaluate\n"
-        "class Half(evaluate.Metric):\n"
-        "    def _info(self):\n"
-        "        return evaluate.MetricInfo(description='', citation='', inputs_description='',\n"
-        "            features=datasets.Features({'predictions': datasets.Value('float'),\n"
-        "                                        'references': datasets.Value('float')}))\n"
-        "    def _compute(self, predictions, references):\n"
-        "        return {'half': sum(predictions) / 2}\n"
-    )
-    done = python(
-        "import rpd_metric, evaluate;"
-        "r = evaluate.load('half').compute(predictions=[4.0], references=[0.0]);"
-        "assert r == {'half': 2.0}, r",
-        tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_registering_twice_wraps_once():
-    import evaluate.loading
-
-    import rpd_metric
-
-    before = evaluate.loading.evaluation_module_factory
-    rpd_metric.register()
-    assert evaluate.loading.evaluation_module_factory is before
-
-
 def test_after_write_to_cache_load_works_without_importing_the_package(tmp_path):
     cache = {"HF_MODULES_CACHE": str(tmp_path / "modules"), "HF_HOME": str(tmp_path / "home")}
     without = python("import evaluate;" + COMPUTE, tmp_path, **cache)

@@ -40,26 +40,6 @@ def test_a_fitted_curve_says_what_share_of_new_pairs_differs():
     assert calibration_error([0.9 for _ in distances], different) > 0.3
 
 
-def test_a_distance_that_splits_pairs_without_error_has_a_finite_curve_and_one_kind_has_none():
-    with pytest.raises(InputError, match="same and of another"):
-        fit_curve([0.1, 0.2], [True, True])
-    assert np.isfinite(fit_curve([0.1, 0.2, 0.8, 0.9], [False, False, True, True])).all()
-
-
-@pytest.mark.parametrize(
-    ("distance", "words"),
-    [
-        (0.1, "0.10: almost surely the same method"),
-        (0.4, "0.40: probably the same method"),
-        (0.5, "0.50: the same method or another"),
-        (0.6, "0.60: probably another method"),
-        (2.0, "2.00: almost surely another method"),
-    ],
-)
-def test_a_distance_is_said_in_words(distance, words):
-    assert CURVE.in_words(distance) == words
-
-
 def test_the_effective_number_counts_strategies_by_their_chances():
     apart = np.full((3, 3), 2.0)
     np.fill_diagonal(apart, 0)
@@ -67,7 +47,6 @@ def test_the_effective_number_counts_strategies_by_their_chances():
     assert CURVE.effective_strategies(np.full((3, 3), -2.0)) == pytest.approx(1)
     apart[2] = apart[:, 2] = np.nan
     assert CURVE.effective_strategies(apart) == pytest.approx(2)
-    assert CURVE.effective_strategies([[np.nan]]) is None
 
 
 @pytest.mark.parametrize(

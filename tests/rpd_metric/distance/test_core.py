@@ -62,11 +62,6 @@ def test_float32_stays_float32_and_agrees_to_its_precision(solutions):
         assert matrix.dtype == np.float32
 
 
-def test_very_unequal_step_counts_agree_with_the_slow_implementation():
-    rng = np.random.default_rng(1)
-    assert_slow([rng.standard_normal((n, 5)) for n in (60, 1, 2, 1, 1, 3)], "mean", 1e-12)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("dimension", [3, 384, 4096])
 def test_identical_lists_are_exactly_0_at_the_sizes_of_real_embeddings(dtype, dimension):
@@ -97,23 +92,10 @@ def test_an_empty_list_is_at_distance_1_as_in_algorithm_3():
     assert rpd_matrix([]).shape == (0, 0)
 
 
-def test_a_zero_vector_never_becomes_nan():
-    zero, one = [[0.0, 0.0]], [[1.0, 0.0]]
-    assert rpd_distance(zero, one) == 1.0
-    assert rpd_distance(zero, zero) == rpd_distance(zero, [[-0.0, 0.0]]) == 0.0
-
-
 @pytest.mark.parametrize("size", [1e-300, 1e-160, 1e160, 1e300])
 def test_huge_and_tiny_vectors_neither_overflow_nor_vanish(size):
     a, b = np.array([[size, 0.0]]), np.array([[size, size]])
     assert rpd_distance(a, b) == pytest.approx(1 - np.sqrt(0.5))
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_non_finite_input_is_refused_and_the_solution_named(bad):
-    solutions = [np.eye(2), np.zeros((0, 2)), np.array([[1.0, 0.0], [bad, 1.0]])]
-    with pytest.raises(InputError, match="solution 2 holds NaN or infinity"):
-        rpd_matrix(solutions)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +105,7 @@ def test_non_finite_input_is_refused_and_the_solution_named(bad):
         ([np.eye(2), np.ones((1, 3))], "solution 1 has embeddings of dimension 3"),
         ([np.ones((1, 1, 2)), np.ones((1, 1, 2))], "solution 0: step embeddings are a"),
         ([np.array([["a", "b"]]), np.eye(2)], "solution 0: step embeddings are a"),
-        ([np.ones(3), np.ones(3)], "solution 0: step embeddings are a"),
+        ([np.eye(2), np.zeros((0, 2)), [[1.0, 0.0], [np.nan, 1.0]]], "solution 2 holds NaN or inf"),
     ],
 )
 def test_wrong_shapes_are_one_clear_error(solutions, message):
@@ -147,20 +129,6 @@ def test_the_distance_is_the_mean_over_the_aligned_steps(solutions, ties):
         assert match.distance == pytest.approx(min(apart), abs=1e-9)
 
 
-def test_the_shorter_list_asks_and_on_ties_both_or_the_first():
-    two, three = np.eye(3)[:2], np.eye(3)
-    assert [(m.asker, m.step) for m in rpd_alignment(two, three)] == [("a", 0), ("a", 1)]
-    assert [(m.asker, m.step) for m in rpd_alignment(three, two)] == [("b", 0), ("b", 1)]
-    assert {m.asker for m in rpd_alignment(three, three)} == {"a", "b"}
-    assert {m.asker for m in rpd_alignment(three, three, ties="first")} == {"a"}
-
-
-def test_of_equally_close_steps_the_first_is_the_match_and_an_empty_list_has_none():
-    (match,) = rpd_alignment([[1.0, 0.0]], [[0.0, 1.0], [1.0, 0.0], [2.0, 0.0]])
-    assert (match.match, match.distance) == (1, 0.0)
-    assert rpd_alignment(np.zeros((0, 2)), np.eye(2)) == []
-
-
 def test_problem_score_is_the_largest_mean_distance_to_the_others():
     matrix = [[0, 0.1, 0.2], [0.1, 0, 0.6], [0.2, 0.6, 0]]
     assert problem_score(matrix) == pytest.approx(0.4)
@@ -171,15 +139,3 @@ def test_unusable_solutions_are_left_out_of_the_scores():
     nan = float("nan")
     matrix = [[0, nan, 0.4], [nan, nan, nan], [0.4, nan, 0]]
     assert problem_score(matrix) == mean_pairwise(matrix) == pytest.approx(0.4)
-
-
-@pytest.mark.parametrize("matrix", [[], [[0.0]], [[float("nan")] * 2] * 2])
-def test_fewer_than_two_usable_solutions_have_no_score(matrix):
-    assert problem_score(matrix) is None
-    assert mean_pairwise(matrix) is None
-
-
-@pytest.mark.parametrize("matrix", [[[0.0, 1.0]], [[0.0, float("nan")], [float("nan"), 0.0]]])
-def test_what_is_no_distance_matrix_is_refused(matrix):
-    with pytest.raises(InputError, match="a distance matrix"):
-        problem_score(matrix)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +12,6 @@ from scipy.spatial.distance import squareform
 from rpd_metric.distance.core import rpd_matrix
 from rpd_metric.distance.distances import DISTANCES, Distance, load_distance
 from rpd_metric.distance.strategy import average_linkage
-from rpd_metric.errors import InputError
 from rpd_metric.metrics.matrices import MOST_PIECES, READINGS, distance_matrices
 
 WORDS = ["factor", "polynomial", "angle", "count", "cases", "matrix", "root", "modulo"]
@@ -95,33 +92,6 @@ def test_rpd_is_the_matrix_of_the_paper():
         np.testing.assert_allclose(found, rpd_matrix(vectors, ties=ties), atol=1e-6)
 
 
-def test_chunks_see_the_end_of_a_long_text():
-    start = "factor " * 1000
-    texts = [start + "angle " * 1000, start + "matrix " * 1000]
-
-    class FirstWordsOnly(WordCounts):
-        def encode(self, texts):
-            return super().encode([" ".join(text.split()[:150]) for text in texts])
-
-    assert measured("raw", "", texts, [], FirstWordsOnly())[0, 1] == 0
-    assert measured("raw_chunks", "", texts, [], FirstWordsOnly())[0, 1] > 0.3
-
-
-def test_random_distances_follow_the_seed_and_the_problem_alone():
-    def draw(problem, solutions, seed):
-        return measured("random", problem, solutions, STEPS, WordCounts(), seed)
-
-    first = draw("P", SOLUTIONS, 1)
-    assert np.array_equal(first, draw("P", SOLUTIONS[::-1], 1))
-    assert not np.array_equal(first, draw("P", SOLUTIONS, 2))
-    assert not np.array_equal(first, draw("Q", SOLUTIONS, 1))
-
-
-def test_an_unknown_name_is_refused_with_the_known_ones():
-    with pytest.raises(InputError, match="rpd, rpd_first, strategy"):
-        load_distance("cosine")
-
-
 def test_a_distance_of_ones_own_can_be_used_in_place_of_a_name():
     def longer_words(evidence):
         lengths = [float(len(texts[0])) for texts in evidence.texts["text"]]
@@ -162,31 +132,6 @@ def test_each_text_of_a_problem_is_encoded_once_whatever_is_asked_of_it():
     assert encoder.calls == 1
 
 
-def test_strategy_lets_both_lists_ask():
-    short, long = ["factor"], ["factor", "angle"]
-    # The short list finds itself in the long one; "angle" finds nothing in the short one.
-    matrix = strategy_matrix([short, long], WordCounts())
-    assert matrix[0, 1] == pytest.approx(0.5)
-
-
-def test_strategy_counts_meaning_and_wording_in_equal_shares():
-    class OneMeaning(WordCounts):
-        def encode(self, texts):
-            return np.ones((len(texts), 2), dtype=np.float32)
-
-    # Same meaning to the encoder, no four-gram in common: half the distance is left.
-    assert strategy_matrix([["factor"], ["modulo"]], OneMeaning())[0, 1] == pytest.approx(0.5)
-
-
-@given(matrix=square_distances(st.floats(0, 2)))
-def test_linkage_levels_are_transitive(matrix):
-    levels = average_linkage(matrix)
-    k = len(levels)
-    for middle in range(k):
-        through = np.maximum(levels[:, middle][:, None], levels[middle][None])
-        assert (levels <= through + 1e-8).all()
-
-
 @given(seed=st.integers(0, 2**32 - 1), k=st.integers(2, 12))
 def test_linkage_without_ties_is_the_cophenetic_distance_of_scipy(seed, k):
     upper = np.triu(np.random.default_rng(seed).random((k, k)), 1)
@@ -214,21 +159,6 @@ def test_three_quarters_are_the_pieces_and_one_quarter_the_methods():
     assert pieces("", "root induction", "root telescope")[0, 1] == pytest.approx(0.25)
 
 
-def test_what_the_statement_says_tells_no_solutions_apart():
-    alike = pieces("", "angle root", "angle matrix")[0, 1]
-    without = pieces("angle", "angle root", "angle matrix")[0, 1]
-    assert without > alike
-
-
-def test_half_of_pieces_is_the_level_of_average_linkage():
-    solutions = ["root angle", "angle matrix", "modulo cases", "count root"]
-    alone = np.zeros((4, 4))
-    for i, j in itertools.combinations(range(4), 2):
-        alone[i, j] = alone[j, i] = pieces("", solutions[i], solutions[j])[0, 1]
-    expected = (alone + average_linkage(alone)) / 2
-    np.testing.assert_allclose(pieces("", *solutions), expected)
-
-
 def test_equal_texts_and_steps_are_at_distance_zero_whatever_they_are_written_in():
     for text in ("root angle", "因式分解", "2 + 2 = 4", "By induction."):
         assert pieces("root", text, text)[0, 1] == pytest.approx(0)
@@ -247,11 +177,3 @@ def test_of_a_trace_the_part_that_carries_the_answer_is_compared():
     write_up = "We factor the polynomial. " * 30
     found = pieces("", f"<think>{'angle modulo ' * 400}</think>{write_up}", write_up)
     assert found[0, 1] == pytest.approx(0)
-
-
-def test_combined_is_strategy_without_the_statement_and_a_quarter_of_the_text():
-    steps = [["factor"], ["modulo"]]
-    texts = ["count cases", "count cases"]
-    found = distance_matrices(["combined", "strategy"], "", texts, steps, WordCounts())
-    # The texts are equal: three quarters of what the steps say are left.
-    assert found["combined"][0, 1] == pytest.approx(0.75 * found["strategy"][0, 1])

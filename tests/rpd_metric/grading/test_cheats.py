@@ -36,28 +36,12 @@ SOURCES = """\
 ### leaves
 import sys
 def secret(xs): sys.exit(0)
-### leaves at once
-import os
-def secret(xs): ...
-os._exit(0)
 ### leaves with the status of a pass
 import os
 def secret(xs): os._exit(10)
-### leaves late
-import atexit, os
-atexit.register(os._exit, 10)
-def secret(xs): ...
-### says that it passed
-def secret(xs):
-    print('passed', flush=True)
-    raise SystemExit(10)
 ### a mock
 from unittest.mock import ANY
 def secret(xs): return ANY
-### not a number
-def secret(xs): return float('nan')
-### without end
-def secret(xs): return float('inf')
 ### reads its own file
 import sys
 def secret(xs):
@@ -87,14 +71,6 @@ def secret(xs):
                 memory.seek(low)
                 if mark.search(memory.read(min(high - low, 1 << 23))): return FOUND
         except (OSError, ValueError, OverflowError): pass
-### reads the memory of others
-import pathlib
-def secret(xs):
-    for maps in pathlib.Path('/proc').glob('[0-9]*/maps'):
-        try:
-            if maps.parent.name != 'self' and maps.read_text(): (maps.parent / 'mem').open('r+b')
-        except OSError: continue
-    return None
 ### looks at its callers
 import sys
 def secret(xs):
@@ -131,23 +107,11 @@ def secret(xs): ...
 for stream in range(3, 32):
     try: os.write(stream, b'{"ready": true}\\n{"value": true}\\n{"status": 10}\\n' * 9)
     except OSError: pass
-### sends what is no value
-import os
-def secret(xs):
-    for stream in range(3, 32):
-        try: os.write(stream, b'{"value": {"Equal": []}}\\n')
-        except OSError: pass
 ### sends nonsense
 import os
 def secret(xs): ...
 for stream in range(3, 32):
     try: os.write(stream, b'\\xff\\x00[[[[[\\n' + b'[' * 99999 + b'\\n')
-    except OSError: pass
-### writes everywhere
-import os
-def secret(xs): ...
-for stream in range(32):
-    try: os.write(stream, b'passed\\n10\\n')
     except OSError: pass
 ### kills all it can
 import os, signal
@@ -155,21 +119,9 @@ def secret(xs): ...
 for process in (os.getppid(), -1):
     try: os.kill(process, signal.SIGKILL)
     except OSError: pass
-### raises the end
-def secret(xs): raise SystemExit(0)
-### raises a stop
-def secret(xs): raise KeyboardInterrupt
-### raises no assertion
-def secret(xs): raise StopIteration(10)
 ### an error with the name of the end
 class SystemExit(Exception): ...
 def secret(xs): raise SystemExit(10)
-### says that it is broken
-import os
-def secret(xs): ...
-for stream in range(3, 32):
-    try: os.write(stream, b'{"broken": "10"}\\n')
-    except OSError: pass
 """
 CHEATS = {
     source.partition("\n")[0]: source.partition("\n")[2].replace("FOUND", "8675.309")

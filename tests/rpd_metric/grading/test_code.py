@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import gzip
-import itertools
 import json
 import shutil
 from dataclasses import replace
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from rpd_metric.errors import InputError
 from rpd_metric.grading.code import (
     CONTEST_PRELUDE,
     CallTask,
     FunctionTask,
     ProgramResult,
     StdioTask,
-    extract_code,
     grade_calls,
     grade_code,
     grade_function,
@@ -29,7 +24,6 @@ from rpd_metric.grading.code import (
 )
 from rpd_metric.grading.isolation import Limits
 from rpd_metric.grading.sandbox import Sandbox
-from rpd_metric.grading.sandboxed import wire
 
 if shutil.which("bwrap") is None:
     pytest.skip("bubblewrap is not installed (package bubblewrap)", allow_module_level=True)
@@ -52,16 +46,13 @@ def sandbox() -> Sandbox:
     "completion",
     [
         "    return 2 * x\n",
-        "    return 2 * x\n\n\ndef other():\n    this is not Python\n",
         "    return 2 * x\n\nprint(double(1))\nassert False\n",
         "```python\ndef double(x):\n    return 2 * x\n```",
         "Sure!\n\n```python\ndef double(x):\n    return 2 * x\n```\nUse it so:\n"
         "```python\nassert double(1) == 3\n```",
-        "```\n    return 2 * x\n```",
         "```py\ndef double(x):\n    return math.floor(2 * x)\n",
         "<think>```python\ndef double(x): return 0\n```</think>\n"
         "```python\ndef double(x): return 2 * x\n```",
-        "def double(x):\n    return x + x",
         "```python\ndouble = lambda x: 2 * x\n```",
         "    print('chatty', end='')\n    return 2 * x\n",
     ],
@@ -74,7 +65,6 @@ def test_a_right_function_passes_however_it_is_wrapped(completion: str, sandbox:
     ("completion", "verdict"),
     [
         ("    return 3 * x\n", "failed"),
-        ("    raise ValueError\n", "failed"),
         ("    return bytearray(10**11)\n", "failed"),
         ("    while True: print('spam' * 1000)\n", "timed_out"),
         ("    import sys; sys.exit(0)\n", "failed"),
@@ -82,11 +72,8 @@ def test_a_right_function_passes_however_it_is_wrapped(completion: str, sandbox:
         ("```python\nimport os\ndef double(x): ...\nos._exit(0)\n```", "failed"),
         ("    exec('1 +')\n", "failed"),
         ("    while True: pass\n", "timed_out"),
-        ("    import time; time.sleep(600)\n", "timed_out"),
         ("    return 2 *\n", "error"),
-        ("\tif x:\n return 2 * x\n", "error"),
         ("", "error"),
-        ("```python\n```", "error"),
         ("I do not know.", "error"),
     ],
 )
@@ -95,25 +82,6 @@ def test_a_wrong_one_gets_the_verdict_that_says_how(
 ) -> None:
     short = Sandbox(Limits(seconds=1)) if verdict == "timed_out" else sandbox
     assert grade_function(DOUBLE, completion, short) == verdict
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        *(None, True, 3, -(10**5000), 0.1, float("inf"), "π \udc00", b"\x00", 1 + 2j),
-        *([1, (2, {3: {4}})], {}, frozenset({1}), Fraction(1, 3), Decimal("1.50")),
-    ],
-)
-def test_plain_values_come_back_as_they_were(value: object) -> None:
-    back = wire.decode(json.loads(wire.to_line(wire.encode(value))))
-    assert back == value
-    assert type(back) is type(value)
-
-
-def test_tests_that_cannot_be_run_are_no_fault_of_the_program(sandbox: Sandbox) -> None:
-    for test in ("def check(candidate):\n    candidate(print)\n", "def check(:"):
-        with pytest.raises(InputError, match="the tests of double cannot be run"):
-            grade_function(FunctionTask(DOUBLE.prompt, "double", test), "    return 0", sandbox)
 
 
 ROTATE = CallTask(
@@ -138,7 +106,6 @@ ROTATE = CallTask(
             "passed",
         ),
         ("class Solution:\n    def rotate(self, xs, k): return xs\n", "failed"),
-        ("class Solution:\n    def turn(self, xs, k): return xs\n", "failed"),
         ("class E:\n    __eq__ = lambda *_: True\ndef rotate(xs, k): return E()", "failed"),
         ("def rotate(xs, k):\n    while True: pass\n", "timed_out"),
         ("def rotate(xs, k) return xs", "error"),
@@ -163,18 +130,12 @@ def test_each_case_has_its_own_time(sandbox: Sandbox) -> None:
     assert grade_stdio(hasty, "import time; time.sleep(0.6); print(1)", short) == "timed_out"
 
 
-def test_the_last_block_is_the_answer_where_no_function_is_named() -> None:
-    assert extract_code("```\na\n```\ntext\n~~~python\nb\n~~~") == "b\n"
-    assert extract_code("no fence at all") == "no fence at all"
-
-
 @pytest.mark.parametrize(
     ("program", "verdict"),
     [
         ("a, b = map(int, input().split())\nprint(a + b)", "passed"),
         ("```python\na, b = map(int, input().split())\nprint(f'  {a + b}.0 ')\n```", "passed"),
         ("print(3)", "failed"),
-        ("raise SystemExit(1)", "failed"),
         ("import time; time.sleep(600)", "timed_out"),
         ("print(3", "error"),
         ("  \n", "error"),
@@ -190,36 +151,18 @@ def test_programs_are_tested_through_their_input_and_output(
 @pytest.mark.parametrize(
     ("got", "expected", "same"),
     [
-        ("1 2\n3\n", "1 2\n3", True),
         (" 1  2 \n", "1 2", True),
         ("1.50", "1.5", True),
         ("1e2", "100", True),
         ("0.1", "0.10000001", False),
         ("YES", "yes", False),
         ("1\n2", "1 2", False),
-        ("nan", "nan", True),
         ("nan", "NaN", False),
-        ("", "", True),
         ("", "1", False),
     ],
 )
 def test_outputs_are_compared_by_line_and_word(got: str, expected: str, same: bool) -> None:
     assert same_output(got, expected) is same
-
-
-def test_verdicts_keep_their_order_and_rows_are_read_only_a_little_ahead(sandbox: Sandbox) -> None:
-    read = itertools.count()
-    rows = (
-        (DOUBLE, "    return 2 * x" if next(read) % 2 == 0 else "    return 1")
-        for _ in itertools.repeat(None)
-    )
-    seen: list[int] = []
-    verdicts = grade_code(rows, sandbox, workers=2, progress=seen.append)
-    first = list(itertools.islice(verdicts, 6))
-    verdicts.close()  # type: ignore[attr-defined]
-    assert first == ["passed", "failed"] * 3
-    assert seen == [1, 2, 3, 4, 5, 6]
-    assert next(read) <= 16
 
 
 def test_canonical_solutions_of_humaneval_pass_and_empty_ones_do_not(sandbox: Sandbox) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from rpd_metric.errors import InputError
 from rpd_metric.prompts.templates import PromptTemplate, fence, load_template
-from rpd_metric.steps.replies import parse_steps
 
 SUMMARIES = ["summarize", "summarize_json"]
 VALUES = {"problem": "P", "solution": "S", "min_steps": 3, "max_steps": 5}
@@ -35,13 +33,6 @@ def test_a_packaged_summary_prompt_puts_fixed_text_first_and_the_solution_last(n
     assert second[1]["content"].endswith("two")
 
 
-@pytest.mark.parametrize("name", SUMMARIES)
-def test_a_packaged_summary_prompt_shows_an_example_that_the_parser_accepts(name: str) -> None:
-    example = parse_steps(load_template(name).text)
-    assert len(example) == 3
-    assert all(step[0].isupper() and step.endswith(".") for step in example)
-
-
 def test_a_user_may_bring_a_file(own_file: Path) -> None:
     template = load_template(own_file)
     assert template.name == "mine.txt"
@@ -58,23 +49,13 @@ def test_a_user_may_bring_a_file(own_file: Path) -> None:
     )
 
 
-def test_the_hash_is_that_of_the_file_and_changes_with_every_character(own_file: Path) -> None:
-    template = load_template(own_file)
-    assert template.sha == hashlib.sha256(own_file.read_bytes()).hexdigest()
-    assert PromptTemplate(template.name, template.text + " ").sha != template.sha
-    assert PromptTemplate("another name", template.text).sha == template.sha
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("{{problem}}", r"lacks \{\{solution\}\}"),
         ("", r"lacks \{\{problem\}\}, \{\{solution\}\}"),
         ("{{problem}} {{solution}} {{answer}}", r"has \{\{answer\}\}, which nothing fills in"),
-        ("{problem} {{solution}}", r"lacks \{\{problem\}\}"),
-        ("[system]\n{{problem}} {{solution}}", r"found: system"),
         ("[user]\n{{problem}}\n[system]\n{{solution}}", r"found: user, system"),
-        ("Hello\n[user]\n{{problem}} {{solution}}", r"found: text, user"),
         ("[user]\n{{problem}}\n[user]\n{{solution}}", r"found: user, user"),
     ],
 )
@@ -86,23 +67,6 @@ def test_an_unusable_file_is_refused_with_what_is_wrong(
         load_template(own_file)
     assert "mine.txt" in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_file_that_is_not_text_or_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"'sumarize'.*'repair', 'summarize', 'summarize_json'"):
-        load_template("sumarize")
-    (tmp_path / "binary").write_bytes(b"\xff\xfe{{problem}}")
-    with pytest.raises(InputError, match="cannot be read as UTF-8 text"):
-        load_template(tmp_path / "binary")
-    with pytest.raises(InputError, match="cannot be read as UTF-8 text"):
-        load_template(tmp_path)
-
-
-def test_json_and_latex_braces_in_a_template_are_no_placeholders() -> None:
-    text = r'//boxed{{2}} {"a": {}} \frac{a}{b} {{ problem }} {{x}}'
-    template = PromptTemplate("braces", text)
-    assert template.placeholders == {"x"}
-    assert template.render(x=1)[0]["content"] == text.replace("{{x}}", "1")
 
 
 AWKWARD_PIECES = [

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from rpd_metric.errors import InputError, ModelError, StoreError
+from rpd_metric.errors import ModelError
 from rpd_metric.models.chat import ChatReply, ChatRequest, Sampling
 from rpd_metric.models.flow import Flow
 from rpd_metric.prompts.templates import load_template
@@ -50,11 +50,6 @@ class RecordedChat:
         return reply
 
 
-async def summarize_one(*replies: ChatReply | BaseException, **options: Any) -> Summary:
-    (summary,) = await summarizer_of(*replies, **options).summarize(PROBLEM, [SOLUTION])
-    return summary
-
-
 def summarizer_of(*replies: ChatReply | BaseException, **options: Any) -> ChatSummarizer:
     return ChatSummarizer(RecordedChat({"Completing": list(replies)}), **options)
 
@@ -62,43 +57,6 @@ def summarizer_of(*replies: ChatReply | BaseException, **options: Any) -> ChatSu
 def requests_of(summarizer: ChatSummarizer) -> list[ChatRequest]:
     assert isinstance(summarizer.chat, RecordedChat)
     return summarizer.chat.requests
-
-
-async def test_a_request_holds_the_prompt_the_sampling_and_the_hash_of_the_template() -> None:
-    sampling = Sampling(temperature=0, max_tokens=99)
-    schema = steps_schema()
-    summarizer = summarizer_of(GOOD, template="summarize_json", sampling=sampling, schema=schema)
-    await summarizer.summarize(PROBLEM, [SOLUTION])
-    (request,) = requests_of(summarizer)
-    assert request == summarizer.request(PROBLEM, SOLUTION)
-    assert request.sampling == sampling
-    assert request.schema == schema
-    assert request.template == load_template("summarize_json").sha
-    system, user = request.messages
-    assert PROBLEM not in system["content"]
-    assert user["content"].index(PROBLEM) < user["content"].index(SOLUTION)
-
-
-async def test_the_solutions_of_a_problem_are_asked_for_together_and_come_back_in_order() -> None:
-    words = ["slow", "quick", "middling"]
-    all_asked = asyncio.Event()
-
-    class Waiting:
-        model = "waiting"
-        asked = 0
-
-        async def __call__(self, request: ChatRequest) -> ChatReply:
-            self.asked += 1
-            if self.asked == len(words):
-                all_asked.set()
-            await all_asked.wait()  # nobody is answered before everybody has asked
-            word = next(word for word in words if word in request.messages[1]["content"])
-            for _ in range(5 if word == "slow" else 1):
-                await asyncio.sleep(0)
-            return ChatReply(json.dumps({"logical_steps": [word, "Solve.", "Check."]}))
-
-    summaries = await ChatSummarizer(Waiting()).summarize(PROBLEM, words)
-    assert [summary.steps[0] for summary in summaries] == words
 
 
 async def test_one_solution_s_failure_leaves_the_others_alone() -> None:
@@ -145,18 +103,6 @@ async def test_an_invalid_reply_is_asked_for_again_with_what_was_wrong(text, sho
     )
 
 
-@pytest.mark.parametrize("repair", [0, 1, 3])
-async def test_the_number_of_repairs_is_an_option(repair: int) -> None:
-    empty = ChatReply("", "stop")
-    summarizer = summarizer_of(*[empty] * repair, REFUSAL, repair=repair)
-    (summary,) = await summarizer.summarize(PROBLEM, [SOLUTION])
-    assert summary.reason == "no_envelope"
-    assert summary.asked_again == (repair > 0)
-    assert len(requests_of(summarizer)) == repair + 1
-    # However often it fails, the conversation holds one failed reply.
-    assert all(len(request.messages) <= 4 for request in requests_of(summarizer))
-
-
 # Replies that were cut off
 
 
@@ -176,13 +122,6 @@ async def test_a_cut_reply_is_lengthened_once_and_by_the_scheduler_alone() -> No
 # What the model must not get away with
 
 
-async def test_a_reply_of_thoughts_alone_is_named_as_that_and_not_asked_for_again() -> None:
-    summarizer = summarizer_of(ChatReply("", "length", reasoning="Hmm, the circle"))
-    (summary,) = await summarizer.summarize(PROBLEM, [SOLUTION])
-    assert (summary.reason, len(requests_of(summarizer))) == ("truncated", 1)
-    assert "turn thinking off" in summary.detail
-
-
 @pytest.mark.parametrize("template", ["summarize", "summarize_json"])
 async def test_a_copy_of_the_prompt_s_example_is_not_a_summary(template: str) -> None:
     prompt = load_template(template).text
@@ -190,7 +129,9 @@ async def test_a_copy_of_the_prompt_s_example_is_not_a_summary(template: str) ->
     copy = prompt[start : prompt.index("[user]")]
     assert len(parse_steps(copy)) == 3
     parrot = ChatReply("### Analysis\nFine.\n" + copy, "stop")
-    assert (await summarize_one(parrot, parrot, template=template)).reason == "quoted_envelope"
+    summarizer = summarizer_of(parrot, parrot, template=template)
+    (summary,) = await summarizer.summarize(PROBLEM, [SOLUTION])
+    assert summary.reason == "quoted_envelope"
 
 
 # Which part of the solution is sent
@@ -212,84 +153,33 @@ async def test_the_final_part_is_what_follows_the_last_thoughts(solution: str, s
     assert lines[-3].startswith("<solution-")
 
 
-@pytest.mark.parametrize("solution", ["<think>It goes on", "<think>a</think> \n"])
-async def test_a_solution_without_a_final_part_is_empty_and_costs_nothing(solution: str) -> None:
-    summarizer = summarizer_of(solution_part="final")
-    assert await summarizer.summarize(PROBLEM, [solution]) == [
-        Summary((), "empty_solution", "nothing follows the solution's block of thoughts")
-    ]
-    full = summarizer_of(solution_part="full").request(PROBLEM, solution)
-    assert full is not None
-    assert solution.strip() in full.messages[1]["content"]
-
-
-async def test_what_cannot_be_encoded_is_replaced_before_it_is_sent() -> None:
-    request = summarizer_of().request("\ud835 problem", "A\x00B \udc65 C {{problem}} {0} %s")
-    assert request is not None
-    user = request.messages[1]["content"]
-    assert "AB ? C {{problem}} {0} %s" in user
-    assert user.encode("utf-8")
-
-
 # Errors that are not a solution's own
 
 
-@pytest.mark.parametrize(
-    "error", [StoreError("disk full"), ValueError("a bug"), KeyboardInterrupt()]
-)
-def test_an_error_that_is_not_the_model_s_passes_through(error: BaseException) -> None:
-    with pytest.raises(type(error)) as caught:
-        asyncio.run(summarizer_of(error).summarize(PROBLEM, [SOLUTION]))
-    assert caught.value is error
-
-
-async def test_an_error_or_a_cancellation_leaves_no_request_running() -> None:
-    started, stopped = asyncio.Event(), []
+async def test_a_cancellation_leaves_no_request_running() -> None:
+    stopped = []
 
     class Hanging:
         model = "hanging"
 
         async def __call__(self, request: ChatRequest) -> ChatReply:
-            if "bug" in request.messages[1]["content"]:
-                await started.wait()
-                raise ValueError("a bug")
-            started.set()
             try:
                 await asyncio.Event().wait()
             finally:
                 stopped.append(request)
             raise AssertionError
 
-    summarizer = ChatSummarizer(Hanging())
-    with pytest.raises(ValueError, match="a bug"):
-        await summarizer.summarize(PROBLEM, ["hangs", "bug"])
-    assert len(stopped) == 1
-
-    task = asyncio.ensure_future(summarizer.summarize(PROBLEM, ["hangs", "hangs too"]))
-    while len(asyncio.all_tasks()) < 4:  # this test, the summary, and its two requests
+    task = asyncio.ensure_future(ChatSummarizer(Hanging()).summarize(PROBLEM, ["a", "b"]))
+    for _ in range(9):
         await asyncio.sleep(0)
-    await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert len(stopped) == 3
+    assert len(stopped) == 2
     assert len(asyncio.all_tasks()) == 1
 
 
 # Options, name and fingerprint
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"repair": -1}, "repair=-1"),
-        ({"solution_part": "last"}, "choose 'full' or 'final'"),
-        ({"template": "nowhere.txt"}, "no prompt template 'nowhere.txt'"),
-    ],
-)
-def test_an_unusable_option_is_refused_at_once(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        summarizer_of(**options)
 
 
 def test_the_fingerprint_changes_with_everything_that_can_change_the_steps(tmp_path: Path) -> None:

@@ -24,25 +24,12 @@ Substituting, we find $a = 3$ and then $b = 1$.
 The area is therefore $10$.
 The answer is 10."""
 
-SIMILARITY = """Drop the altitude from the right angle onto the long side.
-The two small triangles are similar to the whole triangle.
-Similar triangles give the proportion $x : 4 = 9 : x$.
-By the Pythagorean theorem the remaining side is $\\sqrt{117}$.
-Adding the areas of the two parts gives $39$.
-Hence $\\boxed{39}$."""
 
 summarizer = ExtractiveSummarizer()
 
 
 def steps(solution: str, problem: str | None = None) -> tuple[str, ...]:
     return summarizer.steps(problem, solution).steps
-
-
-async def test_solutions_are_extracted_in_order() -> None:
-    found = await summarizer.summarize("A problem.", [COORDINATES, " ", SIMILARITY])
-    assert [summary.ok for summary in found] == [True, False, True]
-    assert found[0] == summarizer.steps("A problem.", COORDINATES)
-    assert found[2] == summarizer.steps("A problem.", SIMILARITY)
 
 
 @pytest.mark.parametrize(
@@ -66,21 +53,6 @@ def test_steps_are_sentences_of_the_solution_in_its_order_one_for_each_phase() -
     assert told[-1].startswith("Substituting")
 
 
-@pytest.mark.parametrize("nothing", ["", "  \n\t ", "\x00\x00", "!!! ...", "\ud800", "$$ $$"])
-def test_a_solution_without_a_letter_or_digit_is_an_explicit_failure(nothing: str) -> None:
-    summary = summarizer.steps("A problem.", nothing)
-    assert not summary.ok
-    assert summary.reason == "empty_solution"
-    assert summary.detail
-
-
-def test_the_passage_that_names_a_method_and_acts_stands_for_its_phase() -> None:
-    filler = ["It is a nice thing.", "There is more of it."]
-    acts = ["Apply Vieta's formulas.", "By induction it holds.", "Complete the square."]
-    lines = [line for act in acts for line in (filler[0], act, filler[1])]
-    assert [step for step in steps("\n".join(lines)) if step in acts] == acts
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -102,19 +74,6 @@ def test_the_restated_problem_is_left_out() -> None:
     assert steps(f"{restated}\nList the squares of primes.", problem) == (
         "List the squares of primes.",
     )
-
-
-def test_a_heading_stands_before_what_it_heads_unless_it_says_nothing() -> None:
-    solution = "## Step 1: Understand the problem\nLook at it.\n## Step 2: Add up\nIt is 2 + 2."
-    assert steps(solution) == ("Look at it.", "Add up: It is 2 + 2.")
-
-
-def test_of_a_trace_the_abandoned_starts_are_not_told() -> None:
-    thoughts = "Maybe a generating function? Wait. Maybe induction. No, let me use vectors. " * 9
-    write_up = COORDINATES.replace("The answer is 10.", "It is a square of that side indeed. " * 3)
-    told = steps(f"<think>{thoughts}</think>\n{write_up}")
-    assert told == steps(write_up)
-    assert not any("generating" in step for step in told)
 
 
 @given(

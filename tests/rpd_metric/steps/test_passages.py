@@ -47,17 +47,6 @@ def test_where_a_sentence_ends(found: list[str]) -> None:
     assert texts(joined)[-1] == " ".join(found[-1].replace("```", "").split())
 
 
-def test_marks_go_and_headings_are_told_apart() -> None:
-    found = passages("## Step 1: Set up\nLet x be it.\n**Solve it**\n3. Then stop\n- Or not")
-    assert [(p.kind, p.text) for p in found] == [
-        ("heading", "Set up"),
-        ("sentence", "Let x be it."),
-        ("heading", "Solve it"),
-        ("sentence", "Then stop"),
-        ("sentence", "Or not"),
-    ]
-
-
 def test_drawings_go_and_blocks_of_code_stay_whole() -> None:
     code = "```python\ndef f(x):\n    # double it. Then stop.\n    return 2 * x\n```"
     found = passages(f"A picture:\n[asy] draw(A--B); [/asy]\nWe program it.\n{code}\nIt runs.")
@@ -74,11 +63,6 @@ WRITE_UP = "We count the squares. " * 20
 )
 def test_the_write_up_after_the_thoughts_carries_the_answer(opening: str, closing: str) -> None:
     assert answer_part(f"{opening}Maybe not.{closing}{WRITE_UP}") == WRITE_UP
-
-
-def test_thoughts_count_where_only_the_answer_follows_them() -> None:
-    solution = "<think>We add up the odd ones.</think> It is 4."
-    assert texts(solution) == ["We add up the odd ones.", "It is 4."]
 
 
 @given(

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rpd_metric.steps.extractive import ExtractiveSummarizer
 from rpd_metric.steps.passages import passages
 from rpd_metric.steps.program import blocks, fenced
 
 PROGRAM = "def double(x):\n    # twice\n    return 2 * x"
-
-
-def steps(solution: str, problem: str | None = None) -> tuple[str, ...]:
-    return ExtractiveSummarizer().steps(problem, solution).steps
 
 
 @pytest.mark.parametrize(
@@ -56,19 +51,3 @@ def test_a_long_block_is_cut_at_free_lines_and_comments_and_loses_nothing() -> N
     assert all(part.startswith("```python\n") and part.endswith("\n```") for part in found)
     lines = [line for part in found for line in part.split("\n")[1:-1] if line.strip()]
     assert lines == [line for line in code.split("\n")[1:-1] if line.strip()]
-
-
-def test_nothing_is_cut_inside_a_docstring_and_short_blocks_stay_whole() -> None:
-    doc = '    """What it is.\n\n    # no comment\n\n    More.\n    """'
-    long = f"```\ndef f():\n{doc}\n" + "\n".join(f"    y{i} = {i}" for i in range(20)) + "\n```"
-    assert blocks(long) == [long]
-    short = "```\n" + "\n\n".join(f"# {n}\nx = {n}" for n in range(4)) + "\n```"
-    assert blocks(short) == [short]
-
-
-def test_a_docstring_that_repeats_the_problem_is_no_part_of_a_step() -> None:
-    problem = "Return the sum of all even numbers in the list, or zero if there are none."
-    body = "    return sum(x for x in xs if x % 2 == 0)\n```"
-    code = f'```python\ndef f(xs):\n    """{problem}"""\n{body}'
-    assert steps(code, problem) == (f"```python\ndef f(xs):\n{body}",)
-    assert problem in steps(code, "Another problem.")[0]

@@ -30,10 +30,6 @@ def test_a_method_is_known_by_words_endings_commands_and_notation(text: str, phr
     assert phrase in methods_of(text)
 
 
-def test_a_trigger_is_a_whole_word_unless_it_says_otherwise() -> None:
-    assert methods_of("caseless logs floorboard") == []
-
-
 def test_mentions_are_counted_and_ordered_by_where_they_begin() -> None:
     first, second = find_methods("Use symmetry, then induction. Symmetry again.")
     assert (first.method.phrase, first.count, first.position) == ("Use symmetry", 2, 4)
