@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from huggingface_hub import ModelCard
 
 from rpd_datasets.publish.model_card import CardFacts, model_card
@@ -29,33 +28,17 @@ def facts(**changes: object) -> CardFacts:
     return CardFacts(**{**known, **changes})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("library", "loader"),
-    [("peft", "AutoPeftModelForCausalLM"), ("transformers", "AutoModelForCausalLM")],
-)
-def test_the_card_shows_how_to_use_the_model(library: str, loader: str) -> None:
-    card = model_card(facts(library=library))
-    snippet = card.partition("```python\n")[2].partition("```")[0]
-    compile(snippet, "snippet", "exec")
-    assert f'model = {loader}.from_pretrained("PATH_OR_ID"' in snippet
-
-
 def test_the_prompt_is_shown_whole_whatever_is_in_it() -> None:
     prompt = "<|im_start|>user\n```python\n{problem}\n```<|im_end|>\n<|im_start|>assistant\n"
     assert f"\n````text\n{prompt}\n````\n" in model_card(facts(prompt=prompt))
     assert "prompts of this form" not in model_card(facts())
 
 
-def test_the_licence_is_the_bases_or_not_known() -> None:
-    known = model_card(facts(license="apache-2.0"))
-    assert ModelCard(known).data.license == "apache-2.0"
-    assert "That of the base model: apache-2.0." in known
+def test_the_licence_is_that_of_the_bases_card_or_not_known(tmp_path: Path) -> None:
+    assert ModelCard(model_card(facts(license="apache-2.0"))).data.license == "apache-2.0"
     unknown = model_card(facts())
     assert ModelCard(unknown).data.license is None
     assert "## Licence\n\nNot known here" in unknown
-
-
-def test_the_licence_of_a_base_is_read_from_its_card(tmp_path: Path) -> None:
     assert base_license(str(tmp_path)) is None
     (tmp_path / "README.md").write_text("---\nlicense: mit\n---\nA base.\n")
     assert base_license(str(tmp_path)) == "mit"

@@ -86,12 +86,10 @@ def test_what_is_pushed_can_be_loaded_by_datasets_and_evaluate(
     assert (result["repo_id"], result["private"], result["revision"]) == ("ada/set", True, "main")
     branch = rpd(hub, tmp_path, "push", str(folder), "set", "--revision", "v2")
     assert branch.returncode == 0, branch.stderr
-    assert "parquet" not in branch.stderr, "the hub client draws its own bars"
     assert "load_dataset('ada/set', split='train', revision='v2')" in branch.stdout
     space = rpd(hub, tmp_path, "space", "rpd", "--push", "--public")
     assert space.returncode == 0, space.stderr
-    assert "for everybody" in space.stdout
-    assert "evaluate.load('ada/rpd')" in space.stdout
+    assert not hub.repos["spaces/ada/rpd"].private
 
     read = hub.run(tmp_path, "-c", READER)
 
@@ -109,25 +107,19 @@ def test_what_is_pushed_can_be_loaded_by_datasets_and_evaluate(
 def test_a_pushed_set_is_curated_again_by_streaming_and_its_commit_is_recorded(
     hub: LocalHub, folder: Path, tmp_path: Path
 ) -> None:
-    assert rpd(hub, tmp_path, "push", str(folder), "ada/rows").returncode == 0
     assert rpd(hub, tmp_path, "push", str(folder), "ada/rows", "--revision", "v1").returncode == 0
     repo = hub.repos["datasets/ada/rows"]
     commit = repo.branches["v1"]
-    repo.commit("main", {"README.md": b"emptied"}, "emptied later")
 
     asked = ["ada/rows", "--revision", "v1", "--num-problems", "2", "--num-solutions", "2"]
     done = rpd(hub, tmp_path, "curate", *asked, "--output", "again")
 
     assert done.returncode == 0, done.stderr
-    card = (tmp_path / "again/README.md").read_text()
     source = json.loads((tmp_path / "again/manifest.json").read_text())["input"]
     assert (source["name"], source["revision"]) == ("ada/rows", "v1")
     assert source["fingerprint"] == commit
-    assert f"| Input fingerprint | `{commit}` |" in card
-    assert (source["license"], source["language"]) == (["cc-by-4.0"], ["en"])
-    data = DatasetCard(card).data
-    assert (data.license, data.language) == ("cc-by-4.0", "en")
-    assert "| Licence of the texts | cc-by-4.0, as the input's card says |" in card
+    data = DatasetCard((tmp_path / "again/README.md").read_text()).data
+    assert (data.license, data.language) == ("cc-by-4.0", "en"), "as the input's card says"
     cached = (tmp_path / "home").rglob("*.parquet")
     assert not list(cached), "it was downloaded, not streamed"
 
@@ -135,15 +127,8 @@ def test_a_pushed_set_is_curated_again_by_streaming_and_its_commit_is_recorded(
 def test_a_branch_that_moves_between_the_two_passes_of_a_run_changes_nothing(
     hub: LocalHub, tmp_path: Path
 ) -> None:
-    rows = [
-        {
-            "problem": f"What is {n} + {n}?",
-            "solutions": [
-                f"We {word} it. The answer is {2 * n}." for word in ("count", "draw", "guess")
-            ],
-        }
-        for n in range(4)
-    ]
+    solutions = [f"We {word} it. The answer is even." for word in ("count", "draw", "guess")]
+    rows = [{"problem": f"What is {n} + {n}?", "solutions": solutions} for n in range(4)]
     repo = hub.repos["datasets/ada/moving"] = Repo(private=True)
     lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
     commit = repo.commit("main", {"data/train.jsonl": lines}, "rows")
@@ -169,9 +154,7 @@ def test_curating_and_publishing_at_once_asks_the_hub_before_the_work_begins(
         done = rpd(hub, tmp_path, *asked, "--push-to-hub", "ada/once", **env)
         assert done.returncode == 1
         assert says in done.stderr.splitlines()[-1]
-        assert "Traceback" not in done.stderr
-        assert not (tmp_path / "set.partial").exists()
-        assert not (tmp_path / "set").exists()
+        assert not list(tmp_path.glob("set*"))
 
     done = rpd(hub, tmp_path, *asked, "--push-to-hub", "ada/once", "--message", "At once", "--json")
 
@@ -180,14 +163,3 @@ def test_curating_and_publishing_at_once_asks_the_hub_before_the_work_begins(
     assert "should publishing break: rpd push set ada/once" in done.stderr
     repo = hub.repos["datasets/ada/once"]
     assert (repo.private, repo.messages[-1]) == (True, "At once")
-
-
-def test_an_unfinished_folder_is_refused_without_a_word_to_the_hub(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    (tmp_path / "set").mkdir()
-    assert main(["push", str(tmp_path / "set"), "ada/set"]) == 1
-    assert "is not complete: it has no README.md" in capsys.readouterr().err
-    (tmp_path / "running.partial").mkdir()
-    assert main(["push", str(tmp_path / "running"), "ada/set"]) == 1
-    assert "is not finished: run the same rpd curate again" in capsys.readouterr().err
