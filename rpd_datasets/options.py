@@ -9,7 +9,6 @@ strictly.
 from __future__ import annotations
 
 import argparse
-import difflib
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -76,13 +75,12 @@ def add_options(
         group (`str`): Which of its options.
         defaults (`Mapping`, *optional*): Other defaults than the fields', by field.
     """
-    hints = typing.get_type_hints(kind)
+    hints, others = typing.get_type_hints(kind), defaults or {}
     for one in _options(kind, group):
         default = one.default if one.default_factory is MISSING else one.default_factory()
         settings = {"default": default, "help": one.metadata["help"], **_taken(hints[one.name])}
         settings |= {n: one.metadata[n] for n in ("metavar", "choices") if one.metadata.get(n)}
-        if one.name in (defaults or {}):
-            settings["default"] = (defaults or {})[one.name]
+        settings["default"] = others.get(one.name, settings["default"])
         if "choices" in settings and "metavar" in settings:
             settings["help"] += ". One of %(choices)s"
         name = one.metadata.get("name") or one.name
@@ -121,18 +119,8 @@ def options_from(
     return kind(**{**values, **others})
 
 
-def unknown(name: str, known: Iterable[str], where: str) -> InputError:
-    """The error about an option that does not exist, with the nearest one that does."""
-    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return InputError(f"unknown key {name!r} in {where}{hint}")
-
-
 def read_options(path: str | Path) -> dict[str, Any]:
-    """Read a file of options: YAML, of which JSON is a part.
-
-    Args:
-        path (`str` or `Path`): One option a line, as in `num_problems: 100`.
+    """Read a file of options, one a line: YAML, of which JSON is a part.
 
     Raises:
         [`InputError`]: The file cannot be read, is no YAML, holds no names, or one name twice.

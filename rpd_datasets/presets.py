@@ -37,6 +37,13 @@ class Preset:
     names_models: bool = False  # whether summarizer and embedder must be named
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """The fields of [`~rpd_datasets.CurationConfig`] that it sets, but for its filters."""
+        names = ("problems", "solutions", "num_problems", "num_solutions")
+        chosen = {name: getattr(self, name) for name in names}
+        return {"ties": PAPER.ties, "selection": PAPER.selection, **chosen}
+
+    @property
     def filters(self) -> FilterConfig:
         """What is left out before scoring."""
         if self.filtered:
@@ -104,13 +111,4 @@ def preset_config(name: str, **changes: Any) -> CurationConfig:
         raise InputError(f"unknown preset {name!r}; use one of {', '.join(PRESETS)}")
     if preset.names_models and not {"summarizer", "embedder"} <= changes.keys():
         raise InputError(f"the preset {name!r} wants its models named: summarizer and embedder")
-    settings: dict[str, Any] = {
-        "ties": PAPER.ties,
-        "selection": PAPER.selection,
-        "problems": preset.problems,
-        "solutions": preset.solutions,
-        "num_problems": preset.num_problems,
-        "num_solutions": preset.num_solutions,
-        "filters": preset.filters,
-    }
-    return CurationConfig(**{**settings, **changes})
+    return CurationConfig(**{**preset.settings, "filters": preset.filters, **changes})

@@ -18,7 +18,7 @@ from rpd_datasets.config import CurationConfig
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.source import InputSpec, Source, open_source
-from rpd_datasets.options import add_options, options_from, read_options, unknown
+from rpd_datasets.options import add_options, options_from, read_options
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 from rpd_metric.models.chat import Sampling
@@ -141,13 +141,7 @@ def filter_config(args: argparse.Namespace) -> FilterConfig:
 def curation_config(
     args: argparse.Namespace, groups: Sequence[str], filters: FilterConfig | None = None
 ) -> CurationConfig:
-    """The configuration that the options make, settled.
-
-    Args:
-        args (`argparse.Namespace`): The command line.
-        groups (`Sequence[str]`): Which options of [`CurationConfig`] the command has.
-        filters ([`FilterConfig`], *optional*): What is left out; the defaults if unset.
-    """
+    """The configuration that the options make, settled; `groups` of them the command has."""
     if args.summarizer is None or args.embedder is None:
         raise InputError(
             "the paper's summaries come from Qwen3-14B and its embeddings from Qwen3-Embedding-8B: "
@@ -186,7 +180,7 @@ def only_values(flag: str, pairs: Sequence[str]) -> dict[str, str]:
 
 
 def with_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> list[str]:
-    """What was typed, behind what the file that `--config` names would be as a command line.
+    """What was typed, and behind it what the file that `--config` names would be as typed.
 
     Args:
         parser (`argparse.ArgumentParser`): The command's. Arguments without a flag take their
@@ -205,36 +199,34 @@ def with_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> list[s
     if path is None:
         return list(given)
     values = read_options(path)
-    is_manifest = {"format", "options", "input"} <= values.keys()
-    flags = {flag: action for action in parser._actions for flag in action.option_strings}
     typed = {one.partition("=")[0] for one in given if one.startswith("-")}
-    if is_manifest:
+    actions = {one.dest: one for one in parser._actions if one.dest not in ("help", "config")}
+    if {"format", "options", "input"} <= values.keys():
         values = _manifest_options(values, path)
+        # Other commands have fewer options than the one that wrote the manifest.
+        values = {name: value for name, value in values.items() if name in actions}
         for role in ("summarizer", "embedder"):
             # A manifest holds the name of a server's model, not its address.
-            flag, name = f"--{role}", values[role]
-            if flag in flags and flag not in typed and not REPEATABLE.fullmatch(name):
+            name = values.get(role, "minilm")
+            if f"--{role}" not in typed and not REPEATABLE.fullmatch(name):
                 raise InputError(
                     f"{path} was made with the {role} {name}, and does not say where that is "
-                    f"served: name it with {flag}"
+                    f"served: name it with --{role}"
                 )
-    for action in parser._actions:
-        if not action.option_strings and action.dest in values:
-            value = values.pop(action.dest)
-            if not isinstance(value, str):
-                raise InputError(f"{action.dest} in {path} is {value!r}; it must be text")
-            action.default = action.type(value) if callable(action.type) else value
-            action.nargs, action.required = "?", False
-    options = {action.dest: action for action in flags.values()}
-    options = {dest: one for dest, one in options.items() if dest not in ("help", "config")}
     line: list[str] = []
     for key, value in values.items():
-        found = options.get(key.replace("-", "_"))
-        if found is None and not is_manifest:
-            raise unknown(key, options, path)
-        # What is typed wins.
-        if found is not None and value is not None and typed.isdisjoint(found.option_strings):
-            line += _as_typed(found, key, value, path)
+        action = actions.get(key.replace("-", "_"))
+        if action is None:
+            near = difflib.get_close_matches(key, sorted(actions), n=1, cutoff=0)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise InputError(f"unknown key {key!r} in {path}{hint}")
+        if not action.option_strings:
+            if not isinstance(value, str):
+                raise InputError(f"{key} in {path} is {value!r}; it must be text")
+            action.default = action.type(value) if callable(action.type) else value
+            action.nargs, action.required = "?", False
+        elif value is not None and typed.isdisjoint(action.option_strings):  # what is typed wins
+            line += _as_typed(action, key, value, path)
     return [*given, *line]
 
 
@@ -256,11 +248,7 @@ def _as_typed(action: argparse.Action, key: str, value: Any, where: str) -> list
 
 
 def _manifest_options(manifest: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The options that repeat a run, by their names on the command line.
-
-    Servers and folders are left out of manifests: where one made the steps or the embeddings, it
-    must be named again.
-    """
+    """The options that repeat a run, by their names on the command line."""
     try:
         options, source, mixed = manifest["options"], manifest["input"], manifest["mixed_in"]
         names = ("layout", "split", "config_name", "revision", "exactly", "limit", "only")

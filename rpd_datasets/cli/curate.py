@@ -25,32 +25,18 @@ from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS
 from rpd_datasets.evaluation.decontamination import load_contamination
 from rpd_datasets.options import add_options, options_from
-from rpd_datasets.presets import PAPER, PRESETS
+from rpd_datasets.presets import PRESETS
 from rpd_datasets.problem import Problem, strategy_labels
 from rpd_datasets.publish.pushing import check_access
 from rpd_metric.distance.calibration import calibration
 from rpd_metric.errors import InputError
 
-# What a preset sets beside its choices and numbers.
-PRESET_FILTERS = (
-    "min_solutions",
-    "max_mean_tokens",
-    "require_complete",
-    "drop_duplicates",
-    "answers",
-)
-
 
 def preset_options(name: str) -> dict[str, Any]:
     """The options that a preset sets; `None` is for the user to name."""
     preset = PRESETS[name]
-    choices = ("problems", "solutions", "num_problems", "num_solutions")
-    options: dict[str, Any] = {"ties": PAPER.ties, "selection": PAPER.selection}
-    options |= {one: getattr(preset, one) for one in choices}
-    options |= {one: getattr(preset.filters, one) for one in PRESET_FILTERS}
-    if preset.names_models:
-        options |= {"summarizer": None, "embedder": None}
-    return options
+    models = {"summarizer": None, "embedder": None} if preset.names_models else {}
+    return {**preset.settings, **vars(preset.filters), **models}
 
 
 def add_curate(commands: Any) -> None:
@@ -184,13 +170,11 @@ def _print_result(
     summary = curated.summary
     assert summary is not None, "a folder that was just made has one"
     pushed = None
-    if args.push_to_hub:
-        again = f"rpd push {args.output} {args.push_to_hub}{' --public' * args.public}"
+    if repo := args.push_to_hub:
+        again = f"rpd push {args.output} {repo}{' --public' * args.public}"
         print(f"{args.output} is complete; should publishing break: {again}", file=sys.stderr)
         with quiet_upload():
-            pushed = curated.push_to_hub(
-                args.push_to_hub, private=not args.public, commit_message=args.message
-            )
+            pushed = curated.push_to_hub(repo, private=not args.public, commit_message=args.message)
     if args.json:
         result = {"output": str(args.output), "counts": counts(summary), "chosen": chosen}
         print_json(result | ({"pushed": asdict(pushed)} if pushed else {}))
@@ -203,21 +187,16 @@ def _print_result(
         f"{len(summary.scores):,} problems with {counts(summary)['solutions_read']:,} solutions.\n"
     )
     print_lines(outcome_lines(outcome(summary, config), models.summarizer.name))
-    if texts_cut := getattr(models.embedder, "texts_cut", 0):
-        print(
-            f"{texts_cut:,} texts were longer than the encoder takes and were cut", file=sys.stderr
-        )
+    if cut := getattr(models.embedder, "texts_cut", 0):
+        print(f"{cut:,} texts were longer than the encoder takes and were cut", file=sys.stderr)
     print(f"\nWritten to {args.output}: see README.md there, or load_dataset({str(args.output)!r})")
     if pushed:
         print_pushed(pushed)
 
 
 def _chosen_row(problem: Problem, scored: Scored, selected: list[int]) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "problem": problem.problem,
-        "score": scored.score if scored.problem_score is None else scored.problem_score,
-        "chosen": selected,
-    }
+    score = scored.score if scored.problem_score is None else scored.problem_score
+    row: dict[str, Any] = {"problem": problem.problem, "score": score, "chosen": selected}
     labels = strategy_labels(problem.extra, len(problem.solutions))
     if labels is not None:  # so that one sees whether strategies were told apart
         row["strategies"] = [labels[index] for index in selected]
@@ -226,10 +205,9 @@ def _chosen_row(problem: Problem, scored: Scored, selected: list[int]) -> dict[s
 
 
 def _scored_row(row: dict[str, Any]) -> tuple[str, float | None, list[str]]:
-    numbers, names = row["chosen"], row.get("strategies")
-    below = ["solutions " + ", ".join(map(str, numbers))]
-    if names:
-        below = [f"solution {i}: {name}" for i, name in zip(numbers, names, strict=True)]
+    below = ["solutions " + ", ".join(map(str, row["chosen"]))]
+    if names := row.get("strategies"):
+        below = [f"solution {i}: {name}" for i, name in zip(row["chosen"], names, strict=True)]
     return row["problem"], row["score"], below
 
 
@@ -242,10 +220,10 @@ def _mixed_in(args: argparse.Namespace, num_problems: int) -> list[tuple[str, in
         )
     found = []
     for mix in args.mix or ():
-        name, colon, number = mix.rpartition(":")
         # A colon may belong to the name; a number of problems is all digits.
-        numbered = bool(colon and number.isdigit())
-        found.append((name if numbered else mix, int(number) if numbered else num_problems))
-        if found[-1][1] < 1:
+        name, colon, number = mix.rpartition(":")
+        one = (name, int(number)) if colon and number.isdigit() else (mix, num_problems)
+        if one[1] < 1:
             raise InputError(f"--mix {mix!r} asks for no problems; name 1 or more")
+        found.append(one)
     return found

@@ -21,8 +21,6 @@ from rpd_metric.distance.calibration import Calibration, calibration, reading
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.steps.summarizers import asks_chat_model
 
-MAX_PROMPTED = 3
-
 
 def add_score(commands: Any) -> None:
     """Add `rpd score`."""
@@ -100,10 +98,8 @@ def _score(args: argparse.Namespace) -> None:
     print_scored([_scored_row(row, curve) for row in problems[: args.num_rows]])
     if len(problems) > args.num_rows:
         print(f"... and {len(problems) - args.num_rows:,} more problems")
-    for rejected in rejects[:MAX_PROMPTED]:
-        print(f"Left out: {rejected.where}: {rejected.detail}")
-    if len(rejects) > MAX_PROMPTED:
-        print(f"... and {len(rejects) - MAX_PROMPTED} more left out; --json names all of them")
+    if rejects:
+        print(f"{len(rejects):,} rows or solutions were left out; --json names them")
     print(
         f"\nRPD {'not measurable' if rpd is None else f'{rpd:.3f}'}, the mean over {len(measured)} "
         f"problems (steps: {summary['summarizer']}, embeddings: {summary['embedder']})"

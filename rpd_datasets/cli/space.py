@@ -20,7 +20,7 @@ def add_space(commands: Any) -> None:
         "Write the files of a Space into a folder, or publish them with --push: the metric for "
         'evaluate.load("USER/NAME"), its card, and a page on which one pastes solutions and sees '
         "their distances and matching steps. Try the page here first: "
-        "pip install 'rpd-metric[offline,space]', then python DIR/app.py. evaluate.load(DIR) works "
+        "pip install -e '.[offline,space]', then python DIR/app.py. evaluate.load(DIR) works "
         "as long as DIR keeps its name.",
         "rpd space my-space; rpd space me/rpd --push --public",
         "run the same command again to finish",
