@@ -17,20 +17,16 @@ WORK = "We add both equations, which leaves $2x = 8$ and with it one unknown.\n\
 
 FINISHED = {
     "a box": "So $x = \\boxed{4}$.",
-    "a box without a full stop": "\\[ x = \\boxed{\\frac{1}{2}} \\]",
     "a box with nested braces": "$\\boxed{\\left\\{ 1, \\sqrt{2} \\right\\}}$",
     "a box without braces": "The value is $\\boxed 4$.",
     "a box and a remark": "$\\boxed{4}$\n\nOne checks easily that $x = 4$ solves both equations.",
     "an announced answer": "**Final Answer:** 12",
     "an answer on the next line": "The final answer is:\n\n17",
     "an answer in bold": "Answer: **(C)**",
-    "an answer that is a letter": "Answer: a",
     "the answer of a benchmark": "He pays 3 * 4 = 12 dollars.\n#### 12",
     "a sentence that concludes": "Therefore, the number of ways is 12.",
     "a formula that concludes": "Hence\n\\[ x = 4. \\]",
     "the end of a proof": "Both sides agree, as desired.",
-    "QED": "The two cases cannot both hold. Q.E.D.",
-    "a symbol for the end": "This is even. $\\blacksquare$",
     "a lone value": "Adding the cases:\n\n$12$",
     "money": "Thus each of them pays $5.",
     "a closed code block": "Add all that is read:\n```python\nprint(sum(numbers))\n```",
@@ -39,11 +35,8 @@ FINISHED = {
 }
 UNFINISHED = {
     "in a sentence": ("Now we can divide both sides by", "cut_off"),
-    "in a word": ("Now we can divi", "cut_off"),
     "behind an operator": ("Therefore $x = 4$ and $y =", "cut_off"),
-    "behind a comma": ("Thus the first case gives 4,", "cut_off"),
     "in an inline formula": ("So the value is $\\frac{6}{12", "cut_off"),
-    "at the start of a formula": ("So the value is $", "cut_off"),
     "in a display": ("Therefore\n\\[ x = 4 + y", "cut_off"),
     "in an environment": ("Thus \\begin{align*}\nx &= 4", "cut_off"),
     "in a bracket": ("Therefore it is 4 (which is even.", "cut_off"),
@@ -60,7 +53,6 @@ UNFINISHED = {
     "after thinking": ("<think>\nThe answer is 4.\n</think>\n\n", "empty"),
     "at once": (" \n", "empty"),
     "in a loop": ("So it is 4. " + "Wait, let me check again. " * 40, "repetition_loop"),
-    "in a loop of answers": ("The answer is $\\boxed{4}$.\n" * 40, "repetition_loop"),
 }
 
 
@@ -82,16 +74,12 @@ def test_an_answer_must_stand_near_the_end() -> None:
     assert is_complete(long_after, tail=long_after) == (True, None)
 
 
-def test_the_rules_do_not_choke_on_odd_text() -> None:
-    for text in ("\0" * 5000, "{" * 5000, "$" * 5001, "(" * 3000 + ")" * 3000, " \n" * 5000):
-        assert is_complete(text)[0] is False
-
-
 @given(text=st.text(alphabet="ab $\\{}[]().,:\n`*<>/think boxed answer 4", max_size=300))
 def test_every_text_gets_a_verdict(text: str) -> None:
     complete, reason = is_complete(text)
-
     assert complete == (reason is None)
+    for character in ("{", "$", "(", "\0"):
+        assert is_complete(text + character * 5001)[0] is False
 
 
 @given(

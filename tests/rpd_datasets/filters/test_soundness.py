@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from parts.fake_judge import kind_of
 from parts.fake_tgi import FakeTGI, Fault
+from parts.rows import write_rows
 from rpd_datasets.cli import main
-from rpd_datasets.config import CurationConfig
 from rpd_datasets.filters.pipeline import FilterConfig, filter_problem
 from rpd_datasets.filters.soundness import SHOWN, SIGNS, argument_of, signs_of_floundering
 from rpd_datasets.problem import Problem
@@ -40,14 +40,9 @@ SOUND = [
 ]
 
 
-@pytest.mark.parametrize("solution", FAILED)
-def test_words_that_admit_a_failure_are_signs(solution):
-    assert signs_of_floundering(solution)
-
-
-@pytest.mark.parametrize("solution", SOUND)
-def test_cases_that_are_ruled_out_and_thoughts_are_none(solution):
-    assert signs_of_floundering(solution) == []
+def test_words_that_admit_a_failure_are_signs_and_ruled_out_cases_or_thoughts_none():
+    assert all(map(signs_of_floundering, FAILED))
+    assert not any(map(signs_of_floundering, SOUND))
 
 
 def by_patterns(solution):
@@ -85,10 +80,8 @@ def test_the_filter_is_off_until_asked_for_and_names_the_words():
     assert "mistake" in found.details[0]
 
 
-def test_a_judge_must_be_named_and_its_verdicts_looked_up():
+def test_the_verdicts_of_a_judge_are_looked_up():
     config = FilterConfig(min_solutions=1, require_complete=False, soundness="llm")
-    with pytest.raises(InputError, match="asks a chat model, and none is named"):
-        CurationConfig(filters=config)
     problem = Problem("p", (SOUND[0], SOUND[1]))
     count = token_counter("estimate")
     with pytest.raises(InputError, match="asks a chat model about each solution"):
@@ -110,63 +103,33 @@ def verdict(body):
 
 @pytest.mark.slow
 def test_a_judge_reads_what_is_left_and_what_failed_goes_with_its_reasons(tmp_path, capsys):
-    solutions = [FAILED[0], SOUND[0], SOUND[1], SOUND[2], SOUND[4], SOUND[4], "We stop here and"]
+    solutions = [FAILED[0], SOUND[0], SOUND[1], SOUND[2], SOUND[4], SOUND[4]]
     answered = [f"{text} The answer is $8$." for text in solutions]
-    rows = [{"problem": f"Which of {n}?", "solutions": list(answered)} for n in (1, 2)]
-    rows[0]["solutions"][-1] = "<think>So we divide by"  # cut off: nobody is asked about it
-    file = tmp_path / "rows.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with FakeTGI(reply=verdict) as server:
-        judged = ["--soundness", "llm", "--judge", f"tgi:{server.url}"]
-        judged += ["--store", str(tmp_path / "replies.sqlite"), "--num-solutions", "2"]
-        command = ["curate", str(file), *judged, "--num-problems", "2"]
-
-        def planned():
-            assert main(["plan", str(file), *judged, "--json"]) == 0
-            return json.loads(capsys.readouterr().out)
-
-        plan = planned()
-        assert (plan["judge_requests"], plan["judge_requests_missing"]) == (11, 11)
-        assert plan["prompt_tokens"] > 11 * 300
+    cut_off = "<think>So we divide by"  # nobody is asked about it, nor about a copy
+    rows = [{"problem": f"Which of {n}?", "solutions": [*answered, cut_off]} for n in (1, 2)]
+    file = write_rows(tmp_path / "rows.jsonl", rows)
+    command = [str(file), "--soundness", "llm", "--num-solutions", "2"]
+    command += ["--store", str(tmp_path / "replies.sqlite")]
+    out = tmp_path / "out"
+    # A request that failed is made again by the next run; what was answered comes from the store.
+    with FakeTGI(reply=verdict, faults=[Fault.status(422)]) as server:
+        command += ["--judge", f"tgi:{server.url}"]
+        assert main(["plan", *command, "--json"]) == 0
+        plan = json.loads(capsys.readouterr().out)
+        assert (plan["judge_requests"], plan["judge_requests_missing"]) == (10, 10)
         assert server.requests == []
-        assert main([*command, "--output", str(tmp_path / "out")]) == 0
-        assert len(server.requests) == 11  # a copy is not asked about, nor what was cut off
-        said = " ".join(capsys.readouterr().out.split())
-        assert "a judge read 11 solutions: the argument of 22.2% has failed, 2 without" in said
-        assert planned()["judge_requests_missing"] == 0
-        # From the store, and the same bytes.
-        assert main([*command, "--output", str(tmp_path / "again")]) == 0
-        assert len(server.requests) == 11
+        for requests in (10, 11, 11):
+            options = ["--num-problems", "2", "--output", str(out)]
+            assert main(["curate", *command, *options, "--overwrite"]) == 0
+            assert len(server.requests) == requests
     # What was thought before the answer is not judged.
     assert all("reconsider" not in str(received.body) for received in server.requests)
-    out, again = tmp_path / "out", tmp_path / "again"
-    for name in ("manifest.json", "rejects.jsonl", "README.md"):
-        assert (out / name).read_bytes() == (again / name).read_bytes()
     rejects = [json.loads(line) for line in (out / "rejects.jsonl").open()]
     details = {row["reason"]: row["detail"] for row in rejects}
     assert details["unsound"] == 'The judge: It says "mistake".'
     assert details["no_envelope"].startswith("no verdict on its argument: ")
-    assert [row["reason"] for row in rejects].count("unsound") == 2
     manifest = json.loads((out / "manifest.json").read_text())
-    assert manifest["outcome"]["soundness"] == {"no_verdict": 2, "sound": 7, "unsound": 2}
-    assert list(manifest["judge"]["prompts"]) == ["soundness"]
-    assert "gave no verdict on 2 arguments" in (out / "README.md").read_text()
-
-
-@pytest.mark.slow
-def test_a_judge_that_failed_is_asked_again_by_the_next_run(tmp_path, capsys):
-    file = tmp_path / "rows.jsonl"
-    solutions = [f"{text} The answer is $8$." for text in SOUND[:3]]
-    file.write_text(json.dumps({"problem": "Which?", "solutions": solutions}) + "\n")
-    command = ["curate", str(file), "--soundness", "llm", "--num-solutions", "2"]
-    command += ["--store", str(tmp_path / "replies.sqlite"), "--output", str(tmp_path / "out")]
-    faults = [Fault.status(422)] * 2
-    with FakeTGI(reply=lambda body: "//boxed{2}", faults=faults) as server:
-        command += ["--judge", f"tgi:{server.url}"]
-        assert main(command) == 1
-        assert "too_few_solutions" in capsys.readouterr().err
-        assert main(command) == 0
-        assert len(server.requests) == 5  # the verdict that came was kept
+    assert manifest["outcome"]["soundness"] == {"no_verdict": 2, "sound": 6, "unsound": 2}
 
 
 @pytest.mark.skipif(not CANDIDATES.is_file(), reason="../shared/data is not here")
@@ -183,22 +146,3 @@ def test_precision_and_recall_on_solutions_read_after_the_rules_were_written():
     )
     assert (found, len(labels["floundering"])) == (12, 17)  # as docs/inputs.md says
     assert (alarms, len(labels["sound"])) == (1, 32)
-
-
-@pytest.mark.slow
-def test_signs_are_reported_with_the_filter_off_and_on(tmp_path, capsys):
-    solutions = [f"{text} The answer is $8$." for text in (*FAILED[:2], *SOUND[:4])]
-    file = tmp_path / "rows.jsonl"
-    rows = [{"problem": f"Which of {n}?", "solutions": solutions} for n in (1, 2)]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    command = ["curate", str(file), "--num-problems", "2", "--num-solutions", "3"]
-    for options, left_out in (([], 0), (["--soundness", "rules"], 4)):
-        out = tmp_path / f"out{left_out}"
-        assert main([*command, *options, "--output", str(out)]) == 0
-        found = json.loads((out / "manifest.json").read_text())["outcome"]["floundering"]
-        assert (found["candidates"], found["candidate_solutions"]) == (4, 12)
-        assert found["left_out"] == left_out
-        said = " ".join(capsys.readouterr().out.split())
-        assert "signs of a failed argument in" in said
-        assert "33.3% of all" in said
-    assert found["chosen"] == 0
