@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
-    Awaitable,
     Callable,
     Coroutine,
     Iterable,
@@ -54,7 +53,7 @@ def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
     >>> run(answer())
     42
     """
-    loop, thread = _background_loop(os.getpid())
+    loop, thread = _background_loop()
     if threading.get_ident() == thread:
         # Called by synchronous code within a coroutine there: that loop cannot wait for itself.
         with ThreadPoolExecutor(max_workers=1) as executor:
@@ -78,12 +77,20 @@ def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
 
 def submit(coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
     """Start a coroutine on the loop that [`run`] uses, and return the future of its result."""
-    return asyncio.run_coroutine_threadsafe(coroutine, _background_loop(os.getpid())[0])
+    return asyncio.run_coroutine_threadsafe(coroutine, _background_loop()[0])
+
+
+_making_loop = threading.Lock()
+
+
+def _background_loop() -> tuple[asyncio.AbstractEventLoop, int]:
+    """The loop and its thread; a forked process, which has no threads, gets its own."""
+    with _making_loop:  # threads that come first at the same time share one
+        return _loop_of(os.getpid())
 
 
 @lru_cache(maxsize=1)
-def _background_loop(_pid: int) -> tuple[asyncio.AbstractEventLoop, int]:
-    """The loop and its thread; a forked process, which has no threads, gets its own."""
+def _loop_of(_pid: int) -> tuple[asyncio.AbstractEventLoop, int]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="rpd-loop", daemon=True)
     thread.start()
@@ -93,27 +100,28 @@ def _background_loop(_pid: int) -> tuple[asyncio.AbstractEventLoop, int]:
 
 async def run_bounded(
     items: AsyncIterable[Item] | Iterable[Item],
-    worker: Callable[[Item], Awaitable[Result]],
+    worker: Callable[[Item], Coroutine[Any, Any, Result]],
     *,
     max_in_flight: int,
     ordered: bool = True,
-    max_waiting: int | None = None,
 ) -> AsyncGenerator[Result, None]:
     """Apply an async worker to each item and yield the results.
 
-    At most `max_in_flight + max_waiting` items are held at a time. When the worker or the source
-    raises, the tasks are cancelled and the error is raised here. To stop early, close the
-    generator (`async with contextlib.aclosing(run_bounded(...)) as results`): that, too, leaves
-    no task behind.
+    Items are read as tasks become free. Up to nine times `max_in_flight` are held, so that one
+    slow item does not idle the others. When the worker or the source raises, the tasks are
+    cancelled and the error is raised here. To stop early, close the generator
+    (`async with contextlib.aclosing(run_bounded(...)) as results`): no task is left behind.
 
     Args:
-        items (`AsyncIterable` or `Iterable`): Read one by one, as tasks become free.
+        items (`AsyncIterable` or `Iterable`): The items.
         worker (`Callable`): Called with each item.
         max_in_flight (`int`): Items worked on at once.
         ordered (`bool`): Results in the order of the items; otherwise as they come.
-        max_waiting (`int`, *optional*): Finished results that may wait for their turn or for the
-            consumer before new items have to wait. Left out, eight times `max_in_flight`, so
-            that one slow item does not idle the others.
+
+    Raises:
+        InputError: When `max_in_flight` is below one.
+
+    Example:
 
     ```python
     >>> async def square(number):
@@ -125,72 +133,47 @@ async def run_bounded(
 
     ```
     """
-    max_waiting = 8 * max_in_flight if max_waiting is None else max_waiting
-    if max_in_flight < 1 or max_waiting < 0:
-        raise InputError("max_in_flight must be at least 1 and max_waiting at least 0")
-    room = asyncio.Semaphore(max_in_flight + max_waiting)
-    turn = asyncio.Lock()
-    numbered = _numbered(items)
-    # A number with its result; `None` when a task has ended, by running out of items or badly.
-    finished: asyncio.Queue[tuple[int, Result] | None] = asyncio.Queue()
-
-    async def work() -> None:
-        while True:
-            # Room is given out in the order of the items, so the next result to be yielded
-            # always has it.
-            async with turn:
-                await room.acquire()
-                try:
-                    number, item = await anext(numbered)
-                except StopAsyncIteration:
-                    room.release()
-                    return
-            finished.put_nowait((number, await worker(item)))
-
-    tasks = [asyncio.create_task(work()) for _ in range(max_in_flight)]
-    for task in tasks:
-        task.add_done_callback(lambda _: finished.put_nowait(None))
+    if max_in_flight < 1:
+        raise InputError(f"max_in_flight must be >= 1, got {max_in_flight}")
+    source = _read(items)
+    held: deque[asyncio.Task[Result]] = deque()  # begun and not yielded, in order
+    running: set[asyncio.Task[Result]] = set()
+    more = True
     try:
-        waiting: dict[int, Result] = {}
-        next_number = 0
-        running = len(tasks)
-        while running or not finished.empty():
-            entry = await finished.get()
-            if entry is None:
-                running -= 1
-                for task in tasks:
-                    if task.done():
-                        task.result()
-                continue
-            number, result = entry
+        while True:
+            for task in [task for task in running if task.done()]:
+                running.remove(task)
+                task.result()
+            while more and len(running) < max_in_flight and len(held) < 9 * max_in_flight:
+                try:
+                    task = asyncio.create_task(worker(await anext(source)))
+                except StopAsyncIteration:
+                    more = False
+                else:
+                    held.append(task)
+                    running.add(task)
+            if not held:
+                return
             if not ordered:
-                room.release()
-                yield result
-                continue
-            waiting[number] = result
-            while next_number in waiting:
-                room.release()
-                yield waiting.pop(next_number)
-                next_number += 1
+                held = deque(sorted(held, key=lambda task: not task.done()))
+            if held[0].done():
+                yield held.popleft().result()
+            else:
+                await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in tasks:
+        for task in held:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await numbered.aclose()
+        await asyncio.gather(*held, return_exceptions=True)
+        await source.aclose()
 
 
-async def _numbered(
-    items: AsyncIterable[Item] | Iterable[Item],
-) -> AsyncGenerator[tuple[int, Item], None]:
-    number = 0
+async def _read(items: AsyncIterable[Item] | Iterable[Item]) -> AsyncGenerator[Item, None]:
     if isinstance(items, AsyncIterable):
         async for item in items:
-            yield number, item
-            number += 1
+            yield item
     else:
         for item in items:
-            yield number, item
-            number += 1
+            yield item
 
 
 class Places:

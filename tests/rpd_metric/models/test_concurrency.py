@@ -31,12 +31,11 @@ async def counted(numbers):
 @given(
     delays=st.lists(st.integers(0, 5), max_size=30),
     max_in_flight=st.integers(1, 8),
-    max_waiting=st.none() | st.integers(0, 5),
     ordered=st.booleans(),
     asynchronous=st.booleans(),
 )
 def test_every_item_gives_one_result_in_order_and_never_too_many_are_held(
-    delays, max_in_flight, max_waiting, ordered, asynchronous
+    delays, max_in_flight, ordered, asynchronous
 ):
     running = most_running = taken = given_out = most_held = 0
 
@@ -64,7 +63,6 @@ def test_every_item_gives_one_result_in_order_and_never_too_many_are_held(
             items,
             worker,
             max_in_flight=max_in_flight,
-            max_waiting=max_waiting,
             ordered=ordered,
         ):
             given_out += 1
@@ -75,9 +73,8 @@ def test_every_item_gives_one_result_in_order_and_never_too_many_are_held(
     results = asyncio.run(main())
     assert (results if ordered else sorted(results)) == list(range(len(delays)))
     assert most_running <= max_in_flight
-    waiting = 8 * max_in_flight if max_waiting is None else max_waiting
     # One more: a result has left the window before the consumer has counted it.
-    assert most_held <= max_in_flight + waiting + 1
+    assert most_held <= 9 * max_in_flight + 1
 
 
 async def test_a_slow_first_item_does_not_idle_the_others():
@@ -91,13 +88,13 @@ async def test_a_slow_first_item_does_not_idle_the_others():
         return number
 
     async def consume():
-        return [n async for n in run_bounded(range(20), worker, max_in_flight=2, max_waiting=10)]
+        return [n async for n in run_bounded(range(30), worker, max_in_flight=2)]
 
     consumer = asyncio.create_task(consume())
     await settle()
-    assert done == list(range(1, 12))
+    assert done == list(range(1, 18))
     release.set()
-    assert await consumer == list(range(20))
+    assert await consumer == list(range(30))
 
 
 async def test_results_as_they_come_do_not_wait_for_a_slow_one():
@@ -126,10 +123,10 @@ async def test_an_endless_source_is_read_only_as_far_as_needed():
     async def worker(number):
         return number
 
-    async with aclosing(run_bounded(endless(), worker, max_in_flight=3, max_waiting=4)) as results:
+    async with aclosing(run_bounded(endless(), worker, max_in_flight=3)) as results:
         assert [await anext(results) for _ in range(5)] == [1, 2, 3, 4, 5]
         await settle()
-        assert taken <= 5 + 3 + 4
+        assert taken <= 5 + 27
     assert no_task_is_left()
 
 
@@ -152,7 +149,7 @@ async def test_an_error_of_the_worker_is_raised_and_the_others_are_cancelled():
     assert no_task_is_left()
 
 
-async def test_an_error_of_the_source_is_raised_after_what_came_before_it():
+async def test_an_error_of_the_source_is_raised():
     async def source():
         yield 1
         yield 2
@@ -161,15 +158,9 @@ async def test_an_error_of_the_source_is_raised_after_what_came_before_it():
     async def worker(number):
         return number
 
-    results = []
-
-    async def consume():
-        async for result in run_bounded(source(), worker, max_in_flight=1):
-            results.append(result)
-
     with pytest.raises(OSError, match="ends here"):
-        await consume()
-    assert results == [1, 2]
+        async for _ in run_bounded(source(), worker, max_in_flight=1):
+            pass
     assert no_task_is_left()
 
 
@@ -189,7 +180,6 @@ async def test_cancelling_the_consumer_cancels_the_workers():
     assert no_task_is_left()
 
 
-@pytest.mark.parametrize("bounds", [{"max_in_flight": 0}, {"max_in_flight": 1, "max_waiting": -1}])
-async def test_bounds_that_make_no_sense_are_refused(bounds):
-    with pytest.raises(InputError, match="max_in_flight"):
-        await anext(run_bounded([1], None, **bounds))
+async def test_no_items_at_a_time_is_refused():
+    with pytest.raises(InputError, match="max_in_flight must be >= 1, got 0"):
+        await anext(run_bounded([1], None, max_in_flight=0))
