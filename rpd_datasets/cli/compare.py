@@ -45,10 +45,9 @@ def add_compare(commands: Any) -> None:
     parser.add_argument(
         "--methods",
         nargs="+",
-        choices=tuple(DISTANCES),
-        default=list(DISTANCES),
+        choices=DISTANCES,
         metavar="NAME",
-        help=f"distances to compare, of {', '.join(DISTANCES)}",
+        help="distances to compare (default: all), of %(choices)s",
     )
     parser.add_argument(
         "--num-bootstrap", type=int, default=2000, metavar="N", help="resamples for the intervals"

@@ -174,7 +174,7 @@ def compare_metrics(
     rows: Sequence[Mapping[str, Any]],
     embedder: str | Embedder = "minilm",
     summarizer: str | Summarizer | None = None,
-    methods: Sequence[str | Distance] = tuple(DISTANCES),
+    methods: Sequence[str | Distance] | None = None,
     seed: int = 0,
     num_bootstrap: int = 2000,
     on_stage: OnStage = lambda *_: lambda: None,
@@ -187,8 +187,8 @@ def compare_metrics(
         embedder (`str` or [`~rpd_metric.models.embedders.Embedder`]): For all of them.
         summarizer (`str` or [`Summarizer`], *optional*): Steps of its making stand in the table
             beside the given ones, or alone where none are given.
-        methods (`Sequence` of `str` or [`Distance`]): RPD is added as the reference when it is not
-            among them.
+        methods (`Sequence` of `str` or [`Distance`]): All that are registered if unset. RPD is
+            added as the reference when it is not among them.
         seed (`int`): Of the bootstrap and of random distances.
         num_bootstrap (`int`): Resamples of the problems.
         on_stage (`Callable`): Called with a stage's name and how many problems or methods it has;
@@ -206,7 +206,7 @@ def compare_metrics(
         sources.append(_add_steps(cases, load_summarizer(summarizer), on_stage))
     if not sources:
         raise InputError("the rows have no steps; name a summarizer, for instance 'extractive'")
-    distances = [load_distance(method) for method in methods]
+    distances = [load_distance(method) for method in methods or DISTANCES]
     if all(distance.name != REFERENCE for distance in distances):
         distances.insert(0, load_distance(REFERENCE))
     columns = [

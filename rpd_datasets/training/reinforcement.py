@@ -153,7 +153,7 @@ def choose_rollouts(options: ReinforcementOptions, training: Any, *, on_cpu: boo
         sampler = ("vllm" if installed else "continuous") if gpu else "generate"
     if sampler == "vllm" and not installed:
         raise InputError(
-            "vLLM is not installed: pip install 'rpd-metric[vllm]', or pass --rollouts continuous"
+            "vLLM is not installed: pip install -e '.[vllm]', or pass --rollouts continuous"
         )
     training.use_vllm = sampler == "vllm"
     training.use_transformers_continuous_batching = sampler == "continuous"

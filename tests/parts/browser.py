@@ -31,7 +31,7 @@ FLAGS = (
 
 def chromium_paths() -> tuple[str, str]:
     """Browser and driver; skips the test where they are missing."""
-    pytest.importorskip("selenium", reason='needs selenium: pip install "rpd-metric[dev]"')
+    pytest.importorskip("selenium", reason="needs selenium: pip install -e '.[dev]'")
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     driver = shutil.which("chromedriver")
     if browser is None or driver is None:
