@@ -45,15 +45,11 @@ _RIDGE = 1e-3
 
 @dataclass(frozen=True)
 class Calibration:
-    """The curve of one distance.
+    """The curve of one distance with one embedder: log odds at distance 0, and their slope.
 
     Args:
-        distance (`str`): Its name.
-        embedder (`str`): Whose vectors it compared.
         steps (`str`): `"chat"` where a chat model made the steps, `"extractive"`, or `""` where it
             reads none.
-        intercept (`float`): Log odds at distance 0.
-        slope (`float`): Log odds per unit of distance.
         pairs (`int`): Labelled pairs that it was fitted to.
         error (`float`, *optional*): Mean gap between chance and share, in ten bins, on pairs that
             were left out of the fit: of the packaged curves the largest over three sets left out
@@ -94,7 +90,7 @@ class Calibration:
     def effective_strategies(
         self, matrix: npt.ArrayLike, among: Sequence[int] | None = None
     ) -> float | None:
-        """How many equally common strategies a problem's solutions are worth.
+        """How many equally common strategies solutions are worth; `None` without a usable one.
 
         The inverse of the chance that two solutions drawn with replacement have the same strategy.
 
@@ -102,13 +98,8 @@ class Calibration:
             matrix (`array` of shape `(k, k)`): Distances; rows and columns of NaN (in nested
                 lists: None) are left out.
             among (`Sequence[int]`, *optional*): Of these solutions only.
-
-        Returns:
-            `float`, or `None` without a usable solution.
         """
         distances = np.asarray(matrix, dtype=np.float64)
-        if not distances.size:
-            return None
         among = range(len(distances)) if among is None else among
         keep = [index for index in among if not np.isnan(distances[index, index])]
         if not keep:
@@ -130,17 +121,12 @@ def calibration(
     """The curve of a distance as it was made, or `None` where nobody has labelled pairs for it.
 
     Args:
-        distance (`str`, *optional*): Its name; other names, such as those of rules that compare
-            nothing, have no curve.
+        distance (`str`, *optional*): Its name; rules that compare nothing have no curve.
         embedder (`str`): Whose vectors it compared.
-        chat (`bool`): Whether a chat model made the steps; it makes no difference to a distance
-            that reads none.
+        chat (`bool`): Whether a chat model made the steps, for distances that read steps.
         path (`str`, *optional*): A file of curves, as `rpd compare-metrics --calibrate` writes it;
             the packaged ones if unset.
         truncate_dim (`int`, *optional*): Cut vectors are another encoder's: they have no curve.
-
-    Raises:
-        [`InputError`]: The file is not there, or not such a file.
 
     >>> calibration("pieces", "minilm", chat=False).in_words(0.41)
     '0.41: probably the same method'
@@ -153,11 +139,7 @@ def calibration(
 
 
 def reading(distance: float, curve: Calibration | None) -> str:
-    """A sentence without its full stop: what the distance means and by what.
-
-    >>> reading(0.41, calibration("pieces", "minilm", chat=False))
-    'by labelled pairs with minilm, 0.41: probably the same method'
-    """
+    """A sentence without its full stop: what the distance means and by what."""
     if curve is None:
         return UNKNOWN
     return f"by labelled pairs with {curve.embedder}, {curve.in_words(distance)}"
@@ -185,14 +167,9 @@ def _curves(text: str) -> dict[tuple[str, str, str], Calibration]:
 
 
 def fit_curve(distances: npt.ArrayLike, different: npt.ArrayLike) -> tuple[float, float]:
-    """Fit the logistic curve of labelled pairs by Newton's method.
+    """Intercept and slope of the logistic curve of labelled pairs, by Newton's method.
 
-    Args:
-        distances (`array` of shape `(n,)`): Pairs without a distance (NaN) are left out.
-        different (boolean `array` of shape `(n,)`): Their labels, of both kinds.
-
-    Returns:
-        `tuple[float, float]`: Intercept and slope.
+    Pairs without a distance (NaN) are left out; the labels must be of both kinds.
     """
     x = np.asarray(distances, dtype=np.float64)
     y = np.asarray(different, dtype=np.float64)[~np.isnan(x)]
@@ -213,11 +190,7 @@ def fit_curve(distances: npt.ArrayLike, different: npt.ArrayLike) -> tuple[float
 
 
 def calibration_error(chances: Sequence[float], different: Sequence[bool]) -> float:
-    """Mean gap between the chance that was given and the share that differed, in ten bins.
-
-    >>> calibration_error([0.5, 0.5, 0.5, 0.5], [True, False, True, False])
-    0.5
-    """
+    """Mean gap between the chance that was given and the share that differed, in ten bins."""
     order = np.argsort(chances, kind="stable")
     given = np.asarray(chances, dtype=np.float64)[order]
     truth = np.asarray(different, dtype=np.float64)[order]

@@ -31,9 +31,8 @@ def rpd_distance(steps_a: npt.ArrayLike, steps_b: npt.ArrayLike, ties: Ties = "m
     lets `steps_a` ask, as Algorithm 3 does, which makes the result depend on the order.
 
     Args:
-        steps_a (`array` of shape `(m, d)`): Step embeddings of one solution, of any norm.
-        steps_b (`array` of shape `(n, d)`): Step embeddings of the other.
-        ties (`"mean"` or `"first"`, defaults to `"mean"`): What to do when `m == n`.
+        steps_a, steps_b (`array` of shape `(m, d)`): Step embeddings of a solution, of any norm.
+        ties (`"mean"` or `"first"`, defaults to `"mean"`): What to do when both are equally long.
 
     Returns:
         `float`: In [0, 2]. Exactly 0 for identical lists, 1 when either list is empty
@@ -65,14 +64,9 @@ def rpd_alignment(
 ) -> list[StepMatch]:
     """Which step found which when two solutions were compared (Eq. 1).
 
-    [`rpd_distance`] is the mean of the distances returned here, up to rounding.
-
-    Args:
-        steps_a, steps_b, ties: As [`rpd_distance`] takes them.
-
-    Returns:
-        `list` of [`StepMatch`]: One per asking step, in order, those of `steps_a` first. Empty
-        when either list is: a distance of 1 by definition comes from no match.
+    Arguments as for [`rpd_distance`], which is the mean of the distances returned here, up to
+    rounding: one match per asking step, in order, those of `steps_a` first. Empty when either list
+    is: a distance of 1 by definition comes from no match.
 
     >>> rpd_alignment([[0.0, 3.0]], np.eye(2))
     [StepMatch(asker='a', step=0, match=1, distance=0.0)]
@@ -108,9 +102,6 @@ def rpd_matrix(solutions: Sequence[npt.ArrayLike], ties: Ties = "mean") -> Float
         `array` of shape `(k, k)`: Symmetric, zero on the diagonal, values in [0, 2]; float32 if
         all inputs are, else float64.
 
-    Raises:
-        [`InputError`]: As [`rpd_distance`] does; the message names the solution.
-
     >>> rpd_matrix([np.eye(3)[:2], np.eye(3), np.eye(3)[2:]])
     array([[0., 0., 1.],
            [0., 0., 0.],
@@ -136,11 +127,7 @@ def rpd_matrix(solutions: Sequence[npt.ArrayLike], ties: Ties = "mean") -> Float
 def mean_pairwise(matrix: npt.ArrayLike) -> float | None:
     """Mean distance over all pairs of solutions: what `evaluate.load("rpd")` calls `rpd`.
 
-    Args:
-        matrix (`array` of shape `(k, k)`): Distances; rows and columns of NaN are left out.
-
-    Returns:
-        `float`, or `None` with fewer than two usable solutions.
+    Rows and columns of NaN are left out; `None` with fewer than two usable solutions.
     """
     usable = _usable(matrix)
     k = len(usable)
@@ -151,14 +138,9 @@ def problem_score(matrix: npt.ArrayLike) -> float | None:
     """How diverse a problem's solutions are at best (Eq. 3, Algorithm 1).
 
     The mean distance to the others of the solution that stands furthest apart: one different
-    approach is enough for a high score, however many near-copies surround it.
-
-    Args:
-        matrix (`array` of shape `(k, k)`): Distances; rows and columns of NaN are left out.
-
-    Returns:
-        `float`, or `None` with fewer than two usable solutions, where Algorithm 1 has minus
-        infinity: such problems rank last.
+    approach is enough for a high score, however many near-copies surround it. Rows and columns of
+    NaN are left out; `None` with fewer than two usable solutions, where Algorithm 1 has minus
+    infinity: such problems rank last.
 
     >>> problem_score([[0.0, 0.1, 0.5], [0.1, 0.0, 0.7], [0.5, 0.7, 0.0]])
     0.6
@@ -185,21 +167,17 @@ def _usable(matrix: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 def _stack(arrays: list[Any], filled: list[Any]) -> Any:
     """All steps as one (s, d) array of float32 or float64; refuses what is no such list."""
-    kinds = {array.dtype.kind for array in filled}
-    shapes = {array.shape[1:] for array in filled}
-    if len(shapes) > 1 or len(next(iter(shapes))) != 1 or not kinds <= set("fiu"):
-        dimension = next((array.shape[1] for array in filled if array.ndim == 2), None)
-        for index, array in enumerate(arrays):
-            if array.size and (array.ndim != 2 or array.dtype.kind not in "fiu"):
-                raise InputError(
-                    f"solution {index}: step embeddings are a (steps, dimension) array of numbers, "
-                    f"not {array.dtype} of shape {array.shape}"
-                )
-            if array.size and array.shape[1] != dimension:
-                raise InputError(
-                    f"solution {index} has embeddings of dimension {array.shape[1]}, an earlier "
-                    f"one of dimension {dimension}: encode all of them with the same model"
-                )
+    for index, array in enumerate(arrays):
+        if array.size and (array.ndim != 2 or array.dtype.kind not in "fiu"):
+            raise InputError(
+                f"solution {index}: step embeddings are a (steps, dimension) array of numbers, "
+                f"not {array.dtype} of shape {array.shape}"
+            )
+        if array.size and array.shape[1] != filled[0].shape[1]:
+            raise InputError(
+                f"solution {index} has embeddings of dimension {array.shape[1]}, an earlier "
+                f"one of dimension {filled[0].shape[1]}: encode all of them with the same model"
+            )
     stacked = np.concatenate(filled)
     exact = stacked.dtype in (np.float32, np.float64)
     return stacked if exact else stacked.astype(np.float64)

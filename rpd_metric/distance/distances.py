@@ -8,13 +8,15 @@ project's own. Choosing by such a matrix is left to `rpd_datasets/select.py`.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from rpd_metric.distance import baselines
-from rpd_metric.distance.evidence import STEP_KINDS, Evidence, Matrix
+from rpd_metric.distance.core import Ties, rpd_matrix
+from rpd_metric.distance.evidence import STEP_KINDS, Evidence, Matrix, cosine_distances
 from rpd_metric.distance.strategy import combined, pieces, strategy
 from rpd_metric.registry import Registry
 
@@ -64,11 +66,37 @@ def load_distance(name: str | Distance) -> Distance:
     return name if isinstance(name, Distance) else DISTANCES.find(name)
 
 
+def _rpd(evidence: Evidence, ties: Ties = "mean") -> Matrix:
+    return rpd_matrix(evidence.vectors["steps"], ties=ties).astype(np.float64)
+
+
+def _of_one_text(kind: str, evidence: Evidence) -> Matrix:
+    """Of solutions that have one text of a kind each."""
+    return cosine_distances(np.concatenate(evidence.vectors[kind]))
+
+
+def _raw_chunks(evidence: Evidence) -> Matrix:
+    pieces = evidence.vectors["chunks"]
+    owner = np.repeat(np.arange(len(pieces)), [len(rows) for rows in pieces])
+    # Row by row: which solution a piece belongs to. Cosines do not see the missing division.
+    belongs = (np.arange(len(pieces))[:, None] == owner).astype(np.float64)
+    return cosine_distances(belongs @ np.concatenate(pieces))
+
+
+def _random(evidence: Evidence) -> Matrix:
+    # The problem is part of the seed: equal draws for every problem would pick equal indices.
+    text = f"{evidence.seed}\n{evidence.problem}"
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).digest()
+    k = evidence.count
+    upper: Matrix = np.triu(np.random.default_rng(list(digest)).random((k, k)), 1)
+    return upper + upper.T
+
+
 _OURS = (
-    Distance("rpd", baselines.rpd, ("steps",), "RPD, between the steps of two solutions"),
+    Distance("rpd", _rpd, ("steps",), "RPD, between the steps of two solutions"),
     Distance(
         "rpd_first",
-        baselines.rpd_first,
+        partial(_rpd, ties="first"),
         ("steps",),
         "RPD, between the steps of two solutions, the first asking where both have equally many",
     ),
@@ -94,23 +122,23 @@ _OURS = (
     ),
     Distance(
         "summary",
-        baselines.summary,
+        partial(_of_one_text, "summary"),
         ("summary",),
         "the cosine distance between embeddings of two solutions' joined steps",
     ),
     Distance(
         "raw",
-        baselines.raw,
+        partial(_of_one_text, "text"),
         ("text",),
         "the cosine distance between embeddings of two solutions' texts, as far as the encoder "
         "reads them",
     ),
     Distance(
         "raw_chunks",
-        baselines.raw_chunks,
+        _raw_chunks,
         ("chunks",),
         "the cosine distance between mean embeddings of two solutions' texts, piece by piece",
     ),
-    Distance("random", baselines.random, (), "a draw for each pair of solutions"),
+    Distance("random", _random, (), "a draw for each pair of solutions"),
 )
 DISTANCES = Registry("distance", Distance, {one.name: one for one in _OURS}, "rpd.distances")

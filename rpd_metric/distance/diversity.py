@@ -71,11 +71,10 @@ def div_self_bleu(texts: Sequence[str]) -> float | None:
 
 @dataclass(frozen=True)
 class PassCountDiversity:
-    """The diversity of problems with similar pass counts, one cell pair of Table 3.
+    """The means of problems with a pass count from `low` to `high`, one cell pair of Table 3.
 
-    Of `num_problems` problems with a pass count from `low` to `high`: the means of Div-Self-BLEU
-    (in [0, 100]) and of the mean pairwise distance (the paper prints 100 times this), and in how
-    many fewer than two correct solutions had a distance.
+    `rpd` is the mean pairwise distance (the paper prints 100 times this); `without_rpd` problems
+    have fewer than two correct solutions with a distance.
     """
 
     low: int
@@ -94,18 +93,12 @@ def diversity_by_pass_count(
 ) -> list[PassCountDiversity]:
     """Diversity among correct solutions, split by pass count (Table 3).
 
-    Problems whose pass count is in no range (0 and 1 with the defaults, where there is no pair)
-    are in no figure.
-
     Args:
         texts (`Sequence`): Per problem, its sampled solutions.
         correct (`Sequence`): Per problem and solution, whether its answer is right.
         matrices (`Sequence` of arrays of shape `(k, k)`): Per problem, distances between all its
             solutions, right and wrong; NaN for those without steps.
         pass_counts (`Sequence`): Inclusive ranges; the defaults are for 16 samples.
-
-    Returns:
-        `list` of [`PassCountDiversity`]: One per range.
     """
     measured = []
     for solutions, verdicts, matrix in zip(texts, correct, matrices, strict=True):
@@ -138,12 +131,9 @@ def strategy_groups(matrix: npt.ArrayLike, threshold: float) -> list[int | None]
     makes one strategy of two.
 
     Args:
-        matrix (`array` of shape `(k, k)`): Distances; rows and columns of NaN are left out.
+        matrix (`array` of shape `(k, k)`): Distances; those in rows and columns of NaN get `None`.
         threshold (`float`): Largest mean distance within one strategy. It depends on distance,
             embedder and summaries; `docs/distances.md` has values found on labelled problems.
-
-    Returns:
-        `list[int | None]`: Numbered by their first members; `None` without distances.
 
     >>> strategy_groups([[0, 0.1, 0.6], [0.1, 0, 0.5], [0.6, 0.5, 0]], threshold=0.4)
     [0, 0, 1]

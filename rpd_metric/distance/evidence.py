@@ -32,11 +32,8 @@ class Evidence:
     `"statement"` (the problem's, the same for all). The first two depend on who wrote the steps.
 
     Args:
-        problem (`str`): Its statement.
-        count (`int`): How many solutions there are.
         texts (`Mapping`): By kind, per solution, its texts; none where there is nothing to read.
         vectors (`Mapping`): By kind, per solution, an `(n_i, d)` array, a row for each text.
-        seed (`int`): For distances that draw.
     """
 
     problem: str

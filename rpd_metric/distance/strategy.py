@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from rpd_metric.distance.evidence import Evidence, Matrix, cosine_distances, cosines, four_grams
-from rpd_metric.errors import InputError
 
 # A quarter each: whole shares, not fitted ones. From 0.2 to 0.3 the figures hardly move.
 METHODS_SHARE = 0.25
@@ -35,13 +34,8 @@ def strategy(evidence: Evidence) -> Matrix:
       and B, however differently they put it ([`half_linked`]).
 
     The values are larger than those of RPD: wordings agree less than meanings. A pair's value
-    depends on the problem's other solutions; it does not depend on their order.
-
-    Args:
-        evidence ([`Evidence`]): With `"steps"`.
-
-    Returns:
-        `array` of shape `(k, k)`: Values in [0, 1.5].
+    depends on the problem's other solutions; it does not depend on their order. Reads `"steps"`;
+    values in [0, 1.5].
     """
     return half_linked(step_distances(evidence.texts["steps"], evidence.vectors["steps"]))
 
@@ -49,12 +43,7 @@ def strategy(evidence: Evidence) -> Matrix:
 def step_distances(
     steps: Sequence[Sequence[str]], vectors: Sequence[npt.NDArray[np.floating]]
 ) -> Matrix:
-    """The first two of [`strategy`]'s three: by meaning and by wording, the larger direction.
-
-    Args:
-        steps (`Sequence`): Per solution, its steps; at least one.
-        vectors (`Sequence` of arrays of shape `(n_i, d)`): Their embeddings.
-    """
+    """The first two of [`strategy`]'s three: by meaning and by wording, the larger direction."""
     texts = [step for solution in steps for step in solution]
     stacked = np.concatenate(list(vectors))
     distinct = sorted(set(texts))
@@ -91,11 +80,7 @@ def pieces(evidence: Evidence) -> Matrix:
       it is.
     - Half of the result is the level at which average linkage joins the pair ([`half_linked`]).
 
-    Args:
-        evidence ([`Evidence`]): With `"statement"`, `"pieces"` and `"methods"`.
-
-    Returns:
-        `array` of shape `(k, k)`: Values in [0, 2].
+    Reads `"statement"`, `"pieces"` and `"methods"`; values in [0, 2].
     """
     return half_linked(_text_distances(evidence))
 
@@ -103,11 +88,7 @@ def pieces(evidence: Evidence) -> Matrix:
 def combined(evidence: Evidence) -> Matrix:
     """Three quarters `strategy` on steps without the statement's direction, one quarter `pieces`.
 
-    Args:
-        evidence ([`Evidence`]): With `"steps"` and the kinds that [`pieces`] reads.
-
-    Returns:
-        `array` of shape `(k, k)`: Values in [0, 2].
+    Reads `"steps"` and what [`pieces`] reads; values in [0, 2].
     """
     vectors = without_statement(evidence, evidence.vectors["steps"])
     steps = step_distances(evidence.texts["steps"], vectors)
@@ -143,12 +124,7 @@ def without_statement(
 
 
 def both_ways(texts: Sequence[Sequence[str]], vectors: Sequence[Matrix]) -> Matrix:
-    """Mean distance of a text to the nearest one of the other list, averaged over both lists.
-
-    Args:
-        texts (`Sequence`): Per solution, at least one; equal ones are at distance 0.
-        vectors (`Sequence` of arrays of shape `(n_i, d)`): Their embeddings.
-    """
+    """Mean distance of a text to the nearest one of the other list, averaged over both lists."""
     between = cosine_distances(np.concatenate(list(vectors)))
     # Whatever rounding or a zero vector makes of them.
     _, same = np.unique([text for solution in texts for text in solution], return_inverse=True)
@@ -168,22 +144,12 @@ def average_linkage(matrix: npt.ArrayLike) -> Matrix:
     every `t`. Groups that tie are joined at once, so that the result does not depend on the order
     of the solutions (as in multidendrograms, Fernández and Gómez 2008).
 
-    Args:
-        matrix (`array` of shape `(k, k)`): Symmetric distances, zero on the diagonal, no NaN.
-
-    Returns:
-        `array` of shape `(k, k)`: Symmetric, zero on the diagonal.
-
     >>> average_linkage([[0, 1, 4], [1, 0, 6], [4, 6, 0]])
     array([[0., 1., 5.],
            [1., 0., 5.],
            [5., 5., 0.]])
     """
     distances = np.array(matrix, dtype=np.float64)
-    if distances.ndim != 2 or distances.shape[0] != distances.shape[1]:
-        raise InputError(f"a distance matrix is square; this one has shape {distances.shape}")
-    if np.isnan(distances).any():
-        raise InputError("linkage takes usable solutions only: leave out rows and columns of NaN")
     levels = np.zeros_like(distances)
     together = np.eye(len(distances), dtype=bool)
     groups = np.eye(len(distances))  # (k, groups), 1 where the solution is a member
