@@ -1,4 +1,4 @@
-"""A fake Text Generation Inference server: real HTTP, TGI's contract, faults on demand.
+"""A fake Text Generation Inference server: real HTTP, TGI's contract, errors on demand.
 
 What it receives and what it sends is checked against TGI's own OpenAPI file where that file is
 given (`CONTRACT`); a breach is kept in `violations` and raised when the server closes. It
@@ -9,15 +9,8 @@ generates nothing: a function of the request's JSON makes the text.
 
 The first chat request meets the first fault, and so on; `None` or the list's end means none.
 
-Where the contract file and the real server differ (known gaps):
-
-- `response_format` of type `json_object` is an alias that the server takes for `json`; the file
-  does not name it. `huggingface_hub` sends it when it is given `json_schema`.
-- `/v1/models` answers with a list object; the file says one bare model.
-- `nullable` stands beside `allOf` and `type` as OpenAPI 3.0 has it; JSON Schema needs a union.
-- The file has no upper bounds: `top_p` must lie strictly between 0 and 1 and `max_tokens` with
-  the prompt within `max_total_tokens`; the server answers 422 (done here).
-- Bodies that are no JSON are refused in plain text.
+The file has no upper bounds: `top_p` must lie strictly between 0 and 1 and `max_tokens` with the
+prompt within `max_total_tokens`, as the real server has it.
 """
 
 from __future__ import annotations
@@ -25,9 +18,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from aiohttp import web
@@ -48,54 +41,16 @@ The solution counts one set in two ways.
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that goes wrong with one reply; made by the functions below."""
+    """An error status in the place of one reply."""
 
-    kind: str
-    code: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
-    seconds: float = 0.0
-    text: str = ""
+    code: int
+    text: str
+    headers: Mapping[str, str]
 
     @classmethod
     def status(cls, code: int, text: str = "out of order", **headers: str) -> Fault:
-        """An error status; header names are written with underscores."""
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return cls("status", code=code, headers=named, text=text)
-
-    @classmethod
-    def reset(cls) -> Fault:
-        """The connection is torn down instead of a reply."""
-        return cls("reset")
-
-    @classmethod
-    def hang(cls) -> Fault:
-        """No reply, ever."""
-        return cls("hang")
-
-    @classmethod
-    def slow(cls, seconds: float) -> Fault:
-        """A good reply whose body trickles in over so many seconds."""
-        return cls("slow", seconds=seconds)
-
-    @classmethod
-    def truncated(cls) -> Fault:
-        """Half of the JSON, as a complete body."""
-        return cls("truncated")
-
-    @classmethod
-    def cut(cls) -> Fault:
-        """Half of the body that the headers promised, then the end of the connection."""
-        return cls("cut")
-
-    @classmethod
-    def empty_choices(cls) -> Fault:
-        """A well-formed reply without a choice."""
-        return cls("empty_choices")
-
-    @classmethod
-    def web_page(cls) -> Fault:
-        """Status 200 with HTML, as a proxy's error page."""
-        return cls("web_page", text="<html><body>Bad gateway</body></html>")
+        """Header names are written with underscores; `text` may be the whole body, as JSON."""
+        return cls(code, text, {name.replace("_", "-"): one for name, one in headers.items()})
 
 
 @dataclass(frozen=True)
@@ -104,7 +59,6 @@ class Received:
 
     body: dict[str, Any]
     headers: Mapping[str, str]
-    in_flight: int
 
 
 class FakeTGI(LocalServer):
@@ -163,59 +117,39 @@ class FakeTGI(LocalServer):
         self.most_in_flight = 0
         self.overloaded = self.answered = 0
         self._in_flight = 0
-        self._contract = _Contract(CONTRACT) if CONTRACT.exists() else None
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        super().__exit__(kind, error, trace)
-        if error is None and self.violations:
+    def __exit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
+        super().__exit__(kind, *rest)
+        if kind is None and self.violations:
             raise AssertionError("breach of TGI's contract:\n" + "\n".join(self.violations))
 
     def app(self) -> web.Application:
         app = web.Application(client_max_size=64 * 1024**2)
         app.router.add_get("/info", self._get_info)
-        app.router.add_get("/health", self._get_health)
         app.router.add_get("/v1/models", self._get_models)
         app.router.add_post("/v1/chat/completions", self._chat)
         return app
 
-    @property
-    def in_flight(self) -> int:
-        """Chat requests that are being answered now."""
-        return self._in_flight
-
     async def _get_info(self, request: web.Request) -> web.StreamResponse:
         if not self.has_info:
-            return web.Response(status=404, text="Not Found")
+            raise web.HTTPNotFound
         return self._send("Info", self.info)
-
-    async def _get_health(self, request: web.Request) -> web.StreamResponse:
-        return web.Response()
 
     async def _get_models(self, request: web.Request) -> web.StreamResponse:
         rows = [
-            {"id": name, "object": "model", "created": 0, "owned_by": name} for name in self.models
+            {"id": one, "object": "model", "created": 0, "owned_by": one} for one in self.models
         ]
-        for row in rows:
-            self._check("ModelInfo", row, "reply")
         return web.json_response({"object": "list", "data": rows})
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
-        try:
-            body = await request.json()
-        except ValueError:
-            return web.Response(status=422, text="Failed to parse the request body as JSON")
+        body = await request.json()
         fault = self.faults.pop(0) if self.faults else None
         if self._in_flight >= self.info["max_concurrent_requests"]:
             self.overloaded += 1
-            return self._error(429, "Model is overloaded", "overloaded")
+            return self._error(429, "Model is overloaded")
         self._in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self._in_flight)
-        self.requests.append(Received(body, dict(request.headers), self._in_flight))
+        self.requests.append(Received(body, dict(request.headers)))
         try:
             response = await self._answer(request, body, fault)
             self.answered += 1
@@ -228,46 +162,28 @@ class FakeTGI(LocalServer):
     ) -> web.StreamResponse:
         if self.key is not None and request.headers.get("Authorization") != f"Bearer {self.key}":
             sent = request.headers.get("Authorization", "nothing")
-            return self._error(401, f"Incorrect API key provided: {sent}", "unauthorized")
+            return self._error(401, f"Incorrect API key provided: {sent}")
         if self.has_info:  # otherwise it plays another server, whose contract this is not
             self._check("ChatRequest", body, "request")
         refused = next((name for name in self.refuses if name in body), None)
         if refused is not None:
-            return self._error(400, f"Unrecognized request argument supplied: {refused}", "invalid")
+            return self._error(400, f"Unrecognized request argument supplied: {refused}")
         if not 0 < (body.get("top_p") or 0.5) < 1 and self.has_info:
-            return self._error(422, "`top_p` must be > 0.0 and < 1.0", "validation")
+            return self._error(422, "`top_p` must be > 0.0 and < 1.0")
         if (body.get("max_tokens") or 1) >= self.info["max_total_tokens"]:
-            return self._error(422, "`inputs` tokens + `max_new_tokens` too many", "validation")
-        if fault is not None and fault.kind == "status":
-            if fault.text.startswith("{"):
-                return web.Response(
-                    status=fault.code,
-                    text=fault.text,
-                    headers=fault.headers,
-                    content_type="application/json",
-                )
-            return self._error(fault.code, fault.text, "generation", fault.headers)
-        if fault is not None and fault.kind == "hang":
-            await asyncio.sleep(3600)
-        if fault is not None and fault.kind == "reset":
-            assert request.transport is not None
-            request.transport.abort()
-            return web.Response()
+            return self._error(422, "`inputs` tokens + `max_new_tokens` too many")
+        if fault is not None and fault.text.startswith("{"):
+            return web.json_response(text=fault.text, status=fault.code, headers=fault.headers)
+        if fault is not None:
+            return self._error(fault.code, fault.text, fault.headers)
         await asyncio.sleep(self.seconds)
-        if fault is not None and fault.kind == "web_page":
-            return web.Response(text=fault.text, content_type="text/html")
         text = self.reply(body)
+        prompt = sum(len(message["content"]) for message in body["messages"]) // 4
         choice = {
             "index": 0,
             "message": {"role": "assistant", "content": text},
             "finish_reason": self.finish_reason,
             "logprobs": None,
-        }
-        prompt = sum(len(message["content"]) for message in body["messages"]) // 4
-        usage = {
-            "prompt_tokens": prompt,
-            "completion_tokens": len(text) // 4,
-            "total_tokens": prompt + len(text) // 4,
         }
         reply = {
             "id": "",
@@ -275,57 +191,38 @@ class FakeTGI(LocalServer):
             "created": 1_700_000_000,
             "model": self.info["model_id"],
             "system_fingerprint": "3.3.6-dev0-sha",
-            "choices": [] if fault is not None and fault.kind == "empty_choices" else [choice],
-            "usage": usage,
+            "choices": [choice],
+            "usage": {
+                "prompt_tokens": prompt,
+                "completion_tokens": len(text) // 4,
+                "total_tokens": prompt + len(text) // 4,
+            },
         }
-        if fault is None or fault.kind == "empty_choices":
-            return self._send("ChatCompletion", reply)
-        raw = json.dumps(reply).encode()
-        if fault.kind == "truncated":
-            return web.Response(body=raw[: len(raw) // 2], content_type="application/json")
-        response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        response.content_length = len(raw)
-        await response.prepare(request)
-        if fault.kind == "cut":
-            await response.write(raw[: len(raw) // 2])
-            assert request.transport is not None
-            request.transport.close()
-            return response
-        for start in range(0, len(raw), len(raw) // 20 + 1):
-            await response.write(raw[start : start + len(raw) // 20 + 1])
-            await asyncio.sleep(fault.seconds / 20)
-        await response.write_eof()
-        return response
-
-    def _send(self, schema: str, body: dict[str, Any]) -> web.Response:
-        self._check(schema, body, "reply")
-        return web.json_response(body)
+        return self._send("ChatCompletion", reply)
 
     def _error(
-        self, status: int, text: str, kind: str, headers: Mapping[str, str] | None = None
+        self, status: int, text: str, headers: Mapping[str, str] | None = None
     ) -> web.Response:
-        body = {"error": text, "error_type": kind}
-        self._check("ErrorResponse", body, "reply")
-        return web.json_response(body, status=status, headers=headers)
+        body = {"error": text, "error_type": "of the fake"}
+        return self._send("ErrorResponse", body, status=status, headers=headers)
 
-    def _check(self, schema: str, body: dict[str, Any], what: str) -> None:
-        if self._contract is not None:
-            self.violations += [f"{what}: {line}" for line in self._contract.errors(schema, body)]
+    def _send(self, schema: str, body: dict[str, Any], **options: Any) -> web.Response:
+        self._check(schema, body, "reply")
+        return web.json_response(body, **options)
+
+    def _check(self, schema: str, body: object, what: str) -> None:
+        if CONTRACT.exists():
+            of = {"$ref": f"#/components/schemas/{schema}", "components": _components()}
+            self.violations += [
+                f"{what}: {schema}{error.json_path[1:]}: {error.message[:200]}"
+                for error in Draft202012Validator(of).iter_errors(body)
+            ]
 
 
-class _Contract:
+@cache
+def _components() -> Any:
     """TGI's OpenAPI 3.0 schemas as JSON Schema."""
-
-    def __init__(self, path: Path) -> None:
-        components = json.loads(path.read_text(encoding="utf-8"))["components"]
-        self._components = _to_json_schema(components)
-
-    def errors(self, schema: str, body: object) -> list[str]:
-        validator = Draft202012Validator(
-            {"$ref": f"#/components/schemas/{schema}", "components": self._components}
-        )
-        return [f"{schema}{error.json_path[1:]}: {error.message[:200]}"
-                for error in validator.iter_errors(body)]  # fmt: skip
+    return _to_json_schema(json.loads(CONTRACT.read_text(encoding="utf-8"))["components"])
 
 
 def _to_json_schema(node: Any) -> Any:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+import traceback
 from importlib import import_module
 from importlib.util import find_spec
 from operator import attrgetter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rpd_metric.errors import MissingExtraError, SpecError
 from rpd_metric.models.kinds import (
     CHAT_MODELS,
     EMBEDDERS,
     chat_spec,
-    embedder_spec,
     load_chat,
 )
 from rpd_metric.models.spec import Kind, ModelSpec
@@ -25,6 +28,8 @@ from rpd_metric.steps.summarizers import (
     load_summarizer,
     summarizer_spec,
 )
+
+SECRET = "sk-very-secret-0123456789"
 
 
 @pytest.mark.parametrize("kind", [*CHAT_MODELS.values(), *EMBEDDERS.values()])
@@ -50,11 +55,54 @@ def test_a_chat_spec_is_taken_apart(text, urls, model, here, gpu) -> None:
     assert (spec.urls, spec.model, spec.runs_here, spec.needs_gpu) == (urls, model, here, gpu)
 
 
-def test_an_embedder_of_this_machine_is_told_from_a_server() -> None:
-    found = {
-        text: embedder_spec(text).runs_here for text in ("minilm", "st:a/b", "openai:http://a")
-    }
-    assert found == {"minilm": True, "st:a/b": True, "openai:http://a": False}
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ("tgl:http://host:80", "did you mean tgi:http://host:port?"),
+        ("http://host:80", "did you mean openai:http://host:port/v1#model?"),
+        ("auto:http://host:80", "unknown chat model 'auto:...'"),
+        ("", "The forms are: openai:http://host:port/v1#model, tgi:"),
+        ("tgi:", "write tgi:http://host:port"),
+        ("hf:", "write hf:model-id"),
+        ("tgi:host:8080", "write tgi:http://host:port"),
+        ("openai:ftp://host/v1#m", "write openai:http://host:port"),
+        ("openai:http:///v1#m", "write openai:http://host:port"),
+        ("tgi:http://host:notaport", "cannot be read"),
+        ("tgi:http://[::1", "cannot be read"),
+    ],
+)
+def test_a_spec_that_names_nothing_is_refused_with_the_forms(bad: str, said: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_chat(bad)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@given(st.text(max_size=60))
+def test_no_text_after_the_kind_breaks_the_parser(text: str) -> None:
+    with contextlib.suppress(SpecError):
+        for url in chat_spec(f"tgi:{text}").urls:
+            assert url.startswith(("http://", "https://"))
+            assert "@" not in url.split("/")[2]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        f"tgi:http://user:{SECRET}@host:80",
+        f"openai:https://{SECRET}@host/v1#m",
+        f"openai:https://host/v1?api_key={SECRET}#m",
+        f"http://user:{SECRET}@host",
+        f"tgi:http://user:{SECRET}@host:notaport",
+        f"tgi:user:{SECRET}@host:80",
+        f"openai:https://host:{SECRET}/v1#m",
+        f"openai:{SECRET}",
+    ],
+)
+def test_a_secret_in_a_spec_is_refused_without_being_repeated(bad: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_chat(bad)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_summarizer_is_any_chat_model_or_one_that_needs_none() -> None:
