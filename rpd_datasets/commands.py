@@ -36,11 +36,6 @@ def run_command(
     Returns:
         `int`: The exit status: 0, 1 after an error that the user can fix, 130 after Ctrl-C or
             SIGTERM, 141 when the reader of the output went away.
-
-    Example:
-
-    >>> run_command("example", lambda: None)
-    0
     """
     try:
         with _stopped_by_signals():

@@ -286,14 +286,9 @@ class CurationConfig:
     def paper(cls, chat: str, embeddings: str, **changes: Any) -> CurationConfig:
         """The paper's set-up: its filters, Algorithm 3's ties, 100 problems x 3 solutions.
 
-        The paper's models are Qwen3-14B for summaries and Qwen3-Embedding-8B for embeddings
-        (Sec. 3.1): serve them and pass their specs. The paper lets the chat model judge which
-        solutions are complete, too: `completeness="llm"`.
-
-        Args:
-            chat (`str`): E.g. `"tgi:http://host:port"`.
-            embeddings (`str`): E.g. `"openai:http://host:port/v1"`.
-            changes: Any field that should differ.
+        Its models are Qwen3-14B for summaries and Qwen3-Embedding-8B for embeddings (Sec. 3.1):
+        serve them and pass their specs. The paper lets the chat model judge which solutions are
+        complete, too: `completeness="llm"`. `changes` are fields that should differ.
         """
         paper: dict[str, Any] = {"summarizer": chat, "embedder": embeddings, "ties": "first"}
         paper |= {"problems": "rpd", "solutions": "rpd", "filters": FilterConfig.paper()}
@@ -307,18 +302,14 @@ class CurationConfig:
         return checks or "llm" in (self.problems, self.solutions)
 
     @property
-    def _names(self) -> tuple[str, str]:
-        settled = self.resolved()
-        return settled.problems, settled.solutions
-
-    @property
     def metrics(self) -> tuple[str, ...]:
         """The distances that must be computed.
 
         RPD is among them whenever there are steps, so that sets chosen in other ways can be
         compared with those it chose.
         """
-        named = {*self._names, *(("rpd",) if self.reads_steps else ())}
+        settled = self.resolved()
+        named = {settled.problems, settled.solutions, *(("rpd",) if self.reads_steps else ())}
         return tuple(name for name in METRICS if name in named)
 
     def metric(self, name: str) -> str:
@@ -332,12 +323,11 @@ class CurationConfig:
         With `"pieces"` they are made where no chat model is asked: they cost next to nothing, a
         person can read them, and the set's RPD can be told.
         """
-        if "pieces" in self._names and not asks_chat_model(self.summarizer):
+        settled = self.resolved()
+        names = (settled.problems, settled.solutions)
+        if "pieces" in names and not asks_chat_model(self.summarizer):
             return True
-        return any(
-            name == "llm" or (name in METRICS and DISTANCES[name].reads_steps)
-            for name in self._names
-        )
+        return any(n == "llm" or (n in METRICS and DISTANCES[n].reads_steps) for n in names)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types, for manifests and cards."""

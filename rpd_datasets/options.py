@@ -36,9 +36,8 @@ def option(
     """A dataclass field that is an option.
 
     Args:
-        default: Its default.
+        default, factory: Its default, or what makes it.
         help (`str`): What it does, in a line or two.
-        factory (`Callable`, *optional*): Makes the default instead.
         group (`str`, *optional*): Which options of the dataclass it is added with; `None` for one
             that is not on the command line.
         name (`str`, *optional*): On the command line, where it differs from the field's.
@@ -67,13 +66,9 @@ def _options(kind: type, group: str) -> list[Field[Any]]:
 def add_options(
     parser: Any, kind: type, group: str = "", *, defaults: Mapping[str, Any] | None = None
 ) -> None:
-    """Add a dataclass's options to a parser, or to a group of its arguments.
+    """Add a group of a dataclass's options to a parser, or to a group of its arguments.
 
-    Args:
-        parser (`argparse.ArgumentParser`): Gets them.
-        kind (`type`): The dataclass.
-        group (`str`): Which of its options.
-        defaults (`Mapping`, *optional*): Other defaults than the fields', by field.
+    `defaults` are others than the fields', by field.
     """
     hints, others = typing.get_type_hints(kind), defaults or {}
     for one in _options(kind, group):
@@ -103,14 +98,7 @@ def _taken(hint: Any) -> dict[str, Any]:
 def options_from(
     kind: type[Kind], args: argparse.Namespace, groups: Iterable[str] = ("",), **others: Any
 ) -> Kind:
-    """Make a dataclass of what was parsed.
-
-    Args:
-        kind (`type`): The dataclass.
-        args (`argparse.Namespace`): The command line, with the options of these groups.
-        groups (`Iterable[str]`): Which groups were added.
-        others: Further fields; they win.
-    """
+    """Make a dataclass of what was parsed with the options of these groups; `others` win."""
     values: dict[str, Any] = {}
     for one in (one for group in groups for one in _options(kind, group)):
         value = getattr(args, one.metadata.get("name") or one.name)

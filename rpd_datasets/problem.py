@@ -60,12 +60,8 @@ class Problem:
 
 
 def strategy_labels(extra: Mapping[str, Any], num_solutions: int) -> list[str] | None:
-    """What labels beside the solutions say of each one's strategy, as the packaged sample has them.
-
-    Args:
-        extra (`Mapping[str, Any]`): The columns beside a problem: `strategies`, a label for each
-            solution, and `strategy_names`, the labels' names, where there are any.
-        num_solutions (`int`): How many solutions the problem has.
+    """Each solution's strategy, by the columns `strategies`, a label for each, and
+    `strategy_names`, the labels' names, where there are any.
 
     >>> strategy_labels({"strategies": [0, 1], "strategy_names": {"0": "by parts"}}, 2)
     ['by parts', '1']

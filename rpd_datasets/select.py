@@ -12,7 +12,8 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from functools import reduce
-from typing import Any, Literal, TypeVar
+from operator import itemgetter
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,6 @@ Selection = Literal["maxmin", "maxavg", "exact", "random"]
 SELECTIONS: tuple[Selection, ...] = ("maxmin", "maxavg", "exact", "random")
 MAX_SUBSETS = 5000
 
-Rows = TypeVar("Rows")
 Matrix = npt.NDArray[np.float64]
 
 
@@ -104,8 +104,7 @@ def select_solutions(
 
 
 def _greedy(distances: Matrix, m: int, worth: Matrix | None, method: Selection) -> list[int]:
-    """Algorithm 2, or the paper's text; what a solution's quality is worth is added to its
-    distance."""
+    """Algorithm 2, or the paper's text; a solution's worth is added to its distance."""
     chosen = [_first(distances, worth)]
     gather = np.minimum if method == "maxmin" else np.add
     while len(chosen) < m:
@@ -131,7 +130,7 @@ def scaled_quality(scores: Sequence[float | None]) -> Matrix:
     >>> scaled_quality([3.0, 1.0, None, 2.0]).tolist()
     [1.0, 0.0, 0.0, 0.5]
     """
-    values = np.array([np.nan if score is None else score for score in scores], dtype=np.float64)
+    values = np.array(scores, dtype=np.float64)  # None becomes NaN
     known = values[np.isfinite(values)]
     if not len(known) or known.max() == known.min():
         return np.zeros(len(values))
@@ -163,43 +162,20 @@ def _exact(distances: Matrix, m: int, worth: Matrix | None, _: Selection) -> lis
 def rank(scores: Sequence[float | None]) -> list[int]:
     """Indices by descending score, ties in their given order, `None` and NaN last.
 
-    Example:
-
-    ```py
-    >>> from rpd_datasets.select import rank
     >>> rank([0.2, None, 0.5, 0.2])
     [2, 0, 3, 1]
-
-    ```
     """
     keys = [math.inf if score is None or math.isnan(score) else -score for score in scores]
     return sorted(range(len(keys)), key=keys.__getitem__)
 
 
 def draw_lot(text: str, seed: int) -> str:
-    """The lot that a text draws; sorting by lots shuffles, see [`shuffled`]."""
-    return hashlib.sha256(f"{seed}\n{text}".encode(errors="surrogatepass")).hexdigest()
+    """The lot that a text draws; sorting by lots shuffles.
 
-
-def shuffled(texts: Sequence[str], seed: int) -> list[int]:
-    """Indices in a random order that each text's own content and the seed decide.
-
-    Which of two texts comes first depends on nothing else: not on the order of the input, and
-    not on what was left out. The first 100 are therefore always among the first 300.
-
-    Example:
-
-    ```py
-    >>> from rpd_datasets.select import shuffled
-    >>> ["abcd"[index] for index in shuffled("abcd", seed=0)]
-    ['d', 'a', 'b', 'c']
-    >>> ["cdb"[index] for index in shuffled("cdb", seed=0)]
-    ['d', 'b', 'c']
-
-    ```
+    Which of two texts comes first depends on their own content and the seed alone: not on the order
+    of the input, and not on what was left out. The first 100 are always among the first 300.
     """
-    lots = [draw_lot(text, seed) for text in texts]
-    return sorted(range(len(texts)), key=lots.__getitem__)
+    return hashlib.sha256(f"{seed}\n{text}".encode(errors="surrogatepass")).hexdigest()
 
 
 PROBLEM_METHODS = ("score", "rpd", "random", "llm")
@@ -211,8 +187,8 @@ def select_problems(
     """Keep `n` problems: those with the highest score (Algorithm 1), or a baseline's.
 
     Args:
-        ds (`datasets.Dataset`, `IterableDataset` or `list` of rows): Rows as `ds.map(rpd_curate)`
-            makes them. A stream is read once, and no more than `n` rows of it are held.
+        ds (`datasets.Dataset`, `IterableDataset` or `list` of rows): As `ds.map(rpd_curate)` makes
+            them. A stream is read once, and no more than `n` rows of it are held.
         n (`int`): How many. A smaller dataset comes back whole. Problems without a score (fewer
             than two usable solutions) rank last.
         method (`str`): `"score"` ranks by the distance that the configuration named for problems
@@ -230,40 +206,35 @@ def select_problems(
         raise InputError(f"cannot select {n} problems")
     if method not in PROBLEM_METHODS:
         raise InputError(f"unknown method {method!r}; use one of {', '.join(PROBLEM_METHODS)}")
-    if not isinstance(ds, list) and not hasattr(ds, "select"):
-        return _select_streamed(ds, n, method, seed, problem_column)
-    if method in ("score", "rpd"):
-        scored = method == "score" and _has(ds, "problem_score")
-        order = rank(_column(ds, "problem_score" if scored else "rpd_score"))
-    else:
-        wanted = _column(ds, "diverse" if method == "llm" else "selected")
-        order = [index for index in shuffled(_column(ds, problem_column), seed) if wanted[index]]
-    return [ds[index] for index in order[:n]] if isinstance(ds, list) else ds.select(order[:n])
-
-
-def _select_streamed(ds: Any, n: int, method: str, seed: int, problem_column: str) -> Any:
-    """The same of a stream, in one pass."""
-    from datasets import Dataset
+    by_score = method in ("score", "rpd")
+    wanted = "diverse" if method == "llm" else "selected"
+    rows = ds
+    if hasattr(ds, "select"):
+        decisive = {"problem_score", "rpd_score"} if by_score else {problem_column, wanted}
+        known = decisive.intersection(ds.column_names)
+        rows = ds.select_columns(list(known)).to_list() if known else ds
 
     def keyed() -> Iterator[tuple[tuple[Any, int], dict[str, Any]]]:
-        for place, row in enumerate(ds):
-            if method in ("score", "rpd"):
-                known = method == "score" and "problem_score" in row
-                (score,) = _column([row], "problem_score" if known else "rpd_score")
-                yield (math.inf if score is None else -score, place), row
-            elif _column([row], "diverse" if method == "llm" else "selected")[0]:
-                (text,) = _column([row], problem_column)
-                yield (draw_lot(text, seed), place), row
+        for place, row in enumerate(rows):
+            if by_score:
+                scored = method == "score" and "problem_score" in row
+                score = _value(row, "problem_score" if scored else "rpd_score")
+                yield (math.inf if score is None or math.isnan(score) else -score, place), row
+            elif _value(row, wanted):
+                yield (draw_lot(_value(row, problem_column), seed), place), row
 
-    best = heapq.nsmallest(n, keyed(), key=lambda item: item[0])
+    best = heapq.nsmallest(n, keyed(), key=itemgetter(0))
+    places = [place for (_, place), _ in best]
+    if isinstance(ds, list):
+        return [ds[place] for place in places]
+    if hasattr(ds, "select"):
+        return ds.select(places)
+    from datasets import Dataset
+
     return Dataset.from_list([row for _, row in best])
 
 
-def _has(ds: Any, name: str) -> bool:
-    return all(name in row for row in ds) if isinstance(ds, list) else name in ds.column_names
-
-
-def _column(ds: Any, name: str) -> list[Any]:
-    if not _has(ds, name):
+def _value(row: dict[str, Any], name: str) -> Any:
+    if name not in row:
         raise InputError(f"the rows have no {name}; run ds.map(rpd_curate) first")
-    return [row[name] for row in ds] if isinstance(ds, list) else list(ds[name][:])
+    return row[name]

@@ -17,8 +17,7 @@ def to_sft(ds: Any, *, problem_column: str = "problem", solutions_column: str = 
 
     Args:
         ds (`datasets.Dataset`): Rows with `selected`, as `ds.map(rpd_curate)` makes them.
-        problem_column (`str`): The column with the problem.
-        solutions_column (`str`): The column with the solutions.
+        problem_column, solutions_column (`str`): The columns with problem and solutions.
 
     Returns:
         `datasets.Dataset`: Columns `prompt` and `completion`, each a list with one message. A

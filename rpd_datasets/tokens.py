@@ -49,13 +49,7 @@ FOREIGN_LETTERS = 1.6
 
 @dataclass(frozen=True)
 class TokenCounter:
-    """Counts the tokens of a text.
-
-    Args:
-        name (`str`): What cards and manifests call it.
-        estimated (`bool`): Whether it only estimates; cards and manifests say so.
-        count (`Callable`): From a text to its number of tokens, 0 for an empty one.
-    """
+    """Counts the tokens of a text; cards and manifests name it, and say where it estimates."""
 
     name: str
     estimated: bool
@@ -67,17 +61,12 @@ class TokenCounter:
 
 
 def token_counter(spec: str) -> TokenCounter:
-    """A counter by name.
-
-    Args:
-        spec (`str`): `"estimate"` (offline), or the id or folder of a tokenizer that
-            `transformers` can load, e.g. `"Qwen/Qwen3-14B"`.
+    """A counter by name: `"estimate"` (offline), or the id or folder of a tokenizer that
+    `transformers` can load, e.g. `"Qwen/Qwen3-14B"`.
 
     Raises:
         MissingExtraError: If `transformers` is not installed.
         SpecError: If no tokenizer can be loaded by that name.
-
-    Example:
 
     >>> count = token_counter("estimate")
     >>> count("The answer is 42."), count.estimated
@@ -124,13 +113,8 @@ def estimate_tokens(text: str) -> int:
 def text_tail(
     text: str, tokens: int, count_tokens: TokenCounter, counted: int | None = None
 ) -> str:
-    """About the last `tokens` tokens of a text, cut by the share of characters.
-
-    Args:
-        text (`str`): Any text.
-        tokens (`int`): How many, at least 1.
-        count_tokens ([`TokenCounter`]): What counts them.
-        counted (`int`, *optional*): The tokens of the whole text, where they are known.
+    """About the last `tokens` tokens of a text, cut by the share of characters; `counted` are those
+    of the whole text, where they are known.
     """
     if tokens < 1:
         raise InputError(f"The tail must be at least 1 token, not {tokens}.")
