@@ -14,7 +14,6 @@ import os
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_variable] = "1"  # before numpy loads its BLAS
 
-import argparse
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -22,14 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from labelled_sets import (
-    CURVE_STEPS,
-    DATA,
-    VECTORS,
-    Case,
-    KeptVectors,
-    read_sets,
-)
+from labelled_sets import CURVE_STEPS, Case, KeptVectors, parser_of, read_sets
 from machine import markdown
 
 from rpd_metric.distance.calibration import Calibration, calibration_error, fit_curve
@@ -114,17 +106,14 @@ def curves(sets: Mapping[str, Sequence[Case]], matrices: Matrices) -> list[Calib
 
 
 def write(path: Path, found: Sequence[Calibration]) -> None:
-    """Keep curves as [`calibration`] reads them."""
+    """Keep curves as `calibration` reads them."""
     lines = ",\n".join(f"  {json.dumps(asdict(curve))}" for curve in found)
     path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--vectors", type=Path, default=VECTORS, help="keeps them between runs")
-    parser.add_argument("--limit", type=int, help="problems of each set")
+    parser = parser_of(__doc__)
     parser.add_argument("--write-curves", type=Path, help="keeps the curves as JSON")
     args = parser.parse_args()
     encoder = KeptVectors(load_embedder("minilm"), args.vectors)

@@ -23,16 +23,13 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import argparse
 import itertools
-import json
-import platform
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy
+from machine import machine
 from scipy.spatial.distance import cdist
 
 from rpd_metric import rpd_matrix
@@ -88,28 +85,16 @@ def main() -> None:
     parser.add_argument("--num-problems", type=int, default=200)
     parser.add_argument("--num-solutions", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     args = parser.parse_args()
-    results = {}
     for dimension in (384, 4096):
         median = measure(dimension, args.num_problems, args.num_solutions, args.seed)
-        results[dimension] = {
+        row = {
             **{f"{name}_us": round(value, 1) for name, value in median.items()},
             "rpd_matrix / product": round(median["rpd_matrix"] / median["product"], 2),
             "cdist / rpd_matrix": round(median["cdist"] / median["rpd_matrix"], 1),
         }
-    machine = {
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "machine": platform.machine(),
-    }
-    if args.json:
-        json.dump({"results": results, "machine": machine}, sys.stdout)
-        return
-    for dimension, row in results.items():
         print(f"d={dimension}: " + ", ".join(f"{name} {value}" for name, value in row.items()))
-    print(", ".join(f"{name} {value}" for name, value in machine.items()))
+    print(machine(["numpy", "scipy"]))
 
 
 if __name__ == "__main__":

@@ -10,16 +10,15 @@ unexplained and makes the script fail.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rpd_metric.grading.answers import Verdict, final_answer
+from rpd_metric.grading.answers import Verdict
 from rpd_metric.grading.mathematics import Grader
 
 # class: (who is right, what happens, the solutions it happens in)
@@ -92,27 +91,12 @@ def qwen_samples(data: Path) -> Iterator[Labelled]:
             )
 
 
-def references(data: Path) -> Iterator[tuple[str, list[str]]]:
-    """The reference answers of each benchmark."""
-    folder = data / "benchmarks"
-    for name in ("aime24", "aime25", "amc23", "math500", "olymmath_en_easy", "olymmath_en_hard"):
-        yield name, [str(row["answer"]) for row in _lines(folder / f"{name}.jsonl")]
-    old = json.loads((folder / "aime_1983_2023.json").read_text(encoding="utf-8"))
-    yield "aime_1983_2023", [str(row.get("Answer", row.get("answer"))) for row in old]
-    solved = _lines(folder / "math_test_5000.jsonl")
-    yield "math_test_5000", [final_answer(row["solution"]) or "" for row in solved]
-    rows = _lines(folder / "olympiadbench_oe_to_maths_en_comp.jsonl")
-    yield "olympiadbench_oe_to_maths_en_comp", [", ".join(row["final_answer"]) for row in rows]
-    with (folder / "imo_answerbench_v2.csv").open(encoding="utf-8", newline="") as file:
-        yield "imo_answerbench_v2", [row["Short Answer"] for row in csv.DictReader(file)]
-
-
 def agreement(name: str, rows: list[Labelled], workers: int) -> tuple[list[str], bool]:
     """Grade labelled solutions; the section about it, and whether all is explained."""
     start = time.perf_counter()
     with Grader(workers=workers) as grader:
         pairs = ((row.gold, row.solution) for row in rows)
-        verdicts = list(grader.grade(pairs, progress=_bar(name, len(rows))))
+        verdicts = list(grader.grade(pairs))
     seconds = time.perf_counter() - start
     counts = Counter((verdict, row.correct) for verdict, row in zip(verdicts, rows, strict=True))
     differ = [
@@ -173,15 +157,6 @@ def main() -> None:
 def _lines(path: Path) -> Iterable[dict]:
     with path.open(encoding="utf-8") as file:
         yield from map(json.loads, file)
-
-
-def _bar(name: str, total: int) -> Callable[[int], None]:
-    def show(done: int) -> None:
-        if done % 50 == 0 or done == total:
-            end = "\n" if done == total else ""
-            print(f"\r{name}: {done}/{total}", end=end, file=sys.stderr, flush=True)
-
-    return show
 
 
 if __name__ == "__main__":

@@ -6,11 +6,13 @@ the results, by encoder and text: a run that was cut off goes on, and a second o
 
 from __future__ import annotations
 
+import argparse
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +26,6 @@ from rpd_metric.models.embedders import Embedder
 from rpd_metric.steps.extractive import ExtractiveSummarizer
 
 Array = Any
-
-DATA = Path("../shared/data")
-VECTORS = Path("build/vectors.sqlite")
 
 FILES = {
     "dev": "strategy_bench/dev.jsonl",
@@ -44,14 +43,14 @@ class KeptVectors:
 
     Args:
         embedder ([`Embedder`]): Encodes what the file does not hold.
-        path (`Path`): An SQLite file; made where it is missing.
+        path (`Path`): An SQLite file, which several processes may use; made where it is missing.
     """
 
     def __init__(self, embedder: Embedder, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.name = embedder.name
         self._embedder = embedder
-        self._file = sqlite3.connect(path)
+        self._file = sqlite3.connect(path, timeout=60, check_same_thread=False)
         self._file.execute(
             "create table if not exists vectors (encoder text, content text, vector blob, "
             "primary key (encoder, content))"
@@ -92,6 +91,19 @@ class Case:
     evidence: dict[str, Evidence]
 
 
+def parser_of(summary: str | None) -> argparse.ArgumentParser:
+    """What the scripts of `make distances` are told."""
+    parser = argparse.ArgumentParser(description=(summary or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument(
+        "--vectors", type=Path, default=Path("build/vectors.sqlite"), help="keeps them between runs"
+    )
+    parser.add_argument("--limit", type=int, help="problems of each set")
+    parser.add_argument("--num-bootstrap", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    return parser
+
+
 def name_of(source: str, distance: str) -> str:
     """What a table calls a distance on a source of steps."""
     return f"`{distance}`" + (f", {source} steps" if source else "")
@@ -100,7 +112,7 @@ def name_of(source: str, distance: str) -> str:
 def read_rows(path: Path, limit: int | None = None) -> list[dict[str, Any]]:
     """The rows of a JSONL file, the first `limit` of them."""
     with path.open(encoding="utf-8") as lines:
-        return [json.loads(line) for _, line in zip(range(limit or 10**9), lines, strict=False)]
+        return [json.loads(line) for line in islice(lines, limit)]
 
 
 def read_sets(folder: Path, encoder: Embedder, limit: int | None = None) -> dict[str, list[Case]]:
@@ -143,11 +155,6 @@ def case_of(row: dict[str, Any], encoder: Embedder) -> Case:
     """A labelled row with what distances are given of it."""
     labels = Labels.of(row)
     assert labels is not None, "every row needs strategy labels"
-    return Case(row, labels, evidence_of(row, encoder))
-
-
-def evidence_of(row: dict[str, Any], encoder: Embedder) -> dict[str, Evidence]:
-    """By source of steps, what distances are given of a row."""
     problem, solutions = row["problem"], row["solutions"]
     read = gather(("statement", "pieces", "methods"), problem, solutions, None, encoder)
     found = {"": read}
@@ -156,7 +163,7 @@ def evidence_of(row: dict[str, Any], encoder: Embedder) -> dict[str, Evidence]:
         sources["LLM"] = row["steps"]
     for source, steps in sources.items():
         found[source] = read.joined(gather(("steps",), problem, solutions, steps, encoder))
-    return found
+    return Case(row, labels, found)
 
 
 def with_pieces(case: Case, most: int, encoder: Embedder) -> Evidence:

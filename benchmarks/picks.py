@@ -15,22 +15,13 @@ import os
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_variable] = "1"  # before numpy loads its BLAS
 
-import argparse
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from labelled_sets import (
-    DATA,
-    VECTORS,
-    Case,
-    KeptVectors,
-    name_of,
-    read_sets,
-)
+from labelled_sets import Case, KeptVectors, name_of, parser_of, read_sets
 from machine import markdown
 from scipy.stats import rankdata
 
@@ -57,13 +48,7 @@ RPD = ("LLM", "rpd")
 
 
 class Problems:
-    """One labelled set: what each distance makes of it.
-
-    Args:
-        cases (`Sequence` of [`Case`]): Its problems.
-        num_bootstrap (`int`): Resamples.
-        seed (`int`): Of the resamples, and of picks by chance.
-    """
+    """One labelled set: what each distance makes of it."""
 
     def __init__(self, cases: Sequence[Case], num_bootstrap: int, seed: int) -> None:
         self.cases = cases
@@ -205,13 +190,7 @@ def print_ranking(sets: Mapping[str, Problems]) -> None:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--vectors", type=Path, default=VECTORS, help="keeps them between runs")
-    parser.add_argument("--limit", type=int, help="problems of each set")
-    parser.add_argument("--num-bootstrap", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+    args = parser_of(__doc__).parse_args()
     encoder = KeptVectors(load_embedder("minilm"), args.vectors)
     sets = {
         name: Problems(cases, args.num_bootstrap, args.seed)

@@ -3,9 +3,7 @@
     PYTHONPATH=.:tests python -m benchmarks.pictures
 
 Runs what `make demo` runs, draws its terminal at 100 columns, and the report's page at 1440 pixels
-in the light, in the dark and on a phone of 390 pixels. With a folder as argument, everything goes
-there instead, with the terminal at 80 and 140 columns, too, the overview, the reading view, and the
-whole of each page: to be looked at after a change.
+in the light, in the dark and on a phone of 390 pixels.
 `docs/demo.txt` holds the words of the picture; a test compares them with what the demo prints.
 """
 
@@ -38,10 +36,10 @@ def demo_arguments() -> list[str]:
     return words[: words.index("--output")]
 
 
-def run_demo(output: Path, columns: int = COLUMNS) -> str:
+def run_demo(output: Path) -> str:
     """Run the demo; returns what it prints on a terminal, colours and bars included."""
     command = [sys.executable, "-m", "rpd_datasets.cli", *demo_arguments(), "--output", str(output)]
-    terminal = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": str(columns)}
+    terminal = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": str(COLUMNS)}
     env = {**os.environ, "HF_HUB_OFFLINE": "1", **terminal}
     done = subprocess.run(command, env=env, capture_output=True, text=True, cwd=ROOT, check=True)
     return done.stdout
@@ -54,13 +52,13 @@ def words_of(printed: str) -> str:
     return "\n".join(line for line in lines if not line.startswith("Written to ")).strip() + "\n"
 
 
-def terminal_page(printed: str, columns: int = COLUMNS) -> str:
+def terminal_page(printed: str) -> str:
     """The terminal as an HTML page: the first problems and the block at the end."""
     lines = printed.splitlines()
     heads = [at for at, line in enumerate(lines) if re.match(r"\d+  ", Text.from_ansi(line).plain)]
     last = next(at for at, line in enumerate(lines) if "problems and" in line)
     cut = [*lines[: heads[SHOWN_PROBLEMS]], "   ...", *lines[last - 1 : -2]]
-    console = Console(record=True, width=columns, file=io.StringIO(), color_system="truecolor")
+    console = Console(record=True, width=COLUMNS, file=io.StringIO(), color_system="truecolor")
     console.print(Text("$ make demo", style="bold"))
     console.print(Text.from_ansi("\n".join(cut)))
     code = console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
@@ -92,55 +90,18 @@ def photograph(
             window.save_screenshot(str(picture))
 
 
-def make_terminal(printed: str, picture: Path, scratch: Path, columns: int = COLUMNS) -> None:
-    """Draw what the demo printed."""
-    page = scratch / "terminal.html"
-    page.write_text(terminal_page(printed, columns), encoding="utf-8")
-    photograph(page, picture, 10 * columns, 900)
-
-
-def report_of(folder: Path) -> Path:
-    """The report of a curated folder."""
-    command = [sys.executable, "-m", "rpd_datasets.cli", "report", str(folder), "--no-figures"]
-    subprocess.run(command, check=True, cwd=ROOT)
-    return folder / "report.html"
-
-
-def look(pictures: Path, scratch: Path) -> None:
-    """Everything that a person should look at after a change, into a folder."""
-    pictures.mkdir(parents=True, exist_ok=True)
-    for columns in (80, 140):
-        folder = scratch / f"set-{columns}"
-        make_terminal(run_demo(folder, columns), pictures / f"demo-{columns}.png", scratch, columns)
-    page = report_of(folder)
-    views = {
-        "overview": "",
-        "problem": OPEN_FIRST,
-        "reading": f"{OPEN_FIRST}; setTimeout(() => document.getElementById('read').click(), 300)",
-    }
-    for name, script in views.items():
-        for width, height in ((1440, 2200), (390, 3000)):
-            for dark in (False, True):
-                shade = "dark" if dark else "light"
-                picture = pictures / f"{name}-{width}-{shade}.png"
-                shown = script
-                if name == "overview" and width < 500:
-                    shown = "document.body.classList.add('open')"  # beside the list otherwise
-                photograph(page, picture, width, height, shown, dark=dark)
-    photograph(page, pictures / "list-390-light.png", 390, 844)
-
-
 def main() -> None:
     """Make the pictures."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
-        if sys.argv[1:]:
-            look(Path(sys.argv[1]), scratch)
-            return
         printed = run_demo(scratch / "set")
         (DOCS / "demo.txt").write_text(words_of(printed), encoding="utf-8")
-        make_terminal(printed, DOCS / "demo.png", scratch)
-        page = report_of(scratch / "set")
+        terminal = scratch / "terminal.html"
+        terminal.write_text(terminal_page(printed), encoding="utf-8")
+        photograph(terminal, DOCS / "demo.png", 10 * COLUMNS, 900)
+        command = [sys.executable, "-m", "rpd_datasets.cli", "report", str(scratch / "set")]
+        subprocess.run([*command, "--no-figures"], check=True, cwd=ROOT)
+        page = scratch / "set" / "report.html"
         photograph(page, DOCS / "report.png", 1440, 1000, OPEN_FIRST)
         photograph(page, DOCS / "report-dark.png", 1440, 900, dark=True)
         photograph(page, DOCS / "report-phone.png", 390, 844, OPEN_FIRST)

@@ -15,20 +15,17 @@ import os
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_variable] = "1"  # before numpy loads its BLAS
 
-import argparse
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from labelled_sets import DATA, VECTORS, Case, KeptVectors, read_sets, with_pieces
+from labelled_sets import Case, KeptVectors, parser_of, read_sets, with_pieces
 from machine import markdown
 
 from rpd_datasets.judging.auroc import (
     Floats,
-    Wins,
     count_wins,
     estimate,
     pooled_auroc,
@@ -37,9 +34,7 @@ from rpd_datasets.judging.auroc import (
 )
 from rpd_metric.distance.distances import load_distance
 from rpd_metric.distance.evidence import Evidence, cosine_distances
-from rpd_metric.distance.strategy import (
-    without_statement,
-)
+from rpd_metric.distance.strategy import without_statement
 from rpd_metric.metrics.matrices import piece_texts
 from rpd_metric.models.kinds import load_embedder
 
@@ -83,13 +78,7 @@ DIFFERENCES = (
 
 
 class Sets:
-    """The labelled sets with resamples of their problems.
-
-    Args:
-        cases (`dict`): By set, its problems.
-        num_bootstrap (`int`): Resamples.
-        seed (`int`): Of the resamples.
-    """
+    """The labelled sets with resamples of their problems."""
 
     def __init__(self, cases: dict[str, list[Case]], num_bootstrap: int, seed: int) -> None:
         self.cases = cases
@@ -107,34 +96,24 @@ class Sets:
 
     def measure(self, distance: Callable[[Case], Array]) -> Scores:
         """The same of a distance that is given the whole case."""
-        result = {}
-        for name, found in self.cases.items():
-            matrices = [(case, distance(case)) for case in found]
-            result[name] = [
+        return {
+            name: [
                 np.array([matrix[i, j] for i, j, _ in case.labels.pairs()])
-                for case, matrix in matrices
+                for case, matrix in ((case, distance(case)) for case in found)
             ]
-        return result
+            for name, found in self.cases.items()
+        }
 
     def aurocs(self, scores: Scores) -> dict[str, Any]:
         """By set, pooled and within, on the problems as they are and on every resample."""
-        return self.aurocs_of(self.wins(scores), self.weights)
-
-    def wins(self, scores: Scores) -> dict[str, Wins]:
-        """By set, the comparisons that AUROCs are made of."""
-        return {name: count_wins(scores[name], self.labels[name]) for name in self.cases}
-
-    def aurocs_of(
-        self, wins: Mapping[str, Wins], weights: Mapping[str, Floats]
-    ) -> dict[str, dict[str, Floats]]:
-        """By set, pooled and within, for every row of weights."""
-        return {
-            name: {
-                "pooled": pooled_auroc(found, weights[name]),
-                "within": within_auroc(found, weights[name]),
+        found = {}
+        for name, weights in self.weights.items():
+            wins = count_wins(scores[name], self.labels[name])
+            found[name] = {
+                "pooled": pooled_auroc(wins, weights),
+                "within": within_auroc(wins, weights),
             }
-            for name, found in wins.items()
-        }
+        return found
 
 
 def averaged(aurocs: dict[str, Any], measure: str, names: Sequence[str] = SHORT) -> Floats:
@@ -213,30 +192,18 @@ def print_alarms(sets: Sets, scores: Mapping[str, Scores]) -> None:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--vectors", type=Path, default=VECTORS, help="keeps them between runs")
-    parser.add_argument("--embedder", default="minilm")
-    parser.add_argument("--limit", type=int, help="problems of each set")
-    parser.add_argument("--num-bootstrap", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    encoder = KeptVectors(load_embedder(args.embedder), args.vectors)
+    args = parser_of(__doc__).parse_args()
+    encoder = KeptVectors(load_embedder("minilm"), args.vectors)
     sets = Sets(read_sets(args.data, encoder, args.limit), args.num_bootstrap, args.seed)
     scores = {name: sets.scores(source, one) for name, (source, one) in TABLE.items()}
     scores[CHUNKS] = chunk_scores(sets, encoder)
     aurocs = {name: sets.aurocs(found) for name, found in scores.items()}
     print(f"{encoder.name}, float32, {args.num_bootstrap} resamples, seed {args.seed}.\n")
     print_table(sets, aurocs)
-    print(
-        markdown(
-            [
-                {"difference": f"{a} - {b}", **difference(aurocs[a], aurocs[b])}
-                for a, b in DIFFERENCES
-            ]
-        ),
-        "\n",
-    )
+    rows = [
+        {"difference": f"{a} - {b}", **difference(aurocs[a], aurocs[b])} for a, b in DIFFERENCES
+    ]
+    print(markdown(rows), "\n")
     print_gain_over_chunks(sets, aurocs)
     print_alarms(sets, scores)
 

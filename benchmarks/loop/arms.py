@@ -32,12 +32,11 @@ class Arm:
     Args:
         name (`str`): Of its folder.
         title (`str`): For tables.
-        problems (`str`), solutions (`str`): Who chooses them, as in `CurationConfig`.
+        problems, solutions, selection, ties (`str`): As in `CurationConfig`.
         per_problem (`int`): Solutions of each problem.
         budget (`bool`): The samples are spent over all problems at once (`num_samples`) instead.
         share (`float`): Samples, as a share of the plan's number of samples.
         repeat (`int`): How often each sample stands in the set.
-        selection (`str`), ties (`str`): As in `CurationConfig`.
         steps (`str`): What distances read: the stated steps, the extractive summarizer's, or the
             true strategies.
         start (`str`, *optional*): The arm whose model reinforcement learning starts from; then
@@ -104,17 +103,13 @@ class ArmResult:
     """What an arm came to.
 
     Args:
-        arm (`str`), seed (`int`): Which one.
         settings (`dict`): The arm and the plan, to tell whether it is the same run.
         correct (`list[str]`): Per test problem, 1 or 0 for each of the 16 samples.
-        rpd (`float`, *optional*), div_self_bleu (`float`, *optional*): Means over the test
-            problems with two right outputs or more of what their right outputs differ by.
-        strategies (`float`, *optional*): Mean number of strategies among the right outputs of
-            such a problem.
+        rpd, div_self_bleu, strategies (`float`, *optional*): Means over the test problems with two
+            right outputs or more: what these differ by, and how many strategies they show.
         found (`float`): Mean number of strategies found per test problem, solved or not.
         training (`dict`): Samples, problems, strategies per problem, and the first and last loss.
         rewards (`list[dict]`): Of reinforcement learning, what its log says.
-        cpu_seconds (`float`): What it took.
     """
 
     arm: str

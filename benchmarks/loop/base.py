@@ -53,13 +53,7 @@ class BaseOptions:
 def make_base(folder: Path, options: BaseOptions, say: Callable[[str], None]) -> dict[str, Any]:
     """Train a base model and save it with its tokenizer; one that is there already is kept.
 
-    Args:
-        folder (`Path`): Where it goes.
-        options ([`BaseOptions`]): How strong it is.
-        say (`Callable`): Called with a line of progress.
-
-    Returns:
-        `dict`: Its options, number of weights, last loss, and the CPU seconds it took.
+    Returns its options, number of weights, last loss, and the CPU seconds it took.
     """
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM

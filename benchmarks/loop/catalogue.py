@@ -20,12 +20,7 @@ CORE = (
 )
 BUDGET = (Arm("rpd_budget", "a budget, spent by RPD", solutions="rpd", budget=True),)
 REINFORCED = tuple(
-    Arm(
-        f"grpo_{start}{suffix}",
-        f"{title} + GRPO{words}",
-        start=start,
-        diversity_weight=weight,
-    )
+    Arm(f"grpo_{start}{suffix}", f"{title} + GRPO{words}", start=start, diversity_weight=weight)
     for start, title in (("random_1p1s", "random 1P1S"), ("rpd_1p3s", "RPD 1P3S"))
     for suffix, words, weight in (
         ("", "", 0.0),
@@ -57,50 +52,16 @@ REWARDED = tuple(
     )
 )
 NUMBERS = tuple(
-    Arm(f"rpd_1p{n}s", f"RPD 1P{n}S", problems="rpd", solutions="rpd", per_problem=n)
-    for n in (1, 2, 4, 5)
+    replace(RPD_1P3S, name=f"rpd_1p{n}s", title=f"RPD 1P{n}S", per_problem=n) for n in (1, 2, 4, 5)
 )
 CHOICES = (
-    Arm(
-        "rpd_maxavg",
-        "RPD 1P3S, maxavg",
-        problems="rpd",
-        solutions="rpd",
-        per_problem=3,
-        selection="maxavg",
-    ),
-    Arm(
-        "rpd_exact",
-        "RPD 1P3S, exact",
-        problems="rpd",
-        solutions="rpd",
-        per_problem=3,
-        selection="exact",
-    ),
-    Arm(
-        "rpd_first",
-        "RPD 1P3S, ties as in Algorithm 3",
-        problems="rpd",
-        solutions="rpd",
-        per_problem=3,
-        ties="first",
-    ),
+    replace(RPD_1P3S, name="rpd_maxavg", title="RPD 1P3S, maxavg", selection="maxavg"),
+    replace(RPD_1P3S, name="rpd_exact", title="RPD 1P3S, exact", selection="exact"),
+    replace(RPD_1P3S, name="rpd_first", title="RPD 1P3S, ties as in Algorithm 3", ties="first"),
     Arm("strategy", "`strategy` 1P3S", problems="strategy", solutions="strategy", per_problem=3),
-    Arm(
-        "labels",
-        "true strategies 1P3S (ceiling)",
-        problems="rpd",
-        solutions="rpd",
-        per_problem=3,
-        steps="labels",
-    ),
-    Arm(
-        "extractive",
-        "RPD 1P3S, steps by `extractive`",
-        problems="rpd",
-        solutions="rpd",
-        per_problem=3,
-        steps="extractive",
+    replace(RPD_1P3S, name="labels", title="true strategies 1P3S (ceiling)", steps="labels"),
+    replace(
+        RPD_1P3S, name="extractive", title="RPD 1P3S, steps by `extractive`", steps="extractive"
     ),
 )
 # Breadth, depth, chosen depth, and breadth first with chosen depth after it.
@@ -200,9 +161,7 @@ QUICK = Plan(
     pool=24,
     tests=8,
     practice=16,
-    bases={
-        "base": BaseOptions(rows=4000, hidden=48, layers=2, batch=32, wrong=0.0),
-    },
+    bases={"base": BaseOptions(rows=4000, hidden=48, layers=2, batch=32, wrong=0.0)},
     sft={"num_train_epochs": 4, "warmup_steps": 0, "logging_steps": 1},
     grpo={
         "num_train_epochs": 1,
@@ -212,10 +171,4 @@ QUICK = Plan(
     },
     passk={"max_tokens": 32},
 )
-QUICK_ARMS = (
-    BASE_ARM,
-    "random_1p1s",
-    "rpd_1p3s",
-    "grpo_rpd_1p3s_diverse",
-    "mixed_5",
-)
+QUICK_ARMS = (BASE_ARM, "random_1p1s", "rpd_1p3s", "grpo_rpd_1p3s_diverse", "mixed_5")

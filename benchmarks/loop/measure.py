@@ -60,13 +60,7 @@ def mean_of(arm: BySeed, name: str) -> float | None:
 
 
 def course(arm: BySeed, name: str, steps: int = 4) -> tuple[float, float] | None:
-    """A logged measure of reinforcement learning: mean of its first steps, and of its last.
-
-    Args:
-        arm: Results by seed.
-        name (`str`): What the log calls it.
-        steps (`int`): How many steps each mean is over.
-    """
+    """A logged measure of reinforcement learning: mean of its first steps, and of its last."""
     series = [[row[name] for row in result.rewards if name in row] for result in arm.values()]
     series = [values for values in series if len(values) > 1]
     if not series:

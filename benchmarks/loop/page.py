@@ -78,20 +78,12 @@ HOW_CHOSEN = (
 
 
 def write_page(file: Path, output: Path, plan: Plan, *, command: str) -> None:
-    """Write the page and its figure from all results that are there.
-
-    Args:
-        file (`Path`): The page; the figure lies beside it under the same name.
-        output (`Path`): The run's folder.
-        plan ([`~benchmarks.loop.arms.Plan`]): What the results were made by; others are left out.
-        command (`str`): What makes them.
-    """
+    """Write the page from all results of the plan, and its figure beside it."""
     found = collect(output, plan)
-    text = page_text(
-        found, output, plan, command=command, figure_name=file.with_suffix(".png").name
-    )
+    figure_file = file.with_suffix(".png")
+    text = page_text(found, output, plan, command=command, figure_name=figure_file.name)
     file.parent.mkdir(parents=True, exist_ok=True)
-    draw(found, file.with_suffix(".png"))
+    draw(found, figure_file)
     file.write_text(text, encoding="utf-8")
 
 
@@ -147,29 +139,22 @@ def page_text(found: Found, output: Path, plan: Plan, *, command: str, figure_na
         "*found* counts the strategies of right outputs over all test problems.",
     ]
     if any(arm.name in found for arm in NUMBERS):
-        numbers = sorted([*NUMBERS, *(a for a in CORE if a.name == "rpd_1p3s")], key=_by_number)
-        lines += [
-            "",
-            f"## One to five solutions of each problem, {plan.samples} samples",
-            "",
-            arms_table(found, numbers),
+        lines += _section(
+            f"One to five solutions of each problem, {plan.samples} samples",
+            arms_table(found, sorted([*NUMBERS, RPD_1P3S], key=lambda arm: arm.per_problem)),
             "",
             *sentences(found, NUMBER_COMPARISONS),
-        ]
+        )
     if any(a in found for a, _, _ in CHOICE_COMPARISONS):
-        lines += [
-            "",
-            "## Ways to choose",
-            "",
-            arms_table(found, [*(a for a in CORE if a.name == "rpd_1p3s"), *GROUPS["choices"]]),
+        lines += _section(
+            "Ways to choose",
+            arms_table(found, [RPD_1P3S, *GROUPS["choices"]]),
             "",
             *sentences(found, CHOICE_COMPARISONS),
-        ]
+        )
     if any(arm.name in found for arm in REINFORCED):
-        lines += [
-            "",
-            "## Reinforcement learning",
-            "",
+        lines += _section(
+            "Reinforcement learning",
             f"{_updates(found)} updates on {plan.practice} problems, 16 of them at a time with 8 "
             "completions each. The reward is 1 for what passes the task's check and 0.1 for the "
             f"form, and {DIVERSITY_WEIGHT} times the diversity reward where that is on.",
@@ -177,41 +162,41 @@ def page_text(found: Found, output: Path, plan: Plan, *, command: str, figure_na
             arms_table(found, REINFORCED),
             "",
             *gaming(found),
-        ]
+        )
     beyond = [*MIXED, *REWARDED]
     if any(arm.name in found for arm in beyond):
-        lines += [
-            "",
-            "## Beyond the paper",
-            "",
+        lines += _section(
+            "Beyond the paper",
             "Models on the way from the base to the tuned one are WiSE-FT's (arXiv 2504.10478). "
             "The ways to reward diversity are described in "
             "[recipes/README.md](../recipes/README.md). Asking for each of a problem's solutions "
             "by a number in its prompt (SSFT's modes, arXiv 2510.05132) was tried and removed: on "
             "a base that had never seen such a number it cost 15.8 points of pass@16 with numbers "
-            "in the order of choice, 15.6 with numbers "
-            "matched before each epoch.",
+            "in the order of choice, 15.6 with numbers matched before each epoch.",
             "",
             arms_table(found, [RPD_1P3S, *beyond]),
             "",
             *sentences(found, BEYOND_COMPARISONS),
-        ]
+        )
     if any(arm.name in found for arm in MAP):
-        lines += ["", "## Where breadth and depth trade places", "", *map_section(found)]
-    lines += [
-        "",
-        "## The run",
-        "",
+        lines += _section("Where breadth and depth trade places", *map_section(found))
+    seeds_run = sorted({seed for arm in found.values() for seed in arm})
+    lines += _section(
+        "The run",
         f"{sum(map(len, found.values()))} arms of {len(found)} kinds, seeds "
-        f"{', '.join(map(str, sorted({s for arm in found.values() for s in arm})))}: "
+        f"{', '.join(map(str, seeds_run))}: "
         f"{spent:,.0f} CPU seconds, and {base['cpu_seconds']:,.0f} for the base "
         f"model{_wall(output)}. Machine: {cores} cores, no GPU. Python {python_version()}, "
         f"{versions}.",
         "",
         HOW_CHOSEN,
         "",
-    ]
+    )
     return "\n".join(lines)
+
+
+def _section(title: str, *body: str) -> list[str]:
+    return ["", f"## {title}", "", *body]
 
 
 def _updates(found: Found) -> int:
@@ -245,10 +230,8 @@ def arms_table(found: Found, arms: Sequence[Arm]) -> str:
         for k in KS:
             value = figure(results, k)
             cells.append(_percent(value) if k in (1, 16) else f"{100 * value.value:.1f}")
-        cells.append(_number(mean_of(results, "rpd"), 3))
-        cells.append(_number(mean_of(results, "div_self_bleu"), 1))
-        cells.append(_number(mean_of(results, "strategies"), 2))
-        cells.append(_number(mean_of(results, "found"), 2))
+        shown = {"rpd": 3, "div_self_bleu": 1, "strategies": 2, "found": 2}
+        cells += [_number(mean_of(results, name), digits) for name, digits in shown.items()]
         rows.append(cells)
     return _table(head, rows)
 
@@ -374,10 +357,6 @@ def map_section(found: Found) -> list[str]:
         "",
         said,
     ]
-
-
-def _by_number(arm: Arm) -> int:
-    return arm.per_problem
 
 
 def _percent(value: Interval) -> str:

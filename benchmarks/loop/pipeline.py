@@ -22,6 +22,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from benchmarks.labelled_sets import KeptVectors
 from benchmarks.loop.arms import (
     BASE_ARM,
     HERE,
@@ -35,7 +36,7 @@ from benchmarks.loop.arms import (
     settings_of,
 )
 from benchmarks.loop.sampling import sample
-from benchmarks.loop.steps import Exact, Kept, Labels, StatedSteps, stated
+from benchmarks.loop.steps import Exact, Labels, StatedSteps, stated
 from benchmarks.loop.task import pool_rows, problem_rows, strategy_of
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.card import dataset_card
@@ -61,17 +62,7 @@ CANDIDATES = 16
 
 
 def run_arm(arm: Arm, seed: int, plan: Plan, output: Path) -> ArmResult:
-    """Run an arm, unless it is finished.
-
-    Args:
-        arm ([`Arm`]): Which.
-        seed (`int`): Decides pool, candidates, test problems and every draw.
-        plan ([`Plan`]): How large everything is.
-        output (`Path`): Holds the base model, and every arm's folder.
-
-    Returns:
-        [`ArmResult`]
-    """
+    """Run an arm, unless it is finished; the seed decides pool, candidates, tests and draws."""
     folder = folder_of(output, arm, seed)
     done = finished(folder, arm, plan)
     if done is not None:
@@ -82,10 +73,10 @@ def run_arm(arm: Arm, seed: int, plan: Plan, output: Path) -> ArmResult:
     before = resource.getrusage(resource.RUSAGE_SELF)
     with (folder / "log.txt").open("w", encoding="utf-8") as log, _logged_to(log):
         training, rewards = _train(arm, seed, plan, output, folder)
-        result = _measure(arm, seed, plan, output, folder, training, rewards)
+        result = _measure(arm, seed, plan, output, folder)
     after = resource.getrusage(resource.RUSAGE_SELF)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    result = replace(result, cpu_seconds=spent)
+    result = replace(result, training=training, rewards=rewards, cpu_seconds=spent)
     text = json.dumps(asdict(result), indent=1) + "\n"
     (folder / f"{RESULT}.partial").write_text(text, encoding="utf-8")
     (folder / f"{RESULT}.partial").replace(folder / RESULT)
@@ -103,7 +94,7 @@ def _train(
     if arm.start is not None:
         return {}, _reinforce(arm, seed, plan, output, folder)
     data = folder / "data"
-    facts = curate(arm, seed, plan, data, output / "embeddings.sqlite")
+    facts = curate(arm, seed, plan, data, output / "vectors.sqlite")
     options = {
         "model_name_or_path": output / arm.base,
         "output_dir": folder / "model",
@@ -124,11 +115,9 @@ def curate(arm: Arm, seed: int, plan: Plan, output: Path, kept: Path) -> dict[st
     pool = output.parent / "pool.jsonl"
     rows = pool_rows(arm.pool or plan.pool, CANDIDATES, seed)
     _write_rows(pool, rows)
-    size: dict[str, int] = {"num_problems": plan.num_problems(arm)}
+    size = {"num_problems": plan.num_problems(arm), "num_solutions": arm.per_problem}
     if arm.budget:
         size = {"num_samples": plan.num_problems(arm)}  # with one solution of each problem
-    else:
-        size["num_solutions"] = arm.per_problem
     config = CurationConfig(
         summarizer="extractive",
         ties=arm.ties,
@@ -146,31 +135,23 @@ def curate(arm: Arm, seed: int, plan: Plan, output: Path, kept: Path) -> dict[st
         summarizer, embedder = Labels(), Exact()
     else:
         summarizer = StatedSteps() if arm.steps == "stated" else load_summarizer("extractive")
-        embedder = Kept(load_embedder("minilm"), kept)
+        embedder = KeptVectors(load_embedder("minilm"), kept)
     models = Models(summarizer, embedder, token_counter(config.tokenizer))
     chosen: list[list[str]] = []
 
     def describe(summary: RunSummary) -> dict[str, str | bytes]:
         return {"README.md": dataset_card(summary, config, models, options)}
 
+    def opened(scratch: Any, reject: Any) -> Any:
+        return open_source(str(pool), scratch=scratch, on_reject=reject)
+
     options = RunOptions(
         on_chosen=lambda problem, _, places: chosen.append(
             [strategy_of(problem.solutions[place]) for place in places]
         )
     )
-    curate_folder(
-        [
-            (
-                lambda scratch, reject: open_source(str(pool), scratch=scratch, on_reject=reject),
-                config.num_problems,
-            )
-        ],
-        output,
-        config,
-        models,
-        describe=describe,
-        options=options,
-    )
+    sources = [(opened, config.num_problems)]
+    curate_folder(sources, output, config, models, describe=describe, options=options)
     return {
         "problems": len(chosen),
         "samples": arm.repeat * sum(map(len, chosen)),
@@ -219,15 +200,7 @@ def _reinforce(
     ]
 
 
-def _measure(
-    arm: Arm,
-    seed: int,
-    plan: Plan,
-    output: Path,
-    folder: Path,
-    training: dict[str, Any],
-    rewards: list[dict[str, float]],
-) -> ArmResult:
+def _measure(arm: Arm, seed: int, plan: Plan, output: Path, folder: Path) -> ArmResult:
     tests = folder / "tests.jsonl"
     rows = problem_rows("test", plan.tests, seed)
     _write_rows(tests, rows)
@@ -237,8 +210,7 @@ def _measure(
     sample(Path(model), config, tests, evaluation, changes, at_once=plan.tests)
     line = ["--config", str(config), "--data", str(tests), "--output", str(evaluation)]
     line += ["--name", arm.name]
-    for name, value in changes.items():
-        line += [f"--{name.replace('_', '-')}", str(value)]
+    line += _options({name.replace("_", "-"): value for name, value in changes.items()})
     for stage in ("grade", "report"):
         if _recipe("passk").main([stage, *line]):
             raise RPDError(f"passk failed; see {folder / 'log.txt'}")
@@ -246,7 +218,7 @@ def _measure(
     right = _right_outputs(evaluation, results.correct)
     pairs = [texts for texts in right.values() if len(texts) > 1]
     steps = [[list(stated(text).steps) for text in texts] for texts in pairs]
-    embedder = Kept(load_embedder("minilm"), output / "embeddings.sqlite")
+    embedder = KeptVectors(load_embedder("minilm"), output / "vectors.sqlite")
     distances = [mean_pairwise(matrix) for matrix in step_matrices(steps, embedder)]
     strategies = {key: len({strategy_of(text) for text in texts}) for key, texts in right.items()}
     return ArmResult(
@@ -258,8 +230,8 @@ def _measure(
         div_self_bleu=_mean([found for texts in pairs if (found := div_self_bleu(texts))]),
         strategies=_mean([strategies[key] for key, texts in right.items() if len(texts) > 1]),
         found=sum(strategies.values()) / len(rows),
-        training=training,
-        rewards=rewards,
+        training={},
+        rewards=[],
         cpu_seconds=0.0,
     )
 
@@ -282,19 +254,17 @@ def _history(model: Path) -> list[dict[str, float]]:
 @contextlib.contextmanager
 def _logged_to(log: TextIO) -> Iterator[None]:
     """Everything that is printed goes into a file, that of libraries in other languages, too."""
-    streams = (sys.stdout, sys.stderr)
-    places = (1, 2)
-    for stream in streams:
-        stream.flush()
-    before = [os.dup(place) for place in places]
+    sys.stdout.flush()
+    sys.stderr.flush()
+    before = [os.dup(1), os.dup(2)]
     try:
-        for place in places:
-            os.dup2(log.fileno(), place)
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
         with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
             yield
     finally:
         log.flush()
-        for place, kept in zip(places, before, strict=True):
+        for place, kept in enumerate(before, start=1):
             os.dup2(kept, place)
             os.close(kept)
 

@@ -16,7 +16,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
@@ -24,8 +24,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from benchmarks.loop.arms import Arm, ArmResult, Plan, finished, folder_of
-from benchmarks.loop.base import BaseOptions, make_base
+from benchmarks.loop.arms import Arm, ArmResult, finished, folder_of
+from benchmarks.loop.base import make_base
 from benchmarks.loop.catalogue import FULL, GROUPS, MAP, QUICK, QUICK_ARMS
 from benchmarks.loop.measure import pass_at
 from benchmarks.loop.page import RUNS, write_page
@@ -98,12 +98,12 @@ def _run(args: argparse.Namespace) -> None:
     with _workers(args.workers) as submit:
         bases = dict.fromkeys(arm.base for wave in todo for arm, _ in wave)
         for ended in as_completed(
-            [submit(make, output / name, plan.bases[name]) for name in bases]
+            [submit(make_base, output / name, plan.bases[name], _say) for name in bases]
         ):
             ended.result()
         # One wave after the other: reinforcement learning starts from models of the first.
         for wave in todo:
-            running = {submit(run_one, arm, seed, plan, output): (arm, seed) for arm, seed in wave}
+            running = {submit(run_arm, arm, seed, plan, output): (arm, seed) for arm, seed in wave}
             for ended in as_completed(running):
                 arm, seed = running[ended]
                 result: ArmResult = ended.result()
@@ -134,36 +134,24 @@ def _waves(args: argparse.Namespace) -> list[list[Arm]]:
     ]
 
 
-def make(folder: Path, options: BaseOptions) -> None:
-    """Train a base model in a worker."""
-    make_base(folder, options, _say)
-
-
-def run_one(arm: Arm, seed: int, plan: Plan, output: Path) -> ArmResult:
-    """Run an arm in a worker."""
-    return run_arm(arm, seed, plan, output)
-
-
 @contextmanager
 def _workers(number: int) -> Iterator[Submit]:
     """Where work goes: to that many processes, or with 1 to this one."""
-    if number > 1:
-        # Fresh processes, because threads of torch do not survive a fork.
-        with ProcessPoolExecutor(
-            number, mp_context=get_context("spawn"), initializer=one_thread
-        ) as pool:
-            try:
-                yield pool.submit
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
+    if number == 1:
+        yield _at_once
         return
-    yield _at_once
+    # Fresh processes, because threads of torch do not survive a fork.
+    with ProcessPoolExecutor(
+        number, mp_context=get_context("spawn"), initializer=one_thread
+    ) as pool:
+        try:
+            yield pool.submit
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def _at_once(function: Callable[..., Any], *arguments: Any) -> Any:
-    from concurrent.futures import Future
-
     future: Future[Any] = Future()
     future.set_result(function(*arguments))
     return future
@@ -178,7 +166,3 @@ def one_thread() -> None:
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

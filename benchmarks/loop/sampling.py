@@ -29,13 +29,9 @@ def sample(
     at_once: int,
     **loading: Any,
 ) -> None:
-    """Write every sample of an evaluation.
+    """Write every sample of an evaluation into a folder, `at_once` replies a batch.
 
-    Args:
-        model, data, folder (`Path`): The model, the problems, and where `samples.jsonl` goes.
-        config_file (`Path`): An evaluation's options, of which `changes` has others.
-        at_once (`int`): Replies of a batch.
-        loading: For the model, such as `dtype` and `device_map`.
+    `changes` are options other than the file's; `loading` is for the model, such as its `dtype`.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig

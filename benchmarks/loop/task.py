@@ -200,12 +200,9 @@ def candidates(problem: Problem, count: int, rng: random.Random) -> list[str]:
 
 
 def base_rows(count: int, wrong: float, seed: int) -> list[tuple[str, str]]:
-    """What a base model learns from: problems with one attempt each, a share of them wrong.
+    """What a base model learns from: problems with one attempt each.
 
-    Args:
-        count (`int`): Rows.
-        wrong (`float`): Share of attempts that calculate rightly and miss the target.
-        seed (`int`): Of everything drawn.
+    A share of the attempts, `wrong`, calculate rightly and miss the target.
     """
     rng = random.Random(seed)
     problems = all_problems()["base"]

@@ -28,17 +28,7 @@ def weights() -> Path | None:
 
 
 def make_smollm2(folder: Path) -> Path:
-    """Save the model as a folder of bfloat16 weights; one that is there is left as it is.
-
-    Args:
-        folder (`Path`): The folder to make.
-
-    Returns:
-        `Path`: The folder.
-
-    Raises:
-        [`InputError`]: The package is not installed.
-    """
+    """Save the model as a folder of bfloat16 weights; one that is there is left as it is."""
     if (folder / "config.json").is_file():
         return folder
     source = weights()

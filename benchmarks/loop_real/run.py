@@ -113,18 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def loop(
     scale: Scale, data: Path, output: Path, *, gpu: bool = False, minutes: float | None = None
 ) -> None:
-    """Every stage that is not done yet.
-
-    Args:
-        scale ([`Scale`]): How much of everything.
-        data (`Path`): The file with GSM8K's solutions.
-        output (`Path`): The folder of the run.
-        gpu (`bool`): Train and sample on a GPU.
-        minutes (`float`, *optional*): Begin no stage later than this.
-
-    Raises:
-        [`RPDError`]: A stage failed, or the folder holds a run of another scale.
-    """
+    """Run every stage that is not done yet; begin none later than so many minutes from now."""
     output.mkdir(parents=True, exist_ok=True)
     claim(output / "scale.json", scale)
     journal = Journal(output / "seconds.json", minutes)
@@ -202,11 +191,7 @@ def _script(name: str, line: Sequence[object]) -> None:
 
 
 def claim(path: Path, scale: Scale) -> None:
-    """See that a folder holds a run of this scale, or none.
-
-    Raises:
-        [`InputError`]: It holds another.
-    """
+    """See that a folder holds a run of this scale, or none."""
     text = json.dumps(vars(scale), sort_keys=True)
     if path.is_file() and path.read_text(encoding="utf-8") != text:
         raise InputError(f"{path.parent} holds a run of another size; use another --output")

@@ -45,17 +45,9 @@ def solution_text(text: str) -> str | None:
 
 
 def problems(file: Path) -> list[dict[str, Any]]:
-    """Every problem with its right solutions and its answer.
+    """Every problem with its answer and its right solutions, which differ from each other.
 
-    Args:
-        file (`Path`): The JSONL file.
-
-    Returns:
-        `list[dict]`: `problem`, `answer`, `solutions`, which differ from each other, and
-            `calculations`, how many the reference solution marks.
-
-    Raises:
-        [`InputError`]: The file cannot be read.
+    `calculations` is how many the reference solution marks.
     """
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
@@ -93,18 +85,9 @@ def split(
     test_calculations: int,
     seed: int,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Draw the problems to train on and those to test on; none is in both.
+    """Draw the problems to train on, out of those with three candidates, and those to test on.
 
-    Args:
-        rows (`list[dict]`): From [`problems`].
-        pool (`int`): How many to train on, out of those with three candidates or more.
-        tests (`int`): How many to test on.
-        calculations (`int`): Most calculations of a problem to train on; all have one at least.
-        test_calculations (`int`): Most calculations of a test problem.
-        seed (`int`): Draws both.
-
-    Returns:
-        `tuple`: The pool, and the test problems.
+    None is in both. All have one calculation at least, and at most as many as is said.
     """
     draw = random.Random(seed)
     rich = [

@@ -27,7 +27,7 @@ from benchmarks.loop.measure import difference, figure, over_seeds
 from benchmarks.loop.page import verdict
 from benchmarks.loop.pipeline import curate
 from benchmarks.loop.run import main
-from benchmarks.loop.steps import Kept, StatedSteps
+from benchmarks.loop.steps import StatedSteps
 from benchmarks.loop.task import (
     TOKEN,
     all_problems,
@@ -101,22 +101,6 @@ def test_the_lines_before_the_answer_are_the_steps():
     found = run(StatedSteps().summarize(None, texts))
     assert found[0].steps == ("Add 3 and 4 to get 7.", "Add 7 and 9 to get 16.")
     assert not found[1].ok
-
-
-def test_a_text_is_encoded_once_for_all_processes(tmp_path: Path):
-    class Counting:
-        name = "counting"
-        asked: list[str] = []  # noqa: RUF012 shared on purpose: two embedders stand for processes
-
-        def encode(self, texts):
-            self.asked.extend(texts)
-            return np.array([[len(text), 1.0] for text in texts], dtype=np.float32)
-
-    first, second = (Kept(Counting(), tmp_path / "kept.sqlite") for _ in range(2))
-    expected = [[1, 1], [2, 1], [1, 1]]
-    assert first.encode(["a", "bb", "a"]).tolist() == expected
-    assert second.encode(["a", "bb", "a"]).tolist() == expected
-    assert Counting.asked == ["a", "bb"]
 
 
 def result(seed: int, right: int) -> ArmResult:
@@ -276,10 +260,10 @@ def test_the_budget_arm_takes_every_problem_once_and_then_what_adds_most(tmp_pat
     (arm,) = BUDGET
     for name in ("wide", "deep"):
         (tmp_path / name).mkdir()
-    wide = curate(arm, 0, QUICK, tmp_path / "wide" / "data", tmp_path / "embeddings.sqlite")
+    wide = curate(arm, 0, QUICK, tmp_path / "wide" / "data", tmp_path / "vectors.sqlite")
     assert (wide["problems"], wide["samples"]) == (18, 18)
     scarce = replace(arm, pool=6)
-    deep = curate(scarce, 0, QUICK, tmp_path / "deep" / "data", tmp_path / "embeddings.sqlite")
+    deep = curate(scarce, 0, QUICK, tmp_path / "deep" / "data", tmp_path / "vectors.sqlite")
     assert (deep["problems"], deep["samples"]) == (6, 18)
     assert deep["strategies_per_problem"] > wide["strategies_per_problem"] == 1
     assert {arm.name for arm in MAP} >= {"map_scarce_rpd_budget", "map_wide_rpd_budget"}
