@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,6 +20,7 @@ from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.source import InputSpec, Source, open_source
 from rpd_datasets.options import add_options, options_from, read_options
+from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 from rpd_metric.models.chat import Sampling
@@ -163,6 +165,12 @@ def open_input(
 ) -> Source:
     """Open the input that the options name."""
     return open_source(args.input, input_spec(args), scratch=scratch, on_reject=on_reject)
+
+
+def read_problems(args: argparse.Namespace, rejects: list[Rejected]) -> Iterator[Problem]:
+    """The problems of the input that the options name; what was left out joins `rejects`."""
+    with tempfile.TemporaryDirectory() as scratch:
+        yield from open_input(args, Path(scratch), rejects.append)
 
 
 def input_spec(args: argparse.Namespace) -> InputSpec:

@@ -76,7 +76,7 @@ def _compare(args: argparse.Namespace) -> None:
             row = {"problem": problem.problem, "solutions": list(problem.solutions)}
             rows.append({**problem.extra, **row})
             line.advance()
-        with scoring(models, line) as done:
+        with scoring(models.flows, line) as done:
 
             def on_stage(name: str, total: int) -> Callable[[], None]:
                 line.stage(name, total)

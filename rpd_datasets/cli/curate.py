@@ -132,7 +132,7 @@ def _curate(args: argparse.Namespace) -> None:
         models = load_models(config, here=engine is None)
         line.stage("Scoring problems", None)
         # Where this process asks no server there is nothing to finish on Ctrl-C.
-        scored_one = line.advance if engine else stack.enter_context(scoring(models, line))
+        scored_one = line.advance if engine else stack.enter_context(scoring(models.flows, line))
         options = options_from(
             RunOptions,
             args,

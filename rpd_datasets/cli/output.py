@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from rpd_datasets.curation.models import Models
-from rpd_metric.models.flow import draining
+from rpd_metric.models.flow import Flow, draining
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -206,13 +205,13 @@ class Progress:
 
 
 @contextmanager
-def scoring(models: Models, line: Progress) -> Iterator[Callable[[], None]]:
+def scoring(flows: Sequence[Flow], line: Progress) -> Iterator[Callable[[], None]]:
     """Count scored problems; with a chat model, its requests too, and a careful end on Ctrl-C."""
-    line.note = lambda: "; ".join(str(flow.tick()) for flow in models.flows)
-    with draining(*models.flows, notify=line.write):
+    line.note = lambda: "; ".join(str(flow.tick()) for flow in flows)
+    with draining(*flows, notify=line.write):
         try:
             yield line.advance
         finally:
             line.note = str
-            for flow in models.flows:
+            for flow in flows:
                 line.write(flow.stats.summary())

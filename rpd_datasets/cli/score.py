@@ -70,7 +70,7 @@ def _score(args: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as scratch, Progress("Loading models") as line:
         models = load_models(config)
         line.stage("Scoring problems")
-        with scoring(models, line) as scored_one:
+        with scoring(models.flows, line) as scored_one:
             asyncio.run(score(arguments.open_input(args, Path(scratch), rejects.append)))
     measured = [row["rpd"] for row in problems if row["rpd"] is not None]
     rpd = sum(measured) / len(measured) if measured else None

@@ -35,6 +35,7 @@ from rpd_datasets.judging.verdicts import (
 from rpd_metric.errors import InputError, ModelError, ReplyError
 from rpd_metric.models.chat import Chat, ChatRequest, Sampling
 from rpd_metric.prompts.templates import fence, load_template, sendable
+from rpd_metric.reasons import Reason
 
 JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=1024)
 NO_TEXT = "(not given)"
@@ -101,7 +102,7 @@ class PromptedModel:
         try:
             reply = await self.chat(request)
         except ModelError as error:
-            return Judgement(None, "model_error", " ".join(str(error).split()))
+            return Judgement(None, Reason.MODEL_ERROR, " ".join(str(error).split()))
         try:
             return Judgement(parse(reply.text, reply.finish_reason))
         except ReplyError as error:
@@ -152,29 +153,6 @@ class ProblemJudge(PromptedModel):
         return await self._ask(_is_second, **_shown(problem, steps))
 
 
-@dataclass(frozen=True)
-class PairJudgement:
-    """What the pair judge said of two solutions, in one order and in the other.
-
-    Args:
-        forward ([`Judgement`]): In the given order; `True` means different methods.
-        backward ([`Judgement`], *optional*): With the solutions swapped; `None` if not asked.
-    """
-
-    forward: Judgement[bool]
-    backward: Judgement[bool] | None
-
-    @property
-    def judgement(self) -> Judgement[bool]:
-        """The one that both orders share; with a reason where there is none."""
-        if self.backward is None or self.forward.value is None:
-            return self.forward
-        if self.backward.value not in (None, self.forward.value):
-            detail = "the judge rates the pair differently when its order is swapped"
-            return Judgement(None, "contradiction", detail)
-        return self.backward
-
-
 class PairJudge(PromptedModel):
     """Whether two solutions use different methods: analysis first, then a rating (App. D.1).
 
@@ -206,16 +184,20 @@ class PairJudge(PromptedModel):
         problem: str,
         steps: tuple[Steps, Steps],
         solutions: tuple[str | None, str | None] = (None, None),
-    ) -> PairJudgement:
+    ) -> Judgement[bool]:
         """Rate two solutions by their steps and, as the paper shows them as well, their texts.
 
         Texts may be left out (`None`), for instance where they are too long for the model.
         """
         forward = self._rate(problem, steps, solutions)
         if not self.both_orders:
-            return PairJudgement(await forward, None)
-        backward = self._rate(problem, steps[::-1], solutions[::-1])
-        return PairJudgement(*await asyncio.gather(forward, backward))
+            return await forward
+        swapped = self._rate(problem, steps[::-1], solutions[::-1])
+        first, second = await asyncio.gather(forward, swapped)
+        if first.value is None or second.value in (None, first.value):
+            return first if first.value is None else second
+        detail = "the judge rates the pair differently when its order is swapped"
+        return Judgement(None, Reason.CONTRADICTION, detail)
 
     async def _rate(
         self, problem: str, steps: tuple[Steps, ...], solutions: tuple[str | None, ...]

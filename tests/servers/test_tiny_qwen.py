@@ -126,10 +126,6 @@ async def test_a_judge_gives_verdicts_that_can_be_read(url: str, tmp_path: Path)
             for n, a in enumerate(strategies)
         )
     )
-    read = [
-        verdict
-        for rating in found
-        for verdict in (rating.forward, rating.backward)
-        if verdict.value is not None
-    ]
-    assert len(read) >= 14
+    # A contradiction is two verdicts that were read.
+    read = [one for one in found if one.value is not None or one.reason == "contradiction"]
+    assert len(read) >= 6

@@ -122,7 +122,7 @@ def test_what_a_server_is_doing_is_said_while_no_problem_is_finished(monkeypatch
         tick=lambda: "0 done; 4 in flight", stats=SimpleNamespace(summary=lambda: "4 requests")
     )
     line = Progress("Scoring", 1)
-    with scoring(SimpleNamespace(flows=(flow,)), line) as scored_one:
+    with scoring([flow], line) as scored_one:
         assert said_now(monkeypatch, line, capsys) == "Scoring: 0 of 1; 0 done; 4 in flight"
         scored_one()
     assert capsys.readouterr().err.endswith("4 requests\n")

@@ -130,7 +130,7 @@ async def test_a_set_is_asked_for_by_its_size_and_only_where_there_is_a_choice()
 async def test_a_pair_is_shown_in_both_orders_with_steps_and_texts():
     chat = Scripted("//boxed{2}", "//boxed{2}")
     found = await PairJudge(chat).rate("p", (COORDINATES, ANGLES), ("Text one.", "Text two."))
-    assert found.judgement == Judgement(True)
+    assert found == Judgement(True)
     first, second = chat.users
     assert first.index("Text one.") < first.index("Text two.")
     assert second.index("Text two.") < second.index("Text one.")
@@ -148,7 +148,7 @@ async def test_a_pair_is_shown_in_both_orders_with_steps_and_texts():
 )
 async def test_two_orders_that_do_not_agree_give_no_verdict(answers, reason):
     found = await PairJudge(Scripted(*answers)).rate("p", (COORDINATES, ANGLES))
-    assert (found.judgement.value, found.judgement.reason) == (None, reason)
+    assert (found.value, found.reason) == (None, reason)
 
 
 # Over HTTP
