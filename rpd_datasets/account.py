@@ -78,10 +78,9 @@ def outcome_lines(found: Mapping[str, Any], summarizer: str) -> list[tuple[str, 
 
     Made of the manifest's `"outcome"` and of who made the steps.
     """
-    right = _right(found["right"], found["agreement"]) + _floundering(found["floundering"])
     return [
         ("Difference", _difference(found)),
-        ("Right answers", right + _judged(found.get("soundness", {}))),
+        ("Right answers", _right(found)),
         ("Left out", _left_out(found["left_out"])),
         ("Steps", _steps(found["steps"], summarizer)),
         ("Next", _next(found)),
@@ -95,30 +94,28 @@ def _difference(found: Mapping[str, Any]) -> str:
     name = "RPD" if found["distance"] == "rpd" else f"distance by {found['distance']}"
     everywhere, reading = medians["all_problems"], found.get("reading")
     beyond = "" if everywhere is None else f", {everywhere:.3f} over all problems"
+    number = (
+        "not known: no labelled pairs of this distance and encoder (see "
+        "rpd compare-metrics --calibrate)"
+    )
+    if counted := found.get("strategies"):
+        low, high = counted["middle_half"]
+        among = "" if counted["chosen"] is None else f", {counted['chosen']:.2f} among the chosen"
+        number = (
+            f"{counted['candidates']:.2f} among a problem's candidates (median; half of the "
+            f"problems {low:.2f} to {high:.2f}){among}, by chances from "
+            f"{counted['labelled_pairs']:,} labelled pairs, valid for `{counted['distance']}` with "
+            f"the encoder {counted['embedder']} only"
+        )
     return (
         f"median {name} {medians['chosen']:.3f} among the chosen, {medians['random']:.3f} among as "
-        f"many at random{beyond}; effective number of strategies "
-        f"{_number(found.get('strategies'))}"
+        f"many at random{beyond}; effective number of strategies {number}"
         + (f". By labelled pairs {reading}" if reading else "")
     )
 
 
-def _number(found: Mapping[str, Any] | None) -> str:
-    if found is None:
-        return (
-            "not known: no labelled pairs of this distance and encoder (see "
-            "rpd compare-metrics --calibrate)"
-        )
-    low, high = found["middle_half"]
-    among = "" if found["chosen"] is None else f", {found['chosen']:.2f} among the chosen"
-    return (
-        f"{found['candidates']:.2f} among a problem's candidates (median; half of the problems "
-        f"{low:.2f} to {high:.2f}){among}, by chances from {found['labelled_pairs']:,} labelled "
-        f"pairs, valid for `{found['distance']}` with the encoder {found['embedder']} only"
-    )
-
-
-def _right(right: Mapping[str, Any], agreement: Mapping[str, Any]) -> str:
+def _right(found: Mapping[str, Any]) -> str:
+    right, agreement, signs = found["right"], found["agreement"], found["floundering"]
     if not right["candidates_marked"]:
         said = "not known: the input has neither marks nor reference answers"
     else:
@@ -139,29 +136,20 @@ def _right(right: Mapping[str, Any], agreement: Mapping[str, Any]) -> str:
             f"; another answer than most of their problem's: {chosen} of the chosen, "
             f"{everywhere} of all"
         )
+    if signs["candidates"]:
+        chosen = _share(signs["chosen"], signs["chosen_solutions"])
+        everywhere = _share(signs["candidates"], signs["candidate_solutions"])
+        left_out = f", {signs['left_out']:,} left out" if signs["left_out"] else ""
+        said += f"; signs of a failed argument in {chosen} of the chosen, {everywhere} of all"
+        said += left_out
+    if soundness := found.get("soundness"):
+        total, silent = sum(soundness.values()), soundness.get("no_verdict", 0)
+        said += (
+            f"; a judge read {total:,} solutions: the argument of "
+            f"{_share(soundness.get('unsound', 0), total - silent)} has failed"
+            + (f", {silent:,} without a verdict" if silent else "")
+        )
     return said
-
-
-def _floundering(found: Mapping[str, Any]) -> str:
-    if not found["candidates"]:
-        return ""
-    chosen = _share(found["chosen"], found["chosen_solutions"])
-    everywhere = _share(found["candidates"], found["candidate_solutions"])
-    left_out = f", {found['left_out']:,} left out" if found["left_out"] else ""
-    return f"; signs of a failed argument in {chosen} of the chosen, {everywhere} of all{left_out}"
-
-
-def _judged(soundness: Mapping[str, int]) -> str:
-    """What a judge said of arguments, where it was asked."""
-    if not soundness:
-        return ""
-    total = sum(soundness.values())
-    silent = soundness.get("no_verdict", 0)
-    return (
-        f"; a judge read {total:,} solutions: the argument of "
-        f"{_share(soundness.get('unsound', 0), total - silent)} has failed"
-        + (f", {silent:,} without a verdict" if silent else "")
-    )
 
 
 def _share(part: int, whole: int) -> str:
@@ -180,7 +168,6 @@ def _left_out(left_out: Mapping[str, Mapping[str, int]]) -> str:
 
 
 def _most_common(reasons: Mapping[str, int]) -> list[str]:
-    """Reasons with their numbers, the most frequent first."""
     ordered = sorted(reasons.items(), key=lambda one: (-one[1], one[0]))
     return [f"{number:,} {reason.replace('_', ' ')}" for reason, number in ordered]
 
@@ -214,12 +201,6 @@ def _next(found: Mapping[str, Any]) -> str:
         lost -= right["chosen"] / right["chosen_marked"]
         if lost > MORE_OFTEN_WRONG:
             return "the choice is wrong more often than the candidates: see --answers"
-    judged = found.get("soundness", {})
-    if judged.get("no_verdict", 0) > FAILED_SHARE * sum(judged.values()):
-        return (
-            f"the judge gave no verdict on {judged['no_verdict']:,} arguments, and these solutions "
-            "are left out: rejects.jsonl says why; try another model (--judge)"
-        )
     if found["steps"]["failed"] > FAILED_SHARE * max(1, found["steps"]["solutions"]):
         return "many solutions have no steps: rejects.jsonl says why, one line each"
     if wanted["chosen"] < wanted["problems"]:

@@ -1,14 +1,9 @@
 """A budget of samples spent over a whole corpus: breadth first, then the depth that adds most.
 
-Every problem gets one solution, the one nearest to its others (the medoid). What is left of the
-budget goes, one by one over all problems, to the solution that is furthest from those chosen for
-its own problem: one greedy max-min over the whole corpus. Where there are more problems than the
-budget holds, a draw decides which of them get their one solution.
-
-Within a problem these gains never grow, because every choice can only bring the remaining solutions
-nearer to the chosen ones. So the corpus-wide greedy takes the largest gains there are, and a heap
-of as many entries as the budget has room for finds them in one pass, whatever the order of the
-problems and however many there are.
+Every problem gets one solution, the one nearest to its others (the medoid); of more problems than
+the budget holds, a draw. What is left goes, one by one over all problems, to the solution furthest
+from those chosen for its own problem: one greedy max-min over the whole corpus. Within a problem
+these gains never grow, so a heap as large as the budget finds the largest ones in one pass.
 """
 
 from __future__ import annotations
@@ -33,24 +28,12 @@ def spending_order(
 ) -> tuple[list[int], list[float]]:
     """In which order a problem's solutions are taken, and what each adds.
 
-    Args:
-        matrix (`array` of shape `(k, k)`): Distances. Solutions with NaN on their diagonal are
-            never taken.
-        kept (`Sequence[int]`): Solutions that a person wants: they come first, in this order.
+    Solutions with NaN on the diagonal of the distances `matrix` are never taken. What a person
+    `kept` comes first, else the medoid; these add infinitely much, any other its distance to the
+    nearest one before it. Ties go to the lowest index.
 
-    Returns:
-        `tuple[list[int], list[float]]`: Indices, beginning with the medoid; and for each of them
-            its distance to the nearest one before it. That of the first is infinite, and so are
-            those of `kept`. Ties go to the lowest index.
-
-    Example:
-
-    ```py
-    >>> from rpd_datasets.curation.allocation import spending_order
     >>> spending_order([[0.0, 0.1, 0.9], [0.1, 0.0, 0.8], [0.9, 0.8, 0.0]])
     ([1, 2, 0], [inf, 0.8, 0.1])
-
-    ```
     """
     distances = np.array(matrix, dtype=np.float64)
     if not distances.size or np.isnan(np.diagonal(distances)).all():
@@ -75,25 +58,14 @@ def spending_order(
 class Allocation:
     """How many solutions each problem gets, found in one pass over the problems.
 
-    Holds two entries for each sample of the budget at most, however many problems are offered.
+    Holds two entries for each sample of the budget at most. Lots drawn with `seed` decide between
+    too many problems and between equal gains, so that the order of the problems decides nothing.
 
-    Args:
-        num_samples (`int`): The budget.
-        seed (`int`): Of the draw, where there are more problems than samples; the lots decide
-            between equal gains, too, so that the order of the problems decides nothing.
-
-    Example:
-
-    ```py
-    >>> from math import inf
-    >>> from rpd_datasets.curation.allocation import Allocation
     >>> budget = Allocation(4, seed=0)
-    >>> budget.offer(0, "What is 2 + 2?", [inf, 0.1])
-    >>> budget.offer(1, "What is 3 * 3?", [inf, 0.5, 0.3])
+    >>> budget.offer(0, "What is 2 + 2?", [math.inf, 0.1])
+    >>> budget.offer(1, "What is 3 * 3?", [math.inf, 0.5, 0.3])
     >>> sorted(budget.shares().items())
     [(0, 1), (1, 3)]
-
-    ```
     """
 
     def __init__(self, num_samples: int, seed: int) -> None:
@@ -172,8 +144,7 @@ def select_samples(ds: Any, n: int, *, seed: int = 0, problem_column: str = "pro
     budget = Allocation(n, seed)
     whole = hasattr(ds, "select")
     names = [name for name in (problem_column, *MATRICES) if whole and name in ds.column_names]
-    orders: dict[int, list[int]] = {}
-    held: dict[int, Any] = {}
+    orders, held = dict[int, list[int]](), dict[int, Any]()
     # Of a dataset, only the columns that are looked at; the others may be long.
     for place, row in enumerate(ds.select_columns(names) if names else ds):
         matrix = next((row[name] for name in MATRICES if name in row), None)

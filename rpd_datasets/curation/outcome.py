@@ -56,7 +56,7 @@ class ProblemScore:
 
     @classmethod
     def of(cls, problem: Problem, scored: Scored, curve: Calibration | None) -> ProblemScore:
-        """Sum up a problem that was scored."""
+        """What is remembered of a problem that was scored."""
         return cls(
             key=problem.key,
             where=problem.where,

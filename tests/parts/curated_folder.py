@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,6 @@ def write_folder(
     *,
     not_chosen: Sequence[float | None] = (),
     rejects: Sequence[Rejected] = (),
-    with_steps: bool = True,
     **options: Any,
 ) -> Path:
     """Write a folder.
@@ -68,79 +68,53 @@ def write_folder(
         rows (`Sequence[dict]`): The chosen problems, best first; distances are made here.
         not_chosen (`Sequence`): Scores of problems that were not chosen.
         rejects (`Sequence[Rejected]`): What was left out.
-        with_steps (`bool`): Whether there are steps and RPD.
         options: Of the manifest.
     """
     full, scores = [], []
     for rank, row in enumerate(rows):
-        steps = row["steps"] if with_steps else [[] for _ in row["steps"]]
-        matrix = step_matrices([steps], HashEmbedder())[0]
+        matrix = step_matrices([row["steps"]], HashEmbedder())[0]
         plain = [[None if value != value else value for value in line] for line in matrix.tolist()]
         score = problem_score(matrix)
-        full.append({**row, "steps": steps, "rpd_matrix": plain, "rpd_score": score})
-        scores.append(
-            {
-                "key": f"k{rank}",
-                "where": f"rows.jsonl:{rank + 1}",
-                "rpd_score": score,
-                "mean_rpd": mean_pairwise(matrix),
-                "num_solutions": len(row["solutions"]),
-                "num_usable": row["drop_reasons"].count(""),
-                "mean_tokens": sum(row["num_tokens"]) / len(row["num_tokens"]),
-                "rank": rank,
-            }
-        )
-    for place, value in enumerate(not_chosen):
-        scores.append(
-            {
-                "key": f"o{place}",
-                "where": f"rows.jsonl:{len(rows) + place + 1}",
-                "rpd_score": value,
-                "mean_rpd": value,
-                "num_solutions": 4,
-                "num_usable": 4,
-                "mean_tokens": 100.0 + place % 7,
-                "rank": None,
-            }
-        )
+        full.append({**row, "rpd_matrix": plain, "rpd_score": score})
+        tokens = sum(row["num_tokens"]) / len(row["num_tokens"])
+        usable = row["drop_reasons"].count("")
+        scores.append(_score(rank, score, mean_pairwise(matrix), usable, tokens, rank))
+    for place, value in enumerate(not_chosen, start=len(rows)):
+        scores.append(_score(place, value, value, 4, 100.0 + place % 7, None))
     folder.mkdir(parents=True)
     with ShardWriter(folder / "data", ColumnTypes.of(full), bytes_per_shard=200_000) as data:
         for row in full:
             data.write(row)
-    _lines(folder / "scores.jsonl", scores)
-    _lines(folder / "rejects.jsonl", [rejected.as_row() for rejected in rejects])
+    for name, lines in (("scores", scores), ("rejects", [one.as_row() for one in rejects])):
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (folder / f"{name}.jsonl").write_text(text)
     (folder / "manifest.json").write_text(json.dumps(_manifest(scores, full, rejects, options)))
     return folder
 
 
-def _lines(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+def _score(place, score, mean, usable, tokens, rank) -> dict[str, Any]:
+    return {
+        "key": f"k{place}",
+        "where": f"rows.jsonl:{place + 1}",
+        "rpd_score": score,
+        "mean_rpd": mean,
+        "num_solutions": 4,
+        "num_usable": usable,
+        "mean_tokens": tokens,
+        "rank": rank,
+    }
 
 
-def _manifest(
-    scores: Sequence[dict[str, Any]],
-    rows: Sequence[dict[str, Any]],
-    rejects: Sequence[Rejected],
-    options: dict[str, Any],
-) -> dict[str, Any]:
-    drops: dict[tuple[str, str, str], int] = {}
-    for rejected in rejects:
-        unit = "problem" if rejected.solution_index is None else "solution"
-        key = (rejected.stage, rejected.reason, unit)
-        drops[key] = drops.get(key, 0) + 1
+def _manifest(scores, rows, rejects, options) -> dict[str, Any]:
+    drops = Counter(
+        (one.stage, one.reason, "problem" if one.solution_index is None else "solution")
+        for one in rejects
+    )
+    defaults = {"problems": "rpd", "solutions": "rpd", "selection": "maxmin", "ties": "mean"}
     return {
         "format": 1,
         "input": {"name": "rows.jsonl", "layout": "grouped"},
-        "options": {
-            "problems": "rpd",
-            "solutions": "rpd",
-            "selection": "maxmin",
-            "ties": "mean",
-            "seed": 0,
-            "dtype": "float32",
-            "truncate_dim": None,
-            **options,
-        },
+        "options": {**defaults, "seed": 0, "dtype": "float32", "truncate_dim": None, **options},
         "summarizer": {"name": "extractive"},
         "embedder": {"name": "hash"},
         "tokenizer": {"name": "estimate", "estimated": True},

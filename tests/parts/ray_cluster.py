@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import tempfile
 import time
 from collections.abc import Iterator
@@ -61,16 +60,10 @@ class LocalCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        left = [
-            process
-            for node in (self.head, *self._cluster.worker_nodes)
-            for process in _family(_raylet(node))
-        ]
+        nodes = (self.head, *self._cluster.worker_nodes)
+        left = [process for node in nodes for process in _processes_of(node)]
         self._cluster.shutdown()
-        for process in left:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-        psutil.wait_procs(left, timeout=10)
+        _kill(left)
         self._folder.close()
 
     @property
@@ -90,26 +83,19 @@ class LocalCluster:
 
     def lose(self, node: Any) -> None:
         """The node is gone, with all of its processes and without a word."""
-        family = _family(_raylet(node))
+        family = _processes_of(node)
         self._cluster.remove_node(node, allow_graceful=False)
-        for process in family:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
+        _kill(family)
 
 
 def actors_on(node: Any) -> list[psutil.Process]:
     """The processes on a node that score."""
     found = []
-    for process in _family(_raylet(node)):
+    for process in _processes_of(node):
         with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
             if "ScoreShards" in " ".join(process.cmdline()):
                 found.append(process)
     return found
-
-
-def kill_an_actor(node: Any) -> None:
-    """SIGKILL one scoring process of a node."""
-    actors_on(node)[0].send_signal(signal.SIGKILL)
 
 
 def wait_for_actors(node: Any, seconds: float = 60) -> None:
@@ -121,16 +107,16 @@ def wait_for_actors(node: Any, seconds: float = 60) -> None:
         time.sleep(0.05)
 
 
-def _raylet(node: Any) -> psutil.Process | None:
+def _processes_of(node: Any) -> list[psutil.Process]:
     for info in node.all_processes.get("raylet", ()):
         with contextlib.suppress(psutil.NoSuchProcess):
-            return psutil.Process(info.process.pid)
-    return None
-
-
-def _family(process: psutil.Process | None) -> list[psutil.Process]:
-    if process is None:
-        return []
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return [process, *process.children(recursive=True)]
+            raylet = psutil.Process(info.process.pid)
+            return [raylet, *raylet.children(recursive=True)]
     return []
+
+
+def _kill(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(processes, timeout=10)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -92,25 +88,6 @@ def test_a_partial_set_of_nothing_is_none(rows, tmp_path, capsys):
         assert main(spends) == 1
     assert "no problem is complete" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.slow
-def test_a_run_with_a_budget_may_be_killed_and_is_completed_by_one_without(rows, tmp_path):
-    with FakeTGI(reply=summary, seconds=0.05) as server:
-        command = [sys.executable, "-m", "rpd_datasets.cli"]
-        spends = arguments(rows, server, tmp_path, "out", "--max-requests", "20", "--partial")
-        process = subprocess.Popen(
-            [*command, *spends], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        while len(server.requests) < 8 and process.poll() is None:
-            time.sleep(0.005)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        assert main(arguments(rows, server, tmp_path, "out")) == 0
-        # Only what was in flight when it was killed is asked for again.
-        assert len(server.requests) <= 32 + 4
-        assert main(arguments(rows, server, tmp_path, "undisturbed")) == 0
-    assert contents(tmp_path / "out") == contents(tmp_path / "undisturbed")
 
 
 def test_a_judge_spends_from_the_same_budget_and_what_it_lacks_is_counted(rows, tmp_path, capsys):

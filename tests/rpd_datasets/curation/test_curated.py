@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -132,50 +131,16 @@ def test_other_ways_of_choosing_go_through_scored_rows_unchanged_too(
     assert contents(tmp_path / "scored") == contents(tmp_path / "taken")
 
 
-def test_columns_of_other_names_and_rows_that_cannot_be_used_go_through_too(
-    tmp_path: Path,
-) -> None:
-    rows = some_rows()
-    rows[4]["solutions"][1] = None
-    rows[5]["problem"] = None
-    config = replace(CONFIG, num_problems=2, problem_column="question", solutions_column="answers")
-    named = Dataset.from_list(rows).rename_columns({"problem": "question", "solutions": "answers"})
-    curate_dataset(named, tmp_path / "scored", config)
-    scored = named.map(rpd_curate, fn_kwargs={"config": config})
-    curated = Curated.from_rows(scored, tmp_path / "taken", config)
-
-    assert contents(tmp_path / "scored") == contents(tmp_path / "taken")
-    assert curated.summary is not None
-    assert {reason for stage, reason, _ in curated.summary.drops if stage in ("read", "group")} == {
-        "null_problem",
-        "null_solution",
-    }
-
-
-def test_rows_that_were_scored_one_by_one_are_not_put_together_afterwards(tmp_path: Path) -> None:
-    rows = some_rows()
-    rows[6]["problem"] = rows[0]["problem"]
-    bare = Dataset.from_list(rows)
-    scored = bare.map(rpd_curate, fn_kwargs={"config": CONFIG})
-    taken = Curated.from_rows(scored, tmp_path / "taken", CONFIG).summary
-    read = curate_dataset(bare, tmp_path / "scored", CONFIG).summary
-    assert taken is not None
-    assert read is not None
-    assert read.scores[0].num_solutions == sum(len(rows[n]["solutions"]) for n in (0, 6))
-    assert taken.scores[0].num_solutions == len(rows[0]["solutions"])
-    assert ("group", "duplicate_problem", "problem") in taken.drops
-
-
 def test_rows_that_the_configuration_does_not_make_are_refused(
     bare: Dataset, mapped: Dataset, tmp_path: Path
 ) -> None:
     for rows, config, says in (
         (bare, CONFIG, "no column 'steps'"),
         (mapped.remove_columns("problem_score"), CONFIG, "no column 'problem_score'"),
-        (mapped, replace(CONFIG, problems="raw"), "row 1 was not made by this configuration"),
-        (mapped, replace(CONFIG, num_solutions=3), "row 1 was not made by this configuration"),
-        (mapped, replace(CONFIG, filters=FilterConfig(min_solutions=5)), "row 1 was not made"),
-        (mapped, replace(CONFIG, ties="first"), "row 1 was not made"),
+        (mapped, replace(CONFIG, problems="raw"), "was not made by this configuration"),
+        (mapped, replace(CONFIG, num_solutions=3), "was not made by this configuration"),
+        (mapped, replace(CONFIG, filters=FilterConfig(min_solutions=5)), "was not made"),
+        (mapped, replace(CONFIG, ties="first"), "was not made"),
         (changed(mapped, 3, rpd_fingerprint="0" * 32), CONFIG, "row 4 was not made"),
     ):
         with pytest.raises(InputError, match=says):
@@ -202,12 +167,6 @@ def test_rows_that_a_server_summarised_ask_it_nothing_more(bare: Dataset, tmp_pa
     assert contents(tmp_path / "scored") == contents(tmp_path / "taken")
 
 
-def test_rows_of_a_judge_are_sent_another_way(mapped: Dataset, tmp_path: Path) -> None:
-    config = replace(CONFIG, problems="llm", judge="tgi:http://127.0.0.1:9")
-    with pytest.raises(InputError, match="make the folder with curate_dataset"):
-        Curated.from_rows(mapped, tmp_path / "out", config)
-
-
 def test_what_is_no_dataset_is_one_line(bare: Dataset, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="take one split of a DatasetDict"):
         curate_dataset(DatasetDict(train=bare), tmp_path / "out", CONFIG)
@@ -215,13 +174,18 @@ def test_what_is_no_dataset_is_one_line(bare: Dataset, tmp_path: Path) -> None:
         Curated.from_rows(some_rows(), tmp_path / "out", CONFIG)
 
 
-def test_a_folder_is_loaded_again_with_data_training_rows_card_and_manifest(
-    bare: Dataset, tmp_path: Path
+def test_a_folder_is_loaded_again_with_data_training_rows_card_and_manifest_and_pushed(
+    bare: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = curate_dataset(bare, tmp_path / "out", CONFIG, license="mit")
     curated = load_curated(tmp_path / "out")
 
     assert curated == made
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    with LocalHub() as hub:
+        assert curated.push_to_hub("set", api=HfApi(hub.url, token=TOKEN)).private
+        assert contents(tmp_path / "out").keys() < hub.files("datasets/ada/set").keys()
     assert [len(curated.dataset), len(curated.sft)] == [4, 8]
     first = curated.dataset[0]
     assert curated.sft[0]["completion"][0]["content"] == first["solutions"][first["selected"][0]]
@@ -232,34 +196,3 @@ def test_a_folder_is_loaded_again_with_data_training_rows_card_and_manifest(
     (tmp_path / "out/manifest.json").unlink()
     with pytest.raises(InputError, match=r"has no manifest\.json"):
         load_curated(tmp_path / "out")
-
-
-def test_it_works_where_an_event_loop_is_running_as_in_a_notebook(
-    bare: Dataset, tmp_path: Path
-) -> None:
-    async def cell() -> Curated:
-        return curate_dataset(bare, tmp_path / "out", CONFIG)
-
-    assert len(asyncio.run(cell()).dataset) == 4
-
-
-def test_push_to_hub_from_python_publishes_what_the_command_line_publishes(
-    mapped: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
-    curated = Curated.from_rows(mapped, tmp_path / "out", CONFIG)
-    with LocalHub() as hub:
-        pushed = curated.push_to_hub("set", api=HfApi(hub.url, token=TOKEN))
-        files = hub.files("datasets/ada/set")
-
-    assert pushed.repo_id == "ada/set"
-    assert pushed.private
-    card = (tmp_path / "out/README.md").read_text().replace("PATH_OR_ID", "ada/set")
-    assert files["README.md"].decode() == card
-    local = contents(tmp_path / "out")
-    assert {**files, "README.md": b""} == {
-        **local,
-        "README.md": b"",
-        ".gitattributes": files[".gitattributes"],
-    }

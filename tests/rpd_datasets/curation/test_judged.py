@@ -5,21 +5,17 @@ from __future__ import annotations
 import pytest
 
 from parts.curate_rows import curate, curated, manifest, rejects, write_rows
-from parts.fake_judge import judge_reply, kind_of
+from parts.fake_judge import kind_of
 from parts.fake_tgi import FakeTGI
 from rpd_datasets import CurationConfig, FilterConfig, Problem, rpd_curate
 from rpd_datasets.cli import main
 from rpd_datasets.curation.models import Models
-from rpd_datasets.curation.run import RunOptions, curate_folder
 from rpd_datasets.curation.scoring import score_problem
-from rpd_datasets.inputs.source import open_source
 from rpd_datasets.judging.judges import CurationJudges
 from rpd_datasets.tokens import token_counter
-from rpd_metric.errors import ModelError
 from rpd_metric.models.chat import ChatReply
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.kinds import load_embedder
-from rpd_metric.steps.protocol import Summary
 
 
 @pytest.fixture
@@ -33,14 +29,6 @@ class NoSteps:
 
     async def summarize(self, problem, solutions):
         raise AssertionError("nothing that was asked for reads steps")
-
-
-class Sentences:
-    name = "sentences"
-    fingerprint = "sentences/1"
-
-    async def summarize(self, problem, solutions):
-        return [Summary(tuple(part for part in text.split(". ") if part)) for text in solutions]
 
 
 def loose(**options):
@@ -93,6 +81,7 @@ def test_the_llm_baseline_takes_diverse_problems_and_the_sets_that_the_judge_nam
     assert rows_chosen["selected"][:] == [[4, 0, 2]] * 7
     assert {(r["stage"], r["reason"]) for r in rejects(tmp_path / "out")} == {("select", "uniform")}
     assert len(rejects(tmp_path / "out")) == 3
+    assert server.url not in (tmp_path / "out" / "README.md").read_text()
     judge = manifest(tmp_path / "out")["judge"]
     assert judge["name"] == "Qwen/Qwen3-14B"
     assert set(judge["prompts"]) == {"problems", "solutions"}
@@ -125,16 +114,6 @@ def test_a_judge_that_says_nothing_usable_ends_in_one_line(rows, store, tmp_path
         assert main([str(argument) for argument in arguments]) == 1
     assert "no usable choice of solutions" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_one_chat_model_summarises_and_judges_through_one_flow(rows, store, tmp_path, capsys):
-    with FakeTGI(reply=judge_reply) as server:
-        spec = f"tgi:{server.url}"
-        options = ("--problems", "llm", "--summarizer", spec, "--store", store)
-        curate(capsys, rows, tmp_path / "out", *options, "--num-problems", 3)
-        kinds = [kind_of(received.body) for received in server.requests]
-    assert (kinds.count("summarize"), kinds.count("judge_problem")) == (60, 12)
-    assert manifest(tmp_path / "out")["summarizer"]["name"] == "Qwen/Qwen3-14B"
 
 
 class Answers:
@@ -198,69 +177,3 @@ def test_only_what_the_cheaper_filters_let_through_is_judged_and_each_end_once()
     assert judged_filter(chat, "It is four", max_mean_tokens=1).drop_reasons == ["too_long"]
     assert judged_filter(chat, "four", min_solutions=2).drop_reasons == ["too_few_solutions"]
     assert len(chat.asked) == 1
-
-
-def test_a_solution_without_a_verdict_on_its_end_is_left_out_and_counted(
-    rows, store, tmp_path, capsys
-):
-    def reply(body):
-        return "" if "care 3" in body["messages"][-1]["content"] else "//boxed{2}"
-
-    with FakeTGI(reply=reply) as server:
-        options = ("--completeness", "llm", "--judge", f"tgi:{server.url}", "--store", store)
-        result = curate(capsys, rows, tmp_path / "out", *options, "--num-problems", 2)
-        assert len(server.requests) == 60
-    assert result["counts"]["solutions_usable"] == 48
-    assert {r["reason"] for r in rejects(tmp_path / "out")} == {"no_envelope"}
-    assert manifest(tmp_path / "out")["options"]["completeness"] == "llm"
-
-
-def test_a_problem_that_a_failing_server_did_not_judge_is_judged_when_the_run_goes_on(
-    rows, tmp_path
-):
-    class Judge:
-        model = "judge"
-
-        def __init__(self, failing):
-            self.failing = failing
-            self.asked = []
-
-        async def __call__(self, request):
-            user = request.messages[-1]["content"]
-            self.asked.append(user)
-            if self.failing and "Problem 1\n" in user:
-                raise ModelError("out of order")
-            return ChatReply("//boxed{2}", "stop")
-
-    def stop_after_four(_):
-        if len(failing.asked) >= 4:
-            raise KeyboardInterrupt
-
-    def go(judge, on_problem):
-        config = loose(problems="llm", solutions="random", judge="judge", num_problems=12)
-        return curate_folder(
-            [(lambda scratch, reject: open_source(rows, scratch=scratch, on_reject=reject), 12)],
-            tmp_path / "out",
-            config,
-            models(Sentences(), CurationJudges(judge)),
-            describe=lambda report: {},
-            options=RunOptions(max_in_flight=1, on_problem=on_problem),
-        )
-
-    failing, sound = Judge(failing=True), Judge(failing=False)
-    with pytest.raises(KeyboardInterrupt):
-        go(failing, stop_after_four)
-    report = go(sound, lambda _: None)
-    assert len(report.chosen) == 12
-    assert sum("Problem 1\n" in user for user in sound.asked) == 1
-    assert not any("Problem 0\n" in user for user in sound.asked)
-
-
-def test_the_card_of_a_judged_set_names_the_judge(rows, store, tmp_path, capsys):
-    with FakeTGI(reply=judge_reply) as server:
-        options = llm(server, store, "--completeness", "llm")
-        curate(capsys, rows, tmp_path / "out", *options)
-        card = (tmp_path / "out" / "README.md").read_text()
-        assert server.url not in card + (tmp_path / "out" / "manifest.json").read_text()
-    assert "| Judged by | Qwen/Qwen3-14B (completeness, problems, solutions);" in card
-    assert "| Completeness judged by | Qwen/Qwen3-14B, from the last 500 tokens |" in card

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-import os
-import pickle
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,7 +11,6 @@ import datasets
 import pytest
 
 from rpd_datasets import CurationConfig, rpd_curate, select_problems
-from rpd_metric.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[3]
 CONFIG = CurationConfig(num_solutions=2)
@@ -38,15 +34,6 @@ def rows() -> datasets.Dataset:
 @pytest.fixture(scope="module")
 def expected() -> list[dict[str, Any]]:
     return rows().map(rpd_curate, fn_kwargs={"config": CONFIG}).to_list()
-
-
-def test_a_script_has_many_rows_in_flight_because_it_is_a_coroutine_function_there():
-    assert inspect.iscoroutinefunction(rpd_curate)
-
-    async def cell() -> bool:
-        return inspect.iscoroutinefunction(rpd_curate)
-
-    assert not asyncio.run(cell())
 
 
 def test_map_works_where_an_event_loop_is_running(expected):
@@ -105,46 +92,3 @@ def test_columns_that_are_called_like_ours_are_kept_under_another_name():
         again = mapped.map(rpd_curate, fn_kwargs={"config": CurationConfig(num_solutions=1)})
     assert again["original_steps"][0] == "mine 0"
     assert len(again["selected"][0]) == 1
-
-
-def test_what_is_no_row_is_one_clear_line():
-    with pytest.raises(InputError, match="leave input_columns out"):
-        rpd_curate("a text")
-
-
-def test_it_is_pickled_by_name():
-    assert pickle.loads(pickle.dumps(rpd_curate)) is rpd_curate
-
-
-@pytest.mark.slow
-def test_the_plain_form_works_in_a_real_notebook_kernel(tmp_path, monkeypatch):
-    from jupyter_client.manager import start_new_kernel
-
-    code = f"""
-import asyncio
-asyncio.get_running_loop()  # as in every notebook
-from datasets import Dataset
-from rpd_datasets import CurationConfig, rpd_curate, select_problems, to_sft
-ds = Dataset.from_list({ROWS!r})
-config = CurationConfig(num_solutions=2)
-best = select_problems(ds.map(rpd_curate, fn_kwargs={{"config": config}}), 2)
-print(len(to_sft(best)), best[0]["selected"])
-"""
-    # Both processes make folders of their own there, else in HOME.
-    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
-        monkeypatch.setenv(name, str(tmp_path / name.lower()))
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    manager, client = start_new_kernel(kernel_name="python3", env=env, cwd=str(tmp_path))
-    printed: list[str] = []
-
-    def keep(message: dict[str, Any]) -> None:
-        if message["content"].get("name") == "stdout":  # progress bars go to stderr
-            printed.append(message["content"]["text"])
-
-    try:
-        reply = client.execute_interactive(code, timeout=300, output_hook=keep)
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
-    assert reply["content"]["status"] == "ok", reply["content"]
-    assert "".join(printed).startswith("4 [")

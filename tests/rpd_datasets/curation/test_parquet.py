@@ -56,12 +56,6 @@ def test_values_without_a_common_type_are_kept_as_json_text(values, tmp_path):
     assert [json.loads(text) for text in table["mixed"].to_pylist()] == values
 
 
-def test_a_mix_that_shows_only_in_a_later_chunk_is_found(tmp_path):
-    rows = [{**OWN, "mixed": 1} for _ in range(70)] + [{**OWN, "mixed": "late"}]
-    table = write(rows, tmp_path / "t")
-    assert table["mixed"].to_pylist()[-1] == '"late"'
-
-
 def test_shards_are_numbered_with_their_count(tmp_path):
     rows = [{**OWN, "n": n} for n in range(200)]
     table = write(rows, tmp_path / "t", bytes_per_shard=1)
@@ -69,8 +63,3 @@ def test_shards_are_numbered_with_their_count(tmp_path):
         f"train-{index:05d}-of-00004.parquet" for index in range(4)
     ]
     assert table["n"].to_pylist() == list(range(200))
-
-
-def test_columns_of_nothing_but_nulls_are_written(tmp_path):
-    table = write([{**OWN, "empty": None}], tmp_path / "t")
-    assert table["empty"].to_pylist() == [None]

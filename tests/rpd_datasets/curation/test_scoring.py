@@ -8,7 +8,7 @@ import datasets
 import numpy as np
 import pytest
 
-from rpd_datasets import CurationConfig, FilterConfig, Problem, rpd_curate, select_problems, to_sft
+from rpd_datasets import CurationConfig, FilterConfig, Problem, rpd_curate, to_sft
 from rpd_datasets.curation.models import Models, load_models
 from rpd_datasets.curation.scoring import choose, score_problem, scoring_fingerprint
 from rpd_datasets.tokens import token_counter
@@ -121,16 +121,6 @@ def test_a_null_among_the_solutions_costs_only_itself():
     assert result["rpd_matrix"][0][2] == result["rpd_matrix"][2][0] == result["rpd_score"]
 
 
-def test_one_usable_solution_has_no_score_and_ranks_last():
-    rows = [
-        {"problem": "p", "solutions": [FACTOR, FACTOR]},
-        {"problem": PROBLEM, "solutions": [FACTOR, FORMULA]},
-    ]
-    ds = datasets.Dataset.from_list(rows).map(rpd_curate)
-    assert ds["rpd_score"][0] is None
-    assert select_problems(ds, 2)["problem"][:] == [PROBLEM, "p"]
-
-
 def test_failed_summaries_are_left_out_and_never_look_diverse():
     config = loose()
     problem = Problem(PROBLEM, ("Factor it. Read off.", "FAIL", "Factor it. Read off."))
@@ -154,20 +144,6 @@ def test_the_scoring_fingerprint_follows_what_scores_and_nothing_else():
         CurationConfig(truncate_dim=64),
     ):
         assert scoring_fingerprint(other, models) != scoring_fingerprint(base, models)
-
-
-def test_random_selection_differs_between_problems_and_repeats_with_its_seed():
-    def picks(seed):
-        config = loose(selection="random", seed=seed, num_solutions=2)
-        texts = [f"Take number {i}. Then double it." for i in range(8)]
-        return [
-            tuple(rpd_curate({"problem": f"p{n}", "solutions": texts}, config)["selected"])
-            for n in range(4)
-        ]
-
-    assert picks(1) == picks(1)
-    assert len(set(picks(1))) > 1
-    assert picks(1) != picks(2)
 
 
 def test_to_sft_gives_one_conversational_row_per_chosen_solution_in_order_of_choice():
@@ -217,14 +193,6 @@ def test_rpd_is_measured_beside_any_distance_between_steps():
         assert scored.problem_score not in (None, plain.score)
 
 
-def test_ties_decide_which_rpd_is_meant():
-    by_rpd = {"problems": "rpd", "solutions": "rpd"}
-    first = run(score_problem(THREE, loose(ties="first", **by_rpd), given_models(loose())))
-    mean = run(score_problem(THREE, loose(ties="mean", **by_rpd), given_models(loose())))
-    assert first.matrix != mean.matrix
-    assert first.problem_score == first.score
-
-
 def test_each_stage_may_have_a_distance_of_its_own():
     row = {"problem": THREE.problem, "solutions": list(THREE.solutions)}
     config = loose(problems="raw", solutions="strategy", num_solutions=2)
@@ -235,22 +203,3 @@ def test_each_stage_may_have_a_distance_of_its_own():
     assert "diverse" not in result
     by_rpd = rpd_curate(row, loose(problems="rpd", solutions="rpd"))
     assert not {"problem_score", "distance_matrix", "choice_reason"} & set(by_rpd)
-
-
-def test_columns_of_other_distances_keep_to_the_rows_own_solutions():
-    row = {"problem": THREE.problem, "solutions": [None, *THREE.solutions]}
-    result = rpd_curate(row, loose(solutions="raw", num_solutions=2))
-    assert result["distance_matrix"][0] == [None] * 4
-    assert result["distance_matrix"][3][1] > result["distance_matrix"][2][1] > 0
-    assert result["selected"][0] == 3
-    empty = rpd_curate({"problem": "p", "solutions": []}, loose(solutions="raw"))
-    assert empty["distance_matrix"] == []
-
-
-def test_scores_of_one_distance_are_never_taken_for_another():
-    prints = {
-        scoring_fingerprint(loose(problems=problems, solutions=solutions), given_models(loose()))
-        for problems in ("rpd", "raw", "random")
-        for solutions in ("rpd", "summary", "random")
-    }
-    assert len(prints) == 9

@@ -130,15 +130,6 @@ def test_equal_problems_keep_their_own_places_in_the_rejects(tmp_path):
     assert {reject["where"] for reject in rejects} == {"rows.jsonl:1", "rows.jsonl:6"}
 
 
-def test_records_are_written_once_even_if_a_shard_is_handed_out_again(tmp_path):
-    fingerprint = curation_fingerprint()
-    (shard,) = cut([problem(1)], tmp_path, journal_in(tmp_path, fingerprint), 4)
-    assert score_shard(shard, CONFIG, fingerprint) is None
-    written = shard.with_suffix(DONE).stat()
-    assert score_shard(shard, CONFIG, fingerprint) is None
-    assert shard.with_suffix(DONE).stat() == written
-
-
 def test_a_machine_that_does_not_see_the_folder_says_so_in_one_line(tmp_path):
     said = score_shard(tmp_path / "elsewhere" / f"shard{WAITING}", CONFIG, FINGERPRINT)
     assert "does not see" in said
