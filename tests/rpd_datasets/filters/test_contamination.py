@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
 from parts.rows import write_rows
 from rpd_datasets.evaluation.decontamination import load_contamination
 from rpd_datasets.filters.contamination import Contamination
+from rpd_datasets.training.training_rows import without_contaminated
 from rpd_metric.errors import InputError
-
-REAL = Path(__file__).resolve().parents[4] / "shared/data/benchmarks"
 
 AYA = (
     "Every morning Aya walks nine kilometres to a coffee shop near the harbour and reads there. "
@@ -52,17 +51,7 @@ INDEX = {
     ],
 )
 def test_equal_words_and_thirteen_words_in_a_row_match(problem: str, found: bool) -> None:
-    match = Contamination(INDEX).find(problem)
-    assert (match is not None) == found
-
-
-def test_a_match_says_where_and_with_which_words() -> None:
-    match = Contamination({"one": ["x"], "two": [SHORT, AYA]}).find(f"Listen. {AYA}")
-    assert match is not None
-    assert match.detail == (
-        "Problem 2 of two has the same words: 'every morning aya walks nine kilometres to a "
-        "coffee shop near the harbour'."
-    )
+    assert (Contamination(INDEX).find(problem) is not None) == found
 
 
 def dropped_by_datatrove(folder: Path, texts: list[str], mine: str) -> bool:
@@ -76,20 +65,12 @@ def dropped_by_datatrove(folder: Path, texts: list[str], mine: str) -> bool:
     class AtSpaces(WordTokenizer):
         """The packaged one for English needs spaCy; texts are simplified before."""
 
-        def word_tokenize(self, text: str) -> list[str]:
-            return text.split()
+        word_tokenize = staticmethod(str.split)
+        sent_tokenize = span_tokenize = NotImplemented
 
-        def sent_tokenize(self, text: str) -> list[str]:
-            raise NotImplementedError
-
-        def span_tokenize(self, text: str) -> list[tuple[int, int]]:
-            raise NotImplementedError
-
-    config = NGramsDecontConfig(
-        n_grams=13,
-        norm_config=TextNormConfig(norm_numbers=False),
-        hash_config=HashConfig(hash_fc="sha1"),  # its other one wants an older xxhash
-    )
+    # Its other hash wants an older xxhash.
+    norm, hashing = TextNormConfig(norm_numbers=False), HashConfig(hash_fc="sha1")
+    config = NGramsDecontConfig(n_grams=13, norm_config=norm, hash_config=hashing)
     oracle = NGramsDecontFilter(str(folder), config, language=AtSpaces())
     hashes = [
         oracle.hash_func(" ".join(run))
@@ -117,17 +98,6 @@ def test_runs_match_where_datatroves_do(
     assert by_run == dropped_by_datatrove(tmp_path_factory.mktemp("index"), texts, mine)
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason="../shared/data is not here")
-def test_ten_problems_of_the_aime_stand_in_math500_and_none_in_later_ones() -> None:
-    names = [str(REAL / f"{name}.jsonl") for name in ("aime24", "aime25", "amc23", "math500")]
-    index = load_contamination(names)
-    assert index is not None
-    rows = json.loads((REAL / "aime_1983_2023.json").read_text())
-    column = next(name for name in ("problem", "question", "Question") if name in rows[0])
-    matches = [match.benchmark for row in rows if (match := index.find(row[column]))]
-    assert matches == ["math500.jsonl"] * 10
-
-
 def test_what_cannot_be_compared_with_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="neither a file nor one of aime24"):
         load_contamination(["aime42"])
@@ -141,32 +111,13 @@ def test_what_cannot_be_compared_with_is_named(tmp_path: Path) -> None:
     assert "aime24" in said[0]
 
 
-def test_training_rows_and_problems_of_reinforcement_learning_are_compared_too(
-    tmp_path: Path,
-) -> None:
-    from datasets import Dataset
-
-    from rpd_datasets.training.recipe import ReinforcementOptions
-    from rpd_datasets.training.reinforcement import load_prompts
-    from rpd_datasets.training.training_rows import without_contaminated
-
-    class Tokenizer:
-        """Counts words: the chat template is not what is tested."""
-
-        def apply_chat_template(self, messages: list[dict[str, str]], **_: Any) -> dict[str, Any]:
-            return {"input_ids": messages[0]["content"].split()}
-
-    index, said = Contamination({"bench": [AYA]}), []
+def test_training_rows_are_compared_too() -> None:
+    said: list[str] = []
+    index = Contamination({"other": ["x"], "bench": [SHORT, AYA]})
     prompts = [[{"role": "user", "content": text}] for text in (AYA, "What is 2 + 2?")]
     rows = Dataset.from_dict({"prompt": prompts, "completion": [[], []]})
     kept, left_out = without_contaminated(rows, index, said.append)
-    assert (len(kept), left_out) == (1, 1)
-    assert "row 0" in said[0]
+    assert (list(kept["prompt"]), left_out) == (prompts[1:], 1)
+    assert "Problem 2 of bench has the same words: 'every morning aya walks" in said[0]
     with pytest.raises(InputError, match="all 1 rows"):
         without_contaminated(rows.select([0]), index, said.append)
-
-    problems = [{"problem": text, "answer": "4"} for text in (AYA, "What is 2 + 2?")]
-    file = write_rows(tmp_path / "own.jsonl", problems)
-    options = ReinforcementOptions(problems=str(file))
-    rows, counts = load_prompts(options, Tokenizer(), index, said.append)
-    assert (len(rows), counts["problems left out as contaminated"]) == (1, 1)

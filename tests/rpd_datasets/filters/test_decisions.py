@@ -34,17 +34,18 @@ def test_a_rejected_solution_is_left_out_with_its_reason(tmp_path):
     assert filter_problem(other, config, token_counter("estimate")).kept == (0, 1)
 
 
-def test_a_choice_goes_on_from_what_was_kept(tmp_path):
+@pytest.mark.parametrize(
+    ("marks", "picks", "chosen"),
+    [
+        ({1: "keep"}, (0, 2), [1, 2]),
+        ({3: "keep", 0: "keep", 1: "keep"}, (0, 2), [0, 1]),
+        ({}, (2, 0), [2, 0]),
+    ],
+)
+def test_a_choice_goes_on_from_what_was_kept(tmp_path, marks, picks, chosen):
     matrix = np.array([[0, 1, 9, 2], [1, 0, 8, 7], [9, 8, 0, 3], [2, 7, 3, 0]], dtype=float)
-    for number, (marks, picks, chosen) in enumerate(
-        [
-            ({1: "keep"}, (0, 2), [1, 2]),
-            ({3: "keep", 0: "keep", 1: "keep"}, (0, 2), [0, 1]),
-            ({}, (2, 0), [2, 0]),
-        ]
-    ):
-        file = save(tmp_path / f"{number}.json", marks)
-        assert choose_around(PROBLEM, file, range(4), picks, matrix) == chosen
+    file = save(tmp_path / "d.json", marks)
+    assert choose_around(PROBLEM, file, range(4), picks, matrix) == chosen
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"format": 2, "decisions": []}', "[1]"])

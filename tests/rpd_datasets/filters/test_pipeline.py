@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parts.rows import write_rows
+from rpd_datasets.cli import main
 from rpd_datasets.filters import pipeline
-from rpd_datasets.filters.candidates import Candidates, Drops, EndingCheck
+from rpd_datasets.filters.candidates import Candidates, Drops
 from rpd_datasets.filters.pipeline import OURS, Filter, FilterConfig, Filtered, filter_problem
 from rpd_datasets.problem import Problem
 from rpd_metric.errors import InputError
@@ -35,12 +39,8 @@ def run(*solutions: str, config: FilterConfig = ALL_OFF, **extra: Any) -> Filter
     return filter_problem(Problem("p", solutions, extra, "a.jsonl:1"), config, Words())
 
 
-def test_without_filters_everything_stays() -> None:
-    filtered = run("one two", "one two", "three")
-    assert filtered == Filtered((0, 1, 2), ("", "", ""), ("", "", ""), (2, 2, 1))
-
-
 def test_length_is_the_mean_over_all_solutions_the_limit_included() -> None:
+    assert run("one two", "one two") == Filtered((0, 1), ("", ""), ("", ""), (2, 2))
     config = replace(ALL_OFF, max_mean_tokens=3)
     assert run("a b c d e", "a", config=config).kept == (0, 1)
     filtered = run("a b c d e f g", "a", config=config)
@@ -53,23 +53,6 @@ def test_a_text_too_short_to_have_been_cut_need_not_announce_an_answer() -> None
     config = replace(ALL_OFF, require_complete=True)
     filtered = run("Expand both products", "It is \\boxed{4", unfinished, config=config)
     assert filtered.reasons == ("", "unclosed_box", "cut_off")
-
-
-def test_another_judge_of_completeness_sees_the_solution_and_its_last_tokens() -> None:
-    seen = []
-
-    def judge(solution: str, tail: str) -> EndingCheck:
-        seen.append((solution, tail))
-        return len(seen) == 2, None
-
-    config = replace(ALL_OFF, require_complete=True, completeness_tokens=3)
-    problem = Problem("p", ("one two three four five", "six"))
-    assert filter_problem(problem, config, Words(), judge).reasons == ("incomplete", "")
-    (solution, tail), last = seen
-    assert solution == "one two three four five"
-    assert solution.endswith(tail)
-    assert 2 <= len(tail.split()) <= 4
-    assert last == ("six", "six")
 
 
 def test_equal_texts_are_kept_once_blank_space_aside() -> None:
@@ -130,15 +113,6 @@ def test_every_drop_has_one_record_and_a_dropped_problem_one_more() -> None:
     assert all(record.stage == "filter" and record.where == "a.jsonl:1" for record in records)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"max_mean_tokens": 0}, {"near_duplicate": 1.1}, {"soundness": "maybe"}, {"answers": "most"}],
-)
-def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=next(iter(options))):
-        FilterConfig(**options)
-
-
 SOLUTIONS = st.lists(
     st.sampled_from([DONE.format(n) for n in range(3)] + ["Now we", "So $x$ is 4."]),
     min_size=1,
@@ -184,3 +158,37 @@ def test_a_filter_of_another_package_is_applied_to_what_ours_left(
     ):
         with pytest.raises(InputError, match=says):
             FilterConfig(filters=(name,))
+
+
+@pytest.mark.slow
+def test_rpd_curate_applies_them_and_says_what_went(tmp_path: Path) -> None:
+    way = "We count on by {}. {} So the answer is ${}$."
+    rows = [
+        {"problem": f"How many are {n} and 1, counted one after the other by hand?"}
+        | {"solutions": [way.format(at, "", n + 1) for at in range(3)], "answer": str(n + 1)}
+        for n in (1, 2, 3)
+    ]
+    rows[0]["solutions"] += [way.format(9, "There must be a mistake.", 2), way.format(8, "", 7)]
+    texts = rows[0]["solutions"]
+    marks = [
+        {"problem": Problem(rows[0]["problem"], tuple(texts)).key, "solution": at, "decision": mark}
+        for at, mark in enumerate(("reject", "keep", "keep"))
+    ]
+    (tmp_path / "d.json").write_text(json.dumps({"format": 1, "decisions": marks}))
+    bench = write_rows(tmp_path / "bench.jsonl", [{"question": rows[2]["problem"]}])
+    file, out = write_rows(tmp_path / "rows.jsonl", rows), tmp_path / "out"
+    command = ["curate", str(file), "-o", str(out), "--num-problems", "2", "--num-solutions", "2"]
+    command += ["--decontaminate", str(bench), "--decisions", str(tmp_path / "d.json")]
+    assert main([*command, "--soundness", "rules"]) == 0
+
+    rejects = [json.loads(line) for line in (out / "rejects.jsonl").open()]
+    assert sorted((row["reason"], row["solution_index"]) for row in rejects) == [
+        ("contaminated", None),
+        ("floundering", 3),
+        ("rejected_by_hand", 0),
+        ("wrong_answer", 4),
+    ]
+    manifest = (out / "manifest.json").read_text()
+    outcome = json.loads(manifest)["outcome"]
+    assert (outcome["right"]["left_out"], outcome["floundering"]["left_out"]) == (1, 1)
+    assert str(tmp_path) not in manifest

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -19,9 +18,6 @@ from rpd_datasets.filters.soundness import SHOWN, SIGNS, argument_of, signs_of_f
 from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError
-
-ROOT = Path(__file__).resolve().parents[3]
-CANDIDATES = ROOT.parent / "shared/data/multi_solution/candidates.jsonl"
 
 FAILED = [
     "So b = 4.5. People are whole, so there must be a mistake in our reasoning. Take b = 4.",
@@ -69,27 +65,24 @@ def test_looking_for_words_first_changes_nothing(text):
     assert signs_of_floundering(text) == by_patterns(text)
 
 
-def test_the_filter_is_off_until_asked_for_and_names_the_words():
-    problem = Problem("p", (FAILED[0], SOUND[0]))
-    config = FilterConfig(min_solutions=1, require_complete=False)
+def test_rules_or_a_judge_leave_out_what_failed_and_nobody_does_until_asked():
+    problem = Problem("p", (FAILED[0], SOUND[0], SOUND[1]))
     count = token_counter("estimate")
-    assert filter_problem(problem, config, count).kept == (0, 1)
-    config = FilterConfig(min_solutions=1, require_complete=False, soundness="rules")
-    found = filter_problem(problem, config, count)
-    assert (found.kept, found.reasons[0]) == ((1,), "floundering")
-    assert "mistake" in found.details[0]
-
-
-def test_the_verdicts_of_a_judge_are_looked_up():
-    config = FilterConfig(min_solutions=1, require_complete=False, soundness="llm")
-    problem = Problem("p", (SOUND[0], SOUND[1]))
-    count = token_counter("estimate")
-    with pytest.raises(InputError, match="asks a chat model about each solution"):
-        filter_problem(problem, config, count)
-    found = filter_problem(
-        problem, config, count, judged=lambda text: ("unsound", "why") if "twice" in text else None
+    off, rules, llm = (
+        FilterConfig(min_solutions=1, require_complete=False, soundness=rule)
+        for rule in ("off", "rules", "llm")
     )
-    assert (found.kept, found.reasons) == ((0,), ("", "unsound"))
+    assert filter_problem(problem, off, count).kept == (0, 1, 2)
+    found = filter_problem(problem, rules, count)
+    assert found.reasons == ("floundering", "", "")
+    assert "mistake" in found.details[0]
+    with pytest.raises(InputError, match="asks a chat model about each solution"):
+        filter_problem(problem, llm, count)
+
+    def judged(text):
+        return ("unsound", "why") if "twice" in text else None
+
+    assert filter_problem(problem, llm, count, judged=judged).reasons == ("", "", "unsound")
 
 
 def verdict(body):
@@ -130,19 +123,3 @@ def test_a_judge_reads_what_is_left_and_what_failed_goes_with_its_reasons(tmp_pa
     assert details["no_envelope"].startswith("no verdict on its argument: ")
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["outcome"]["soundness"] == {"no_verdict": 2, "sound": 6, "unsound": 2}
-
-
-@pytest.mark.skipif(not CANDIDATES.is_file(), reason="../shared/data is not here")
-def test_precision_and_recall_on_solutions_read_after_the_rules_were_written():
-    labels = json.loads((ROOT / "benchmarks/floundering_labels.json").read_text())["held_out"]
-    texts = {
-        f"{row['problem_id']}/{index}": text
-        for row in map(json.loads, CANDIDATES.open())
-        for index, text in enumerate(row["solutions"])
-    }
-    found, alarms = (
-        sum(bool(signs_of_floundering(texts[name])) for name in labels[label])
-        for label in ("floundering", "sound")
-    )
-    assert (found, len(labels["floundering"])) == (12, 17)  # as docs/inputs.md says
-    assert (alarms, len(labels["sound"])) == (1, 32)

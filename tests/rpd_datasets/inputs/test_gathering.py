@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Iterator
-from datetime import date, datetime, time, timedelta, timezone
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -114,13 +112,5 @@ def test_a_scratch_file_is_only_a_cache_but_must_be_written(tmp_path: Path) -> N
 def test_column_values_survive_the_scratch_file(values: dict[str, Any]) -> None:
     assert decode_values(encode_values(values)) == values
 
-
-def test_values_that_parquet_has_and_json_lacks_keep_their_type() -> None:
-    at = datetime(2024, 5, 1, 12, 30, 0, 5, tzinfo=timezone(timedelta(hours=2)))
-    values = {"at": at, "on": date(2024, 5, 1), "time": time(1, 2, 3), "image": b"\x89PNG"}
-    values |= {"took": timedelta(days=-1, microseconds=3), "price": Decimal("1.10")}
-    back = decode_values(encode_values(values))
-    assert back == values
-    assert list(map(type, back.values())) == list(map(type, values.values()))
     with pytest.raises(InputError, match=r"it holds a complex. Its columns are z, n;"):
         encode_values({"z": 1j, "n": 1})

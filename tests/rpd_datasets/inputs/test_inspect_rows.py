@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,8 +17,6 @@ from rpd_datasets.evaluation.samples import Sample
 from rpd_datasets.inputs.local_files import LocalRows
 from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.rejects import Rejected
-from rpd_metric.errors import InputError
-from rpd_metric.statistics.estimators import pass_at_k
 
 inspect_ai = pytest.importorskip("inspect_ai")
 
@@ -57,9 +54,8 @@ def log(home: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
         async def solve(state: TaskState, generate: Generate) -> TaskState:
             if state.sample_id == "b" and state.epoch == 3:
                 raise RuntimeError("the model is gone")
-            right = TARGETS[str(state.sample_id)]
-            text = WAYS[state.epoch - 1].replace("{}", right if state.epoch != 2 else "7")
-            state.output.completion = text
+            right = TARGETS[str(state.sample_id)] if state.epoch != 2 else "7"
+            state.output.completion = WAYS[state.epoch - 1].format(right)
             return state
 
         return solve
@@ -86,24 +82,16 @@ def test_epochs_are_solutions_and_scores_are_marks(log: Path) -> None:
     assert "the model is gone" in failed.detail
     first, second = (row.values for row in found if isinstance(row, Row))
     assert (first["id"], first["problem"], first["answer"]) == ("a", PROBLEMS["a"], "5")
-    assert first["solutions"] == [
-        way.replace("{}", "7" if n == 1 else "5") for n, way in enumerate(WAYS)
-    ]
+    assert first["solutions"] == [way.format(7 if n == 1 else 5) for n, way in enumerate(WAYS)]
     assert first["correct"] == first["correct_match"] == [True, False, True, True]
     assert len(second["solutions"]) == 3
     assert second["correct"] == [True, False, True]
     assert second["correct_includes"] == [True, False, True]
 
 
-def test_a_file_that_is_no_log_is_one_error(tmp_path: Path) -> None:
-    (tmp_path / "x.eval").write_text("no log")
-    with pytest.raises(InputError, match="is no Inspect log"):
-        list(LocalRows(tmp_path / "x.eval", name="x"))
-
-
 @pytest.mark.slow
 def test_our_log_is_read_by_inspect_with_the_same_figures(tmp_path: Path) -> None:
-    from inspect_ai.log import bundle_log_dir, read_eval_log
+    from inspect_ai.log import read_eval_log
     from inspect_ai.scorer import pass_at, value_to_float
 
     tasks = [Task(f"t{n}", f"Problem {n}?", gold=str(n)) for n in range(30)]
@@ -135,13 +123,6 @@ def test_our_log_is_read_by_inspect_with_the_same_figures(tmp_path: Path) -> Non
         assert np.mean(theirs) == pytest.approx(results.figures["pass_at_k"][str(k)]["value"])
         assert score.metrics["accuracy"].value == pytest.approx(np.mean(theirs))
         assert score.reducer == f"pass_at_{k}"
-    # The viewer takes it: the bundle that `inspect view` would serve lists it.
-    bundle_log_dir(str(path.parent), str(tmp_path / "view"))
-    listing = json.loads((tmp_path / "view" / "logs" / "listing.json").read_text())
-    assert listing["out.eval"]["status"] == "success"
     # And it comes back as rows, in the order of the samples.
     (first, *_) = [row.values for row in LocalRows(path, name="log") if isinstance(row, Row)]
-    count = int(right[:, :, 0].sum())
-    assert sum(first["correct"]) == count
     assert first["correct"] == right[:, :, 0].ravel().tolist()
-    assert pass_at_k(16, count, 1) == pytest.approx(np.mean(first["correct"]))

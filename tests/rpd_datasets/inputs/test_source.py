@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import tracemalloc
 from pathlib import Path
@@ -76,12 +75,6 @@ def test_rows_of_parquet_and_in_memory_keep_their_types(tmp_path: Path) -> None:
         assert found == [Problem("p", ("s", "t"), extra, f"{where}:1")]
     with pytest.raises(InputError, match="the rows are a dict, not a"):
         Opened({"train": dataset}, tmp_path)
-
-
-def test_the_word_sample_opens_the_packaged_sample(tmp_path: Path) -> None:
-    problems = list(Opened("sample", tmp_path).source)
-    assert problems
-    assert {"problem_id", "strategies", "reference_answer"} <= problems[0].extra.keys()
 
 
 def test_bad_rows_never_end_a_run(tmp_path: Path) -> None:
@@ -206,21 +199,17 @@ def test_an_input_without_rows_is_one_error(
 def test_memory_does_not_grow_with_the_number_of_rows(tmp_path: Path, layout: str) -> None:
     def peak(count: int) -> int:
         rng = random.Random(0)
-        path = tmp_path / f"{layout}-{count}.jsonl"
-        with path.open("w", encoding="utf-8") as file:
-            for n in range(count):
-                text = f"Solution {n}: {rng.random()}" * 60
-                row = {"problem": f"Problem {n % (count // 2)}", "solution": text}
-                if layout == "grouped":
-                    row = {"problem": f"Problem {n}", "solutions": [text]}
-                file.write(json.dumps(row) + "\n")
+        texts = enumerate(f"Solution {n}: {rng.random()}" * 60 for n in range(count))
+        rows: Any = ({"problem": f"{n % (count // 2)}", "solution": text} for n, text in texts)
+        if layout == "grouped":
+            rows = ({"problem": f"{n}", "solutions": [text]} for n, text in texts)
+        path = write_rows(tmp_path / f"{layout}-{count}.jsonl", rows)
         source = Opened(path, tmp_path).source
         tracemalloc.start()
-        try:
-            assert sum(len(problem.solutions) for problem in source) == count
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+        assert sum(len(problem.solutions) for problem in source) == count
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
 
     peak(200)  # whatever is loaded once
     assert peak(4_500) < 1.2 * peak(1_500)
