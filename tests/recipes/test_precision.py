@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,8 +25,8 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("precision")
     tiny_model(folder / "qwen3", "qwen3")
     sums(folder / "sums.jsonl", 16)
-    lines = [f'{{"problem": "{n} + 1", "answer": "{n + 1}"}}\n' for n in range(8)]
-    (folder / "problems.jsonl").write_text("".join(lines), encoding="utf-8")
+    problems = [{"problem": f"{n} + 1", "answer": str(n + 1)} for n in range(8)]
+    (folder / "problems.json").write_text(json.dumps(problems), encoding="utf-8")
     # An untrained model never solves anything: what is rewarded here differs between completions.
     (folder / "odd.py").write_text(
         "def check(answer, response):\n    return len(response) % 2 == 1\n", encoding="utf-8"
@@ -34,17 +34,14 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def adapters(output: Path) -> list[dict[str, Any]]:
-    from safetensors.torch import load_file
-
-    return [load_file(output / f"checkpoint-{n}/adapter_model.safetensors") for n in (1, 2)]
-
-
 def changed_share(output: Path) -> float:
     """The share of an adapter's first matrices that the second step changed."""
     import torch
+    from safetensors.torch import load_file
 
-    before, after = adapters(output)
+    before, after = (
+        load_file(output / f"checkpoint-{n}/adapter_model.safetensors") for n in (1, 2)
+    )
     assert {weight.dtype for weight in after.values()} == {torch.float32}
     first = [name for name in after if "lora_A" in name]
     changed = sum(int((before[name] != after[name]).sum()) for name in first)
@@ -85,22 +82,21 @@ def test_an_evaluation_changes_no_gradient_of_a_model_in_4_bits(here: Path):
     model.eval()
     with torch.no_grad():
         model(input_ids=ids)
-    after = gradients()
-    assert len(before) == len(after) > 0
-    for one, other in zip(before, after, strict=True):
-        torch.testing.assert_close(one, other)
+    assert before
+    torch.testing.assert_close(gradients(), before)
 
 
 @pytest.mark.parametrize("rollouts", ["generate", "continuous"])
 def test_reinforcement_changes_every_weight_of_the_adapter(here: Path, rollouts: str):
     output = here / rollouts
     line = ["--model_name_or_path", str(here / "qwen3"), "--output_dir", str(output)]
-    line += ["--problems", str(here / "problems.jsonl"), "--grader", f"{here / 'odd.py'}:check"]
+    line += ["--problems", str(here / "problems.json"), "--grader", f"{here / 'odd.py'}:check"]
     line += ["--learning_rate", "2e-5", "--rollouts", rollouts, "--max_completion_length", "8"]
     line += ["--format_weight", "0", *LIKE_A_GPU, *STEPS]
     if rollouts == "continuous":
-        # Left to itself it fills half of the machine's memory, for a model of 100,000 weights.
-        line += ["--transformers_continuous_batching_config", '{"max_memory_percent": 0.05}']
+        # Left to itself it asks for half of the machine's memory, whatever others hold of it.
+        sizes = {"num_blocks": 16, "max_batch_tokens": 256, "max_memory_percent": 0.9}
+        line += ["--transformers_continuous_batching_config", json.dumps(sizes)]
     script("grpo").main(["--config", str(CONFIGS / "grpo.yaml"), *line])
     assert changed_share(output) > 0.95
 

