@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +15,7 @@ from rpd_datasets.cli.arguments import (
     add_models,
     curation_config,
     input_spec,
-    open_input,
+    read_problems,
 )
 from rpd_datasets.cli.output import Progress, print_json, print_table, scoring
 from rpd_datasets.curation.models import load_models
@@ -42,24 +41,13 @@ def add_compare(commands: Any) -> None:
         "rpd compare-metrics labelled.jsonl --methods rpd strategy raw",
     )
     add_input(parser)
-    parser.add_argument(
-        "--methods",
-        nargs="+",
-        choices=DISTANCES,
-        metavar="NAME",
-        help="distances to compare (default: all), of %(choices)s",
-    )
-    parser.add_argument(
-        "--num-bootstrap", type=int, default=2000, metavar="N", help="resamples for the intervals"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of the resamples and of random")
-    parser.add_argument(
-        "--calibrate",
-        type=Path,
-        metavar="FILE",
-        help="also write the chance of another strategy by distance, fitted to these labels, as "
-        "JSON",
-    )
+    add = parser.add_argument
+    help = "distances to compare (default: all), of %(choices)s"
+    add("--methods", nargs="+", choices=DISTANCES, metavar="NAME", help=help)
+    add("--num-bootstrap", type=int, default=2000, metavar="N", help="resamples for the intervals")
+    add("--seed", type=int, default=0, help="of the resamples and of random")
+    help = "also write the chance of another strategy by distance, fitted to these labels, as JSON"
+    add("--calibrate", type=Path, metavar="FILE", help=help)
     add_models(parser)
 
 
@@ -69,10 +57,10 @@ def _compare(args: argparse.Namespace) -> None:
     check_input(args.input, input_spec(args))
     rejects: list[Rejected] = []
     rows = []
-    with tempfile.TemporaryDirectory() as scratch, Progress("Loading models", None) as line:
+    with Progress("Loading models", None) as line:
         models = load_models(config)
         line.stage("Reading problems", args.limit)
-        for problem in open_input(args, Path(scratch), rejects.append):
+        for problem in read_problems(args, rejects):
             row = {"problem": problem.problem, "solutions": list(problem.solutions)}
             rows.append({**problem.extra, **row})
             line.advance()

@@ -7,7 +7,6 @@ import contextlib
 import json
 import random
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from rpd_datasets.cli.arguments import (
     add_models,
     curation_config,
     input_spec,
-    open_input,
+    read_problems,
 )
 from rpd_datasets.cli.output import Progress, print_json
 from rpd_datasets.curation.models import configured_summarizer, load_flow
@@ -38,6 +37,7 @@ from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import run
+from rpd_metric.reasons import Reason
 from rpd_metric.steps.protocol import Summarizer
 
 HOW = (
@@ -60,16 +60,12 @@ def add_label(commands: Any) -> None:
         "what is labelled is kept; run the same command again to go on",
     )
     add_input(parser)
-    parser.add_argument(
-        "--output", "-o", type=Path, required=True, metavar="FILE", help="the JSONL file to add to"
-    )
-    parser.add_argument(
-        "--judge",
-        metavar="SPEC",
-        help="the chat model that labels: tgi:URL, openai:URL#MODEL or hf:MODEL (default: you, at "
-        "the terminal)",
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of the order in the second pass")
+    add = parser.add_argument
+    help = "the JSONL file to add to"
+    add("--output", "-o", type=Path, required=True, metavar="FILE", help=help)
+    help = "the chat model that labels: tgi:URL, openai:URL#MODEL or hf:MODEL (default: you)"
+    add("--judge", metavar="SPEC", help=help)
+    add("--seed", type=int, default=0, help="of the order in the second pass")
     add_models(parser)
 
 
@@ -84,8 +80,7 @@ def _label(args: argparse.Namespace) -> None:
         stack.enter_context(contextlib.suppress(EOFError))  # the person has had enough
         line = stack.enter_context(Progress("Labelling", args.limit)) if args.judge else None
         advance: Callable[[], None] = line.advance if line else lambda: None
-        scratch = stack.enter_context(tempfile.TemporaryDirectory())
-        for problem in open_input(args, Path(scratch), rejects.append):
+        for problem in read_problems(args, rejects):
             file.label(problem)
             advance()
         if line:
@@ -136,49 +131,41 @@ class _Labelled:
 
     def label(self, problem: Problem) -> None:
         """Ask about a problem that the file does not hold, and add it there."""
-        text, solutions = problem.problem, list(problem.solutions)
-        if problem.key in self._known or len(solutions) < 2:
+        if problem.key in self._known or len(problem.solutions) < 2:
             return
-        steps = self._steps(text, solutions)
-        labels = self._ask(text, steps, solutions, range(len(solutions)))
-        if labels is not None:
-            row = {"problem": text, "solutions": solutions, "steps": steps, "strategy_a": labels}
-            # compare-metrics takes given steps for a chat model's; it makes extractive ones itself.
-            if self.summarizer.name == "extractive":
-                del row["steps"]
-            self.rows.append(row)
-            with self.output.open("a", encoding="utf-8") as file:
-                file.write(_lines([row]))
+        row: dict[str, Any] = {"problem": problem.problem, "solutions": list(problem.solutions)}
+        row["steps"] = self._steps(row)
+        if (labels := self._ask(row, range(len(problem.solutions)))) is None:
+            return
+        # compare-metrics takes given steps for a chat model's; it makes extractive ones itself.
+        if self.summarizer.name == "extractive":
+            del row["steps"]
+        self.rows.append({**row, "strategy_a": labels})
+        with self.output.open("a", encoding="utf-8") as file:
+            file.write(_lines(self.rows[-1:]))
 
     def label_again(self, row: dict[str, Any], seed: int) -> None:
         """Ask again about what was labelled once, its solutions in another order."""
         if row.get("strategy_b") is not None:
             return
-        problem, solutions = row["problem"], row["solutions"]
-        steps = row.get("steps") or self._steps(problem, solutions)
-        order = second_order(problem, len(solutions), seed)
-        labels = self._ask(problem, steps, solutions, order)
+        order = second_order(row["problem"], len(row["solutions"]), seed)
+        labels = self._ask({**row, "steps": row.get("steps") or self._steps(row)}, order)
         if labels is not None:
             row["strategy_b"] = labels
             beside = self.output.with_name(f"{self.output.name}.partial")
             beside.write_text(_lines(self.rows), encoding="utf-8")
             beside.replace(self.output)
 
-    def _ask(
-        self,
-        problem: str,
-        steps: list[list[str]],
-        solutions: Sequence[str],
-        order: Sequence[int],
-    ) -> list[int] | None:
-        found = run(label_once(self.labeller, problem, steps, solutions, order))
+    def _ask(self, row: dict[str, Any], order: Sequence[int]) -> list[int] | None:
+        asked = (row["problem"], row["steps"], row["solutions"])
+        found = run(label_once(self.labeller, *asked, order))
         if found.value is None:
-            self.skipped[found.reason or "no_verdict"] += 1
+            self.skipped[found.reason or Reason.NO_VERDICT] += 1
             return None
         return list(found.value)
 
-    def _steps(self, problem: str, solutions: Sequence[str]) -> list[list[str]]:
-        summaries = run(self.summarizer.summarize(problem, solutions))
+    def _steps(self, row: dict[str, Any]) -> list[list[str]]:
+        summaries = run(self.summarizer.summarize(row["problem"], row["solutions"]))
         return [list(summary.steps) or ["(no steps)"] for summary in summaries]
 
 
@@ -188,22 +175,22 @@ def _lines(rows: Iterable[dict[str, Any]]) -> str:
 
 def _read(output: Path) -> list[dict[str, Any]]:
     """The rows that the file already holds. Raises [`InputError`] where it is another file."""
-    if not output.exists() or not output.stat().st_size:
-        return []
-    rows = []
     # By line feeds alone: a solution may hold other characters that end a line.
-    for number, line in enumerate(output.read_text(encoding="utf-8").strip().split("\n"), 1):
-        try:
-            row = json.loads(line)
-        except ValueError:
-            row = None
-        if not isinstance(row, dict) or not {"problem", "solutions"} <= row.keys():
+    text = output.read_text(encoding="utf-8").strip() if output.exists() else ""
+    rows = []
+    for number, line in enumerate(text.split("\n") if text else (), 1):
+        with contextlib.suppress(ValueError):
+            rows.append(json.loads(line))
+        if len(rows) < number or not _is_labelled(rows[-1]):
             raise InputError(
                 f"{output}:{number} is no labelled row; name a file that rpd label wrote, or a new "
                 "one, with --output"
             )
-        rows.append(row)
     return rows
+
+
+def _is_labelled(row: Any) -> bool:
+    return isinstance(row, dict) and {"problem", "solutions"} <= row.keys()
 
 
 async def _ask(
@@ -220,7 +207,7 @@ async def _ask(
         if answer == ["q"]:
             raise EOFError
         if answer == ["s"]:
-            return Judgement(None, "skipped")
+            return Judgement(None, Reason.SKIPPED)
         numbers = map(str, range(1, len(solutions) + 1))
         if len(answer) == 2 and answer[0] == "t" and answer[1] in numbers:
             print(f"\n--- solution {answer[1]}\n{solutions[int(answer[1]) - 1]}", file=sys.stderr)

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +26,6 @@ from rpd_datasets.inputs.raw_rows import Row
 from rpd_metric.errors import InputError, MissingExtraError, RPDError, first_line
 from rpd_metric.models.embedders import Embedder
 from rpd_metric.models.kinds import load_embedder
-
-if TYPE_CHECKING:
-    from rpd_datasets.report import WrittenReport
 
 NO_EMBEDDER = "none"
 MARKS = "correct"
@@ -100,17 +97,36 @@ def _report(args: argparse.Namespace) -> None:
             measured=args.measure,
             on_problem=line.advance,
         )
-    summary = _summary(report)
+    measures, counts = report.measures, folder.manifest["counts"]
+    medians = {
+        name: float(np.median(values)) if len(values) else None
+        for name, values in (
+            ("distance", measures.choosing),
+            ("rpd", measures.rpd),
+            ("raw", measures.raw),
+        )
+    }
     if args.json:
-        print_json(summary)
+        print_json(
+            {
+                "report": str(report.page),
+                "figures": [str(path) for path in report.figures],
+                "problems_chosen": counts["problems_chosen"],
+                "problems_shown": len(measures.cases),
+                "pairs": len(measures.rpd),
+                "chosen_by": folder.chosen_by,
+                **{f"median_{name}": value for name, value in medians.items()},
+                "embedder": measures.embedder,
+            }
+        )
         return
     print(
-        f"{summary['problems_shown']:,} of {summary['problems_chosen']:,} chosen problems, "
-        f"{summary['pairs']:,} pairs of solutions"
+        f"{len(measures.cases):,} of {counts['problems_chosen']:,} chosen problems, "
+        f"{len(measures.rpd):,} pairs of solutions"
     )
-    chose = f"distance {summary['chosen_by']}, which chose,"
-    for name, key in ((chose, "distance"), ("RPD", "rpd"), ("raw-text distance", "raw")):
-        if (value := summary[f"median_{key}"]) is not None:
+    chose = f"distance {folder.chosen_by}, which chose,"
+    for name, value in zip((chose, "RPD", "raw-text distance"), medians.values(), strict=True):
+        if value is not None:
             print(f"Median {name} {value:.3f}")
     if source.is_file():
         manifest = folder.manifest
@@ -134,19 +150,17 @@ def _curate(args: argparse.Namespace, place: Path) -> None:
             columns.update(row.values)
     marks = args.correct_column or MARKS
     marked = args.correct_column is not None or marks in columns
-    filters = FilterConfig(
-        min_solutions=max(2, args.num_solutions),
-        only_correct=marked,
-        correct_column=marks,
-        # What was found right is finished, however it ends.
-        require_complete=not marked,
-    )
-    named = args.embedder not in (None, NO_EMBEDDER)
     config = CurationConfig(
         num_problems=max(1, min(args.max_problems, count)),
         num_solutions=args.num_solutions,
-        filters=filters,
-        embedder=args.embedder if named else CurationConfig.embedder,
+        filters=FilterConfig(
+            min_solutions=max(2, args.num_solutions),
+            only_correct=marked,
+            correct_column=marks,
+            # What was found right is finished, however it ends.
+            require_complete=not marked,
+        ),
+        embedder=CurationConfig.embedder if args.embedder in (None, NO_EMBEDDER) else args.embedder,
         device=args.device,
     )
     with Progress("Loading models", None) as line:
@@ -186,21 +200,3 @@ def _embedder(
             "distances and step matches. Name one with --embedder"
         )
         return None
-
-
-def _summary(report: WrittenReport) -> dict[str, Any]:
-    measures = report.measures
-    medians = {"distance": measures.choosing, "rpd": measures.rpd, "raw": measures.raw}
-    return {
-        "report": str(report.page),
-        "figures": [str(path) for path in report.figures],
-        "problems_chosen": report.folder.manifest["counts"]["problems_chosen"],
-        "problems_shown": len(measures.cases),
-        "pairs": len(measures.rpd),
-        "chosen_by": report.folder.chosen_by,
-        **{
-            f"median_{name}": float(np.median(values)) if len(values) else None
-            for name, values in medians.items()
-        },
-        "embedder": measures.embedder,
-    }
