@@ -159,7 +159,7 @@ def _kept(steps: Sequence[str]) -> list[str]:
 
 
 def _method_names(solution: str) -> list[str]:
-    return ["\n".join(found.method.phrase for found in find_methods(answer_part(solution)))]
+    return ["\n".join(method.phrase for method in find_methods(answer_part(solution)))]
 
 
 Reading = Callable[[str, Sequence[str], Steps], list[list[str]]]

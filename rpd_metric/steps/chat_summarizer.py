@@ -38,12 +38,7 @@ ONLY_THOUGHT = (
 
 
 def steps_schema() -> dict[str, Any]:
-    """The JSON schema of a summary, for guided decoding.
-
-    >>> steps = steps_schema()["properties"]["logical_steps"]
-    >>> steps["minItems"], steps["maxItems"]
-    (3, 5)
-    """
+    """The JSON schema of a summary, for guided decoding."""
     step = {
         "type": "object",
         "properties": {
@@ -67,10 +62,10 @@ class ChatSummarizer:
 
     Args:
         chat ([`~rpd_metric.models.chat.Chat`]): The model.
-        template (`str`, `Path` or [`PromptTemplate`]): `"summarize"` (notes,
-            then JSON in an envelope, as in the paper), `"summarize_json"` (JSON only; the one to
-            take with a `schema`), or a file with the placeholders `{{problem}}` and
-            `{{solution}}`, and where wanted `{{min_steps}}` and `{{max_steps}}`.
+        template (`str`, `Path` or [`PromptTemplate`]): `"summarize"` (notes, then JSON in an
+            envelope, as in the paper), `"summarize_json"` (JSON only, for use with a `schema`), or
+            a file with `{{problem}}`, `{{solution}}` and, where wanted, `{{min_steps}}` and
+            `{{max_steps}}`.
         sampling ([`~rpd_metric.models.chat.Sampling`], *optional*): Defaults to the paper's.
         repair (`int`): How often an invalid reply is asked for again, with what was wrong.
         solution_part (`"full"` or `"final"`): Whether the model sees the whole solution or only
@@ -141,12 +136,7 @@ class ChatSummarizer:
         return ChatRequest(messages, self.sampling, self.schema, self.template.sha)
 
     async def summarize(self, problem: str | None, solutions: Sequence[str]) -> list[Summary]:
-        """Extract the steps of each solution, all of them at once.
-
-        Args:
-            problem (`str`, *optional*): The problem that they solve.
-            solutions (sequence of `str`): The solutions.
-        """
+        """Extract the steps of each solution, all of them at once."""
         tasks = [asyncio.ensure_future(self._extract(problem, text)) for text in solutions]
         try:
             return list(await asyncio.gather(*tasks))
@@ -159,7 +149,10 @@ class ChatSummarizer:
     async def _extract(self, problem: str | None, solution: str) -> Summary:
         first = self.request(problem, solution)
         if first is None:
-            return Summary((), Reason.EMPTY_SOLUTION, _why_empty(solution))
+            detail = "the solution is empty"
+            if solution.strip():
+                detail = "nothing follows the solution's block of thoughts"
+            return Summary((), Reason.EMPTY_SOLUTION, detail)
         request = first
         sent = "\n".join(message["content"] for message in first.messages)
         repairs = 0
@@ -202,9 +195,3 @@ class ChatSummarizer:
                 *self.repair_template.render(fault=error.detail),
             ),
         )
-
-
-def _why_empty(solution: str) -> str:
-    if solution.strip():
-        return "nothing follows the solution's block of thoughts"
-    return "the solution is empty"

@@ -3,8 +3,7 @@
 A solution is read as passages (`passages.py`) and cut into three to five phases of about equal
 length. Of each phase the passage stands for it that says most about what is done: it names telling
 methods (`vocabulary.py`), it acts ("substitute", "by the ... formula"), and is neither meta talk, a
-check, the restated problem nor the answer. Steps are whole passages in the solution's own words,
-so a person can read them; a block of code is one passage.
+check, the restated problem nor the answer.
 
 Deterministic and linear in the length of the solution. It does not follow the argument: a language
 model's summary is the better choice where a server is at hand.
@@ -18,8 +17,8 @@ from collections.abc import Sequence
 from rpd_metric.reasons import Reason
 from rpd_metric.steps.passages import Passage, passages
 from rpd_metric.steps.program import without_docstrings
-from rpd_metric.steps.protocol import MAX_STEPS, MIN_STEPS, Summary
-from rpd_metric.steps.vocabulary import find_methods
+from rpd_metric.steps.protocol import MIN_STEPS, Summary
+from rpd_metric.steps.vocabulary import Method, find_methods
 
 VERSION = "4"
 
@@ -93,14 +92,11 @@ class ExtractiveSummarizer:
         if not found:
             detail = "the solution holds no text: no letter and no digit"
             return Summary((), Reason.EMPTY_SOLUTION, detail)
-        count = MIN_STEPS if len(found) <= _SHORT else MIN_STEPS + 1
-        if len(found) > _MIDDLING:
-            count = MAX_STEPS
-        phases = _phases(found, count)
+        phases = _phases(found, MIN_STEPS + (len(found) > _SHORT) + (len(found) > _MIDDLING))
         chosen = [phase[0] for phase in phases]
         # In a short solution a phase is one passage, and nothing is to be weighed.
         if len(found) > len(phases):
-            known = {mention.method.phrase for mention in find_methods(problem or "")}
+            known = set(find_methods(problem or ""))
             chosen = [max(phase, key=lambda one: _worth(one, known)) for phase in phases]
         return Summary(tuple(dict.fromkeys(passage.text for passage in chosen)))
 
@@ -125,15 +121,11 @@ def telling_passages(problem: str | None, solution: str) -> list[Passage]:
         heading = None
     found = [p for p in found if p.kind == "code" or not _ANSWER.match(p.text)] or found
     known = set(_WORD.findall((problem or "").lower()))
-    found = [_without_the_problem(passage, known) for passage in found]
+    for at, passage in enumerate(found):
+        if passage.kind == "code":
+            text = without_docstrings(passage.text, lambda text: _repeats(text, known))
+            found[at] = Passage(text, "code")
     return [p for p in found if p.kind == "code" or not _repeats(p.text, known)] or found
-
-
-def _without_the_problem(passage: Passage, known: set[str]) -> Passage:
-    """A block of code without docstrings that repeat the problem; anything else as it is."""
-    if passage.kind != "code":
-        return passage
-    return Passage(without_docstrings(passage.text, lambda text: _repeats(text, known)), "code")
 
 
 def _repeats(text: str, known: set[str]) -> bool:
@@ -156,13 +148,10 @@ def _phases(found: Sequence[Passage], count: int) -> list[list[Passage]]:
     return [phase for phase in phases if phase]
 
 
-def _worth(passage: Passage, known: set[str]) -> float:
+def _worth(passage: Passage, known: set[Method]) -> float:
     """How much a passage says about what is done; methods that the problem names count less."""
     text = passage.text
-    weights = [
-        mention.method.weight * (0.4 if mention.method.phrase in known else 1)
-        for mention in find_methods(text)
-    ]
+    weights = [one.weight * (0.4 if one in known else 1) for one in find_methods(text)]
     worth = sum(sorted(weights, reverse=True)[:_MOST_METHODS])
     if passage.kind == "code":
         return worth  # whole, however long, and whatever it is made of

@@ -74,10 +74,9 @@ def escape_latex(text: str) -> str:
     r"""Double the backslashes of LaTeX commands, leaving JSON's own escapes as they are.
 
     Kept: `\"`, `\\`, `\/`, `\'`, `\uXXXX`; `\n` and `\t` unless the letters that follow make them a
-    LaTeX command, such as `\nu` or `\times`; `\b`, `\f` and `\r` unless any letter follows. Every
-    other backslash, as in `\(` and `\alpha`, is LaTeX and not an escape. In a string that holds
-    such unescaped LaTeX, two backslashes at the end of a row are a row break and are doubled as
-    well, and so are three before a command.
+    LaTeX command, such as `\nu` or `\times`; `\b`, `\f` and `\r` unless any letter follows. In a
+    string that holds unescaped LaTeX, two backslashes at the end of a row are a row break and are
+    doubled as well, and so are three before a command.
 
     >>> json.loads(escape_latex(r'"$\frac{\nu}{2}$\nThen \\beta"'))
     '$\\frac{\\nu}{2}$\nThen \\beta'
@@ -99,9 +98,8 @@ def decode(text: str) -> dict[str, Any]:
 def decode_mended(text: str) -> dict[str, Any]:
     r"""Decode the object at the beginning of a text that is not quite JSON.
 
-    Returns:
-        `dict`: The object, empty where it cannot be repaired without guessing, as when it breaks
-            off inside a string, or where it is too long to be repaired quickly.
+    Empty where it cannot be repaired without guessing, as when it breaks off inside a string, or
+    where it is too long to be repaired quickly.
 
     >>> decode_mended("{'title': None, 'steps': ['Use Fermat's theorem.', 'Add.',]")
     {'title': None, 'steps': ["Use Fermat's theorem.", 'Add.']}
@@ -136,8 +134,6 @@ def occurs_in(value: dict[str, Any], text: str) -> bool:
 
 
 def _escape_string(text: str) -> str:
-    if "\\" not in text:
-        return text
     unescaped = any(
         len(match[1]) % 2 == 1 and not _is_json_escape(match[2])
         for match in _BACKSLASHES.finditer(text)
@@ -176,31 +172,24 @@ def _is_faithful(value: dict[str, Any], text: str) -> bool:
     # The mender guesses where strings end. After a wrong guess words are missing, or a value is
     # not what stands between two quotes: it was split in the middle or at an inner comma.
     plain = _unescaped(text)
-    leaves = list(_leaves(value))
-    return _letters(plain).startswith(_letters("".join(leaves))) and all(
+    return _letters(plain).startswith(_letters("".join(_leaves(value)))) and all(
         re.search(rf"(?<!\w){_QUOTE}\s*{re.escape(leaf.strip())}\s*{_QUOTE}(?!\w)", plain)
-        for leaf in _texts(value)
+        for leaf in _leaves(value, texts_only=True)
     )
 
 
-def _leaves(value: object) -> Iterator[str]:
+def _leaves(value: object, *, texts_only: bool = False) -> Iterator[str]:
+    """Keys and values, in order; or those values alone that are texts."""
     if isinstance(value, dict):
         for key, item in value.items():
-            yield key
-            yield from _leaves(item)
+            if not texts_only:
+                yield key
+            yield from _leaves(item, texts_only=texts_only)
     elif isinstance(value, list):
         for item in value:
-            yield from _leaves(item)
-    else:
+            yield from _leaves(item, texts_only=texts_only)
+    elif not texts_only or isinstance(value, str):
         yield str(value)
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _texts(item)
-    elif isinstance(value, str):
-        yield value
 
 
 def _letters(text: str) -> str:

@@ -1,10 +1,9 @@
 """A solution as passages: whole sentences and display lines, never cut inside a formula.
 
 A display line stands with the sentence that announces it, and a sentence with the display lines in
-its middle; a heading stands before what it heads; drawings go, blocks of code stay whole and are
-found without a fence, too (`program.py`). Of a reasoning trace only what follows the thoughts is
-read, where that is more than an announcement of the answer: the path that was kept, without the
-false starts. Everything is linear in the length of the text.
+its middle; drawings go, blocks of code stay whole and are found without a fence, too
+(`program.py`). Of a reasoning trace only what follows the thoughts is read, where that is more than
+an announcement of the answer. Everything is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -73,9 +72,7 @@ _WORD = re.compile(r"[^\W_]+")
 class Passage:
     """A sentence, a display line, or a block of code, as it stands in the solution.
 
-    Args:
-        text (`str`): With its formulas; blanks and line ends become single blanks, but in code.
-        kind (`str`): `"sentence"`, `"display"`, `"heading"` or `"code"`.
+    Blanks and line ends become single blanks, but in code.
     """
 
     text: str
@@ -88,12 +85,8 @@ def answer_part(solution: str) -> str:
     >>> answer_part("<think>Perhaps a sum? No.</think>" + " It telescopes." * 40)[:15]
     ' It telescopes.'
     """
-    ends = list(_THOUGHTS_END.finditer(solution))
-    if ends:
-        after = solution[ends[-1].end() :]
-        if len(_TAG.sub(" ", after).split()) >= _LEAST_WRITE_UP:
-            return after
-    return solution
+    *_, after = _THOUGHTS_END.split(solution)
+    return after if len(_TAG.sub(" ", after).split()) >= _LEAST_WRITE_UP else solution
 
 
 def passages(solution: str) -> list[Passage]:
@@ -173,7 +166,7 @@ def _of_line(line: str, held: list[str]) -> list[Passage]:
     """The passages of one line: a block of code, a display line, a heading, or sentences."""
     is_heading = _HEADING.match(line) is not None
     line = line.strip().replace("**", "")
-    line = line[_mark_end(line) :].strip()
+    line = _MARK.sub("", line, count=1).strip() or line
     if not line:
         return []
     if line[0] == "\ue002":
@@ -185,13 +178,6 @@ def _of_line(line: str, held: list[str]) -> list[Passage]:
         kind = "heading" if is_heading and len(texts) == 1 else "sentence"
     full = (" ".join(_unmasked(text, held).split()) for text in texts)
     return [Passage(text, kind) for text in full if _WORD.search(text)]
-
-
-def _mark_end(line: str) -> int:
-    """Where a line begins after list marks, heading marks and "Step 3:"."""
-    mark = _MARK.match(line)
-    end = mark.end() if mark else 0
-    return end if end < len(line) else 0
 
 
 def _sentences(line: str) -> list[str]:

@@ -7,9 +7,9 @@ indentation are found by their fences only.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 FENCE = "```"
 
@@ -81,27 +81,21 @@ def _goes_on(line: str, run: list[str]) -> bool:
 
 def _closed(run: list[str]) -> list[str]:
     """The run with fences, where it is a program; the blank lines at its end stay outside."""
-    end = len(run)
-    while end and not run[end - 1].strip():
-        end -= 1
-    program, blank = run[:end], run[end:]
-    if not _is_program(program):
-        return run
-    return [FENCE, *program, FENCE, *blank]
+    end = max((at for at, line in enumerate(run, start=1) if line.strip()), default=0)
+    return [FENCE, *run[:end], FENCE, *run[end:]] if _is_program(run[:end]) else run
 
 
 def _is_program(lines: list[str]) -> bool:
     written = [line for line in lines if line.strip()]
-    for line, following in itertools.pairwise(written):
-        if _COMPOUND.match(line) and _indent(following) > _indent(line):
-            return True
-    return any(_RETURNS.match(line) for line in written) or (
-        len(written) > 1 and any(_IMPORTS.match(line) for line in written)
+    indents = [len(line) - len(line.lstrip()) for line in written]
+    return (
+        any(_RETURNS.match(line) for line in written)
+        or (len(written) > 1 and any(_IMPORTS.match(line) for line in written))
+        or any(
+            _COMPOUND.match(line) and following > indent
+            for line, (indent, following) in zip(written, pairwise(indents), strict=False)
+        )
     )
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
 
 
 def blocks(code: str) -> list[str]:

@@ -63,9 +63,6 @@ def parse_steps(text: str, finish_reason: str | None = None, *, sent: str = "") 
         sent (`str`): What the model was sent. An object that was already in there is a quotation,
             of the prompt's example or of the solution, and never the answer.
 
-    Returns:
-        `tuple` of `str`: The steps, in the order of the solution.
-
     Raises:
         [`ReplyError`]: Of several unusable objects the last one gives the reason.
 
@@ -97,11 +94,6 @@ def check_steps(steps: Sequence[str], prompt: str) -> None:
         steps (`Sequence[str]`): The steps of one summary.
         prompt (`str`): The prompt's own text, without the problem and the solution.
 
-    Raises:
-        [`ReplyError`]: With the reason `"copied_example"` or `"repeated_steps"`.
-
-    Example:
-
     >>> prompt = "For example: Reduce the exponent modulo the period by division with remainder."
     >>> check_steps(["Factor the quadratic.", "Read off both roots."], prompt)
     >>> try:
@@ -110,7 +102,7 @@ def check_steps(steps: Sequence[str], prompt: str) -> None:
     ...     error.reason
     'copied_example'
     """
-    example = _runs_of_prompt(prompt)
+    example = _runs(prompt)
     runs = [_runs(step) for step in steps]
     copied = [
         step
@@ -127,23 +119,18 @@ def check_steps(steps: Sequence[str], prompt: str) -> None:
         for earlier, other in zip(steps[:number], runs, strict=False):
             same = _words(step) == _words(earlier)
             if same or (found and len(found & other) >= REPEATED * len(found | other)):
-                raise ReplyError(
-                    Reason.REPEATED_STEPS, f"two steps say the same, e.g. {_shortened(step)!r}"
-                )
+                said = f"two steps say the same, e.g. {_shortened(step)!r}"
+                raise ReplyError(Reason.REPEATED_STEPS, said)
 
 
 def _words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
+@lru_cache(maxsize=64)  # for the prompt's sake
 def _runs(text: str) -> frozenset[tuple[str, ...]]:
     words = _words(text)
     return frozenset(tuple(words[at : at + RUN]) for at in range(len(words) - RUN + 1))
-
-
-@lru_cache(maxsize=8)
-def _runs_of_prompt(prompt: str) -> frozenset[tuple[str, ...]]:
-    return _runs(prompt)
 
 
 def _shortened(step: str) -> str:
@@ -176,53 +163,40 @@ def _objects(text: str, finish_reason: str | None) -> Iterator[dict[str, Any]]:
 
 
 def after_thinking(text: str) -> str | None:
-    """What follows the last `</think>`.
-
-    Returns:
-        `str`, *optional*: The whole text where there are no thoughts, `None` where they never end.
-    """
-    ends = list(_THINK_END.finditer(text))
-    if ends:
-        return text[ends[-1].end() :]
-    return None if _THINK_START.search(text) else text
+    """What follows the last `</think>`: all of it without thoughts, `None` if they never end."""
+    *_, after = _THINK_END.split(text)
+    return None if after == text and _THINK_START.search(text) else after
 
 
 def _answer(text: str, finish_reason: str | None) -> str:
+    # Cut while thinking: an object in there is a draft. Ended in good order: the model forgot to
+    # close its thoughts, and the last object is its answer.
+    unclosed = "" if finish_reason == "length" else text
     answer = after_thinking(text)
-    if answer is None:
-        # Cut while thinking: an object in there is a draft. Ended in good order: the model forgot
-        # to close its thoughts, and the last object is its answer.
-        return "" if finish_reason == "length" else text
-    return answer
+    return unclosed if answer is None else answer
 
 
 def _why_nothing(text: str, finish_reason: str | None) -> ReplyError:
     if finish_reason == "length":
         return ReplyError(Reason.TRUNCATED, "the reply was cut off before its JSON was complete")
     answer = _answer(text, finish_reason)
+    key = f"with the key {STEPS_KEY!r}"
     if match := _KEY.search(answer):
         rest = '"' + answer[match.start() :]
         closed = rest.rstrip().rstrip("`").rstrip().endswith(("}", "]"))
         if not closed and len(_UNESCAPED_QUOTE.findall(rest)) % 2 == 1:
             return ReplyError(Reason.TRUNCATED, "the reply breaks off in the middle of its JSON")
-        return ReplyError(
-            Reason.BAD_JSON, f"the object with the key {STEPS_KEY!r} is not valid JSON"
-        )
+        return ReplyError(Reason.BAD_JSON, f"the object {key} is not valid JSON")
     if _BOX.search(answer):
-        return ReplyError(
-            Reason.WRONG_SHAPE, f"the boxed JSON is no object with the key {STEPS_KEY!r}"
-        )
-    return ReplyError(
-        Reason.NO_ENVELOPE, f"the reply holds no JSON object with the key {STEPS_KEY!r}"
-    )
+        return ReplyError(Reason.WRONG_SHAPE, f"the boxed JSON is no object {key}")
+    return ReplyError(Reason.NO_ENVELOPE, f"the reply holds no JSON object {key}")
 
 
 def _steps_of(found: dict[str, Any]) -> tuple[str, ...]:
     items = found[STEPS_KEY]
     if not isinstance(items, list):
-        raise ReplyError(
-            Reason.WRONG_SHAPE, f"{STEPS_KEY!r} must be a list, not {type(items).__name__}"
-        )
+        what = type(items).__name__
+        raise ReplyError(Reason.WRONG_SHAPE, f"{STEPS_KEY!r} must be a list, not {what}")
     texts = [_text_of(item, number) for number, item in enumerate(items, start=1)]
     steps = tuple(step for text in texts if (step := _STEP_NUMBER.sub("", text.strip()).strip()))
     for number, step in enumerate(steps, start=1):

@@ -50,16 +50,8 @@ def load_summarizer(
             that writes the summaries: `"tgi:<url>"`, `"openai:<url>#<model>"`, `"hf:<model>"`.
             An object with a `summarize` method is returned as it is.
         store (`Path`, *optional*): The file that keeps every reply of a chat model.
-        requests ([`~rpd_metric.models.requests.RequestOptions`], *optional*): How a chat model
-            is asked.
+        requests: How a chat model is asked; the summarizer has its flow as `chat`.
         options: For a chat model, see [`~rpd_metric.steps.chat_summarizer.ChatSummarizer`].
-
-    Returns:
-        [`Summarizer`]: One made of a chat model has its [`~rpd_metric.models.flow.Flow`] as `chat`.
-
-    Raises:
-        [`SpecError`]: The spec has none of these forms.
-        [`ModelError`], [`StoreError`]: The model or the store cannot be used.
     """
     if not isinstance(spec, str):
         if not callable(getattr(spec, "summarize", None)):

@@ -17,41 +17,25 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 _TOKEN = re.compile(r"\\[a-zA-Z]+|[a-z]+(?:['’]s\b)?", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Method:
+class Method(NamedTuple):
     """One entry of the vocabulary: what is done, verb first, and how telling that is."""
 
     phrase: str
     weight: float
 
 
-@dataclass(frozen=True)
-class Mention:
-    """A method that a text mentions.
-
-    Args:
-        method ([`Method`]): Which.
-        count (`int`): How often in words; 1 when only notation tells of it.
-        position (`int`): Index of the first character of the first mention.
-    """
-
-    method: Method
-    count: int
-    position: int
+# The words of a trigger; of one with True, any ending will do.
+_Trigger = tuple[tuple[str, bool], ...]
 
 
-_Trigger = tuple[tuple[tuple[str, bool], ...], int]
-
-
-@dataclass(frozen=True)
-class _Vocabulary:
+class _Vocabulary(NamedTuple):
     """The data, arranged for looking up.
 
     `triggers` is keyed by the first three letters of a trigger's first word: a token meets the
@@ -59,8 +43,8 @@ class _Vocabulary:
     """
 
     methods: tuple[Method, ...]
-    triggers: dict[str, list[_Trigger]]
-    notation: tuple[tuple[re.Pattern[str], int], ...]
+    triggers: dict[str, list[tuple[_Trigger, Method]]]
+    notation: list[tuple[re.Pattern[str], Method]]
     latex_words: dict[str, str]
 
 
@@ -68,20 +52,15 @@ class _Vocabulary:
 def _vocabulary() -> _Vocabulary:
     text = files("rpd_metric.steps").joinpath("vocabulary.json").read_text(encoding="utf-8")
     data = json.loads(text)
-    triggers: dict[str, list[_Trigger]] = defaultdict(list)
-    notation = []
-    for row, entry in enumerate(data["methods"]):
+    methods = tuple(Method(entry["phrase"], entry["weight"]) for entry in data["methods"])
+    found = _Vocabulary(methods, defaultdict(list), [], data["latex_words"])
+    for method, entry in zip(methods, data["methods"], strict=True):
         for trigger in entry["words"]:
             words = tuple((word.rstrip("*"), word.endswith("*")) for word in trigger.split())
-            triggers[words[0][0][:3]].append((words, row))
+            found.triggers[words[0][0][:3]].append((words, method))
         if "notation" in entry:
-            notation.append((re.compile(entry["notation"]), row))
-    return _Vocabulary(
-        tuple(Method(entry["phrase"], entry["weight"]) for entry in data["methods"]),
-        dict(triggers),
-        tuple(notation),
-        data["latex_words"],
-    )
+            found.notation.append((re.compile(entry["notation"]), method))
+    return found
 
 
 def known_methods() -> tuple[Method, ...]:
@@ -89,31 +68,24 @@ def known_methods() -> tuple[Method, ...]:
     return _vocabulary().methods
 
 
-def find_methods(text: str) -> list[Mention]:
+def find_methods(text: str) -> list[Method]:
     """The methods that a text mentions, LaTeX and all, by first mention, in linear time.
 
     >>> found = find_methods("By Vieta's formulas the sum is 4. Completing the square also works.")
-    >>> [mention.method.phrase for mention in found]
+    >>> [method.phrase for method in found]
     ["Relate roots and coefficients by Vieta's formulas", 'Complete the square']
     """
     vocabulary = _vocabulary()
     words = _words(text, vocabulary.latex_words)
-    counts: dict[int, int] = defaultdict(int)
-    first: dict[int, int] = {}
+    first: dict[Method, int] = {}
     for at, (word, position) in enumerate(words):
-        for trigger, row in vocabulary.triggers.get(word[:3], ()):
-            if _matches(trigger, words, at):
-                counts[row] += 1
-                first.setdefault(row, position)
-    for pattern, row in vocabulary.notation:
-        symbol = pattern.search(text)
-        if symbol is not None:
-            counts.setdefault(row, 1)
-            first[row] = min(first.get(row, symbol.start()), symbol.start())
-    return sorted(
-        (Mention(vocabulary.methods[row], counts[row], first[row]) for row in counts),
-        key=lambda mention: (mention.position, mention.method.phrase),
-    )
+        for trigger, method in vocabulary.triggers.get(word[:3], ()):
+            if method not in first and _matches(trigger, words[at : at + len(trigger)]):
+                first[method] = position
+    for pattern, method in vocabulary.notation:
+        if symbol := pattern.search(text):
+            first[method] = min(first.get(method, symbol.start()), symbol.start())
+    return sorted(first, key=lambda method: (first[method], method.phrase))
 
 
 def _words(text: str, latex_words: dict[str, str]) -> list[tuple[str, int]]:
@@ -124,21 +96,14 @@ def _words(text: str, latex_words: dict[str, str]) -> list[tuple[str, int]]:
         if token[0] == "\\":
             said = latex_words.get(token, "")
         else:
-            plain = token.lower()
-            if plain[-2:] in ("'s", "’s"):
-                plain = plain[:-2]
+            plain = token.lower().removesuffix("'s").removesuffix("’s")
             said = latex_words.get(plain, plain)
         words.extend((word, match.start()) for word in said.split())
     return words
 
 
-def _matches(
-    trigger: tuple[tuple[str, bool], ...], words: list[tuple[str, int]], start: int
-) -> bool:
-    if start + len(trigger) > len(words):
-        return False
-    for offset, (stem, any_ending) in enumerate(trigger):
-        word = words[start + offset][0]
-        if not (word.startswith(stem) if any_ending else word == stem):
-            return False
-    return True
+def _matches(trigger: _Trigger, words: list[tuple[str, int]]) -> bool:
+    return len(words) == len(trigger) and all(
+        word.startswith(stem) if any_ending else word == stem
+        for (stem, any_ending), (word, _) in zip(trigger, words, strict=True)
+    )
