@@ -84,7 +84,7 @@ def _compare(args: argparse.Namespace) -> None:
         args.calibrate.write_text(json.dumps(curves, indent=2) + "\n", encoding="utf-8")
     if args.json:
         left_out = [rejected.as_row() for rejected in rejects]
-        print_json({**comparison.as_json(), "left_out": left_out})
+        print_json({**asdict(comparison), "left_out": left_out})
         return
     for table in comparison.tables():
         print_table(table)

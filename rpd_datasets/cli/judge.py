@@ -57,6 +57,11 @@ VERDICTS = {
 # What is asked about a problem: the request, what labels or rules say, and which part it is about.
 Question = tuple[Awaitable[Judgement[bool]], bool | None, dict[str, Any]]
 Judge = CompletenessJudge | ProblemJudge | PairJudge
+JUDGES: dict[str, type[Judge]] = {
+    "problems": ProblemJudge,
+    "pairs": PairJudge,
+    "complete": CompletenessJudge,
+}
 # A problem, and its questions with what was said in place of the request.
 Answer = tuple[Problem, Judgement[bool], bool | None, dict[str, Any]]
 
@@ -112,9 +117,7 @@ def _judge(args: argparse.Namespace) -> None:
     cases = [JudgedProblem.of(one, labelled=args.labels, steps=not endings) for one in problems]
     requests = request_options(args)
     flow = load_flow(args.judge, args.store, requests=requests)
-    judge: Judge = PairJudge(flow, both_orders=not args.one_order)
-    if args.task != "pairs":
-        judge = CompletenessJudge(flow) if endings else ProblemJudge(flow)
+    judge = JUDGES[args.task](flow)
     summarizer = None
     if any(case.steps is None for case in cases):
         store = Path(args.store) if args.store else default_store()
@@ -180,7 +183,8 @@ def _questions(args: argparse.Namespace, judge: Judge, case: JudgedProblem) -> I
     else:
         for i, j, label in case.pairs():
             texts = (None, None) if args.steps_only else (solutions[i], solutions[j])
-            yield judge.rate(problem, (steps[i], steps[j]), texts), label, {"pair": [i, j]}
+            asked = judge.rate(problem, (steps[i], steps[j]), texts, both_orders=not args.one_order)
+            yield asked, label, {"pair": [i, j]}
 
 
 def _result(

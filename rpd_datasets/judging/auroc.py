@@ -41,11 +41,8 @@ class Estimate:
 class Wins:
     """Comparisons of pairs that differ with pairs that do not, counted by problem.
 
-    Args:
-        won (`array` of shape `(problems, problems)`): Entry [p, q]: in how many comparisons a
-            differing pair of p has a larger distance than a same pair of q; ties count half.
-        different (`array` of shape `(problems,)`): Differing pairs of each problem.
-        same (`array` of shape `(problems,)`): Same pairs of each problem.
+    `won[p, q]` says in how many comparisons a differing pair of p has a larger distance than a
+    same pair of q; ties count half. `different` and `same` count the pairs of each problem.
     """
 
     won: Floats
@@ -54,12 +51,9 @@ class Wins:
 
 
 def count_wins(distances: Sequence[npt.ArrayLike], different: Sequence[npt.ArrayLike]) -> Wins:
-    """Count the comparisons between all problems.
+    """Count the comparisons between all problems, by each one's labelled pairs.
 
-    Args:
-        distances (`Sequence` of arrays): Per problem, the distance of each labelled pair.
-            Pairs without a distance (NaN) are left out.
-        different (`Sequence` of boolean arrays): Per problem, each pair's label.
+    Pairs without a distance (NaN) are left out.
     """
     above, below = [], []
     for values, labels in zip(distances, different, strict=True):

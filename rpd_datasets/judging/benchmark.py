@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -65,14 +65,9 @@ OnStage = Callable[[str, int], Callable[[], object]]
 class MethodResult:
     """What one distance achieved on one source of steps.
 
-    Args:
-        distance, steps (`str`): Its name, and `"given"`, the summarizer's name, or `""` where steps
-            do not matter.
-        figures, differences (`dict`): An [`~rpd_datasets.judging.auroc.Estimate`] per measure, and
-            the same minus RPD's, paired by problem; no differences for RPD itself.
-        pairs_without_distance (`int`): Labelled pairs that are in no AUROC.
-        calibration ([`~rpd_metric.distance.calibration.Calibration`], *optional*): The chance of
-            another strategy by distance, where there are labelled pairs of both kinds.
+    `steps` is `"given"`, the summarizer's name, or `""` where steps do not matter. `differences`
+    are figures minus RPD's, paired by problem. There is a `calibration`, the chance of another
+    strategy by distance, where there are labelled pairs of both kinds.
     """
 
     distance: str
@@ -85,16 +80,11 @@ class MethodResult:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The bench's outcome.
+    """The bench's outcome, by distance in the order asked for, on given steps first.
 
-    Args:
-        results (`tuple` of [`MethodResult`]): In the order asked for; given steps first.
-        embedder (`str`): Whose vectors they are.
-        num_problems, skipped (`int`): Rows with two or more solutions, and with fewer.
-        different, same, disputed (`int`): Labelled pairs by what the passes say.
-        possible (`float`): Share of the problems with a differing pair: the best success rate.
-        num_triples (`int`): Problems in which the choice of three matters.
-        seed, num_bootstrap (`int`): Of the resamples.
+    Rows with fewer than two solutions are `skipped`. `different`, `same` and `disputed` are
+    labelled pairs by what the passes say, `possible` the share of the problems with a differing
+    pair, `num_triples` the problems in which the choice of three matters.
     """
 
     results: tuple[MethodResult, ...]
@@ -140,10 +130,6 @@ class Comparison:
             f"seed {self.seed}{hint}"
         )
 
-    def as_json(self) -> dict[str, Any]:
-        """Everything as plain JSON types."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class _Case:
@@ -184,8 +170,7 @@ def compare_metrics(
     Args:
         rows (`Sequence`): Each with `solutions`, `strategy_a` and `strategy_b` or `strategies`, and
             where they are known `problem` and `steps` (per solution a list).
-        embedder (`str` or [`~rpd_metric.models.embedders.Embedder`]): For all of them.
-        summarizer (`str` or [`Summarizer`], *optional*): Steps of its making stand in the table
+        embedder, summarizer (`str` or loaded): Steps that the summarizer makes stand in the table
             beside the given ones, or alone where none are given.
         methods (`Sequence` of `str` or [`Distance`]): All that are registered if unset. RPD is
             added as the reference when it is not among them.

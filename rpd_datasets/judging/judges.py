@@ -32,7 +32,7 @@ from rpd_datasets.judging.verdicts import (
     parse_reasoned,
     parse_set,
 )
-from rpd_metric.errors import InputError, ModelError, ReplyError
+from rpd_metric.errors import ModelError, ReplyError
 from rpd_metric.models.chat import Chat, ChatRequest, Sampling
 from rpd_metric.prompts.templates import fence, load_template, sendable
 from rpd_metric.reasons import Reason
@@ -50,8 +50,7 @@ class Judgement(Generic[Value]):
 
     Args:
         value (*optional*): The verdict; `None` when there is none.
-        reason (`str`, *optional*): Why not, a short code: `"model_error"`, `"truncated"`,
-            `"no_envelope"`, `"bad_verdict"`, `"wrong_count"`, `"contradiction"`.
+        reason ([`~rpd_metric.reasons.Reason`], *optional*): Why there is none.
         detail (`str`, *optional*): One line about that for a person; the judge's own reasons,
             where a judge of arguments gives a verdict.
     """
@@ -62,10 +61,7 @@ class Judgement(Generic[Value]):
 
 
 class PromptedModel:
-    """A chat model with one prompt; each judge is one.
-
-    A class of its own names its packaged prompt, and the placeholders that a template of one's own
-    must and may have in its place.
+    """A chat model with one prompt and its placeholders; each judge is one.
 
     Args:
         chat ([`~rpd_metric.models.chat.Chat`]): The model.
@@ -140,11 +136,7 @@ class SoundnessJudge(PromptedModel):
 
 
 class ProblemJudge(PromptedModel):
-    """Whether a problem's solutions use more than one method (App. C.2).
-
-    The paper finds 58 % of its problems uniform. Its LLM selection baseline asks the same
-    question to choose problems (App. D.2).
-    """
+    """Whether a problem's solutions use more than one method (App. C.2, and D.2 to choose)."""
 
     prompt = "judge_problem"
 
@@ -158,39 +150,23 @@ class PairJudge(PromptedModel):
 
     The paper asks once; this judge asks in both orders, and one that contradicts itself has not
     decided.
-
-    Args:
-        chat, template, sampling: See [`PromptedModel`].
-        both_orders (`bool`): Whether to ask with the solutions swapped, too.
     """
 
     prompt = "judge_pair"
     required = ("problem", "steps_a", "steps_b")
     optional = ("solution_a", "solution_b")
 
-    def __init__(
-        self,
-        chat: Chat,
-        *,
-        template: str | Path | None = None,
-        sampling: Sampling | None = None,
-        both_orders: bool = True,
-    ) -> None:
-        super().__init__(chat, template=template, sampling=sampling)
-        self.both_orders = both_orders
-
     async def rate(
         self,
         problem: str,
         steps: tuple[Steps, Steps],
         solutions: tuple[str | None, str | None] = (None, None),
+        *,
+        both_orders: bool = True,
     ) -> Judgement[bool]:
-        """Rate two solutions by their steps and, as the paper shows them as well, their texts.
-
-        Texts may be left out (`None`), for instance where they are too long for the model.
-        """
+        """Rate two solutions by their steps and, as the paper shows them as well, their texts."""
         forward = self._rate(problem, steps, solutions)
-        if not self.both_orders:
+        if not both_orders:
             return await forward
         swapped = self._rate(problem, steps[::-1], solutions[::-1])
         first, second = await asyncio.gather(forward, swapped)
@@ -222,15 +198,7 @@ class SetSelector(PromptedModel):
     async def select(
         self, problem: str, steps: Sequence[Steps], count: int
     ) -> Judgement[tuple[int, ...]]:
-        """Indices of `count` solutions, in the model's order.
-
-        With no more solutions than wanted these are all of them, without a request.
-
-        Raises:
-            [`InputError`]: `count` is below two: one solution differs from nothing.
-        """
-        if count < 2:
-            raise InputError(f"a model selects two solutions or more, not {count}")
+        """Indices of `count` solutions, in the model's order; without a choice, no request."""
         if len(steps) <= count:
             return Judgement(tuple(range(len(steps))))
         parse = partial(parse_set, count=len(steps), size=count)

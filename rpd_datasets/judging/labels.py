@@ -31,11 +31,7 @@ Labeller = Callable[
 
 @dataclass(frozen=True)
 class Labels:
-    """The strategy labels of one problem's solutions.
-
-    Args:
-        passes (`tuple` of `tuple`): One label per solution and pass.
-    """
+    """The strategy labels of one problem's solutions: one per solution and pass."""
 
     passes: tuple[tuple[Any, ...], ...]
 
@@ -90,16 +86,8 @@ class Labels:
 class Agreement:
     """Verdicts beside labels; "different" is the positive class (App. D.2).
 
-    Args:
-        true_different (`int`): Differ, and the verdict says so.
-        missed (`int`): Differ, and the verdict says same.
-        false_different (`int`): Same, and the verdict says different.
-        true_same (`int`): Same, and the verdict says so.
-        undecided (`int`): No verdict; in none of the figures below.
-        accuracy (`float`, *optional*): Share of the verdicts that agree with the labels.
-        recall (`float`, *optional*): Share of the differing pairs that are called different.
-        precision (`float`, *optional*): Share of the pairs called different that are.
-        kappa (`float`, *optional*): Cohen's: agreement above what chance gives.
+    Pairs that differ are `true_different` or `missed`, the others `false_different` or
+    `true_same`. Those without a verdict are `undecided`, and in no figure. `kappa` is Cohen's.
     """
 
     true_different: int

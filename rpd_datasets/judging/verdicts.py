@@ -7,8 +7,7 @@ reason and never guessed from the prose around it.
 
 A reply that was cut off is refused even if it holds an envelope: that one stood in the analysis.
 Every parser takes the reply as it came and the server's `finish_reason`, which is `"length"` for
-a reply that was cut off, and raises [`ReplyError`] with the reason `"truncated"`, `"no_envelope"`,
-`"bad_verdict"` or `"wrong_count"`.
+a reply that was cut off, and raises [`ReplyError`] with its [`~rpd_metric.reasons.Reason`].
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import re
 from collections.abc import Sequence
 
 from rpd_metric.errors import ReplyError
+from rpd_metric.reasons import Reason
 from rpd_metric.steps.replies import after_thinking
 
 # Raised whenever the same reply could be read differently; part of a judge's fingerprint.
@@ -38,17 +38,17 @@ def last_envelope(text: str, finish_reason: str | None = None) -> str:
     '2'
     """
     if finish_reason == "length":
-        raise ReplyError("truncated", "the reply was cut off before its verdict")
+        raise ReplyError(Reason.TRUNCATED, "the reply was cut off before its verdict")
     answer = after_thinking(text)
     # Ended in good order: the model forgot to close its thoughts, and the last box is its answer.
     answer = text if answer is None else answer
     starts = list(_ENVELOPE.finditer(answer))
     if not starts:
-        raise ReplyError("no_envelope", "the reply holds no //boxed{...}")
+        raise ReplyError(Reason.NO_ENVELOPE, "the reply holds no //boxed{...}")
     rest = _MARKUP.sub("", answer[starts[-1].end() : starts[-1].end() + _LONGEST_ANSWER])
     content, closing, _ = rest.partition("}")
     if not closing:
-        raise ReplyError("bad_verdict", "the last //boxed{...} of the reply does not close")
+        raise ReplyError(Reason.BAD_VERDICT, "the last //boxed{...} of the reply does not close")
     return content.rstrip("\\ \t\n").strip()
 
 
@@ -61,7 +61,7 @@ def parse_rating(text: str, finish_reason: str | None = None) -> int:
     content = last_envelope(text, finish_reason)
     match = _RATING.fullmatch(content.strip("[] \t\n"))
     if match is None:
-        raise ReplyError("bad_verdict", f"the verdict is {_shown(content)}, neither 1 nor 2")
+        raise ReplyError(Reason.BAD_VERDICT, f"the verdict is {_shown(content)}, neither 1 nor 2")
     return int(match[1])
 
 
@@ -92,15 +92,17 @@ def parse_set(
         token = part.strip(" \t\n\"'`")
         match = _ID.fullmatch(token)
         if match is None:
-            raise ReplyError("bad_verdict", f"{_shown(token)} is no number of a solution")
+            raise ReplyError(Reason.BAD_VERDICT, f"{_shown(token)} is no number of a solution")
         index = int(match[1]) - 1
         if not 0 <= index < count:
-            raise ReplyError("bad_verdict", f"there is no solution {match[1]}, only 1 to {count}")
+            raise ReplyError(
+                Reason.BAD_VERDICT, f"there is no solution {match[1]}, only 1 to {count}"
+            )
         if index in indices:
-            raise ReplyError("bad_verdict", f"solution {match[1]} is named twice")
+            raise ReplyError(Reason.BAD_VERDICT, f"solution {match[1]} is named twice")
         indices.append(index)
     if len(indices) != size:
-        raise ReplyError("wrong_count", f"{len(indices)} solutions instead of {size}")
+        raise ReplyError(Reason.WRONG_COUNT, f"{len(indices)} solutions instead of {size}")
     return tuple(indices)
 
 
@@ -113,9 +115,9 @@ def parse_groups(text: str, finish_reason: str | None = None, *, count: int) -> 
     content = last_envelope(text, finish_reason)
     tokens = content.strip("[] \t\n").replace(",", " ").split()
     if not all(re.fullmatch(r"\d{1,4}", token) for token in tokens):
-        raise ReplyError("bad_verdict", "the verdict is no list of group numbers")
+        raise ReplyError(Reason.BAD_VERDICT, "the verdict is no list of group numbers")
     if len(tokens) != count:
-        raise ReplyError("wrong_count", f"{len(tokens)} group numbers for {count} solutions")
+        raise ReplyError(Reason.WRONG_COUNT, f"{len(tokens)} group numbers for {count} solutions")
     return renumbered(tokens)
 
 

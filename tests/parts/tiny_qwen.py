@@ -230,7 +230,7 @@ def _pair(rng: random.Random) -> Lesson:
             asked.append(request)
             return ChatReply("//boxed{1}", "stop")
 
-    run(PairJudge(Recorder(), both_orders=False).rate(_problem(rng), (first, second)))
+    run(PairJudge(Recorder()).rate(_problem(rng), (first, second), both_orders=False))
     reply = f"A: {names[0]}. B: {names[1]}.\n//boxed{{{1 + (names[0] != names[1])}}}"
     return Lesson(tuple(dict(message) for message in asked[0].messages), reply)
 
