@@ -13,7 +13,6 @@ from parts.curate_rows import curate, curated, manifest, write_rows
 from parts.fake_judge import judge_reply
 from parts.fake_tgi import FakeTGI
 from rpd_datasets import CurationConfig, rpd_curate, select_problems
-from rpd_datasets.cli import main
 from rpd_datasets.presets import PRESETS, preset_config
 from rpd_metric.errors import InputError
 
@@ -159,25 +158,6 @@ def test_one_input_may_hold_both_parts_of_a_mix(tmp_path, capsys):
     curate(capsys, both, tmp_path / "out", *options, "--num-problems", 2)
     assert curated(tmp_path / "out")["domain"][:] == ["math", "math", "code", "code"]
     assert manifest(tmp_path / "out")["mixed_in"][0]["only"] == {"domain": "code"}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--preset", "rpd-math-code"], "name the second with --mix INPUT"),
-        (["--mix", "nowhere.jsonl"], "nowhere.jsonl"),
-        (["--mix", "sample:0"], "asks for no problems"),
-        (["--problems", "llm"], "--judge"),
-    ],
-)
-def test_options_that_lack_something_are_one_line(options, message, rows, tmp_path, capsys):
-    assert main(["curate", str(rows), "-o", str(tmp_path / "out"), *options]) == 1
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("rpd ")]
-    assert len(lines) == 1
-    assert message in lines[0]
-
-
-# What the card says
 
 
 def test_the_card_of_another_distance_names_it_and_its_columns(rows, tmp_path, capsys):

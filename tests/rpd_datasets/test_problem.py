@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,16 +35,3 @@ def test_the_key_depends_on_problem_and_solutions_alone(text, solutions):
 def test_the_key_tells_apart_texts_that_only_join_to_the_same():
     assert Problem("a", ("bc", "d")).key != Problem("a", ("b", "cd")).key
     assert Problem("ab", ("c",)).key != Problem("a", ("bc",)).key
-
-
-@pytest.mark.parametrize("index", [None, 1])
-def test_a_rejected_problem_or_solution_is_named(index):
-    problem = Problem("2 + 2?", ("4", "5"), {}, "a.jsonl:7")
-    assert problem.rejected("filter", "duplicate", "Twice.", index).as_row() == {
-        "stage": "filter",
-        "reason": "duplicate",
-        "where": "a.jsonl:7",
-        "detail": "Twice.",
-        "problem": "2 + 2?",
-        "solution_index": index,
-    }

@@ -79,6 +79,7 @@ def test_picks_are_distinct_usable_and_as_many_as_there_can_be(method, matrix, m
 
 
 def test_ties_go_to_the_lowest_index():
+    assert select_solutions([], 3) == []
     matrix = np.ones((4, 4)) - np.eye(4)
     for method in ("maxmin", "maxavg", "exact"):
         assert select_solutions(matrix, 2, method) == [0, 1]
@@ -102,15 +103,10 @@ def test_random_repeats_with_its_seed_and_varies_without():
     assert len({tuple(select_solutions(matrix, 3, "random", seed=s)) for s in range(20)}) > 15
 
 
-def test_exact_refuses_more_subsets_than_it_can_look_at():
-    matrix = np.zeros((30, 30))
-    with pytest.raises(InputError, match="142506 subsets of 5 out of 30"):
-        select_solutions(matrix, 5, "exact")
-
-
 @pytest.mark.parametrize(
     ("matrix", "method", "message"),
     [
+        (np.zeros((1000, 1000)), "exact", "499500 subsets of 2 out of 1000"),
         ([[0.0, 1.0]], "maxmin", "a distance matrix is square"),
         ([[0.0, float("nan")], [float("nan"), 0.0]], "maxmin", "NaN in whole rows"),
         ([[0.0, 1.0], [1.0, 0.0]], "best", "unknown selection 'best'"),
@@ -118,11 +114,7 @@ def test_exact_refuses_more_subsets_than_it_can_look_at():
 )
 def test_what_cannot_be_selected_from_is_refused(matrix, method, message):
     with pytest.raises(InputError, match=message):
-        select_solutions(matrix, 1, method)
-
-
-def test_an_empty_matrix_gives_nothing():
-    assert select_solutions([], 3) == []
+        select_solutions(matrix, 2, method)
 
 
 @given(st.lists(st.one_of(st.none(), st.just(float("nan")), st.floats(0, 2))))
@@ -136,20 +128,17 @@ def test_rank_is_descending_and_stable_with_unscored_problems_last(scores):
             assert a < b
 
 
-def test_select_problems_takes_the_best_scores_first():
+@pytest.mark.parametrize("kind", ["dataset", "rows", "stream"])
+def test_select_problems_takes_the_best_scores_first(kind):
     rows = [{"problem": str(i), "rpd_score": s} for i, s in enumerate([0.1, None, 0.9, 0.4])]
     ds = datasets.Dataset.from_list(rows)
-    assert select_problems(ds, 3)["problem"][:] == ["2", "3", "0"]
-    assert [row["problem"] for row in select_problems(rows, 9)] == ["2", "3", "0", "1"]
-
-
-def test_select_problems_needs_scores():
-    with pytest.raises(InputError, match=r"run ds\.map"):
-        select_problems(datasets.Dataset.from_dict({"problem": ["a"]}), 1)
-    with pytest.raises(InputError, match=r"run ds\.map"):
-        select_problems([{"problem": "a"}], 1)
+    given = {"dataset": ds, "rows": rows, "stream": ds.to_iterable_dataset()}[kind]
+    assert [row["problem"] for row in select_problems(given, 3)] == ["2", "3", "0"]
+    assert [row["problem"] for row in select_problems(given, 9)] == ["2", "3", "0", "1"]
+    with pytest.raises(InputError, match=r"no selected; run ds\.map"):
+        select_problems(given, 1, "random")
     with pytest.raises(InputError, match="cannot select -1"):
-        select_problems([], -1)
+        select_problems(given, -1)
 
 
 QUALITY_MATRIX = [

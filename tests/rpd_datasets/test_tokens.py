@@ -25,12 +25,6 @@ from rpd_datasets.tokens import (
 from rpd_metric.errors import InputError, MissingExtraError, SpecError
 
 QWEN_PIECES = pre_tokenizers.Split(Regex(PRETOKENIZE_REGEX), behavior="isolated")
-MATHS = """Let $f(x) = 3x^2 - 12x + \\frac{7}{2}$. Completing the square gives
-\\[ f(x) = 3(x - 2)^2 - \\frac{17}{2}, \\]
-so the minimum is $-8.5$, and we've used 1,024 evaluations.
-
-**Answer:** \\boxed{-\\frac{17}{2}}
-"""
 
 
 @pytest.fixture
@@ -42,12 +36,6 @@ def words(tmp_path: Path) -> Path:
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="a")
     fast.save_pretrained(tmp_path / "words")
     return tmp_path / "words"
-
-
-def test_the_estimate_stays_close_above_the_pieces_of_the_published_rule() -> None:
-    pieces = len(QWEN_PIECES.pre_tokenize_str(MATHS))
-
-    assert pieces <= estimate_tokens(MATHS) <= 1.1 * pieces
 
 
 @given(st.text(st.characters(max_codepoint=127)))

@@ -36,9 +36,9 @@ def write(path: Path, *rows) -> Path:
 OUTCOME = ("Difference", "Right answers", "Left out", "Steps", "Next")
 
 
-def one_line_error(capsys, *arguments, status=1) -> str:
+def one_line_error(capsys, *arguments) -> str:
     """Run a command that must fail; returns its one line on stderr."""
-    assert main([str(argument) for argument in arguments]) == status
+    assert main([str(argument) for argument in arguments]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
     lines = [line for line in captured.err.splitlines() if line.startswith("rpd ")]
@@ -81,7 +81,9 @@ def test_curate_json_is_one_object_on_stdout_and_nothing_else(capsys, tmp_path):
     assert all(len(row["chosen"]) == len(row["strategies"]) == 3 for row in result["chosen"])
 
 
-def test_score_prints_the_same_as_a_table_and_as_json(capsys, tmp_path):
+def test_score_prints_the_metric_as_a_table_and_as_json(capsys, tmp_path):
+    import evaluate
+
     file = write(tmp_path / "g.jsonl", ROW, {"problem": "alone", "solutions": [GOOD]})
     assert main(["score", str(file)]) == 0
     table = capsys.readouterr().out
@@ -95,14 +97,6 @@ def test_score_prints_the_same_as_a_table_and_as_json(capsys, tmp_path):
     phrase = result["reading"].partition(": ")[2]
     assert f"\nBy labelled pairs with minilm, {result['rpd']:.2f}: {phrase}\n" in table
     assert f"\n   {phrase}; 3 of 3 solutions compared" in table
-
-
-def test_score_agrees_with_the_metric(capsys, tmp_path):
-    import evaluate
-
-    file = write(tmp_path / "g.jsonl", ROW)
-    assert main(["score", str(file), "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
     metric = evaluate.load("rpd", cache_dir=str(tmp_path))
     expected = metric.compute(predictions=[ROW["solutions"]], references=[ROW["problem"]])
     assert result["rpd"] == pytest.approx(expected["rpd"], abs=1e-5)  # five digits
@@ -143,39 +137,15 @@ def test_register_writes_the_metrics_into_the_modules_cache(capsys, tmp_path):
 
 
 def test_the_paper_preset_sets_defaults_that_options_beside_it_override(capsys, tmp_path):
-    arguments = ["curate", "sample", "--limit", 6, "--preset", "paper", "-o", tmp_path / "out"]
-    assert "Qwen3-14B" in one_line_error(capsys, *arguments)
-    named = [*arguments, "--summarizer", "extractive", "--embedder", "minilm"]
-    assert "10 are needed" not in one_line_error(capsys, *named)  # 6 solutions are too few
-    assert main([*map(str, named), "--min-solutions", "6", "--num-problems", "3", "--json"]) == 0
+    arguments = ["curate", "sample", "--limit", "6", "--preset", "paper", "-o", f"{tmp_path}/out"]
+    arguments += ["--summarizer", "extractive", "--embedder", "minilm"]
+    assert "too_few_solutions (6)" in one_line_error(capsys, *arguments)
+    assert main([*arguments, "--min-solutions", "6", "--num-problems", "3", "--json"]) == 0
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["options"]["ties"] == "first"
     assert manifest["options"]["filters"]["max_mean_tokens"] == 14_000
     assert manifest["options"]["filters"]["min_solutions"] == 6
     assert manifest["counts"]["problems_chosen"] == 3
-
-
-# Bad input: one clear line, a non-zero status, no traceback.
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", "is empty"),
-        ('{"question": "q", "solutions": ["a"]}', "problem"),
-        ('{"problem": "q", "solutions": []}', "no usable problem"),
-        ('{"problem": null, "solutions": ["a", "b"]}', "no usable problem"),
-        ('{"problem": "q", "solutions": [1, 2]}', "no usable problem"),
-        ('{"problem": "q", "solutions": ["a"', "."),
-    ],
-)
-@pytest.mark.parametrize("command", ["curate", "score"])
-def test_an_input_with_nothing_usable_is_one_line(command, content, message, capsys, tmp_path):
-    file = tmp_path / "bad.jsonl"
-    file.write_text(content)
-    arguments = ["-o", tmp_path / "out"] if command == "curate" else []
-    assert message in one_line_error(capsys, command, file, *arguments)
-    assert not (tmp_path / "out").exists()
 
 
 def test_bad_rows_among_good_ones_are_counted_named_and_written_out(capsys, tmp_path):
@@ -201,40 +171,9 @@ def test_bad_rows_among_good_ones_are_counted_named_and_written_out(capsys, tmp_
     assert all(reject["reason"] and reject["detail"] for reject in rejects)
 
 
-@pytest.mark.parametrize("option", ["--summarizer", "--embedder"])
-def test_an_unknown_model_spec_is_one_line_that_lists_the_known_forms(option, capsys, tmp_path):
-    line = one_line_error(capsys, "curate", "sample", "-o", tmp_path / "out", option, "nonsense")
-    assert "nonsense" in line
-    assert "openai:" in line
-
-
-def test_an_input_that_does_not_exist_is_one_line(capsys, tmp_path):
-    assert "nothing.jsonl" in one_line_error(capsys, "score", tmp_path / "nothing.jsonl")
-
-
-def test_an_output_that_cannot_be_written_or_exists_is_one_line(capsys, tmp_path):
+def test_an_output_that_cannot_be_written_is_one_line(capsys, tmp_path):
     file = write(tmp_path / "g.jsonl", ROW)
-    assert "is a file" in one_line_error(capsys, "curate", file, "-o", file)
     assert "cannot write" in one_line_error(capsys, "curate", file, "-o", file / "below")
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "x").touch()
-    assert "--overwrite" in one_line_error(capsys, "curate", file, "-o", tmp_path / "full")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--num-problems", "0"], "must be 1 or more"),
-        (["--near-duplicate", "2"], "near_duplicate"),
-        (["--only", "level"], "COLUMN=VALUE"),
-        (["--only-correct"], "correct"),
-        (["--tokenizer", "/no/such/folder"], "/no/such/folder"),
-        (["--limit", "0"], "limit"),
-    ],
-)
-def test_an_option_that_makes_no_sense_is_one_line(arguments, message, capsys, tmp_path):
-    line = one_line_error(capsys, "curate", "sample", "-o", tmp_path / "out", *arguments)
-    assert message in line
 
 
 @pytest.mark.parametrize(

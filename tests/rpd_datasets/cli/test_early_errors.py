@@ -1,4 +1,4 @@
-"""What is wrong with an input or an option is said before anything heavy is loaded.
+"""Bad input ends in one line, and what is wrong is said before anything heavy is loaded.
 
 All commands run in one process of their own, which says after each of them what was imported: once
 a module of a model is there, every later command would show it.
@@ -24,12 +24,16 @@ for arguments in json.loads(sys.stdin.read()):
     print(json.dumps([status, out.getvalue(), err.getvalue(), heavy]))
 """
 SOLUTIONS = ["Two and two make 4. The answer is 4.", "Count on: 3, 4. The answer is 4."]
+GOOD = {"problem": "What is 2 + 2?", "solutions": SOLUTIONS}
 FILES = {
-    "good": {"problem": "What is 2 + 2?", "solutions": SOLUTIONS},
-    "columns": {"question": "What is 2 + 2?", "responses": SOLUTIONS},
-    "unusable": {"problem": "What is 2 + 2?", "solutions": [4, 5]},
-    "scored": {"problem": "What is 2 + 2?", "solutions": SOLUTIONS, "score": [0.5]},
-    "steps": {"problem": "What is 2 + 2?", "solutions": SOLUTIONS, "steps": [["One."]]},
+    "good": json.dumps(GOOD),
+    "columns": json.dumps({"question": "What is 2 + 2?", "responses": SOLUTIONS}),
+    "unusable": json.dumps({"problem": "What is 2 + 2?", "solutions": [4, 5]}),
+    "empty": "",
+    "cut": '{"problem": "What is 2 + 2?", "solutions": ["a"',
+    "scored": json.dumps({**GOOD, "score": [0.5]}),
+    "steps": json.dumps({**GOOD, "steps": [["One."]]}),
+    "labelled": "no row",
 }
 # Each would load torch and transformers, or the client of a server, if it came so far.
 MODELS = {
@@ -44,25 +48,38 @@ INPUTS = {
     "none": "There is no file",
     "columns": "--problem-column question --solutions-column responses",
     "unusable": "no usable problem",
+    "empty": "is empty",
+    "cut": "cut.jsonl",
 }
 # Errors of single commands: what is read, the options, and what is said.
 SINGLE = [
     ("curate", "good", ["--quality-column", "reward"], "no column 'reward' for --quality-column"),
     ("curate", "scored", ["--quality-column", "score"], "does not hold a score for each solution"),
     ("curate", "good", ["--only-correct"], "only_correct needs the column"),
+    ("curate", "good", ["--only", "level"], "COLUMN=VALUE"),
+    ("curate", "good", ["--num-problems", "0"], "must be 1 or more"),
+    ("curate", "good", ["--near-duplicate", "2"], "near_duplicate"),
+    ("curate", "good", ["--limit", "0"], "limit"),
     ("curate", "good", ["--decisions", "none.json"], "none.json"),
     ("curate", "good", ["--calibration", "none.json"], "none.json"),
     ("curate", "good", ["--decontaminate", "none.jsonl"], "none.jsonl"),
     ("curate", "good", ["--mix", "none.jsonl"], "There is no file"),
+    ("curate", "good", ["--mix", "sample:0"], "asks for no problems"),
+    ("curate", "good", ["--preset", "rpd-math-code"], "name the second with --mix INPUT"),
+    ("curate", "good", ["--preset", "paper"], "Qwen3-14B"),
     ("curate", "good", ["--embedder", "nonsense:x"], "unknown embedder"),
     ("curate", "good", ["--embedder", "st:./none"], "there is no folder ./none"),
     ("curate", "good", ["--summarizer", "hf:some/model", "--template", "none.md"], "none.md"),
     ("curate", "good", ["--tokenizer", "./none"], "there is no folder ./none"),
+    ("curate", "good", ["--problems", "llm"], "--judge"),
     ("curate", "good", ["--soundness", "llm"], "asks a chat model"),
+    ("curate", "good", ["--output", "full"], "--overwrite"),
+    ("curate", "good", ["--output", "good.jsonl"], "is a file"),
     ("plan", "good", ["--correct-column", "right"], "no column 'right' for --correct-column"),
     ("plan", "good", ["--embedder", "nonsense:x"], "unknown embedder"),
     ("score", "good", ["--embedder", "nonsense:x"], "unknown embedder"),
     ("label", "good", ["--summarizer", "hf:./none"], "there is no folder ./none"),
+    ("label", "good", ["--output", "labelled.jsonl"], "labelled.jsonl:1 is no labelled row"),
     ("judge", "good", ["--labels"], "has no labels"),
     ("judge", "steps", [], "must hold a list for each solution"),
     ("judge", "good", ["--summarizer", "nonsense:x"], "unknown summarizer"),
@@ -76,23 +93,21 @@ CASES = [
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, str, str, list[str]]]:
     folder = tmp_path_factory.mktemp("early")
-    for name, row in FILES.items():
-        (folder / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
+    for name, text in FILES.items():
+        (folder / f"{name}.jsonl").write_text(text + "\n" * bool(text))
     (folder / "full").mkdir()
     (folder / "full" / "file").touch()
-    (folder / "labelled.jsonl").write_text("no row\n")
+    before = sorted(folder.iterdir())
     commands = [command(*case[:3]) for case in CASES]
-    commands.append(["curate", "good.jsonl", "--output", "full"])
-    commands.append(["label", "good.jsonl", "--output", "labelled.jsonl"])
-    commands.append(["score", "good.jsonl"])
     run = subprocess.run(
         [sys.executable, "-c", DRIVER],
-        input=json.dumps(commands),
+        input=json.dumps([*commands, ["score", "good.jsonl"]]),
         cwd=folder,
         capture_output=True,
         text=True,
         check=True,
     )
+    assert sorted(folder.iterdir()) == before
     return [tuple(json.loads(line)) for line in run.stdout.splitlines()]
 
 
@@ -109,15 +124,12 @@ def test_an_error_is_one_line_and_nothing_heavy_was_loaded(case, results):
     lines = [line for line in err.splitlines() if line.startswith("rpd ")]
     assert (status, out, len(lines)) == (1, "", 1), err
     assert CASES[case][3] in lines[0]
+    assert "Traceback" not in err
     assert heavy == []
 
 
-def test_so_is_an_output_that_is_there_and_a_command_that_works_does_load_models(results):
-    exists, no_labels, works = results[-3:]
-    assert (exists[0], exists[3]) == (1, [])
-    assert "--overwrite" in exists[2]
-    assert (no_labels[0], no_labels[3]) == (1, [])
-    assert "labelled.jsonl:1 is no labelled row" in no_labels[2]
-    assert works[0] == 0
+def test_a_command_that_works_does_load_models(results):
+    status, _, _, heavy = results[-1]
+    assert status == 0
     # So the test above would see torch if a command that fails loaded it.
-    assert "torch" in works[3]
+    assert "torch" in heavy
