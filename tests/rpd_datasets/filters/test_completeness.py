@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rpd_datasets.filters.completeness import in_loop, is_complete
 
-DATA = Path(__file__).parents[4] / "shared" / "data" / "multi_solution"
 WORK = "We add both equations, which leaves $2x = 8$ and with it one unknown.\n\n"
 
 FINISHED = {

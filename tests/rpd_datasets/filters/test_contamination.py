@@ -106,9 +106,6 @@ def test_what_cannot_be_compared_with_is_named(tmp_path: Path) -> None:
         load_contamination([other])
     with pytest.raises(InputError, match="none alone"):
         load_contamination(["none", other])
-    said: list[str] = []
-    assert load_contamination(["known"], say=said.append) is None  # the Hub is out of reach here
-    assert "aime24" in said[0]
 
 
 def test_training_rows_are_compared_too() -> None:

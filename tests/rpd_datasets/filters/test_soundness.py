@@ -14,7 +14,7 @@ from parts.fake_tgi import FakeTGI, Fault
 from parts.rows import write_rows
 from rpd_datasets.cli import main
 from rpd_datasets.filters.pipeline import FilterConfig, filter_problem
-from rpd_datasets.filters.soundness import SHOWN, SIGNS, argument_of, signs_of_floundering
+from rpd_datasets.filters.soundness import SHOWN, SIGNS, WORDS, argument_of, signs_of_floundering
 from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError
@@ -49,14 +49,11 @@ def by_patterns(solution):
 
 
 # What the patterns are made of, in any order, so that all of their branches are met.
-PARTS = [part for text in (*FAILED, *SOUND) for part in text.split()] + [
-    *("made", "a", "MISTAKE", "errors", "miscalculation", "Misunderstanding", "inconsistency"),
-    *("in", "our", "working", "we", "missed", "a step", "made an incorrect assumption", "this"),
-    *("result", "is", "wrong", "not correct", "Inconsistent", "doesn't match", "12.", "let's"),
-    *("re-evaluate", "REEVALUATE", "reconsider", "reassess", "rethink", "must adjust", "nearest"),
-    *("integer", "satisfying", "after manually enumerating", "reasonable guess", "most plausible"),
-    *("without further confusion", "further analysis, we find", "is impossible.", "The", "answer"),
-    *("this is a contradiction.", "So the", "smallest", "mi\u017ftake"),
+PARTS = [
+    *re.findall(r"[\w']{2,}", " ".join(SIGNS.values())),
+    *(words for each in WORDS.values() for words in each),
+    *" ".join((*FAILED, *SOUND)).split(),
+    *("this result is wrong", "WRONG", "12.", "REEVALUATE", "mi\u017ftake"),
 ]
 
 

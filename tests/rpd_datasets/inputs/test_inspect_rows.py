@@ -77,9 +77,7 @@ def log(home: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_epochs_are_solutions_and_scores_are_marks(log: Path) -> None:
     found = list(LocalRows(log, name="log"))
     (failed,) = [row for row in found if isinstance(row, Rejected)]
-    assert failed.reason == "failed_epoch"
-    assert "b:epoch 3" in failed.where
-    assert "the model is gone" in failed.detail
+    assert (failed.reason, failed.where) == ("failed_epoch", f"{log.name}:b:epoch 3")
     first, second = (row.values for row in found if isinstance(row, Row))
     assert (first["id"], first["problem"], first["answer"]) == ("a", PROBLEMS["a"], "5")
     assert first["solutions"] == [way.format(7 if n == 1 else 5) for n, way in enumerate(WAYS)]

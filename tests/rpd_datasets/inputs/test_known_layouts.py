@@ -97,11 +97,6 @@ def test_what_stands_beside_the_solutions_is_kept_in_step_with_them(
     assert kept.items() <= problem.extra.items()
 
 
-def test_columns_that_the_options_name_are_never_overruled(tmp_path: Path) -> None:
-    (problem,) = opened(tmp_path, ROWS["openr1-math"], columns=Columns(solution="answer"))
-    assert problem.solutions == ("5",)
-
-
 @pytest.mark.parametrize(
     ("samples", "layout"),
     [
@@ -112,6 +107,8 @@ def test_columns_that_the_options_name_are_never_overruled(tmp_path: Path) -> No
 )
 def test_the_layout_is_the_first_whose_columns_are_there(samples: Any, layout: str) -> None:
     assert find_layout(samples, "a.jsonl", Columns()) == layout
+    # What the options name is never overruled.
+    assert find_layout(ROWS["openr1-math"], "a.jsonl", Columns(solution="answer")) == "flat"
 
 
 @pytest.mark.parametrize(
@@ -134,9 +131,6 @@ def test_an_error_names_what_is_missing_and_what_fits(
 ) -> None:
     with pytest.raises(InputError, match=message):
         find_layout([there], "a.jsonl", Columns(), layout)
-
-
-def test_rows_are_picked_only_by_columns_that_are_there() -> None:
     with pytest.raises(InputError, match=r"no column 'domain' for the option only.*--only Domain="):
         check_only([{"Domain": "math"}], "a.jsonl", {"domain": "math"})
 

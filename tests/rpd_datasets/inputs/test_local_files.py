@@ -61,11 +61,8 @@ def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
 
 def test_a_malformed_line_costs_only_itself(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    path.write_bytes(
-        b'\xef\xbb\xbf{"a": 1}\r\n{"a": \n\n{"a": "\xff"}\n[1, 2]\n'
-        + b"[" * 100_000
-        + b'\n{"a": 2}'
-    )
+    lines = [b'\xef\xbb\xbf{"a": 1}\r', b'{"a": ', b"", b'{"a": "\xff"}', b"[1, 2]", b"[" * 100_000]
+    path.write_bytes(b"\n".join([*lines, b'{"a": 2}']))
     values, rejects = read(path)
 
     assert values == [{"a": 1}, {"a": 2}]
@@ -166,22 +163,18 @@ def test_folders_written_by_save_to_disk_are_read(tmp_path: Path) -> None:
     assert read(tmp_path / "two", split="test") == (ROWS[:1], [])
     with pytest.raises(InputError, match=r"no split 'dev', only: train, test"):
         read(tmp_path / "two", split="dev")
-    (tmp_path / "one" / "state.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(InputError, match="not as save_to_disk writes it"):
-        read(tmp_path / "one")
 
 
 def test_one_huge_row_group_is_not_held_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
     rows = [{"problem": str(n), "solutions": [os.urandom(500).hex()]} for n in range(24_000)]
     pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=len(rows), compression="none")
-    script = (
-        "import sys, pyarrow as pa\n"
-        "from pathlib import Path\n"
-        "from rpd_datasets.inputs.local_files import LocalRows\n"
-        "count = sum(1 for _ in LocalRows(Path(sys.argv[1]), name='x'))\n"
-        "print(count, pa.default_memory_pool().max_memory())"
-    )
+    script = """
+import sys, pyarrow as pa
+from pathlib import Path
+from rpd_datasets.inputs.local_files import LocalRows
+print(sum(1 for _ in LocalRows(Path(sys.argv[1]), name="x")), pa.default_memory_pool().max_memory())
+"""
     command = [sys.executable, "-c", script, str(path)]
     done = subprocess.check_output(command, text=True, cwd=Path(__file__).parents[3])
     count, most = map(int, done.split())
