@@ -31,14 +31,7 @@ __all__ = ["WrittenReport", "read_curated", "write_report"]
 
 @dataclass(frozen=True)
 class WrittenReport:
-    """What was written, and what it is made from.
-
-    Args:
-        page (`Path`): The HTML file.
-        figures (`list[Path]`): The charts as SVG files.
-        folder ([`~rpd_datasets.report.contents.CuratedFolder`]): What was read.
-        measures ([`~rpd_datasets.report.measures.Measures`]): What was measured.
-    """
+    """The HTML file and the charts as SVG files, and what they are made from."""
 
     page: Path
     figures: list[Path]
@@ -64,10 +57,9 @@ def write_report(
 
     Args:
         folder ([`~rpd_datasets.report.contents.CuratedFolder`]): See [`read_curated`].
-        page (`Path`): The HTML file; figures go to `<its name>-figures` beside it.
+        page (`Path`): The HTML file; `figures`, if any, go to `<its name>-figures` beside it.
         embedder ([`Embedder`], *optional*): The one that the folder was
             made with. Without one, the report has only the stored distances.
-        figures (`bool`): Whether to write the charts as SVG files, too.
         measured (`int`, *optional*): Encode only so many problems, spread evenly over those shown.
         on_problem (`Callable`): Called after each problem, for a progress bar.
 

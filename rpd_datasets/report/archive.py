@@ -52,11 +52,8 @@ VALUE_CHARS = 600
 class Archive:
     """What the page embeds.
 
-    Args:
-        listed (`list[dict]`): The list: chosen problems by rank, then others, best first.
-        index (`str`): The same, compressed.
-        pieces (`list[str]`): The problems, `PER_PIECE` in each.
-        limits (`tuple[int, int, int]`): How long chosen and other solutions and steps may be.
+    The list holds chosen problems by rank, then others, best first; `index` is the same,
+    compressed. `limits` say how long chosen and other solutions and steps may be.
     """
 
     listed: list[dict[str, Any]]
@@ -66,13 +63,7 @@ class Archive:
 
 
 def archive(folder: CuratedFolder, cases: Sequence[Case], budget: int = BUDGET) -> Archive:
-    """Pack a folder for the page.
-
-    Args:
-        folder ([`CuratedFolder`]): What was curated.
-        cases (`Sequence[Case]`): What was measured of the problems shown.
-        budget (`int`): Characters that the pieces may take together.
-    """
+    """Pack a folder, and what was measured of the problems shown, into `budget` characters."""
     listed = [_entry(case.row) for case in cases] + _others(folder)
     index = _pack(listed)
     curves, chosen_by = curves_of(folder), folder.chosen_by

@@ -26,13 +26,7 @@ Values = Sequence[float] | npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Bins:
-    """A histogram.
-
-    Args:
-        edges (`array` of shape `(n + 1,)`): Of the bins.
-        counts (`array` of shape `(n,)`): All values.
-        marked (`array` of shape `(n,)`): Those of them that are set apart; zeros if none are.
-    """
+    """A histogram: all values in `counts`, and those of them that are set apart in `marked`."""
 
     edges: npt.NDArray[np.float64]
     counts: npt.NDArray[np.int64]
@@ -40,13 +34,7 @@ class Bins:
 
 
 def bins_of(values: Values, marked: Values = (), upper: float = 0.0) -> Bins:
-    """Count values in about thirty equal bins from 0 to a round number.
-
-    Args:
-        values (`Sequence[float]`): Not negative.
-        marked (`Sequence[float]`): Those of the values that are set apart.
-        upper (`float`): The largest value expected, where it is more than that of `values`.
-    """
+    """Count values in about thirty equal bins from 0 to a round number, of `upper` at least."""
     largest = float(max(upper, max(values, default=0)))
     step = nice_step(largest or 1.0, NUM_BINS)
     edges = np.arange(max(1, math.ceil(largest / step - 1e-9)) + 1, dtype=np.float64) * step
@@ -127,14 +115,7 @@ def _text(name: str, anchor: str, x: float, y: float, text: str) -> str:
 
 
 def histogram(bins: Bins, *, title: str, x_label: str, y_label: str, kind: str) -> Markup:
-    """A histogram; the marked part of each bar is drawn in full colour.
-
-    Args:
-        bins ([`Bins`]): What is drawn.
-        title (`str`): Read aloud in place of the picture.
-        x_label, y_label (`str`): The axes.
-        kind (`str`): Class of the bars, which decides their colour.
-    """
+    """A histogram whose `kind` is the class of its bars; their marked part is in full colour."""
     highest, end = int(bins.counts.max(initial=1)) or 1, float(bins.edges[-1])
     step = max(1.0, nice_step(highest, 4))
     top = math.ceil(highest / step - 1e-9) * step
@@ -155,11 +136,7 @@ def histogram(bins: Bins, *, title: str, x_label: str, y_label: str, kind: str) 
 
 
 def corpus_map(listed: Sequence[Mapping[str, Any]]) -> Markup | None:
-    """All problems of the list by score and number of strategies; each mark names its place there.
-
-    Args:
-        listed (`Sequence[Mapping]`): See [`~rpd_datasets.report.archive.Archive`].
-    """
+    """All problems of the list by score and strategies; each mark names its place there."""
     known = [
         (one["score"], one["strategies"], one["rank"] is not None, place)
         for place, one in enumerate(listed)
@@ -235,16 +212,7 @@ def lengths_chart(tokens: Values) -> Markup:
 
 
 def draw_card_figures(scores: Values, chosen: Values, tokens: Values) -> dict[str, bytes]:
-    """Draw the figures of a dataset card.
-
-    Args:
-        scores (`Sequence[float]`): Of all scored problems; without any, there is no such figure.
-        chosen (`Sequence[float]`): Of the chosen ones.
-        tokens (`Sequence[int]`): Length of each chosen solution.
-
-    Returns:
-        `dict[str, bytes]`: File name to SVG.
-    """
+    """The figures of a dataset card by file name: scores, if any, and lengths of solutions."""
     figures = {"token_lengths.svg": as_file(lengths_chart(tokens))}
     if len(scores):
         figures["problem_scores.svg"] = as_file(scores_chart(scores, chosen))

@@ -72,22 +72,13 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class ChosenProblem:
-    """One row of the curated dataset.
+    """One row of the curated dataset, with its line of `scores.jsonl`.
 
-    Args:
-        rank (`int`): 0 for the first.
-        score ([`Score`]): Its line of `scores.jsonl`.
-        problem, solutions, selected, num_tokens: Its columns.
-        steps (`list[list[str]]`): Per solution; empty where it was left out, and everywhere if
-            nothing that was asked for reads steps.
-        rpd (`array` of shape `(k, k)`): RPD; NaN in rows and columns of solutions without steps.
-        distances (`array`, *optional*): The distance that chose solutions, if that is not RPD.
-        drop_reasons (`list[str]`): Per solution, `""` where it was not left out.
-        extra (`Mapping[str, Any]`): The carried columns.
-        details (`Mapping[int, str]`): Of solutions that were left out, why, in a sentence.
+    `steps` are empty where a solution was left out, and everywhere if nothing reads steps; `rpd` is
+    NaN there. `distances` are those that chose solutions, if not RPD. `extra` are the carried
+    columns, `details` say in a sentence why solutions were left out.
     """
 
-    rank: int
     score: Score
     problem: str
     solutions: list[str]
@@ -110,13 +101,8 @@ class ChosenProblem:
 class CuratedFolder:
     """What a report is made from.
 
-    Args:
-        manifest (`dict`): `manifest.json`.
-        scores (`list[Score]`): Of every problem, in the order of the input.
-        shown (`list[ChosenProblem]`): The sample with texts, by rank.
-        selected_tokens (`list[int]`): Length of every chosen solution.
-        drops (`list[Drop]`): As the manifest counts them.
-        left_out (`list[LeftOut]`): Problems that were left out, the first ones.
+    `scores` are those of every problem, in the order of the input, `shown` the sample with texts,
+    by rank. `left_out` are problems that were left out, the first ones.
     """
 
     manifest: dict[str, Any]
@@ -221,7 +207,7 @@ def _rows(
                         table = file.read_row_group(group)
                         rows = table.take([found - rank for found in here]).to_pylist()
                         for found, row in zip(here, rows, strict=True):
-                            shown.append(_chosen(row, found, by_rank[found]))
+                            shown.append(_chosen(row, by_rank[found]))
                     rank += len(lengths)
         except (pa.ArrowException, OSError, KeyError) as error:
             raise InputError(f"{shard} cannot be read ({error}); curate again") from error
@@ -233,10 +219,9 @@ def _rows(
     return shown, tokens
 
 
-def _chosen(row: dict[str, Any], rank: int, score: Score) -> ChosenProblem:
+def _chosen(row: dict[str, Any], score: Score) -> ChosenProblem:
     distances = row.get("distance_matrix")
     return ChosenProblem(
-        rank=rank,
         score=score,
         rpd=nan_for_none(row["rpd_matrix"]),
         distances=None if distances is None else nan_for_none(distances),

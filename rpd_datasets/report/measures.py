@@ -19,14 +19,9 @@ from rpd_metric.models.embedders import Embedder
 
 @dataclass(frozen=True)
 class Pair:
-    """Two chosen solutions.
+    """Two chosen solutions, their stored RPD, the distance that chose if another, and the raw one.
 
-    Args:
-        first, second (`int`): Indices into the problem's solutions.
-        rpd (`float`, *optional*): As stored; `None` where there are no steps.
-        chosen_by (`float`, *optional*): The distance that chose, where that is not RPD.
-        raw (`float`, *optional*): Cosine distance of the whole texts.
-        matches (`list[StepMatch]`): Empty without an encoder; `"a"` is the first.
+    `matches` are empty without an encoder; `"a"` is the first.
     """
 
     first: int
@@ -48,15 +43,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Measures:
-    """All cases, and the distances of all pairs of solutions in them that were not left out.
+    """All cases by rank, and the distances of all pairs of solutions in them, one value a pair.
 
-    Args:
-        cases (`list[Case]`): By rank.
-        embedder (`str`, *optional*): Who encoded.
-        rpd (`array`): As stored, one value per pair with steps.
-        raw (`array`): The raw-text distance, one value per pair; empty without an encoder.
-        choosing (`array`): The distance that chose solutions, as stored, one value per pair; empty
-            where it is RPD, or no distance chose.
+    `rpd` and `choosing`, the distance that chose solutions where that is another one, are as
+    stored. `raw` is empty without an encoder.
     """
 
     cases: list[Case]
@@ -77,10 +67,9 @@ def measure(
     """Measure the problems that a report shows.
 
     Args:
-        rows (`Sequence` of [`ChosenProblem`]): The problems.
+        rows, ties: The problems, and how equally long lists of steps were compared.
         embedder ([`Embedder`], *optional*): The one that the distances were
             made with; another one gives matches that do not explain them.
-        ties (`"mean"` or `"first"`): As the distances were made.
         on_problem (`Callable`): Called after each problem, for a progress bar.
         most (`int`, *optional*): Encode only so many problems, spread evenly; the others have what
             is stored.

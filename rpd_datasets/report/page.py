@@ -97,16 +97,7 @@ def clean(text: str) -> str:
 
 
 def render(folder: CuratedFolder, measures: Measures, drawn: dict[str, list[Chart]]) -> str:
-    """Make the page.
-
-    Args:
-        folder ([`CuratedFolder`]): What was curated.
-        measures ([`Measures`]): What was measured of the problems shown.
-        drawn (`dict`): See [`charts_of`].
-
-    Returns:
-        `str`: An HTML document.
-    """
+    """The page, an HTML document; `drawn` are the charts of [`charts_of`]."""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
