@@ -35,10 +35,6 @@ _SECTION = re.compile(r"^\[(system|user)\][ \t]*\n", re.MULTILINE)
 class PromptTemplate:
     """A prompt with placeholders.
 
-    Args:
-        name (`str`): Where it came from: a packaged name or a file's name, without its folders.
-        text (`str`): The template, sections and placeholders included.
-
     >>> greeting = PromptTemplate("greeting", "[system]\\nBe brief.\\n[user]\\nHello, {{who}}!")
     >>> system, user = greeting.render(who="{{who}} at 100%")
     >>> user
@@ -59,15 +55,7 @@ class PromptTemplate:
         return frozenset(_PLACEHOLDER.findall(self.text))
 
     def render(self, **values: object) -> tuple[Mapping[str, str], ...]:
-        """Fill in the placeholders.
-
-        Args:
-            **values (`object`): One value per placeholder, made into text with `str`. Values that
-                the template does not use are ignored: not every template needs all there is.
-
-        Returns:
-            `tuple`: The messages, the system message first where there is one.
-        """
+        """The messages with values in place of the placeholders; other values are ignored."""
         missing = self.placeholders - values.keys()
         if missing:
             raise InputError(
@@ -108,12 +96,7 @@ def load_template(
         name_or_path (`str` or `Path`): A packaged name (`"summarize"`, `"summarize_json"`, ...) or
             the path of a UTF-8 text file. A packaged name wins over a file of that name; write
             `"./summarize"` for the file.
-        required (sequence of `str`): Placeholders that must occur.
-        optional (sequence of `str`): Placeholders that may occur.
-
-    Raises:
-        [`InputError`]: If there is no such template, or it lacks a placeholder, has one that
-            nothing fills, or its sections are out of order.
+        required, optional (sequence of `str`): Placeholders that must, and that may, occur.
     """
     packaged = _packaged_names()
     if str(name_or_path) in packaged:

@@ -46,10 +46,6 @@ def pass_at_k(n: npt.ArrayLike, c: npt.ArrayLike, k: npt.ArrayLike) -> float | F
     Returns:
         `float`, or an `array` of the arguments' broadcast shape; in [0, 1].
 
-    Raises:
-        [`InputError`]: A value is not an integer, `n` or `k` is below 1, `c` is negative or above
-        `n`, or `k` is above `n`.
-
     >>> pass_at_k(4, 1, 2)
     0.5
     >>> pass_at_k(16, [0, 1, 16], 4)
@@ -84,9 +80,6 @@ def unbiased_per_problem(correct: npt.ArrayLike, k: int) -> Floats:
     Args:
         correct (`bool` array of shape `(problems, runs, n)` or `(problems, n)`): Which are right.
         k (`int`): At most the number of samples of all runs.
-
-    Returns:
-        `array` of shape `(problems,)`; its mean is the benchmark's pass@k.
     """
     samples = _samples(correct)
     pooled = samples.reshape(len(samples), -1)
@@ -105,9 +98,6 @@ def first_k_per_problem(correct: npt.ArrayLike, k: int) -> Floats:
             are right, in the order they were drawn.
         k (`int`): At most `n`.
 
-    Returns:
-        `array` of shape `(problems,)`.
-
     >>> first_k_per_problem([[[0, 1, 1], [0, 0, 1]], [[0, 0, 0], [0, 0, 0]]], k=2)
     array([0.5, 0. ])
     """
@@ -115,14 +105,9 @@ def first_k_per_problem(correct: npt.ArrayLike, k: int) -> Floats:
 
 
 def first_k_error(correct: npt.ArrayLike, k: int) -> float | None:
-    """The standard error over runs of the paper's pass@k.
+    """The standard error over runs of the paper's pass@k; `None` with a single run.
 
-    Args:
-        correct (`bool` array of shape `(problems, runs, n)` or `(problems, n)`): As above.
-        k (`int`): At most `n`.
-
-    Returns:
-        `float`, or `None` with a single run, which says nothing about how far another would be.
+    Arguments as for [`first_k_per_problem`].
     """
     figures = _solved(correct, k).mean(axis=0)
     runs = len(figures)
@@ -142,14 +127,7 @@ def pass_hat_k_per_problem(correct: npt.ArrayLike, k: int) -> Floats:
 
 
 def mean_at_n(correct: npt.ArrayLike) -> Floats:
-    """Share of each problem's samples that are right; its mean is mean@n (avg@n, pass@1).
-
-    Args:
-        correct (`bool` array of shape `(problems, runs, n)` or `(problems, n)`): Which are right.
-
-    Returns:
-        `array` of shape `(problems,)`.
-    """
+    """Share of each problem's samples that are right; its mean is mean@n (avg@n, pass@1)."""
     samples = _samples(correct)
     return np.asarray(samples.reshape(len(samples), -1).mean(axis=1), dtype=np.float64)
 
@@ -165,12 +143,6 @@ def cons_at_n(correct: npt.ArrayLike, answers: npt.ArrayLike) -> Floats:
     Args:
         correct (`bool` array of shape `(problems, runs, n)` or `(problems, n)`): Which are right.
         answers (array of `str` or `None`, same shape): The final answers.
-
-    Returns:
-        `array` of shape `(problems,)`, the mean over runs.
-
-    Raises:
-        [`InputError`]: The shapes differ, or a sample is right without an answer.
 
     >>> cons_at_n([[1, 1, 0, 0]], [["0.5", "1/2", "3", "3"]])
     array([0.5])

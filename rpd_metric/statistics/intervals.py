@@ -35,13 +35,7 @@ _BLOCK = 4_000_000
 
 @dataclass(frozen=True)
 class Interval:
-    """A figure with an interval.
-
-    Args:
-        value (`float`): The figure.
-        low (`float`): Lower end.
-        high (`float`): Upper end.
-    """
+    """A figure with an interval."""
 
     value: float
     low: float
@@ -55,11 +49,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class PairedDifference(Interval):
-    """A difference of two means with the interval of this difference alone.
-
-    Args:
-        p (`float`): Of the paired t test of its being zero, two-sided.
-    """
+    """A difference of two means, its own interval, and the two-sided p of a paired t test."""
 
     p: float
 
@@ -79,9 +69,6 @@ def mean_interval(per_problem: npt.ArrayLike, *, level: float = 0.95) -> Interva
 
     Returns:
         [`Interval`]: Inside [0, 1], never of zero width.
-
-    Raises:
-        [`InputError`]: Not a non-empty one-dimensional array of shares, or `level` out of range.
 
     >>> nothing_solved = mean_interval([0.0] * 240)
     >>> nothing_solved.low, round(nothing_solved.high, 3)
@@ -116,9 +103,6 @@ def paired_difference(
     Returns:
         [`PairedDifference`]: Where no problem tells the models apart, the interval is as wide as
         that for no success in so many problems, since another problem might.
-
-    Raises:
-        [`InputError`]: The arrays differ in length or are no values per problem.
     """
     from scipy.special import stdtr
 
@@ -159,13 +143,8 @@ def resample_weights(
 ) -> Iterator[npt.NDArray[np.int64]]:
     """How often each resample drew each problem, in blocks that bound the memory.
 
-    Args:
-        num_problems (`int`): Problems to draw from, and how many are drawn.
-        num_resamples (`int`): How many resamples.
-        seed (`int`): The same seed gives the same weights, whatever the size of a block.
-
-    Returns:
-        Iterator over `array` of shape `(resamples of the block, num_problems)`.
+    Yields arrays of shape `(resamples of the block, num_problems)`. The same seed gives the same
+    weights, whatever the size of a block.
     """
     rng = np.random.default_rng(seed)
     uniform = np.full(num_problems, 1 / num_problems)
@@ -175,12 +154,7 @@ def resample_weights(
 
 
 def percentile_ends(resampled: Floats, level: float) -> tuple[float, float]:
-    """The ends between which the middle `level` of the resampled figures lies.
-
-    Args:
-        resampled (array of shape `(resamples,)`): The figure in each resample, none missing.
-        level (`float`): Share inside, e.g. 0.95.
-    """
+    """The ends between which the middle `level` of the resampled figures lies."""
     outside = (100 - 100 * level) / 2
     low, high = np.percentile(resampled, [outside, 100 - outside])
     return float(low), float(high)
