@@ -8,7 +8,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -184,13 +183,8 @@ def _context_length(models: Models) -> int | None:
 def _store_info(path: Path, as_json: bool) -> None:
     with ReplyStore(path, create=False) as store:
         info = store.info()
-    said = asdict(info)
-    for name in ("oldest", "newest"):
-        said[name] = said[name] and said[name].isoformat(timespec="seconds")
     if as_json:
-        print_json(said)
+        print_json(info)
         return
-    print(f"{info.path}: {info.entries:,} replies, {info.bytes / 1e6:,.1f} MB")
-    if info.entries:
-        print(f"From {said['oldest']} to {said['newest']}\n")
-        print_table([{"model": name, "replies": count} for name, count in info.models.items()])
+    print(f"{info['path']}: {info['entries']:,} replies, {info['bytes'] / 1e6:,.1f} MB")
+    print_table([{"model": name, "replies": n} for name, n in info["models"].items()])

@@ -1,13 +1,9 @@
 """A store of every reply a model ever gave, so that no reply is paid for twice.
 
-One SQLite file in WAL mode, on a local disk, safe for several threads and processes at once, a
-process that forks included. A reply is kept under the hash of everything that decided it, and as
-raw text, so that a better parser needs no new call. It is on file when `put` returns: killing the
-process afterwards loses nothing. A power cut may take the last moments with it, which is the price
-of not waiting for the disk on each reply.
-
-A row that cannot be read, or fails its checksum, is as good as none: its request is sent again. A
-file that SQLite calls malformed is moved aside, and what can be read of it is copied.
+One SQLite file in WAL mode, on a local disk, safe for threads, processes and forks. A reply is kept
+as raw text under the hash of everything that decided it, and is on file when `put` returns: killing
+the process loses nothing, a power cut perhaps the last moments. A row that cannot be read, or fails
+its checksum, is as good as none. A file that SQLite calls malformed is moved aside.
 """
 
 from __future__ import annotations
@@ -17,14 +13,13 @@ import json
 import logging
 import math
 import os
+import re
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,69 +28,53 @@ from rpd_metric.models.chat import ChatReply, ChatRequest
 
 logger = logging.getLogger(__name__)
 
+# Seconds to wait for another process that holds the file.
+BUSY_SECONDS = 30.0
+
 # Blobs throughout: text may hold NUL or half a surrogate pair, which SQLite's own does not carry.
 _TABLE = (
-    "raw_replies (id INTEGER PRIMARY KEY, key BLOB UNIQUE, family BLOB, max_tokens INTEGER,"
-    " model BLOB, template BLOB, created REAL, seconds REAL, reply BLOB, digest BLOB)"
+    "raw_replies (key BLOB PRIMARY KEY, family BLOB, max_tokens INTEGER, model BLOB,"
+    " created REAL, seconds REAL, reply BLOB, digest BLOB)"
 )
-_NAMES = "key, family, max_tokens, model, template, created, seconds, reply, digest"
+_NAMES = "key, family, max_tokens, model, created, seconds, reply, digest"
 _READ = f"SELECT {_NAMES} FROM raw_replies"
-_INSERT = f"INTO raw_replies ({_NAMES}) VALUES ({', '.join('?' * 9)}) RETURNING id"
+_INSERT = f"INTO raw_replies ({_NAMES}) VALUES ({', '.join('?' * 8)}) RETURNING 1"
 
-# SQLite's errors may quote what is damaged and is no text any more.
-_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+_ERRORS = (sqlite3.Error, UnicodeDecodeError)  # names of tables may be damaged, too
+_DAMAGED = re.compile("malformed|can't decode")
 # What SQLite says, and what a person can do about it.
 _FIXES = {
     "locked": "another process holds it; stop that process or let it finish",
     "disk is full": "the disk is full; free some space or move the file to a larger disk",
     "not a database": "it is not a store of replies; give another path or move that file away",
-    "readonly": "it is read-only; check the permissions of the file and of its folder",
-    "unable to open": "it cannot be opened; check that its folder exists and may be written to",
-    "disk I/O error": "the disk refused; check its free space, quota and health",
 }
 
 
 @dataclass(frozen=True)
 class RequestKeys:
-    """How a request is found in a store.
-
-    Args:
-        exact (`str`): See [`request_key`].
-        family (`str`): The same, of everything but the limit on the reply's length.
-        max_tokens (`int`): That limit.
-        model, template (`str`): What a store counts replies by, see [`ChatRequest`].
-    """
+    """How a request is found: by its [`request_key`], or that of all but `max_tokens`."""
 
     exact: str
     family: str
     max_tokens: int
     model: str
-    template: str
 
     @classmethod
     def of(cls, model: str, request: ChatRequest) -> RequestKeys:
         """The keys of a request."""
-        family = _hash(model, request, max_tokens=None)
-        limit = request.sampling.max_tokens
-        return cls(request_key(model, request), family, limit, model, request.template)
+        family = request_key(model, request, max_tokens=None)
+        return cls(request_key(model, request), family, request.sampling.max_tokens, model)
 
 
-def request_key(model: str, request: ChatRequest) -> str:
+def request_key(model: str, request: ChatRequest, **changes: object) -> str:
     """Hash everything that decides a reply, to 64 hexadecimal digits.
 
-    Two requests share a key exactly when a stored reply to one may stand for the other: order
-    of dictionary keys and `0` against `0.0` do not matter, everything else does.
-
-    Raises:
-        InputError: When the request holds something that JSON cannot express.
+    Two requests share a key exactly when a stored reply to one may stand for the other: `0` against
+    `0.0` does not matter. `changes` are of the sampling. Raises [`InputError`] if it is no JSON.
 
     >>> request_key("tiny", ChatRequest(({"role": "user", "content": "2 + 2?"},)))[:12]
     '4a76b0284554'
     """
-    return _hash(model, request)
-
-
-def _hash(model: str, request: ChatRequest, **changes: object) -> str:
     sampling = request.sampling
     numbers = {"temperature": float(sampling.temperature), "top_p": float(sampling.top_p)}
     content = {
@@ -107,122 +86,80 @@ def _hash(model: str, request: ChatRequest, **changes: object) -> str:
     }
     try:
         canonical = json.dumps(
-            content, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain
+            content, sort_keys=True, separators=(",", ":"), allow_nan=False, default=dict
         )
     except (TypeError, ValueError) as error:
         raise InputError(f"a chat request must be plain JSON throughout: {error}") from error
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"{type(value).__name__} is not a JSON type")
-
-
-@dataclass(frozen=True)
-class StoreInfo:
-    """What a store holds: replies in all, per model and per template's hash; dates in UTC."""
-
-    path: str
-    entries: int
-    bytes: int
-    models: dict[str, int]
-    templates: dict[str, int]
-    oldest: datetime | None
-    newest: datetime | None
-
-
 class Replies(Protocol):
     """Where replies are looked up and kept: a [`ReplyStore`], or the way to one elsewhere."""
 
     def find(self, keys: RequestKeys, *, other_lengths: bool = True) -> ChatReply | None:
-        """The stored reply to the request with these keys, or `None`."""
-        ...
+        """See [`ReplyStore`]."""
 
     def keep(self, keys: RequestKeys, reply: ChatReply) -> ChatReply:
-        """Keep a reply, and return the one that is now on file for the request."""
-        ...
+        """See [`ReplyStore`]."""
 
 
 class ReplyStore:
     """Raw model replies on disk, found again by the request that they answer.
 
-    The first reply to a request stands: a later `put` for the same request changes nothing and
-    returns the reply that is on file, so every process works on the same text.
+    The first reply to a request stands, so that every process works on the same text.
 
     Args:
         path (`str` or `os.PathLike`): The file. It and its folder are made when missing.
-        create (`bool`): With `False`, a missing file is an error rather than a new store.
-        busy_timeout (`float`): Seconds to wait for another process that holds the file.
-
-    Raises:
-        StoreError: When the file cannot be opened or is something else; so do all methods when
-            it cannot be used.
+        create (`bool`): With `False`, a missing file is an error. Methods raise [`StoreError`].
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], *, create: bool = True, busy_timeout: float = 30.0
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:
         self.path = Path(path).absolute()
-        self._busy_timeout = busy_timeout
         self._lock = threading.Lock()
         self._inherited: list[sqlite3.Connection | None] = []
         if create:
-            try:
+            with suppress(OSError):  # SQLite says what is wrong
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise self._failure(f"its folder cannot be made ({error.strerror})") from error
         elif not self.path.exists():
             raise self._failure("there is no such file; check the path, or start a run first")
         self._pid = os.getpid()
-        self._connection: sqlite3.Connection | None = self._opened()
+        self._connection: sqlite3.Connection | None = self._open()
 
-    def get(
-        self, model: str, request: ChatRequest, *, other_lengths: bool = True
-    ) -> ChatReply | None:
-        """The stored reply to a request, with `cached=True`; `None` where none can be read.
+    def get(self, model: str, request: ChatRequest) -> ChatReply | None:
+        """The stored reply to a request; see `find`."""
+        return self.find(RequestKeys.of(model, request))
+
+    def put(self, model: str, request: ChatRequest, reply: ChatReply) -> ChatReply:
+        """Keep a reply; see `keep`."""
+        return self.keep(RequestKeys.of(model, request), reply)
+
+    def find(self, keys: RequestKeys, *, other_lengths: bool = True) -> ChatReply | None:
+        """The stored reply, with `cached=True`; `None` where none can be read.
 
         With `other_lengths`, the reply to the same request with another `max_tokens` will do: one
         that ended by itself within this limit, or one that was cut at a larger one.
         """
-        return self.find(RequestKeys.of(model, request), other_lengths=other_lengths)
-
-    def put(self, model: str, request: ChatRequest, reply: ChatReply) -> ChatReply:
-        """Keep a reply; returns it, or the earlier one (`cached=True`) if another was first."""
-        return self.keep(RequestKeys.of(model, request), reply)
-
-    def find(self, keys: RequestKeys, *, other_lengths: bool = True) -> ChatReply | None:
-        """Like `get`, for who has the keys of a request already."""
-        key, family = bytes.fromhex(keys.exact), bytes.fromhex(keys.family)
-        for row in self._run(f"{_READ} WHERE key = ?", (key,)):
-            if row[0] == key and (reply := _reply(row)):
-                return reply
-        rows = self._run(f"{_READ} WHERE family = ?", (family,)) if other_lengths else []
-        found = [(row[2], reply) for row in rows if row[1] == family and (reply := _reply(row))]
-        limit = keys.max_tokens
-        # A reply that was cut at a larger limit would have been cut at this one, too; one that
-        # ended by itself within the limit would have been the same.
+        family = bytes.fromhex(keys.family)
+        rows = self._run(f"{_READ} WHERE family = ?", (family,))
+        found = {row[2]: reply for row in rows if row[1] == family and (reply := _reply(row))}
+        if keys.max_tokens in found or not other_lengths:
+            return found.get(keys.max_tokens)
         cut = None
-        for kept_at, reply in sorted(found, key=itemgetter(0)):
-            tokens = reply.completion_tokens
-            if reply.finish_reason == "length" and kept_at > limit:
-                cut = cut or reply
-            elif reply.finish_reason == "stop" and (
-                kept_at < limit or (tokens is not None and tokens <= limit)
-            ):
+        for kept_at, reply in sorted(found.items()):
+            within = min(kept_at, reply.completion_tokens or kept_at)
+            if reply.finish_reason == "stop" and within <= keys.max_tokens:
                 return reply
+            if reply.finish_reason == "length" and kept_at > keys.max_tokens:
+                cut = cut or reply
         return cut
 
     def keep(self, keys: RequestKeys, reply: ChatReply) -> ChatReply:
-        """Like `put`, for who has the keys of a request already."""
+        """Keep a reply; returns it, or the earlier one (`cached=True`) if another was first."""
         said = {name: value for name, value in vars(reply).items() if name != "cached"}
-        model, template, text = (
-            one.encode("utf-8", "surrogatepass")
-            for one in (keys.model, keys.template, json.dumps(said, ensure_ascii=False))
-        )
+        text = json.dumps(said, ensure_ascii=False)
         key, family = bytes.fromhex(keys.exact), bytes.fromhex(keys.family)
-        values = (key, family, keys.max_tokens, model, template, time.time(), reply.seconds, text)
+        created, model = time.time(), _blob(keys.model)
+        values = (key, family, keys.max_tokens, model, created, reply.seconds, _blob(text))
         row = (*values, _digest(values))
         if self._run(f"INSERT OR IGNORE {_INSERT}", row):
             return reply
@@ -231,26 +168,16 @@ class ReplyStore:
             self._run(f"INSERT OR REPLACE {_INSERT}", row)
         return earlier or reply
 
-    def missing(self, model: str, requests: Iterable[ChatRequest]) -> Iterator[ChatRequest]:
-        """Go through the requests that the store has no reply to, each once and in order."""
-        seen: set[str] = set()
-        for request in requests:
-            keys = RequestKeys.of(model, request)
-            if keys.exact not in seen and self.find(keys) is None:
-                seen.add(keys.exact)
-                yield request
-
     def seconds_per_reply(self, model: str) -> float | None:
-        """Seconds in which a model's server was at work, per reply; `None`: no reply says.
+        """Seconds per reply in which a model's server was at work; `None`: no reply says.
 
-        Replies that overlapped in time count their common time once, and time in which nothing
-        was asked does not count. The latest 1,000 replies are looked at.
+        Of the latest 1,000 replies; time that several of them share counts once.
         """
         rows = self._run(
-            "SELECT created - seconds, created FROM raw_replies WHERE model = ? AND"
-            " typeof(created) = 'real' AND typeof(seconds) = 'real'"
+            "SELECT created - seconds, created + 0 FROM raw_replies"
+            " WHERE model = ? AND created - seconds <= created + 0"  # of damaged ones some are NULL
             " ORDER BY created DESC LIMIT 1000",
-            (model.encode("utf-8", "surrogatepass"),),
+            (_blob(model),),
         )
         busy, until = 0.0, -math.inf
         for began, ended in sorted(rows):
@@ -262,25 +189,15 @@ class ReplyStore:
         """Count the stored replies."""
         return int(self._run("SELECT count(*) FROM raw_replies")[0][0])
 
-    def info(self) -> StoreInfo:
-        """Sum up what the store holds."""
-
-        def counts(name: str) -> dict[str, int]:
-            query = f"SELECT CAST({name} AS BLOB), count(*) FROM raw_replies GROUP BY 1 ORDER BY 1"
-            return {(key or b"").decode("utf-8", "replace"): n for key, n in self._run(query)}
-
-        dates = "SELECT min(created), max(created) FROM raw_replies WHERE typeof(created) = 'real'"
-        oldest, newest = self._run(dates)[0]
-        files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
-        return StoreInfo(
-            path=str(self.path),
-            entries=self.count(),
-            bytes=sum(file.stat().st_size for file in files if file.exists()),
-            models=counts("model"),
-            templates=counts("template"),
-            oldest=oldest and datetime.fromtimestamp(oldest, tz=UTC),
-            newest=newest and datetime.fromtimestamp(newest, tz=UTC),
-        )
+    def info(self) -> dict[str, Any]:
+        """Sum up what the store holds, in all and per model."""
+        counts = "SELECT CAST(model AS BLOB), count(*) FROM raw_replies GROUP BY 1 ORDER BY 1"
+        return {
+            "path": str(self.path),
+            "entries": self.count(),
+            "bytes": self.path.stat().st_size,
+            "models": {(one or b"").decode("utf-8", "replace"): n for one, n in self._run(counts)},
+        }
 
     def close(self) -> None:
         """Close the file; closing twice does no harm."""
@@ -298,11 +215,10 @@ class ReplyStore:
     def _run(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         """Run a statement, which commits by itself, and return its rows."""
         if self._pid != os.getpid():
-            # After a fork. The parent's connection must be neither used nor closed here, and a
-            # thread of the parent may have held the lock.
+            # After a fork the parent's connection must not be used, nor closed by being dropped.
             self._lock = threading.Lock()
             self._inherited.append(self._connection)
-            self._connection = self._connection and self._opened()
+            self._connection = self._connection and self._open()
             self._pid = os.getpid()
         with self._lock:
             if self._connection is None:
@@ -310,37 +226,35 @@ class ReplyStore:
             try:
                 return self._connection.execute(statement, values).fetchall()
             except _ERRORS as error:
-                if not _malformed(error):
-                    raise self._explained(error) from error
+                if not _DAMAGED.search(str(error)):
+                    raise self._failure(error) from error
                 self._connection.close()
-                self._connection = self._moved_aside()
+                self._move_aside()
+                self._connection = self._open()
         return self._run(statement, values)
 
-    def _opened(self) -> sqlite3.Connection:
-        give_up = time.monotonic() + self._busy_timeout
+    def _open(self) -> sqlite3.Connection:
+        give_up = time.monotonic() + BUSY_SECONDS
         while True:
             try:
-                return self._open()
+                return self._connect()
             except _ERRORS as error:
-                if _malformed(error):
-                    return self._moved_aside()
-                # Switching a new file to WAL fails at once, without the busy timeout, while
-                # another process is doing the same.
-                if "locked" not in str(error) or time.monotonic() > give_up:
-                    raise self._explained(error) from error
+                if _DAMAGED.search(str(error)):
+                    self._move_aside()
+                # No busy timeout holds while another process switches a new file to WAL.
+                elif "locked" not in str(error) or time.monotonic() > give_up:
+                    raise self._failure(error) from error
                 time.sleep(0.02)
 
-    def _open(self) -> sqlite3.Connection:
-        # One connection, used by one thread at a time (`_lock`).
+    def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            self.path, timeout=self._busy_timeout, isolation_level=None, check_same_thread=False
+            self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
         connection.text_factory = bytes  # what is damaged may be no text
         try:
             tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
             if tables and b"raw_replies" not in tables:
-                whose = "an earlier version" if b"replies" in tables else "another program"
-                raise self._failure(f"{whose} made it; give another path or move that file away")
+                raise self._failure("another program or version made it; give another path")
             if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != b"wal":
                 raise self._failure("its disk does not support WAL; put it on a local disk")
             connection.execute("PRAGMA synchronous = NORMAL")
@@ -351,40 +265,27 @@ class ReplyStore:
             connection.close()
             raise
 
-    def _moved_aside(self) -> sqlite3.Connection:
-        """Move the damaged file aside, and open a new one with what can be read of it."""
+    def _move_aside(self) -> None:
+        """Move the damaged file aside, so that a new one takes its place."""
         aside = self.path.with_name(f"{self.path.name}.damaged-{time.time_ns()}")
         try:
             for end in ("-wal", "-shm", ""):
                 with suppress(FileNotFoundError):
                     Path(f"{self.path}{end}").rename(f"{aside}{end}")
-            connection = self._open()
-        except (OSError, *_ERRORS) as error:
+        except OSError as error:
             raise self._failure(f"it is damaged, and cannot be moved aside: {error}") from error
-        for order in ("ASC", "DESC"):  # what comes before the damage, and behind it
-            with suppress(*_ERRORS), closing(sqlite3.connect(aside)) as damaged:
-                damaged.text_factory = bytes
-                for row in damaged.execute(f"{_READ} ORDER BY id {order}"):
-                    if _reply(row):
-                        connection.execute(f"INSERT OR IGNORE {_INSERT}", row).fetchall()
-        saved = connection.execute("SELECT count(*) FROM raw_replies").fetchone()[0]
-        logger.warning(
-            "the store %s was damaged: it is now %s; %s replies could be read and are kept, the "
-            "others will be asked for again",
-            *(self.path, aside.name, f"{saved:,}"),
-        )
-        return connection
+        said = "the store %s was damaged: it is now %s, and its replies will be asked for again"
+        logger.warning(said, self.path, aside.name)
 
-    def _explained(self, error: Exception) -> StoreError:
-        fixes = [fix for sign, fix in _FIXES.items() if sign in str(error)]
-        return self._failure(*fixes or [f"SQLite says: {error}; check the file, then run again"])
-
-    def _failure(self, what: str) -> StoreError:
+    def _failure(self, what: str | Exception) -> StoreError:
+        if isinstance(what, Exception):
+            other = f"SQLite says: {what}; check the file, its folder and its disk"
+            what = next((fix for sign, fix in _FIXES.items() if sign in str(what)), other)
         return StoreError(f"the store {self.path} cannot be used: {what}. Stored replies are kept.")
 
 
-def _malformed(error: Exception) -> bool:
-    return isinstance(error, UnicodeDecodeError) or "malformed" in str(error)
+def _blob(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _digest(values: Sequence[Any]) -> bytes:
