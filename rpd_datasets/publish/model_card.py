@@ -29,10 +29,7 @@ PRIVATE = {
 }
 # Where the model lies: a push puts its id in place.
 PLACE = "PATH_OR_ID"
-LOADERS = {
-    "peft": ("peft", "AutoPeftModelForCausalLM"),
-    "transformers": ("transformers", "AutoModelForCausalLM"),
-}
+LOADERS = {"peft": "AutoPeftModelForCausalLM", "transformers": "AutoModelForCausalLM"}
 USE = """```python
 from {package} import {loader}
 from transformers import AutoTokenizer
@@ -81,30 +78,20 @@ def model_card(facts: CardFacts) -> str:
         header["license"] = facts.license
     if ids := [spec for spec in facts.data if not is_local(spec)]:
         header["datasets"] = [spec.partition("@")[0] for spec in ids]
-    package, loader = LOADERS[facts.library]
     shown = {name: value for name, value in facts.settings.items() if name not in PRIVATE}
     parts = [
         f"---\n{yaml.safe_dump(header, sort_keys=True)}---",
         f"# {facts.name}",
         f"Made from `{public(facts.base_model)}` by {facts.method}.",
         "## Use",
-        USE.format(package=package, loader=loader, place=PLACE),
+        USE.format(package=facts.library, loader=LOADERS[facts.library], place=PLACE),
         _prompt_format(facts.prompt),
         "## Data",
         "\n".join(f"- {_source(spec)}" for spec in facts.data),
-        _table(
-            ("what", "number"),
-            [
-                (label, f"{value:,}" if isinstance(value, int) else str(value))
-                for label, value in facts.counts.items()
-            ],
-        ),
+        _table("what", "number", {label: f"{value:,}" for label, value in facts.counts.items()}),
         "## Recipe",
         "Every option that the recipe sets; the others have the defaults of the versions below.",
-        _table(
-            ("option", "value"),
-            [(f"`{name}`", f"`{value}`") for name, value in sorted(shown.items())],
-        ),
+        _table("option", "value", {f"`{name}`": f"`{shown[name]}`" for name in sorted(shown)}),
     ]
     if facts.losses:
         (first, before), (last, after) = facts.losses[0], facts.losses[-1]
@@ -141,17 +128,7 @@ def is_local(spec: str) -> bool:
 
 
 def public(spec: str) -> str:
-    """A source's or model's name without the folders it lies in.
-
-    Example:
-
-    ```py
-    >>> from rpd_datasets.publish.model_card import public
-    >>> public("/home/me/runs/rpd_1p3s"), public("Qwen/Qwen3-4B-Base")
-    ('rpd_1p3s', 'Qwen/Qwen3-4B-Base')
-
-    ```
-    """
+    """A source's or model's name without the folders it lies in."""
     return Path(spec).expanduser().resolve().name if is_local(spec) else spec
 
 
@@ -168,10 +145,10 @@ def _source(spec: str) -> str:
     return f"`{name}`, commit `{commit}`" if at else f"`{public(spec)}`"
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _table(what: str, value: str, rows: Mapping[str, str]) -> str:
     if not rows:
         return ""
-    lines = [header, ["---"] * len(header), *rows]
+    lines = [(what, value), ("---", "---"), *rows.items()]
     return "\n".join(
         "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
     )

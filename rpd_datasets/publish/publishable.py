@@ -7,7 +7,6 @@ Secrets and local paths are the business of `secrets.py`, sending of `pushing.py
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +19,6 @@ RepoType = Literal["dataset", "model", "space"]
 NEEDED = ("README.md", "manifest.json")
 OPTIONAL = ("scores.jsonl", "rejects.jsonl", "report.html")
 FIGURES = ("*.png", "*.svg")
-SHARD = re.compile(r".+-(\d{5})-of-(\d{5})\.parquet")
 ADAPTER_CONFIG = "adapter_config.json"
 # What a recipe writes beside its weights: the options that made them.
 RECORD = "recipe.json"
@@ -53,11 +51,7 @@ def publishable(folder: Path) -> tuple[RepoType, dict[str, Path]]:
 
 
 def curated_files(folder: Path) -> dict[str, Path]:
-    """The files of a complete curated folder that are published, by their names in it.
-
-    Raises:
-        InputError: If a file or shard is missing, or rows are not as many as the card says.
-    """
+    """What of a complete curated folder is published; its shards hold the rows of its card."""
     from huggingface_hub import DatasetCard
     from yaml import YAMLError  # type: ignore[import-untyped]
 
@@ -96,11 +90,7 @@ def curated_files(folder: Path) -> dict[str, Path]:
 
 
 def model_files(folder: Path) -> dict[str, Path]:
-    """The files of a model or adapter that are published, by their names in it.
-
-    Raises:
-        InputError: If the card or weights are missing or cut off, or nobody else has the base.
-    """
+    """What of a model or adapter is published: it is whole, and others have its base."""
     if not (folder / "README.md").is_file():
         raise InputError(f"{folder} is not complete: it has no README.md, the model's card")
     if (folder / ADAPTER_CONFIG).is_file():
@@ -153,11 +143,10 @@ def _read_json(path: Path) -> dict[str, Any]:
 def _shards(folder: Path, pattern: str) -> list[Path]:
     """The shards of one split, none of them missing."""
     shards = sorted(folder.glob(pattern))
-    places = [SHARD.fullmatch(shard.name) for shard in shards]
     if not shards:
         raise InputError(f"{folder} is not complete: there is no {pattern}. Run rpd curate again")
-    numbers = [(int(place[1]), int(place[2])) for place in places if place]
-    if numbers != [(index, len(shards)) for index in range(len(shards))]:
+    ends = [f"-{place:05}-of-{len(shards):05}.parquet" for place in range(len(shards))]
+    if not all(shard.name.endswith(end) for shard, end in zip(shards, ends, strict=True)):
         names = ", ".join(shard.name for shard in shards[:3])
         raise InputError(
             f"{folder} is not complete: its shards are {names}{', ...' * (len(shards) > 3)}; "

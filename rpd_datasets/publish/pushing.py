@@ -33,10 +33,6 @@ from rpd_metric.errors import InputError, OutputError, RPDError
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
-MESSAGES: Mapping[RepoType, str] = {
-    "dataset": "Curated with Reasoning Path Divergence",
-    "model": "Trained on a set curated with Reasoning Path Divergence",
-}
 # What the Hub's refusals mean here; `{repo}` is the repository.
 REFUSALS = {
     401: "the Hub does not accept the token: log in with `hf auth login`, or set HF_TOKEN to a "
@@ -107,11 +103,8 @@ def push_folder(
     """
     folder = Path(folder)
     repo_type, found = publishable(folder)
-    files: dict[str, Path | bytes] = {
-        name: path
-        for name, path in found.items()
-        if not any(fnmatch(name, pattern) for pattern in exclude)
-    }
+    left_out = {name for pattern in exclude for name in found if fnmatch(name, pattern)}
+    files: dict[str, Path | bytes] = {n: path for n, path in found.items() if n not in left_out}
     if RECORD in files:
         files[RECORD] = public_record(found[RECORD])
     check_text(files, allowed=allowed_secrets)
@@ -132,12 +125,12 @@ def push_folder(
 
 def _message(folder: Path, repo_type: RepoType) -> str:
     """What the commit says: what the set is."""
-    if repo_type != "dataset":
-        return MESSAGES[repo_type]
+    if repo_type == "model":
+        return "Trained on a set curated with Reasoning Path Divergence"
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     counts, options = manifest.get("counts", {}), manifest.get("options", {})
     if "problems_chosen" not in counts or "solutions" not in options:
-        return MESSAGES["dataset"]
+        return "Curated with Reasoning Path Divergence"
     return (
         f"{counts['problems_chosen']:,} problems, {counts['solutions_chosen']:,} solutions chosen "
         f"by {options['solutions']} from {counts['solutions_read']:,}"
@@ -160,9 +153,7 @@ def publish(
     Other arguments and errors are those of [`push_folder`].
 
     Args:
-        files (`Callable[[str], Mapping[str, Path | bytes]]`): From the repository's full id to
-            contents by file name.
-        repo_type (`"dataset"`, `"model"` or `"space"`): A new Space is one for Gradio.
+        files (`Callable[[str], Mapping]`): From the repository's full id to contents by name.
         replaced (`Sequence[str]`): Patterns of files there that are deleted in the same commit
             unless they are among `files`.
     """
@@ -178,40 +169,33 @@ def publish(
     with _one_line_errors(repo_id, again):
         if found is None:
             sdk = "gradio" if repo_type == "space" else None
-            api.create_repo(
-                repo_id, repo_type=repo_type, private=private, exist_ok=True, space_sdk=sdk
-            )
+            api.create_repo(repo_id, repo_type=repo_type, private=private, space_sdk=sdk)
         if branch != "main":
             api.create_branch(repo_id, repo_type=repo_type, branch=branch, exist_ok=True)
         info: Any = api.repo_info(repo_id, repo_type=repo_type, revision=revision)
         there = api.list_repo_files(repo_id, repo_type=repo_type, revision=info.sha)
         contents = files(repo_id)
-        deleted = [
-            name
-            for name in there
-            if name not in contents and any(fnmatch(name, pattern) for pattern in replaced)
-        ]
+        old = {name for pattern in replaced for name in there if fnmatch(name, pattern)}
+        deleted = sorted(old - contents.keys())
+        adds = [CommitOperationAdd(name, content) for name, content in contents.items()]
         commit = api.create_commit(
             repo_id,
-            [
-                *(CommitOperationAdd(name, content) for name, content in contents.items()),
-                *(CommitOperationDelete(name) for name in deleted),
-            ],
+            [*adds, *map(CommitOperationDelete, deleted)],
             commit_message=commit_message,
             repo_type=repo_type,
             revision=branch,
             # Somebody else's commit in the meantime is then refused, not overwritten.
             parent_commit=info.sha,
         ).oid
-    notes = []
-    overwritten = [name for name in contents if name in there and name != ".gitattributes"]
+    notes: tuple[str, ...] = ()
+    overwritten = [name for name in contents if name in there]
     if commit != info.sha and "README.md" in overwritten:
         name = getattr(info.card_data, "pretty_name", None)
         called = f", {name!r}" if name else ""
-        notes.append(
+        notes = (
             f"It replaced an earlier {repo_type}{called}: {len(overwritten)} of its files were "
             f"written over, {len(deleted)} deleted; that one stays readable with "
-            f"revision={info.sha[:8]!r}"
+            f"revision={info.sha[:8]!r}",
         )
     prefix = "" if repo_type == "model" else f"{repo_type}s/"
     return Pushed(
@@ -223,34 +207,24 @@ def publish(
         private=bool(info.private),
         files=len(contents),
         deleted=tuple(deleted),
-        notes=tuple(notes),
+        notes=notes,
     )
 
 
 def check_access(
-    repo_id: str,
-    *,
-    repo_type: RepoType,
-    private: bool = True,
-    api: HfApi | None = None,
+    repo_id: str, *, repo_type: RepoType, private: bool = True, api: HfApi | None = None
 ) -> tuple[str, Any]:
     """See that a repository may be written, as far as that can be told without writing.
 
     Returns:
         `tuple`: The full id, and what the Hub says of the repository; `None` where there is none.
-
-    Raises:
-        InputError: If there is no token, or the repository is public and `private` is not `False`.
-        OutputError: If the Hub cannot be reached, does not know the token, or the id is none.
     """
     from huggingface_hub import HfApi, get_token
     from huggingface_hub.errors import RepositoryNotFoundError
 
     api = api or HfApi()
     if not (api.token or get_token()):
-        raise InputError(
-            "there is no token for the Hub: log in with `hf auth login`, or set HF_TOKEN"
-        )
+        raise InputError("there is no token for the Hub: run `hf auth login`, or set HF_TOKEN")
     with _one_line_errors(repo_id, "Nothing was sent"):
         if "/" not in repo_id:
             repo_id = f"{api.whoami()['name']}/{repo_id}"
@@ -301,9 +275,10 @@ def _explained(error: BaseException, repo_id: str, state: str, broken: type[Base
         if isinstance(cause, HfHubHTTPError):
             status = cause.response.status_code
             said = _one_line(cause.server_message or cause).rstrip(".")
-            default = f"the Hub refuses to write {repo_id}"
-            why = "the Hub is in trouble: try later" if status >= 500 else default
-            why = REFUSALS.get(status, why).format(repo=repo_id)
+            other = "the Hub is in trouble: try later"
+            if status < 500:
+                other = "the Hub refuses to write {repo}"
+            why = REFUSALS.get(status, other).format(repo=repo_id)
             return f"{why} (HTTP {status}: {said}). {state}"
     if any(isinstance(cause, broken) for cause in chain):
         return f"the connection to the Hub broke: {last}. {state}"

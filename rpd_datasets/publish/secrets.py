@@ -84,27 +84,24 @@ def check_text(files: Mapping[str, Path | bytes], *, allowed: Sequence[str] = ()
 
 
 def check_rows(files: Mapping[str, Path | bytes], *, allowed: Sequence[str] = ()) -> list[str]:
-    """Look through every text in Parquet files: problems, solutions, steps, carried columns.
+    """Refuse Parquet files with a token in any of their texts, naming the rows.
 
     Returns:
         `list[str]`: Warnings, a line each: e-mail addresses and home folders, with their rows.
-
-    Raises:
-        InputError: If there is a token, naming the rows.
     """
-    tokens: dict[tuple[str, str, str], dict[int, None]] = defaultdict(dict)
-    doubts: dict[tuple[str, str, str], dict[int, None]] = defaultdict(dict)
+    tokens: dict[tuple[str, str, str], set[int]] = defaultdict(set)
+    doubts: dict[tuple[str, str, str], set[int]] = defaultdict(set)
     for name, path in files.items():
         if not name.endswith(".parquet") or not isinstance(path, Path):
             continue
         for row, column, text in _texts(path):
             for provider, _ in secrets_in(text):
                 if provider not in allowed:
-                    tokens[name, column, provider][row] = None
+                    tokens[name, column, provider].add(row)
             if emails_in(text):
-                doubts[name, column, "e-mail addresses"][row] = None
+                doubts[name, column, "e-mail addresses"].add(row)
             if HOME_PATHS.search(text):
-                doubts[name, column, "home folders"][row] = None
+                doubts[name, column, "home folders"].add(row)
     if tokens:
         (name, column, provider), rows = next(iter(tokens.items()))
         more = f"; {len(tokens) - 1} more kinds or columns" if len(tokens) > 1 else ""
@@ -128,19 +125,7 @@ def _detectors() -> tuple[Any, ...]:
 
 
 def secrets_in(text: str) -> Iterator[tuple[str, str]]:
-    """Tokens of known providers in a text, as `(provider, first characters)`.
-
-    Example:
-
-    ```py
-    >>> from rpd_datasets.publish.secrets import secrets_in
-    >>> list(secrets_in("export HF_TOKEN=hf_" + "aB3" * 10))
-    [('Hugging Face Token', 'hf_aB3…')]
-    >>> list(secrets_in("a risk-assessment-of-the-something-long"))
-    []
-
-    ```
-    """
+    """Tokens of known providers in a text, as `(provider, first characters)`."""
     for name, pattern in OWN.items():
         for match in pattern.finditer(text):
             yield name, match[0][:6] + "…"
@@ -161,37 +146,22 @@ def emails_in(text: str) -> list[str]:
 def find_leak(
     lines: Iterable[str], *, home: Path | None = None, allowed: Sequence[str] = ()
 ) -> Leak | None:
-    """The first secret or local path in the lines of a text; `home` is found wherever it lies.
-
-    Example:
-
-    ```py
-    >>> from rpd_datasets.publish.secrets import find_leak
-    >>> find_leak(["input:", "/home/ada/solutions.jsonl"])
-    Leak(kind='a path of this machine', line=2, excerpt='/home/ada/solutions.json', name='')
-    >>> find_leak(["https://example.org/home/ada/x"]) is None
-    True
-
-    ```
-    """
+    """The first secret or local path in the lines of a text; `home` is found wherever it lies."""
     # A home directly under the root, as a container's user may have, would match half of all text.
     own = str(home) if home is not None and len(home.parts) > 2 else None
     for number, line in enumerate(lines, start=1):
         for name, excerpt in secrets_in(line):
             if name not in allowed:
                 return Leak("a secret", number, excerpt, name)
-        if found := LOCAL_PATHS.search(line):
-            start = found.start()
-        elif own is not None and own in line:
-            start = line.index(own)
-        else:
-            continue
-        return Leak("a path of this machine", number, line[start : start + SHOWN].strip())
+        found = LOCAL_PATHS.search(line)
+        start = found.start() if found else line.find(own) if own else -1
+        if start >= 0:
+            return Leak("a path of this machine", number, line[start : start + SHOWN].strip())
     return None
 
 
 def _rows(numbers: Iterable[int]) -> str:
-    once = list(numbers)
+    once = sorted(numbers)
     named = ", ".join(map(str, once[:5])) + (", ..." if len(once) > 5 else "")
     return f"row {named}" if len(once) == 1 else f"{len(once):,} rows ({named})"
 
@@ -200,23 +170,19 @@ def _texts(path: Path) -> Iterator[tuple[int, str, str]]:
     """Row (from 0), column and text, for every string however deep it lies."""
     import pyarrow.parquet as pq
 
-    number = 0
     with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=64):
-            for row in batch.to_pylist():
-                for column, value in row.items():
-                    if texts := list(_strings(value)):
-                        yield number, column, "\n".join(texts)
-                number += 1
+        batches = file.iter_batches(batch_size=64)
+        for number, row in enumerate(row for batch in batches for row in batch.to_pylist()):
+            for column, value in row.items():
+                if texts := list(_strings(value)):
+                    yield number, column, "\n".join(texts)
 
 
 def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield str(name)
-            yield from _strings(inner)
+        yield from _strings([part for pair in value.items() for part in pair])
     elif isinstance(value, list):
         for inner in value:
             yield from _strings(inner)

@@ -32,7 +32,7 @@ WHEEL = "Wheel-Version: 1.0\nGenerator: rpd space\nRoot-Is-Purelib: true\nTag: p
 
 
 def space_files(name: str = "rpd", *, package: str | None = None) -> dict[str, bytes]:
-    """The files of a Space.
+    """The files of a Space: contents by name.
 
     Args:
         name (`str`, defaults to `"rpd"`): The Space's name without its namespace; `evaluate` asks
@@ -41,21 +41,8 @@ def space_files(name: str = "rpd", *, package: str | None = None) -> dict[str, b
             `"rpd-metric[offline] @ git+https://host/repo"`; if unset, what the package needs, and
             the package itself lies in the Space as a wheel.
 
-    Returns:
-        `dict[str, bytes]`: Contents by file name.
-
     Raises:
-        InputError: If `evaluate` could not load a module of that name, or the package is not
-            installed.
-
-    Example:
-
-    ```py
-    >>> from rpd_datasets.publish.space.space_files import space_files
-    >>> sorted(space_files("diverse", package="rpd-metric[offline]"))
-    ['README.md', 'app.py', 'diverse.py', 'requirements.txt']
-
-    ```
+        InputError: If `evaluate` could not load a module of that name.
     """
     if "." in name:
         raise InputError(
@@ -65,11 +52,10 @@ def space_files(name: str = "rpd", *, package: str | None = None) -> dict[str, b
     metric = resources.files("rpd_metric.metrics.rpd")
     card = (metric / "README.md").read_text(encoding="utf-8")
     needed, shipped = ([package], {}) if package else _wheel()
+    card = card.replace("sdk: gradio\n", f"sdk: gradio\nsdk_version: {GRADIO}\n")
     return {
         **shipped,
-        "README.md": card.replace(
-            "sdk: gradio\n", f"sdk: gradio\nsdk_version: {GRADIO}\n"
-        ).encode(),
+        "README.md": card.encode(),
         f"{name}.py": (metric / "rpd.py").read_bytes(),
         "app.py": (resources.files("rpd_datasets.publish.space") / "app.py").read_bytes(),
         "requirements.txt": "".join(f"{line}\n" for line in needed).encode(),
@@ -77,12 +63,7 @@ def space_files(name: str = "rpd", *, package: str | None = None) -> dict[str, b
 
 
 def write_space(folder: str | Path, *, package: str | None = None, overwrite: bool = False) -> Path:
-    """Write the [`space_files`] into a folder, which must keep its name: `evaluate` looks for it.
-
-    Raises:
-        OutputError: If a file is there with another content and not to be overwritten, or the
-            folder cannot be written.
-    """
+    """Write the [`space_files`] into a folder; `evaluate` looks for a file of its name."""
     folder = Path(folder)
     files = space_files(folder.resolve().name, package=package)
     try:
