@@ -127,7 +127,7 @@ class _Labelled:
 
     def __post_init__(self) -> None:
         self.rows = _read(self.output)
-        self._known = {Problem(one["problem"], tuple(one["solutions"])).key for one in self.rows}
+        self._known = set(map(_key, self.rows))
 
     def label(self, problem: Problem) -> None:
         """Ask about a problem that the file does not hold, and add it there."""
@@ -179,18 +179,19 @@ def _read(output: Path) -> list[dict[str, Any]]:
     text = output.read_text(encoding="utf-8").strip() if output.exists() else ""
     rows = []
     for number, line in enumerate(text.split("\n") if text else (), 1):
-        with contextlib.suppress(ValueError):
+        try:
             rows.append(json.loads(line))
-        if len(rows) < number or not _is_labelled(rows[-1]):
+            _key(rows[-1])
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise InputError(
                 f"{output}:{number} is no labelled row; name a file that rpd label wrote, or a new "
                 "one, with --output"
-            )
+            ) from None
     return rows
 
 
-def _is_labelled(row: Any) -> bool:
-    return isinstance(row, dict) and {"problem", "solutions"} <= row.keys()
+def _key(row: dict[str, Any]) -> str:
+    return Problem(row["problem"], tuple(row["solutions"])).key
 
 
 async def _ask(

@@ -284,23 +284,16 @@ def _measure(case: _Case, columns: Sequence[_Column], embedder: Embedder, seed: 
     for column in columns:
         matrix = column.distance(evidence[column.source])
         column.pairs.append(np.array([matrix[i, j] for i, j, _ in pairs], dtype=np.float64))
-        pair = _furthest(matrix)
-        column.success.append(float(pair is not None and labels.different(*pair) is True))
+        first, second = np.triu_indices(len(matrix), 1)
+        distances = np.nan_to_num(matrix[first, second], nan=-np.inf)
+        best = np.argmax(distances)  # the first one on ties
+        differs = labels.different(int(first[best]), int(second[best]))
+        column.success.append(float(distances[best] > -np.inf and differs is True))
         column.triples.append(
             float(labels.complete(select_solutions(matrix, 3), 3))
             if labels.choice_matters(3)
             else math.nan
         )
-
-
-def _furthest(matrix: Floats) -> tuple[int, int] | None:
-    """The most distant pair, the first one on ties; `None` when there is no distance at all."""
-    first, second = np.triu_indices(len(matrix), 1)
-    distances = matrix[first, second]
-    if np.isnan(distances).all():
-        return None
-    best = int(np.nanargmax(distances))
-    return int(first[best]), int(second[best])
 
 
 def _results(
