@@ -73,18 +73,15 @@ def embedder_spec(text: str) -> ModelSpec:
 
 
 def load_chat(spec: str | Chat, options: ChatOptions | None = None) -> Chat:
-    """Load the chat model that a spec names.
+    """Load the chat model that a spec names; a chat model is returned as it is.
 
     `tgi:` asks the server for its model's name and limits; `openai:` asks only when no model is
     given after `#`. Several servers with one model are named with commas.
 
-    A chat model is returned as it is.
-
     Raises:
         [`SpecError`]: The spec has none of the forms, or holds a secret.
-        [`ServerError`]: The server cannot be asked for its model.
+        [`ModelError`]: The server cannot be asked, or a model of this process not be loaded.
         [`MissingExtraError`]: The packages for it are not installed.
-        [`ModelError`]: A model of this process cannot be loaded.
     """
     if not isinstance(spec, str):
         if not callable(spec):
@@ -104,9 +101,6 @@ def load_embedder(spec: str | Embedder, **options: Any) -> Embedder:
             `"openai:<url>#<model>"`; several servers with one model are named with commas. An
             object with an `encode` method is returned as it is.
         options: The fields of [`~embedders.EmbedderOptions`].
-
-    Returns:
-        [`Embedder`]
 
     Raises:
         [`SpecError`]: The spec has none of these forms.
@@ -128,8 +122,6 @@ def _load(text: str, options: EmbedderOptions) -> Embedder:
     from rpd_metric.models.embedding_servers import EmbeddingServer
 
     spec = embedder_spec(text)
-    models = load_models(spec, EMBEDDERS, options)
-    if spec.runs_here:
-        embedder: Embedder = models[0]
-        return embedder
-    return EmbeddingServer(models, options)
+    models: list[Any] = load_models(spec, EMBEDDERS, options)
+    embedder: Embedder = models[0] if spec.runs_here else EmbeddingServer(models, options)
+    return embedder

@@ -4,9 +4,7 @@
 
 A spec is a kind, and behind a colon what that kind needs: a model's id or folder for those that
 run in this process, one or more URLs with an optional `#model` for servers. Which kinds there are
-is `kinds.py`'s to say. What a spec names is loaded elsewhere, so that a spec can be read where
-none of the packages for it are installed. Keys of servers come from the environment and from
-nowhere else.
+is `kinds.py`'s to say. Keys of servers come from the environment and from nowhere else.
 """
 
 from __future__ import annotations
@@ -32,13 +30,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server listens and which of its models is meant.
-
-    Args:
-        url (`str`): `http(s)://host[:port][/path]`, without a trailing slash.
-        model (`str`, *optional*): What stood after `#`.
-        key (`str`, *optional*): The bearer token to send; never shown.
-    """
+    """Where a server listens: a URL without a trailing slash, what stood after `#`, its key."""
 
     url: str
     model: str | None
@@ -61,10 +53,7 @@ class Address:
 
 
 def parse_address(kind: str, rest: str, *, key_variable: str) -> Address:
-    """Take apart what follows the colon of a server spec: `URL` or `URL#model`.
-
-    Raises:
-        [`SpecError`]: It is no URL, or it carries a secret. The text is not repeated then.
+    """Take apart `URL` or `URL#model`. Raises [`SpecError`], without a text that may be secret.
 
     >>> parse_address("openai", "http://127.0.0.1:8000/v1/#tiny", key_variable="UNSET")
     Address(url='http://127.0.0.1:8000/v1', model='tiny')
@@ -74,17 +63,15 @@ def parse_address(kind: str, rest: str, *, key_variable: str) -> Address:
         parts = urlsplit(url.strip())
         host, has_user = parts.hostname, "@" in parts.netloc
         _ = parts.port  # raises ValueError when it is no number
-    except ValueError:
-        # The reason is left out: it quotes the text.
+    except ValueError:  # its text quotes the URL
         raise SpecError(
             f"the URL of the {kind}: spec cannot be read (look at its port and brackets); "
             f"write {kind}:http://host:port"
         ) from None
     if has_user or parts.query:
         raise SpecError(
-            f"the URL of the {kind}: spec holds a user name, password or query string. "
-            f"Keys come from the environment only: set {key_variable} and write "
-            f"{kind}:{parts.scheme}://{host or 'host'}..."
+            f"the URL of the {kind}: spec holds a user name, password or query string. Keys come "
+            f"from the environment only: set {key_variable} and write {kind}:http://host:port"
         )
     if parts.scheme not in ("http", "https") or not host:
         raise SpecError(
@@ -92,19 +79,13 @@ def parse_address(kind: str, rest: str, *, key_variable: str) -> Address:
             f"write {kind}:http://host:port or {kind}:https://host"
         )
     clean = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
-    return Address(clean, model.strip() or None, _key(host, key_variable))
-
-
-def _key(host: str, variable: str) -> str | None:
-    """The key for a server: a token of the Hub can write there, so it goes to nobody else.
-
-    Endpoints and Jobs of Hugging Face take no other; servers of this machine keep it here.
-    """
+    # A token of the Hub can write there, so it goes to nobody else.
     if host.endswith(HUGGING_FACE):
-        variable = variable and "HF_TOKEN"
-    elif variable == "HF_TOKEN" and host not in LOOPBACK:
-        return None
-    return os.environ.get(variable, "").strip() or None
+        key_variable = key_variable and "HF_TOKEN"
+    elif key_variable == "HF_TOKEN" and host not in LOOPBACK:
+        key_variable = ""
+    key = os.environ.get(key_variable, "").strip() or None
+    return Address(clean, model.strip() or None, key)
 
 
 @dataclass(frozen=True)
@@ -113,9 +94,9 @@ class Kind:
 
     Args:
         form (`str`): How its specs are written, e.g. `"tgi:http://host:port"`.
-        loader (`str`): `"package.module:function"`, imported when a model is loaded. The function
-            takes an [`Address`] (servers), the text behind the colon (models of this
-            process) or nothing (kinds without one), and then the options.
+        loader (`str`): `"package.module:function"`, imported when a model is loaded. It takes an
+            [`Address`] (servers), the text behind the colon (models of this process) or nothing
+            (kinds without one), and then the options.
         is_server (`bool`): Whether its specs name URLs.
         needs_gpu (`bool`): Whether it runs in this process and wants a GPU to itself.
         key_variable (`str`): Environment variable with the key for such servers.
@@ -140,9 +121,8 @@ class ModelSpec:
     Args:
         text, kind (`str`): The spec as it was written, and its first word.
         urls (`tuple[str, ...]`): The servers; empty for models of this process.
-        model (`str`, *optional*): What stands after `#`; the id or folder for `hf:` and `st:`.
-        runs_here (`bool`): Whether this process does the work, rather than a server.
-        needs_gpu (`bool`): Whether it wants a GPU of this machine.
+        model (`str`, *optional*): What stands after `#`; the id or folder of others.
+        runs_here, needs_gpu (`bool`): Whether this process does the work, and on a GPU.
     """
 
     text: str
@@ -154,11 +134,9 @@ class ModelSpec:
 
     @classmethod
     def parse(cls, text: str, kinds: Mapping[str, Kind], what: str = "model") -> ModelSpec:
-        """Take a spec apart; `kinds` may stand here, by first word, and `what` is to be named.
+        """Take a spec apart; `kinds` may stand here, and `what` they are.
 
-        Raises:
-            [`SpecError`]: It has none of the forms, or holds a secret. Only its first word is
-                repeated then: the rest may be a password.
+        Raises [`SpecError`], which repeats the first word only: the rest may be a password.
 
         ```python
         >>> from rpd_metric.models.kinds import CHAT_MODELS
@@ -188,7 +166,7 @@ class ModelSpec:
 
     def addresses(self, key_variable: str) -> list[Address]:
         """The servers, each with the key that this variable of the environment holds."""
-        name = f"#{self.model}" if self.model else ""
+        name = f"#{self.model or ''}"
         return [
             parse_address(self.kind, url + name, key_variable=key_variable) for url in self.urls
         ]
@@ -202,16 +180,11 @@ def load_models(spec: ModelSpec, kinds: Mapping[str, Kind], options: Any) -> lis
     return [kind.load(spec.model, options) if spec.model else kind.load(options)]
 
 
-def forms(kinds: Mapping[str, Kind]) -> str:
-    """The forms of all kinds, for help and error texts."""
-    return ", ".join(kind.form for kind in kinds.values())
-
-
 def _unknown(word: str, colon: str, kinds: Mapping[str, Kind], what: str) -> SpecError:
-    """The error for a spec whose first word is none of `kinds`, with the nearest one named."""
     near = difflib.get_close_matches(word.lower(), list(kinds), n=1, cutoff=0.5)
     if word in ("http", "https") and "openai" in kinds:
         near = ["openai"]
     hint = f"did you mean {kinds[near[0]].form}? " if near else ""
     shown = f"{word[:40]}:..." if colon else word[:40]
-    return SpecError(f"unknown {what} '{shown}'; {hint}The forms are: {forms(kinds)}")
+    forms = ", ".join(kind.form for kind in kinds.values())
+    return SpecError(f"unknown {what} '{shown}'; {hint}The forms are: {forms}")
