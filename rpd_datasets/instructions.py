@@ -23,23 +23,7 @@ PROMPTS = {
 
 
 def prompt_template(name: str) -> str:
-    r"""The text of a prompt, `{problem}` standing for the problem.
-
-    Args:
-        name (`str`): A name of [`PROMPTS`], or a text with `{problem}` in it.
-
-    Raises:
-        [`InputError`]: It is neither.
-
-    Example:
-
-    ```py
-    >>> from rpd_datasets.instructions import prompt_template
-    >>> prompt_template("problem"), prompt_template("Solve: {problem}")
-    ('{problem}', 'Solve: {problem}')
-
-    ```
-    """
+    """The text of a prompt: a name of [`PROMPTS`], or a text with `{problem}` in it, as it is."""
     if name in PROMPTS:
         return PROMPTS[name]
     if MARK in name:

@@ -40,15 +40,11 @@ class AimeProblems:
 
 
 def load_aime(spec: str = HUB_ID, *, limit: int | None = None) -> AimeProblems:
-    """Load the problems of 1983 to 2023, or problems of one's own.
+    """Load the problems of 1983 to 2023, or problems of one's own, which have no year.
 
     Args:
-        spec (`str`): A Hub id, or a JSON or JSONL file with problem and answer. Of rows with a
-            year, only those years are taken.
+        spec (`str`): A Hub id, or a JSON or JSONL file with problem and answer.
         limit (`int`, *optional*): Only the first so many.
-
-    Raises:
-        [`InputError`]: The source cannot be read, lacks a column, or holds no such problem.
     """
     found: dict[str, tuple[str, str, int | None]] = {}
     other_years = duplicates = 0
@@ -77,14 +73,7 @@ def load_aime(spec: str = HUB_ID, *, limit: int | None = None) -> AimeProblems:
 
 
 def check_leakage(problems: Sequence[str], spec: str) -> int:
-    """Make sure that no training problem is among the held-out ones of a Hub id or JSON file.
-
-    Returns:
-        `int`: The number of held-out problems that were compared.
-
-    Raises:
-        [`InputError`]: A problem is held out.
-    """
+    """Refuse training problems of a Hub id or JSON file that is held out; returns its size."""
     held_out = [_cell(row, spec, *PROBLEM) for row in _rows(spec)]
     if leaks := leaked(problems, held_out):
         there, here = leaks[0]
@@ -96,17 +85,7 @@ def check_leakage(problems: Sequence[str], spec: str) -> int:
 
 
 def leaked(problems: Sequence[str], held_out: Sequence[str]) -> list[tuple[int, int]]:
-    """Pairs of places of problems that are the same, up to small changes of wording.
-
-    Example:
-
-    ```py
-    >>> from rpd_datasets.training.aime import leaked
-    >>> leaked(["Find $x$ if 2x = 4.", "Find y."], ["Find x, if 2x=4!"])
-    [(0, 0)]
-
-    ```
-    """
+    """Pairs of places of problems that are the same, up to small changes of wording."""
     theirs = [shingles(_plain(text)) for text in held_out]
     pairs = []
     for index, text in enumerate(problems):
@@ -153,8 +132,7 @@ def _value(row: Any, *names: str) -> Any:
 
 
 def _cell(row: Any, spec: str, *names: str) -> str:
-    value = _value(row, *names)
-    if value is None:
+    if (value := _value(row, *names)) is None:
         raise InputError(f"{spec} has a row without {names[0]}; it may be called {names}")
     return str(value)
 

@@ -52,18 +52,13 @@ def estimate_memory(
     tokens: int,
     cached_only: bool = False,
 ) -> MemoryEstimate:
-    """Estimate the memory of one training process.
+    """Estimate the memory of one training process; of the model only `config.json` is read.
 
     Args:
-        model (`str`), revision (`str`, *optional*): Only the `config.json` is read.
         four_bit (`bool`): Whether linear layers are kept in NF4; other weights are bfloat16.
         lora_rank (`int`, *optional*): Of adapters on all linear layers; `None` trains all weights.
-        lora_dropout (`float`): With dropout, every adapted layer keeps more of its input.
         tokens (`int`): Tokens in the largest batch of one device.
         cached_only (`bool`): Do not ask the Hub, only its cache.
-
-    Raises:
-        [`ModelError`]: The configuration cannot be loaded.
     """
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM

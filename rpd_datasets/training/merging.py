@@ -42,17 +42,12 @@ def merge(
 
     Returns:
         `list[Path]`: The folders that were made.
-
-    Raises:
-        [`InputError`]: There is nothing to merge or mix, nothing says how the base was loaded, a
-            share is not between 0 and 1, or base and tuned model have other weights.
-        [`OutputError`]: An output exists.
-        [`ModelError`]: A model cannot be loaded.
-        [`MissingExtraError`]: PEFT is not installed.
     """
     for module in ("torch", "transformers", "peft"):
         if not find_spec(module):
             raise MissingExtraError("merging models", extra="training", module=module)
+    from transformers import AutoTokenizer
+
     targets = {output.with_name(f"{output.name}-{share:g}"): share for share in shares}
     targets = targets or {output: 1.0}
     if wrong := [share for share in shares if not 0 < share <= 1]:
@@ -83,14 +78,16 @@ def merge(
         raise InputError(f"{base} and {tuned} have other weights; name the base it was tuned from")
     for folder, share in targets.items():
         if shares:
-            model.load_state_dict(interpolated(before, after, share))
-        _save(model, tuned, folder)
+            model.load_state_dict(_between(before, after, share))
+        folder.mkdir(parents=True, exist_ok=True)
+        model.save_pretrained(folder)
+        AutoTokenizer.from_pretrained(tuned).save_pretrained(folder)
         card = _card(tuned, folder, str(base), record, share=share, whole=whole)
         (folder / "README.md").write_text(card, encoding="utf-8")
     return list(targets)
 
 
-def interpolated(base: Mapping[str, Any], tuned: Mapping[str, Any], share: float) -> dict[str, Any]:
+def _between(base: Mapping[str, Any], tuned: Mapping[str, Any], share: float) -> dict[str, Any]:
     """The weights `share` of the way from one model to another, computed in float32."""
     import torch
 
@@ -185,11 +182,3 @@ def _merge_into(model: Any, adapter: Path) -> Any:
 
 def _copied(model: Any) -> dict[str, Any]:
     return {name: weight.clone() for name, weight in model.state_dict().items()}
-
-
-def _save(model: Any, tuned: Path, folder: Path) -> None:
-    from transformers import AutoTokenizer
-
-    folder.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(tuned).save_pretrained(folder)

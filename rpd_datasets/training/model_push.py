@@ -25,13 +25,7 @@ NEED_PUSH = ("hub_model_id", "hub_private_repo", "hub_token", "hub_revision")
 
 @dataclass(frozen=True)
 class ModelPush:
-    """Where a model goes when it is trained.
-
-    Args:
-        repo_id (`str`), private (`bool`), revision (`str`, *optional*): As of
-            [`~rpd_datasets.publish.pushing.push_folder`].
-        token (`str`, *optional*): Instead of `HF_TOKEN` or the stored login.
-    """
+    """Where a model goes when it is trained, see [`~rpd_datasets.publish.pushing.push_folder`]."""
 
     repo_id: str
     private: bool
@@ -39,7 +33,7 @@ class ModelPush:
     token: str | None
 
     def publish(self, folder: Path, say: Callable[[str], None]) -> None:
-        """Publish a model's folder, see [`~rpd_datasets.publish.pushing.push_folder`]."""
+        """Publish a model's folder."""
         public = "" if self.private else " --public"
         branch = f" --revision {self.revision}" if self.revision else ""
         say(f"publishing it; should that break: rpd push {folder} {self.repo_id}{public}{branch}")
@@ -57,15 +51,8 @@ class ModelPush:
 def take_push(training: Any, model: Any, settings: dict[str, Any]) -> ModelPush | None:
     """Take pushing out of TRL's hands, before any time is spent on training.
 
-    Args:
-        training (`transformers.TrainingArguments`): Of the run; it pushes nothing afterwards.
-        model (`trl.ModelConfig`): Of the run.
-        settings (`dict`): Of the recipe. They are written down and shown: a token is taken out.
-
-    Raises:
-        InputError: If an option would do nothing, there is no token, the repository is public,
-            or it would be an adapter that nobody else could load.
-        OutputError: If the Hub cannot be reached or refuses the token.
+    `training` pushes nothing afterwards. `settings` are written down and shown: a token is taken
+    out of them.
     """
     settings.pop("hub_token", None)
     if settings.get("hub_strategy", "end") != "end":
@@ -75,8 +62,7 @@ def take_push(training: Any, model: Any, settings: dict[str, Any]) -> ModelPush 
     if training.hub_always_push:
         raise InputError("a recipe publishes once: leave hub_always_push out")
     if not training.push_to_hub:
-        idle = [name for name in NEED_PUSH if getattr(training, name) is not None]
-        if idle:
+        if idle := [name for name in NEED_PUSH if getattr(training, name) is not None]:
             raise InputError(f"{idle[0]} does nothing by itself: add push_to_hub: true")
         return None
     if model.use_peft and is_local(model.model_name_or_path):

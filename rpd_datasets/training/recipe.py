@@ -145,11 +145,7 @@ class Recipe(NamedTuple):
 
 
 def read_recipe(path: Path) -> dict[str, Any]:
-    """Read a YAML file and everything it is based on; `base` is found relative to a file.
-
-    Raises:
-        [`InputError`]: A file is missing, no mapping, its own base, or names an option twice.
-    """
+    """Read a YAML file and everything it is based on; `base` is found relative to a file."""
     options: dict[str, Any] = {}
     chain: list[Path] = []
     current: Path | None = path
@@ -165,11 +161,7 @@ def read_recipe(path: Path) -> dict[str, Any]:
 
 
 def parse_recipe(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) -> Recipe:
-    """Parse `--config FILE` and options into dataclasses, strictly.
-
-    Args:
-        kinds (`Sequence[type]`): The dataclasses whose fields are the options.
-        arguments (`Sequence[str]`): The command line, without the program `prog`.
+    """Parse a command line, `--config FILE` and options, into instances of dataclasses, strictly.
 
     Raises:
         [`InputError`]: An option does not exist, or its value is of the wrong kind.
@@ -202,18 +194,11 @@ def parse_recipe(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
         _check_known(unknown, defaults)
         chosen = vars(named)
         if (effective := chosen.get("effective_batch_size")) is not None:
-            steps = accumulation_steps(
-                effective,
-                per_device=chosen["per_device_train_batch_size"],
-                processes=int(os.environ.get("WORLD_SIZE", "1")),
-            )
+            steps = _accumulation_steps(effective, chosen["per_device_train_batch_size"])
             line.append(f"--gradient_accumulation_steps={steps}")
             chosen["gradient_accumulation_steps"] = steps
-        settings = {
-            name: value
-            for name, value in sorted(chosen.items())
-            if name in options or value != defaults[name]
-        }
+        named_or_set = {n for n, value in chosen.items() if n in options or value != defaults[n]}
+        settings = {name: chosen[name] for name in sorted(named_or_set)}
         if chosen.get("dry_run"):
             # What asks for bfloat16 on a GPU can be looked at where there is none.
             line.append("--use_cpu=true")
@@ -222,21 +207,9 @@ def parse_recipe(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
         raise InputError(" ".join(str(error).split())) from error
 
 
-def accumulation_steps(effective: int, *, per_device: int, processes: int) -> int:
-    """The gradient accumulation that makes a batch of `effective` samples.
-
-    Raises:
-        [`InputError`]: There is none.
-
-    Example:
-
-    ```py
-    >>> from rpd_datasets.training.recipe import accumulation_steps
-    >>> accumulation_steps(16, per_device=2, processes=4)
-    2
-
-    ```
-    """
+def _accumulation_steps(effective: int, per_device: int) -> int:
+    """The gradient accumulation that makes a batch of `effective` samples."""
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
     at_once = per_device * processes
     if effective < 1 or effective % at_once:
         raise InputError(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -30,21 +29,13 @@ def last_checkpoint(output: Path) -> Path | None:
     `trainer_state.json` is the last file of a checkpoint; one without it was being written when
     the run was killed.
     """
-    found = [
-        (int(match[1]), folder)
-        for folder in output.glob("checkpoint-*")
-        if (match := re.fullmatch(r"checkpoint-(\d+)", folder.name))
-        and (folder / "trainer_state.json").is_file()
-    ]
-    return max(found)[1] if found else None
+    whole = [state.parent for state in output.glob("checkpoint-*/trainer_state.json")]
+    numbered = [folder for folder in whole if folder.name.removeprefix("checkpoint-").isdecimal()]
+    return max(numbered, key=lambda folder: int(folder.name[len("checkpoint-") :]), default=None)
 
 
 def check_resumable(output: Path, settings: dict[str, Any]) -> Path | None:
-    """The checkpoint that a run goes on from, if any, having made sure that it is the same run.
-
-    Raises:
-        [`OutputError`]: The folder holds a run with other settings.
-    """
+    """The checkpoint that a run goes on from, if any, having made sure that it is the same run."""
     record = output / RECORD
     if not record.is_file():
         if last_checkpoint(output) is not None:
@@ -55,12 +46,8 @@ def check_resumable(output: Path, settings: dict[str, Any]) -> Path | None:
         return None
     before = json.loads(record.read_text(encoding="utf-8"))["settings"]
     now = json.loads(json.dumps(settings))
-    changed = sorted(
-        name
-        for name in (before.keys() | now.keys()) - FREE_TO_CHANGE
-        if before.get(name) != now.get(name)
-    )
-    if changed:
+    fixed = (before.keys() | now.keys()) - FREE_TO_CHANGE
+    if changed := sorted(name for name in fixed if before.get(name) != now.get(name)):
         first = changed[0]
         raise OutputError(
             f"{output} holds a run with other settings ({', '.join(changed)}; {first} was "

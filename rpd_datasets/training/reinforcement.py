@@ -23,11 +23,7 @@ from rpd_metric.steps.summarizers import load_summarizer
 
 
 def check_reinforcement(options: ReinforcementOptions, training: Any, model: Any) -> None:
-    """Refuse what cannot work or would train something else than it says.
-
-    Raises:
-        InputError: With the option to change, or the command to run first.
-    """
+    """Refuse what cannot work or would train something else than it says."""
     name = model.model_name_or_path
     if (Path(name) / "adapter_config.json").is_file():
         raise InputError(
@@ -62,15 +58,7 @@ def load_prompts(
     contamination: Contamination | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> tuple[Any, dict[str, int]]:
-    """The problems as prompts, with what was left out.
-
-    Returns:
-        `tuple`: A `datasets.Dataset` with the columns `prompt` (messages) and `answer`, and
-            counts by label.
-
-    Raises:
-        InputError: No problem is left, or one is held out.
-    """
+    """The problems as a `datasets.Dataset` of `prompt` and `answer`, and counts by label."""
     import datasets
 
     aime = load_aime(options.problems, limit=options.num_problems)
@@ -116,19 +104,13 @@ def load_prompts(
 
 
 def reinforcement_steps(problems: int, training: Any) -> int:
-    """How often the weights change: TRL's sampler gives whole batches of problems only.
-
-    Raises:
-        InputError: The problems do not fill one batch.
-    """
+    """How often the weights change: TRL's sampler gives whole batches of problems only."""
     if training.max_steps > 0:
         return int(training.max_steps)
     batch = training.generation_batch_size // training.num_generations
-    batches = problems // batch
-    slices = batches * training.steps_per_generation * training.num_iterations
-    epochs: float = training.num_train_epochs
+    slices = problems // batch * training.steps_per_generation * training.num_iterations
     per_epoch: int = math.ceil(slices / training.gradient_accumulation_steps)
-    steps = math.ceil(epochs * per_epoch)
+    steps: int = math.ceil(training.num_train_epochs * per_epoch)
     if not steps:
         raise InputError(
             f"{problems} problems do not fill one batch of {batch}; lower effective_batch_size"
@@ -140,9 +122,6 @@ def choose_rollouts(options: ReinforcementOptions, training: Any, *, on_cpu: boo
     """Write into a run's `GRPOConfig` who samples completions, and return it.
 
     `on_cpu` is whether the recipe itself asks for the CPU, which a dry run does not tell.
-
-    Raises:
-        InputError: vLLM is asked for and not installed.
     """
     import torch
 
@@ -163,14 +142,10 @@ def choose_rollouts(options: ReinforcementOptions, training: Any, *, on_cpu: boo
 def advantage_change(
     options: ReinforcementOptions, rewards: Sequence[Any]
 ) -> Callable[[Any], Any] | None:
-    """What is done with advantages after the group's scaling, if anything.
+    """What is done with advantages, one per completion, after the group's scaling, if anything.
 
     Inside the sum, a group whose completions are all right and differ a little has its small
     differences scaled up to full strength; outside of it a bonus stays as small as its weight.
-
-    Returns:
-        `Callable`, *optional*: From advantages, one per completion of this process in the order
-            in which the rewards saw them, to advantages.
     """
     if not options.diversity_weight or options.diversity_as == "reward":
         return None

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -138,12 +139,10 @@ class DiversityReward:
                 self.rarity[place] = weight
         if log_metric is not None:
             right = [place for places in compared.values() for place in places]
+            wording = [_wording([texts[p] for p in places]) for places in compared.values()]
             log_metric("diversity/rpd", float(np.mean([rewards[place] for place in right])))
             log_metric("diversity/length", float(np.mean([len(texts[p].split()) for p in right])))
-            log_metric(
-                "diversity/wording",
-                float(np.mean([_wording([texts[p] for p in ps]) for ps in compared.values()])),
-            )
+            log_metric("diversity/wording", float(np.mean(wording)))
         return rewards
 
 
@@ -152,16 +151,6 @@ def rarity_weights(matrix: Matrix, threshold: float) -> list[float]:
 
     Strategies are groups by average linkage: `threshold` is the largest mean distance within one.
     A solution without steps has the weight 1.
-
-    Example:
-
-    ```py
-    >>> import numpy as np
-    >>> from rpd_datasets.training.rewards import rarity_weights
-    >>> rarity_weights(np.array([[0, 0.1, 0.9], [0.1, 0, 0.9], [0.9, 0.9, 0]]), 0.5)
-    [0.75, 0.75, 1.5]
-
-    ```
     """
     groups = strategy_groups(matrix, threshold)
     sizes = Counter(group for group in groups if group is not None)
@@ -179,17 +168,7 @@ def text_of(message: Any) -> str:
 
 
 def well_formed(text: str) -> bool:
-    r"""Whether a completion closes its thoughts, if any, and names an answer in a box after them.
-
-    Example:
-
-    ```py
-    >>> from rpd_datasets.training.rewards import well_formed
-    >>> well_formed(r"<think>hm</think> So \\boxed{3}."), well_formed(r"<think>\\boxed{3}")
-    (True, False)
-
-    ```
-    """
+    """Whether a completion closes its thoughts, if any, and names an answer in a box after them."""
     opened, closed = text.count("<think>"), text.count("</think>")
     # The prompt of some templates opens the thoughts, so that only their end is in the text.
     if closed > 1 or opened > 1 or opened > closed:
@@ -201,7 +180,5 @@ def well_formed(text: str) -> bool:
 def _wording(texts: Sequence[str]) -> float:
     """Mean share of words that two texts do not share (Jaccard distance)."""
     sets = [set(text.lower().split()) for text in texts]
-    distances = [
-        1 - len(a & b) / max(1, len(a | b)) for i, a in enumerate(sets) for b in sets[i + 1 :]
-    ]
+    distances = [1 - len(a & b) / max(1, len(a | b)) for a, b in combinations(sets, 2)]
     return float(np.mean(distances))

@@ -51,22 +51,14 @@ class TrainingMethod(NamedTuple):
 
 @dataclass(frozen=True)
 class Session:
-    """A run's parsed options, and what is done with them in every recipe.
+    """A run's parsed options, and what is done with them in every recipe."""
 
-    Args:
-        options ([`~rpd_datasets.training.recipe.CommonOptions`]): This project's own.
-        training (`transformers.TrainingArguments`), model (`trl.ModelConfig`): TRL's.
-        settings (`dict`): Every option that the recipe names or that differs from its default.
-        push ([`~rpd_datasets.training.model_push.ModelPush`], *optional*): Where the model goes.
-        cached_only (`bool`): Whether the Hub does not answer, so that only its cache is asked.
-    """
-
-    options: Any
-    training: Any
-    model: Any
-    settings: dict[str, Any]
-    push: ModelPush | None
-    cached_only: bool = False
+    options: Any  # this project's own
+    training: Any  # a transformers.TrainingArguments
+    model: Any  # a trl.ModelConfig
+    settings: dict[str, Any]  # every option that is named or differs from its default
+    push: ModelPush | None  # where the model goes
+    cached_only: bool = False  # the Hub does not answer, so that only its cache is asked
 
     @property
     def output(self) -> Path:
@@ -127,9 +119,6 @@ class Session:
             kind (`type`): One of TRL's trainers.
             method ([`TrainingMethod`]), counts (`Mapping`): For the record and the card.
             inputs: For the trainer: `train_dataset`, `processing_class` and what it needs besides.
-
-        Raises:
-            OutputError: The folder holds a run with other settings.
         """
         kind = described(kind, partial(self._write_card, method, counts))
         if self.options.smoke:
@@ -141,7 +130,12 @@ class Session:
                 "method": method.name,
                 "four_bit": self.model.load_in_4bit,
                 "counts": counts,
-                "prompt_format": self._prompt_format(inputs["processing_class"]),
+                # A prompt as the model sees it, {problem} in the problem's place.
+                "prompt_format": inputs["processing_class"].apply_chat_template(
+                    [{"role": "user", "content": prompt_template(self.options.prompt)}],
+                    tokenize=False,
+                    add_generation_prompt=True,
+                ),
                 "base_license": base_license(self.model.model_name_or_path),
             }
             record_settings(self.output, self.settings, facts)
@@ -150,13 +144,6 @@ class Session:
         trainer = self._trainer(kind, inputs)
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         self._finish(trainer)
-
-    def _prompt_format(self, tokenizer: Any) -> str:
-        """A prompt of this run as the model sees it, `{problem}` in the problem's place."""
-        message = {"role": "user", "content": prompt_template(self.options.prompt)}
-        return str(
-            tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
-        )
 
     def _smoke(self, kind: type, inputs: dict[str, Any]) -> None:
         """Train two steps, save nothing and print the peak of memory."""
@@ -242,13 +229,8 @@ def open_session(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
     """Parse a recipe and refuse what no run can do.
 
     Args:
-        kinds (`Sequence[type]`): Three dataclasses: this project's options, TRL's options of the
-            trainer, and TRL's options of the model.
+        kinds (`Sequence[type]`): This project's options, TRL's of the trainer and of the model.
         arguments (`Sequence[str]`): The command line, without the program `prog`.
-
-    Raises:
-        InputError: With the option to set.
-        MissingExtraError: TRL is not installed.
     """
     recipe = parse_recipe(kinds, arguments, prog=prog)
     options, training, model = recipe.parts

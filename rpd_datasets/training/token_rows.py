@@ -55,11 +55,7 @@ class TokenizedRows:
 
 
 def check_data(options: SupervisedOptions, training: Any, model: Any) -> None:
-    """Refuse options that cannot work together or would train something else than they say.
-
-    Raises:
-        [`InputError`]: With the option to change.
-    """
+    """Refuse options that cannot work together or would train something else than they say."""
     if not options.data:
         raise InputError("no data: name a curated folder, e.g. --data data/rpd_1p3s")
     if training.eval_strategy != "no" and not options.validation:
@@ -95,14 +91,9 @@ def tokenize_rows(
     Args:
         rows (`datasets.Dataset`): From [`~rpd_datasets.training.training_rows.load_rows`].
         tokenizer: From [`~rpd_datasets.training.tokenizer.load_tokenizer`].
-        max_length (`int`, *optional*): In tokens.
-        too_long (`"refuse"` or `"drop"`): What happens to longer samples.
+        max_length (`int`, *optional*): In tokens; `too_long` is what happens to longer samples.
         rewritten (`"refuse"` or `"drop"`): What happens to samples whose completion the chat
             template changes: Qwen3's keeps of several `</think>` the first and the last part.
-
-    Raises:
-        [`InputError`]: A sample is too long or changed, or its last token is not the end token;
-            or nothing is left.
     """
     encoded = rows.map(
         lambda row: encode_row(row, tokenizer),
@@ -177,22 +168,9 @@ def encode_row(row: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
 
 
 def keeps_text(contents: Sequence[str], *, asked: str, rendered: str) -> bool:
-    r"""Whether a chat template keeps all of a completion, up to white space.
+    """Whether a chat template keeps all of a completion, up to white space.
 
-    Args:
-        contents (`Sequence[str]`): The texts of the completion's messages.
-        asked (`str`), rendered (`str`): As the template renders the prompt, and it with them.
-
-    Example:
-
-    ```py
-    >>> from rpd_datasets.training.token_rows import keeps_text
-    >>> keeps_text(["<think>a</think>b"], asked="Q", rendered="Q: <think>\na\n</think>\n\nb")
-    True
-    >>> keeps_text(["<think>a"], asked="Q", rendered="Q: <think>\n\n</think>\n\n<think>a")
-    False
-
-    ```
+    `asked` is the prompt as the template renders it, `rendered` the prompt with the completion.
     """
     whole = "".join(rendered.split())
     for content in contents:
@@ -234,13 +212,7 @@ def optimizer_steps(
 
     An epoch's last batch may be smaller than the others and is a step all the same: 300 samples
     in batches of 16 are 19 steps, so that 12 epochs are 228 steps where one epoch of 3,600
-    samples is 225.
-
-    Args:
-        samples (`int`): Sequences in the training set (packs, when packing).
-        per_device (`int`), processes (`int`), accumulation (`int`): A step takes their product.
-        epochs (`float`): Passes over the data.
-        max_steps (`int`): If positive, the answer.
+    samples is 225. A step takes `per_device` x `processes` x `accumulation` samples, or packs.
     """
     if max_steps > 0:
         return max_steps

@@ -52,10 +52,6 @@ def load_tokenizer(
         template (`str`, *optional*): A Jinja file to use as the chat template.
         padding_side (`"left"` or `"right"`): Left for generation.
         cached_only (`bool`): Do not ask the Hub, only its cache.
-
-    Raises:
-        [`ModelError`]: The tokenizer cannot be loaded.
-        [`InputError`]: It has no chat template, lacks a token, or pads with the end token.
     """
     from transformers import AutoTokenizer
 

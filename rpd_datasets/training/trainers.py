@@ -21,11 +21,7 @@ History = Sequence[Mapping[str, Any]]
 
 
 def check_precision(training: Any, model: Any) -> None:
-    """Refuse FSDP with 4-bit weights, where adapters would have to be bfloat16.
-
-    Raises:
-        [`InputError`]: With what to do in its place.
-    """
+    """Refuse FSDP with 4-bit weights, where adapters would have to be bfloat16."""
     launched = os.environ.get("ACCELERATE_USE_FSDP", "").lower() in ("1", "true", "yes")
     if model.load_in_4bit and (training.fsdp or launched):
         raise InputError(
@@ -89,10 +85,7 @@ def sampling_exactly(kind: type, change: Callable[[Any], Any] | None = None) -> 
     With vLLM, TRL multiplies each token's loss by the ratio of the trainer's probability to
     vLLM's, cut at `vllm_importance_sampling_clip_max`. `sampling/importance_sampling_ratio/limited`
     is the share of tokens (of completions, in the `sequence_*` modes) that were cut or masked.
-
-    Args:
-        kind (`type`): TRL's `GRPOTrainer`.
-        change (`Callable`, *optional*): From advantages after the group's scaling to advantages.
+    `change` maps advantages after the group's scaling to advantages.
     """
 
     class Exact(kind):  # type: ignore[misc]
@@ -124,9 +117,7 @@ def sampling_exactly(kind: type, change: Callable[[Any], Any] | None = None) -> 
 def limited_share(ratio: Any, mask: Any, *, low: float | None, high: float | None) -> Any:
     """The share of ratios that were cut to a bound, or masked because they were beyond it.
 
-    Args:
-        ratio (`torch.Tensor`): (B, T) per token, or (B, 1) per completion, after cutting.
-        mask (`torch.Tensor`): (B, T), 1 for tokens of a completion.
+    Ratios are (B, T) per token, or (B, 1) per completion; the mask is 1 for its tokens.
     """
     limited = ratio == 0
     if high is not None:

@@ -40,10 +40,6 @@ def load_rows(
         `tuple`: A `datasets.Dataset` with the columns `prompt` and `completion`, each a list of
             messages, and the sources, those of the Hub as `id@commit`, which give the same rows
             again whatever becomes of the branch.
-
-    Raises:
-        [`InputError`]: A source cannot be read, is empty or has other columns, or there is
-            another number of rows.
     """
     import datasets
 
@@ -61,12 +57,6 @@ def without_contaminated(
     rows: Any, contamination: Contamination | None, say: Callable[[str], None]
 ) -> tuple[Any, int]:
     """Leave out rows whose problem stands in a benchmark, and name them.
-
-    Args:
-        rows (`datasets.Dataset`): With a column `prompt` of messages.
-        contamination ([`~rpd_datasets.filters.contamination.Contamination`], *optional*): What
-            they are compared with.
-        say (`Callable`): Told of each match.
 
     Returns:
         `tuple`: The other rows, of which there must be one, and how many were left out.
@@ -107,9 +97,6 @@ def split_by_problem(rows: Any, share: float, *, seed: int) -> tuple[Any, Any]:
 
     Returns:
         `tuple`: The rows to train on, of one problem at least, and those held out.
-
-    Raises:
-        [`InputError`]: The share is not between 0 and 1, or there is only one problem.
     """
     if not 0 < share < 1:
         raise InputError(f"validation is {share}; use a share between 0 and 1, e.g. 0.02")

@@ -23,24 +23,12 @@ FAMILIES = tuple(END)
 def tiny_model(folder: Path, family: str) -> Path:
     """Write an untrained model and its tokenizer; returns the folder."""
     import torch
-    from transformers import (
-        LlamaConfig,
-        LlamaForCausalLM,
-        Qwen2Config,
-        Qwen2ForCausalLM,
-        Qwen3Config,
-        Qwen3ForCausalLM,
-    )
+    from transformers import AutoConfig, AutoModelForCausalLM
 
-    kinds: dict[str, tuple[Any, Any]] = {
-        "qwen3": (Qwen3Config, Qwen3ForCausalLM),
-        "qwen2": (Qwen2Config, Qwen2ForCausalLM),
-        "llama": (LlamaConfig, LlamaForCausalLM),
-    }
-    config_kind, model_kind = kinds[family]
     tokenizer = _tokenizer(family)
     torch.manual_seed(0)
-    config = config_kind(
+    config = AutoConfig.for_model(
+        family,
         vocab_size=len(tokenizer),
         hidden_size=64,
         intermediate_size=128,
@@ -56,20 +44,19 @@ def tiny_model(folder: Path, family: str) -> Path:
         pad_token_id=tokenizer.convert_tokens_to_ids(PAD[family]),
         **({"head_dim": 16} if family != "qwen2" else {}),
     )
-    model_kind(config).save_pretrained(folder)
+    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
 
 def sums(file: Path, rows: int = 48) -> Path:
     """Write prompt-completion rows about one-digit sums; returns the file."""
-    lines = []
-    for n in range(rows):
-        a, b = n % 8, n // 8
-        prompt = [{"role": "user", "content": f"{a} + {b}"}]
-        completion = [{"role": "assistant", "content": f"The sum is \\boxed{{{a + b}}}"}]
-        lines.append(json.dumps({"prompt": prompt, "completion": completion}))
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with file.open("w", encoding="utf-8") as out:
+        for n in range(rows):
+            a, b = n % 8, n // 8
+            prompt = [{"role": "user", "content": f"{a} + {b}"}]
+            completion = [{"role": "assistant", "content": f"The sum is \\boxed{{{a + b}}}"}]
+            out.write(json.dumps({"prompt": prompt, "completion": completion}) + "\n")
     return file
 
 

@@ -17,44 +17,34 @@ needs_data = pytest.mark.skipif(
 )
 
 
-def rows(*years: int) -> list[dict[str, object]]:
-    return [
-        {"Question": f"Problem number {n} of {y}: find x.", "Answer": n, "Year": y}
-        for n, y in enumerate(years)
+def aime(folder: Path, rows: list[dict[str, object]]) -> Path:
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "aime.jsonl").write_text(lines, encoding="utf-8")
+    return folder / "aime.jsonl"
+
+
+def test_other_years_and_repeated_statements_are_left_out_and_counted(tmp_path):
+    rows: list[dict[str, object]] = [
+        {"Question": f"Problem number {n} of {year}: find x.", "Answer": n, "Year": year}
+        for n, year in enumerate((1982, 1983, 2023, 2024, 2024))
     ]
-
-
-def test_other_years_are_left_out_and_counted(tmp_path):
-    file = tmp_path / "aime.json"
-    file.write_text(json.dumps(rows(1982, 1983, 2023, 2024, 2024)), encoding="utf-8")
-    found = load_aime(str(file))
+    found = load_aime(str(aime(tmp_path, [*rows, rows[1]])))
     assert found.years == (1983, 2023)
     assert found.answers == ("1", "2")
-    assert found.other_years == 3
-
-
-def test_a_repeated_statement_is_left_out_and_counted(tmp_path):
-    file = tmp_path / "aime.jsonl"
-    row = json.dumps(rows(1990)[0])
-    file.write_text(f"{row}\n{row}\n", encoding="utf-8")
-    assert load_aime(str(file)).duplicates == 1
+    assert (found.other_years, found.duplicates) == (3, 1)
 
 
 def test_problems_without_a_year_are_ones_own_and_all_taken(tmp_path):
-    file = tmp_path / "own.jsonl"
     texts = ["Make 12 from 3 4.", "Make 1 from 23 4.", "Make 12 from 3 4."]
-    lines = [json.dumps({"problem": text, "answer": "x"}) + "\n" for text in texts]
-    file.write_text("".join(lines), encoding="utf-8")
-    found = load_aime(str(file))
+    found = load_aime(str(aime(tmp_path, [{"problem": text, "answer": "x"} for text in texts])))
     assert found.problems == tuple(texts[:2])
     assert found.years == (None, None)
     assert (found.other_years, found.duplicates) == (0, 1)
 
 
 def test_a_held_out_problem_is_found_in_other_words(tmp_path):
-    file = tmp_path / "held.jsonl"
     statement = "Let $x$ be the positive root of the equation. Find the remainder of $x^2$ by 7."
-    file.write_text(json.dumps({"problem": statement}) + "\n", encoding="utf-8")
+    file = aime(tmp_path, [{"problem": statement}])
     reworded = statement.replace("$", "").replace("Find", "Please find")
     assert leaked([reworded], [statement]) == [(0, 0)]
     with pytest.raises(InputError, match="row 1 of the training data is row 0"):

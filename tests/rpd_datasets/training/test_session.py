@@ -47,10 +47,8 @@ def test_flash_attention_is_chosen_where_it_is_installed(monkeypatch: pytest.Mon
         )
         assert choose_attention(model, on_cpu=False) == expected
         assert choose_attention(model, on_cpu=True) is None
-        assert (
-            choose_attention(SimpleNamespace(**{**vars(model), "dtype": "float32"}), on_cpu=False)
-            is None
-        )
+        exact = SimpleNamespace(attn_implementation=None, dtype="float32")
+        assert choose_attention(exact, on_cpu=False) is None
         asked = SimpleNamespace(attn_implementation="eager", dtype="bfloat16")
         assert choose_attention(asked, on_cpu=False) == "eager"
 
@@ -114,15 +112,8 @@ def test_without_a_network_a_dry_run_does_not_wait_for_retries(here: Path, tmp_p
 def small_shape() -> Any:
     from transformers import Qwen3Config
 
-    return Qwen3Config(
-        vocab_size=32,
-        hidden_size=64,
-        intermediate_size=96,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=16,
-    )
+    sizes = {"vocab_size": 32, "hidden_size": 64, "intermediate_size": 96, "head_dim": 16}
+    return Qwen3Config(**sizes, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2)
 
 
 def kept_with_dropout(rate: float, tokens: int) -> int:
@@ -154,14 +145,13 @@ def kept_with_dropout(rate: float, tokens: int) -> int:
 def test_the_estimate_of_memory_knows_what_dropout_keeps(tmp_path: Path):
     small_shape().save_pretrained(tmp_path)
     measured = kept_with_dropout(0.05, 64) - kept_with_dropout(0.0, 64)
-    estimates = [
-        estimate_memory(
-            str(tmp_path), four_bit=False, lora_rank=4, lora_dropout=rate, tokens=64
-        ).activations
+    shape: Any = {"four_bit": False, "lora_rank": 4, "tokens": 64}
+    with_dropout, without = (
+        estimate_memory(str(tmp_path), lora_dropout=rate, **shape).activations
         for rate in (0.05, 0.0)
-    ]
+    )
     # Checkpointing recomputes one layer of the two at a time.
-    assert estimates[0] - estimates[1] == pytest.approx(measured / 2, rel=0.05)
+    assert with_dropout - without == pytest.approx(measured / 2, rel=0.05)
 
 
 def test_the_share_of_limited_ratios_is_of_tokens_of_completions():
@@ -187,31 +177,20 @@ def test_the_share_of_limited_ratios_is_logged_where_vllm_samples():
             self._metrics: Any = {"train": {NAME: []}}
 
         def _generate_and_score_completions(self, _: Any) -> dict[str, Any]:
-            output = {"completion_mask": torch.ones(1, 4)}
-            return (
-                output
-                if self.ratio is None
-                else {**output, "importance_sampling_ratio": self.ratio}
-            )
+            ratio = self.ratio
+            return {"completion_mask": torch.ones(1, 4), "importance_sampling_ratio": ratio}
 
-    trainer = sampling_exactly(Sampled)(torch.tensor([[1.0, 3.0, 0.9, 1.1]]))
-    trainer._generate_and_score_completions([])
-    assert trainer._metrics["train"][NAME] == [0.25]
-    trainer = sampling_exactly(Sampled)(None)
-    trainer._generate_and_score_completions([])
-    assert trainer._metrics["train"][NAME] == []
+    for ratio, logged in ((torch.tensor([[1.0, 3.0, 0.9, 1.1]]), [0.25]), (None, [])):
+        trainer = sampling_exactly(Sampled)(ratio)
+        trainer._generate_and_score_completions([])
+        assert trainer._metrics["train"][NAME] == logged
 
 
 def test_a_diversity_reward_on_groups_that_are_split_over_processes_is_refused():
     model = SimpleNamespace(model_name_or_path="model", load_in_4bit=False)
     # Two processes of four completions each, where a problem has eight.
-    training = SimpleNamespace(
-        reward_weights=None,
-        eval_strategy="no",
-        generation_batch_size=8,
-        world_size=2,
-        num_generations=8,
-    )
+    sizes = {"generation_batch_size": 8, "world_size": 2, "num_generations": 8}
+    training = SimpleNamespace(reward_weights=None, eval_strategy="no", **sizes)
     check_reinforcement(ReinforcementOptions(), training, model)
     with pytest.raises(InputError, match="measured among what one process sees"):
         check_reinforcement(ReinforcementOptions(diversity_weight=0.1), training, model)
