@@ -15,14 +15,14 @@ from rpd_metric.errors import InputError
 _TYPES: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "datetime": (
         datetime,
-        lambda value: value.isoformat(timespec="microseconds"),
+        lambda at: at.isoformat(timespec="microseconds"),
         datetime.fromisoformat,
     ),
     "date": (date, date.isoformat, date.fromisoformat),
     "time": (time, time.isoformat, time.fromisoformat),
     "timedelta": (
         timedelta,
-        lambda value: [value.days, value.seconds, value.microseconds],
+        lambda took: [took.days, took.seconds, took.microseconds],
         lambda parts: timedelta(*parts),
     ),
     "decimal": (Decimal, str, Decimal),

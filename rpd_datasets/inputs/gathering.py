@@ -1,14 +1,11 @@
 """Rows of one problem brought together through a scratch file on disk.
 
-The rows of one problem may stand anywhere in the input, and the input may be far larger than
-memory. A first pass over it writes a SQLite file. Where rows hold one solution each, the file takes
-all of them, and they come back problem by problem in the order in which the problems first appear.
-Where a row is a whole problem, it takes only the later rows of problems that come back; the input
-is then read again, and each problem is handed over whole where it first stands.
+The rows of a problem may stand anywhere in an input far larger than memory. A first pass writes a
+SQLite file. Where rows hold one solution each, it takes all of them, and they come back problem by
+problem. Where a row is a whole problem, it takes only the later rows of problems that come back;
+the input is then read again, and each problem is handed over whole where it first stands.
 
-The file is complete or absent: a run that was interrupted while it was made makes it again, a run
-that was interrupted later uses it as it is. It is a cache and can be deleted at any time. One run
-at a time may use a scratch folder.
+The file is a cache, complete or absent. One run at a time may use a scratch folder.
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import OutputError
 
 # Part of every scratch file's name: older layouts are left alone and made anew.
-VERSION = 2
+VERSION = 3
 SCHEMA = """
 CREATE TABLE problem (id INTEGER PRIMARY KEY, digest BLOB UNIQUE, text BLOB, extra TEXT);
 CREATE TABLE row (id INTEGER PRIMARY KEY, problem INTEGER, place TEXT, solutions BLOB, extra TEXT);
@@ -59,13 +56,9 @@ def write_scratch(
 ) -> None:
     """Read all rows into a new scratch file.
 
-    Args:
-        path (`Path`): The file to make; it appears only when it is complete.
-        items (iterable): A [`Problem`] for each row, or what was left out of it.
-        one_each (`bool`): Whether rows hold one solution each. Then all of them are kept, and what
-            was rejected too, so that a later run that reuses the file can name it again.
-        limit (`int`, *optional*): Stop after so many different problems, as reading will.
-        totals (`Callable`): Called after the last row; what it counts is kept as well.
+    It appears when it is complete. Where rows hold one solution each, what was rejected is kept,
+    too, so that a later run can name it again. `limit` stops after so many different problems;
+    `totals` is asked after the last row, and what it counts is kept.
 
     Raises:
         OutputError: If the file cannot be written, e.g. because the disk is full.
@@ -124,7 +117,7 @@ def _fill(
         if one_each or known is not None:
             database.execute(
                 "INSERT INTO row (problem, place, solutions, extra) VALUES (?, ?, ?, ?)",
-                (known[0] if known else problems, item.where, _pack_all(item.solutions), extra),
+                (known[0] if known else problems, item.where, _pack(item.solutions), extra),
             )
             columns.update(dict.fromkeys(item.extra))
     return {"problems": problems, "columns": list(columns), "varying": sorted(varying)}
@@ -132,16 +125,12 @@ def _fill(
 
 def _differing(before: str, now: str) -> set[str]:
     """The columns in which a row differs from its problem's first row."""
-    # As text, because NaN is not equal to itself.
-    one, other = (
-        {name: json.dumps(value, sort_keys=True) for name, value in json.loads(text).items()}
-        for text in (before, now)
-    )
-    return {
-        name
-        for name in one.keys() | other.keys()
-        if one.get(name, "null") != other.get(name, "null")
-    }
+    one, other = json.loads(before), json.loads(now)
+
+    def text(value: Any) -> str:  # because NaN is not equal to itself
+        return json.dumps(value, sort_keys=True)
+
+    return {name for name in one | other if text(one.get(name)) != text(other.get(name))}
 
 
 def read_info(path: Path) -> dict[str, Any] | None:
@@ -152,8 +141,7 @@ def read_info(path: Path) -> dict[str, Any] | None:
         with closing(_reading(path)) as database:
             row = database.execute("SELECT content FROM info").fetchone()
     except sqlite3.DatabaseError:
-        # Damaged, e.g. by a full disk. It is only a cache, so it is made again.
-        return None
+        return None  # damaged, e.g. by a full disk: it is made again
     return None if row is None else dict(json.loads(row[0]))
 
 
@@ -181,7 +169,7 @@ def read_gathered(path: Path) -> Iterator[Problem | Rejected]:
                 name: [one.get(name) for one in extras] if name in varying else extras[0].get(name)
                 for name in info["columns"]
             }
-            solutions = tuple(text for row in group for text in _unpack_all(row[3]))
+            solutions = tuple(text for row in group for text in _unpack(row[3]))
             where = _where([row[2] for row in group])
             yield Problem(_unpack(group[0][1]), solutions, extra, where)
 
@@ -203,7 +191,7 @@ def join_rows(path: Path, items: Iterable[Problem | Rejected]) -> Iterator[Probl
                 if digest in repeated:
                     done.add(digest)
                     rows = database.execute(query, (repeated[digest],)).fetchall()
-                    later = [(_unpack_all(texts), decode_values(extra)) for texts, extra in rows]
+                    later = [(_unpack(texts), decode_values(extra)) for texts, extra in rows]
                     item = together(item, later)
             yield item
 
@@ -248,19 +236,10 @@ def _reading(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, check_same_thread=False)
 
 
-def _pack(text: str) -> bytes:
+def _pack(texts: str | Sequence[str]) -> bytes:
     # Level 1: a third of the space for chains of thought, and faster than most disks.
-    return zlib.compress(text.encode(), 1)
+    return zlib.compress(json.dumps(texts).encode(), 1)
 
 
-def _unpack(blob: bytes) -> str:
-    return zlib.decompress(blob).decode()
-
-
-def _pack_all(texts: Sequence[str]) -> bytes:
-    return _pack(json.dumps(texts))
-
-
-def _unpack_all(blob: bytes) -> list[str]:
-    texts: list[str] = json.loads(_unpack(blob))
-    return texts
+def _unpack(blob: bytes) -> Any:
+    return json.loads(zlib.decompress(blob))

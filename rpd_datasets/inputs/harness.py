@@ -5,15 +5,11 @@
 
         -> {"problem", "solutions", "correct", "correct_METRIC", ..., "score_METRIC", ..., "answer"}
 
-Files are known by their columns, whatever they are called. A harness that asks several times
-scores the problem as a whole (pass@k, an average, a vote, or the first reply alone): such a score
-says of no solution whether it is right. It is kept as `score_METRIC`, and there are marks
-(`correct_METRIC`; `correct` is the first of them) only where there is one score for each solution,
-or where lm-eval's filter keeps an answer of each whose matches with the reference have that score
-as their mean. `answer` is the reference.
-
-Both formats as lm-eval 0.4.13 and lighteval 0.13.0 write them.
-Not read: log-likelihoods, whose rows hold no texts.
+Files are known by their columns. A score of the problem as a whole (pass@k, an average, a vote)
+says of no solution whether it is right: it is kept as `score_METRIC`. There are marks
+(`correct_METRIC`; `correct` is the first of them) where there is one score for each solution, or
+where lm-eval's filter keeps an answer of each whose matches with the reference have that score as
+their mean. Both formats as lm-eval 0.4.13 and lighteval 0.13.0 write them.
 """
 
 from __future__ import annotations
@@ -51,15 +47,10 @@ class Harness:
 
     def misses(self, values: Values) -> str | None:
         """The first column that a row does not have, or not as the harness writes it."""
-        return next(
-            (name for name, kind in self.columns.items() if not isinstance(values.get(name), kind)),
-            None,
+        bad = (
+            name for name, kind in self.columns.items() if not isinstance(values.get(name), kind)
         )
-
-
-def harness_of(values: Values) -> Harness | None:
-    """The harness that wrote a row, or `None`."""
-    return next((one for one in HARNESSES if one.misses(values) is None), None)
+        return next(bad, None)
 
 
 def read_harness(
@@ -67,10 +58,7 @@ def read_harness(
 ) -> Iterator[Row | Rejected]:
     """The rows of a harness as problems.
 
-    Args:
-        harness ([`Harness`]): Who wrote them.
-        read (`Callable`): Reads them from the start. It is called twice: scores of the same
-            solutions may stand in several rows, far from each other.
+    They are read twice: scores of the same solutions may stand in rows far from each other.
     """
     scores: dict[Any, dict[str, Any]] = {}
     if harness.key:
@@ -85,15 +73,12 @@ def read_harness(
             detail = f"The column {missing!r} is not as the harness writes it."
             yield Rejected("read", Reason.NOT_OF_THE_HARNESS, row.place, detail)
         else:
-            found: Mapping[str, Any] | None = (
-                scores.pop(row.values[harness.key], None)
-                if harness.key
-                else harness.scores(row.values)
-            )
+            found: Values | None = harness.scores(row.values)
+            if harness.key:
+                found = scores.pop(row.values[harness.key], None)
             if found is None:
                 continue  # the same solutions, scored in another way: the first row has it all
-            problem = harness.row(row.values)
-            if problem is None:
+            if (problem := harness.row(row.values)) is None:
                 detail = "The row holds log-likelihoods, and no texts that were written."
                 yield Rejected("read", Reason.NO_TEXTS, row.place, detail)
             else:
@@ -153,8 +138,7 @@ def _lm_eval_scores(values: Values) -> dict[str, Any]:
 
 
 def _exact_matches(values: Values) -> list[float]:
-    """For each reply, whether what the filter made of it is the reference; none where it makes
-    one answer of them all."""
+    """For each reply, whether the filter's answer is the reference; none for one answer of all."""
     kept = values["filtered_resps"][0] if values["filtered_resps"] else None
     if not isinstance(kept, list) or len(kept) != len(values["resps"][0]):
         return []

@@ -18,15 +18,9 @@ class HubRows:
 
     Args:
         repo (`str`): The dataset's id, e.g. `"open-thoughts/OpenThoughts3-1.2M"`.
-        config (`str`, *optional*): The dataset's configuration.
-        split (`str`): The split.
         revision (`str`, *optional*): A branch, tag or commit; the main branch if unset.
         streaming (`bool`): Read over the network row by row; otherwise download first, or use
             what the cache holds when the Hub cannot be reached.
-
-    Attributes:
-        terms ([`Terms`]): Licence and language, as the dataset's card names them.
-        dataset: The rows as `datasets` has them.
 
     Raises:
         InputError: If the Hub cannot be reached or knows no such dataset, configuration or split.
@@ -41,7 +35,6 @@ class HubRows:
         revision: str | None = None,
         streaming: bool = True,
     ) -> None:
-        # Imported when a dataset of the Hub is opened, never before.
         from datasets import load_dataset
         from datasets.exceptions import DatasetsError
         from huggingface_hub import HfApi

@@ -2,18 +2,17 @@
 
     LOG.eval -> {"problem", "solutions", "correct", "correct_SCORER", ..., "answer", "id"}
 
-`correct` holds the marks of the log's first scorer, `correct_NAME` those of the scorer NAME: choose
-one with `--correct-column`. A mark is true for a score of 1 (Inspect's "C", "yes", True),
-false for less, null for none. An epoch that failed in Inspect is left out with its error.
-
-Memory holds the epochs of one sample. `datasets` reads such logs, too, but neither samples whose id
-is a name nor a column that the first five samples lack.
+`correct` holds the marks of the log's first scorer, `correct_NAME` those of the scorer NAME. A mark
+is true for a score of 1 (Inspect's "C", "yes", True), false for less, null for none. Memory holds
+the epochs of one sample. `datasets` reads such logs, too, but neither samples whose id is a name
+nor a column that the first five samples lack.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile, is_zipfile
@@ -53,13 +52,8 @@ def read_inspect_log(path: Path) -> Iterator[dict[str, Any] | Rejected]:
             if not epochs:
                 raise InputError(f"{path} is an Inspect log without samples; run the evaluation")
             for name, numbers in epochs.items():
-                read = (
-                    thread.submit(
-                        read_eval_log_sample, path, name, epoch, exclude_fields=_NOT_READ
-                    ).result()
-                    for epoch in sorted(numbers)
-                )
-                yield from _row(path, list(read))
+                read = partial(read_eval_log_sample, path, name, exclude_fields=_NOT_READ)
+                yield from _row(path, list(thread.map(read, sorted(numbers))))
         except (BadZipFile, ValueError, KeyError, IndexError) as error:
             raise InputError(f"{path} is no Inspect log that can be read: {error}") from error
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from rpd_datasets.inputs.layouts import (
@@ -94,60 +94,66 @@ def _turned(turn: Callable[[Values], Values], read: ReadRow) -> ReadRow:
     return lambda row, columns: read(replace(row, values=turn(row.values)), columns)
 
 
-def _pairs(description: str, columns: Mapping[str, str] = {}) -> RowLayout:
-    """Rows with a problem and one solution, under names of a dataset's own."""
+def _grouped(description: str, **columns: str) -> RowLayout:
+    return RowLayout(description, grouped_items, ("problem", "solutions"), columns=columns)
+
+
+def _pairs(description: str, **columns: str) -> RowLayout:
     roles = ("problem", "solution")
     return RowLayout(description, flat_row, roles, one_each=True, columns=columns)
+
+
+def _messages(description: str, **columns: str) -> RowLayout:
+    roles = ("conversations",)
+    return RowLayout(description, conversation_row, roles, one_each=True, columns=columns)
+
+
+def _told(description: str, turn: Callable[[Values], Values], *columns: str) -> RowLayout:
+    read = _turned(turn, grouped_items)
+    return RowLayout(description, read, told_by=columns)
 
 
 LAYOUTS = Registry(
     "layout",
     RowLayout,
     {
-        "grouped": RowLayout(
-            "a problem and its solutions in each row", grouped_items, ("problem", "solutions")
-        ),
+        "grouped": _grouped("a problem and its solutions in each row"),
         # Its `solution` is a reference text; the sampled solutions are the list.
-        "openr1-math": RowLayout(
+        "openr1-math": _grouped(
             "a problem and its generations in each row, as OpenR1-Math",
-            grouped_items,
-            ("problem", "solutions"),
-            columns={"problem": "problem", "solutions": "generations"},
+            problem="problem",
+            solutions="generations",
         ),
         "openmathreasoning": _pairs(
             "a problem and one solution in each row, as OpenMathReasoning",
-            {"problem": "problem", "solution": "generated_solution"},
+            problem="problem",
+            solution="generated_solution",
         ),
         "flat": _pairs("a problem and one solution in each row"),
-        "openthoughts": RowLayout(
-            "a question and an answer as messages in each row",
-            conversation_row,
-            ("conversations",),
-            one_each=True,
-        ),
-        "deepmath": RowLayout(
+        "openthoughts": _messages("a question and an answer as messages in each row"),
+        "deepmath": _told(
             "a question and numbered solutions in each row, as DeepMath",
-            _turned(numbered_solutions, grouped_items),
-            told_by=("question", "r1_solution_1"),
+            numbered_solutions,
+            *("question", "r1_solution_1"),
         ),
-        "s1k": RowLayout(
+        "s1k": _told(
             "thoughts and an attempt in each row, as s1K: one solution with a think block",
-            _turned(s1k_solutions, grouped_items),
-            told_by=("question", "thinking_trajectories", "attempt"),
+            s1k_solutions,
+            *("question", "thinking_trajectories", "attempt"),
         ),
-        "s1k-1.1": RowLayout(
+        "s1k-1.1": _told(
             "thoughts and attempts of two models in each row, as s1K-1.1: two solutions with think "
             "blocks, and their grades as marks",
-            _turned(s1k_solutions, grouped_items),
-            told_by=("question", "deepseek_thinking_trajectory", "deepseek_attempt"),
+            s1k_solutions,
+            *("question", "deepseek_thinking_trajectory", "deepseek_attempt"),
         ),
         "limo": _pairs(
             "a question and one solution in each row, as LIMO",
-            {"problem": "question", "solution": "solution"},
+            problem="question",
+            solution="solution",
         ),
         "acereason": _pairs(
-            "an input and an output in each row, as AceReason",
-            {"problem": "input", "solution": "output"},
+            "an input and an output in each row, as AceReason", problem="input", solution="output"
         ),
         "prompt-completion": RowLayout(
             "a prompt and a completion in each row, texts or messages, as TRL has them",
@@ -155,12 +161,9 @@ LAYOUTS = Registry(
             one_each=True,
             told_by=("prompt", "completion"),
         ),
-        "messages": RowLayout(
+        "messages": _messages(
             "a question and an answer as messages in each row, as TRL has them",
-            conversation_row,
-            ("conversations",),
-            one_each=True,
-            columns={"conversations": "messages"},
+            conversations="messages",
         ),
     },
     group="rpd.layouts",
@@ -185,12 +188,6 @@ def find_layout(
 ) -> str:
     """Tell the layout from the first rows, and see that the columns that it needs are there.
 
-    Args:
-        samples (`Sequence[Mapping]`): Some rows; together they show the columns there are.
-        name (`str`): What the input is called.
-        columns ([`Columns`]): As the options have them.
-        layout (`str`): The layout asked for, or `"auto"` for the first that fits.
-
     Raises:
         InputError: If a column is missing; it lists those there are, and suggests one.
 
@@ -203,37 +200,29 @@ def find_layout(
         layout = _guess(there, columns)
     one = LAYOUTS.find(layout)
     columns = one.named(columns)
-    missing = [role for role in one.needs if getattr(columns, role) not in there]
-    if missing:
-        raise InputError(_missing(missing, name, columns, there))
+    if missing := [role for role in one.needs if getattr(columns, role) not in there]:
+        likely = {role: _likely(role, getattr(columns, role), there) for role in missing}
+        options = ", ".join(f'{role}="{guess}"' for role, guess in likely.items())
+        flags = " ".join(f"--{role}-column {guess}" for role, guess in likely.items())
+        wanted = [getattr(columns, role) for role in missing]
+        how = f" Name it with Columns({options}), on the command line {flags}."
+        raise _no_column(name, wanted, there, how)
     if absent := [column for column in one.told_by if column not in there]:
+        raise _no_column(name, absent, there, f" The layout {layout} has it.")
+    kinds = {type(sample.get(columns.solutions)) for sample in samples}
+    if "solutions" in one.needs and str in kinds and list not in kinds:
         raise InputError(
-            f"{name} has no column {' and '.join(map(repr, absent))}, which the layout {layout} "
-            f"has. Its columns are: {', '.join(there) or 'none'}."
+            f"The column {columns.solutions!r} of {name} holds one text a row, not a list. "
+            f"Read it as flat rows: --layout flat --solution-column {columns.solutions}."
         )
-    if "solutions" in one.needs:
-        values = [sample.get(columns.solutions) for sample in samples]
-        if any(isinstance(value, str) for value in values) and not any(
-            isinstance(value, list) for value in values
-        ):
-            raise InputError(
-                f"The column {columns.solutions!r} of {name} holds one text a row, not a list. "
-                f'Read it as flat rows: layout="flat", Columns(solution="{columns.solutions}") '
-                f"(--layout flat --solution-column {columns.solutions})."
-            )
     return layout
 
 
 def _guess(there: Sequence[str], columns: Columns) -> str:
-    named = {
-        one.name: getattr(columns, one.name)
-        for one in fields(Columns)
-        if getattr(columns, one.name) != one.default
-    }
+    named = asdict(columns).items() - asdict(Columns()).items()
     for name, layout in LAYOUTS.items():
         if layout.well_known and (
-            {"solutions", "conversations"} & set(there)
-            or not named.items() <= layout.columns.items()
+            {"solutions", "conversations"} & set(there) or not named <= layout.columns.items()
         ):
             continue
         its = layout.named(columns)
@@ -247,31 +236,17 @@ def _guess(there: Sequence[str], columns: Columns) -> str:
 def check_only(samples: Sequence[Mapping[str, Any]], name: str, only: Mapping[str, str]) -> None:
     """See that the columns by whose values rows are picked are there; else an [`InputError`]."""
     there = columns_there(samples)
-    for column in only:
-        if column not in there:
-            near = difflib.get_close_matches(column.lower(), there, n=1, cutoff=0.6)
-            perhaps = f" Perhaps --only {near[0]}={only[column]}." if near else ""
-            raise InputError(
-                f"{name} has no column {column!r} for the option only. Its columns are: "
-                f"{', '.join(there)}.{perhaps}"
-            )
+    if absent := [column for column in only if column not in there]:
+        raise _no_column(name, absent, there, " The option only asks for it.")
 
 
-def _missing(missing: Sequence[str], name: str, columns: Columns, there: Sequence[str]) -> str:
-    names = " and ".join(repr(getattr(columns, role)) for role in missing)
-    likely = {role: _likely(role, getattr(columns, role), there) for role in missing}
-    options = ", ".join(f'{role}="{likely[role] or "..."}"' for role in missing)
-    flags = " ".join(f"--{role}-column {likely[role] or '...'}" for role in missing)
-    guesses = [repr(guess) for guess in likely.values() if guess]
-    return (
-        f"{name} has no column {names}. Its columns are: {', '.join(there) or 'none'}. "
-        + (f"Perhaps {' and '.join(guesses)}: name" if guesses else "Name")
-        + f" it with Columns({options}), on the command line {flags}."
-    )
+def _no_column(name: str, absent: Sequence[str], there: Sequence[str], how: str) -> InputError:
+    columns = f"Its columns are: {', '.join(there) or 'none'}."
+    return InputError(f"{name} has no column {' and '.join(map(repr, absent))}. {columns}{how}")
 
 
-def _likely(role: str, wanted: str, there: Sequence[str]) -> str | None:
+def _likely(role: str, wanted: str, there: Sequence[str]) -> str:
     by_lower = {column.lower(): column for column in there}
-    usual = [by_lower[name] for name in (role, *USUAL_NAMES[role]) if name in by_lower]
     close = difflib.get_close_matches(wanted.lower(), by_lower, n=1, cutoff=0.75)
-    return by_lower[close[0]] if close else usual[0] if usual else None
+    usual = [name for name in (*close, role, *USUAL_NAMES[role]) if name in by_lower]
+    return by_lower[usual[0]] if usual else "..."

@@ -76,17 +76,17 @@ def kept_names(extra: Mapping[str, Any]) -> dict[str, Any]:
 def grouped_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
     """Take apart a row with a problem and a list of solutions.
 
-    Yields:
-        A [`Rejected`] for every solution that cannot be used (its index is that of the row), then
-        the [`Problem`] with the others, or a `Rejected` for the row. Lists beside the solutions
-        are shortened with them.
+    Every solution that cannot be used is a [`Rejected`], with its index in the row; then comes the
+    [`Problem`] with the others, or a `Rejected` for the row.
     """
-    solutions = row.values.get(columns.solutions)
+    if columns.problem not in row.values:
+        yield _rejected(row, _missing(columns.problem))
+        return
+    text, solutions = row.values[columns.problem], row.values.get(columns.solutions)
     extra = without(row.values, columns.problem, columns.solutions)
-    if bad := _bad_problem(row.values, columns.problem) or _bad_extra(extra):
+    if bad := _bad_text(text, "problem") or _bad_extra(extra):
         yield _rejected(row, bad)
         return
-    text = row.values[columns.problem]
     if not isinstance(solutions, list) or not solutions:
         yield _rejected(row, _bad_list(row.values, columns.solutions), text)
         return
@@ -107,12 +107,12 @@ def grouped_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
 
 def flat_row(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
     """Take apart a row with a problem and one solution."""
-    texts = {role: row.values.get(getattr(columns, role)) for role in ("problem", "solution")}
     if columns.problem not in row.values:
         yield _rejected(row, _missing(columns.problem))
     else:
         extra = without(row.values, columns.problem, columns.solution)
-        yield _one_solution(row, texts, extra)
+        solution = row.values.get(columns.solution)
+        yield _one_solution(row, row.values[columns.problem], solution, extra)
 
 
 def conversation_row(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
@@ -135,8 +135,8 @@ def conversation_row(row: Row, columns: Columns) -> Iterator[Problem | Rejected]
         detail = f"{len(asked)} human and {len(answered)} model turns; one of each is wanted."
         yield _rejected(row, (Reason.NOT_ONE_EXCHANGE, detail))
         return
-    texts = {"problem": asked[0], "solution": answered[0]}
-    yield _one_solution(row, texts, without(row.values, columns.conversations))
+    extra = without(row.values, columns.conversations)
+    yield _one_solution(row, asked[0], answered[0], extra)
 
 
 def said_by(roles: Sequence[str], turns: Iterable[Any]) -> list[Any]:
@@ -153,8 +153,9 @@ def without(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name not in names}
 
 
-def _one_solution(row: Row, texts: Mapping[str, Any], extra: dict[str, Any]) -> Problem | Rejected:
-    problem, solution = texts["problem"], texts["solution"]
+def _one_solution(
+    row: Row, problem: Any, solution: Any, extra: dict[str, Any]
+) -> Problem | Rejected:
     if bad := _bad_text(problem, "problem") or _bad_extra(extra):
         return _rejected(row, bad)
     if bad := _bad_text(solution, "solution"):
@@ -168,10 +169,6 @@ def _rejected(row: Row, bad: tuple[Reason, str], problem: str | None = None) -> 
 
 def _missing(column: str) -> tuple[Reason, str]:
     return Reason.MISSING_COLUMN, f"The row has no column {column!r}."
-
-
-def _bad_problem(values: Mapping[str, Any], column: str) -> tuple[Reason, str] | None:
-    return _bad_text(values[column], "problem") if column in values else _missing(column)
 
 
 def _bad_list(values: Mapping[str, Any], column: str) -> tuple[Reason, str]:
@@ -195,7 +192,7 @@ def _bad_text(value: Any, role: str) -> tuple[Reason, str] | None:
     if not value.strip():
         return Reason(f"empty_{role}"), f"The {role} is empty or blank."
     if not _is_unicode(value):
-        return Reason.NOT_UNICODE, _half(f"The {role}")
+        return _not_unicode(f"The {role}")
     return None
 
 
@@ -203,26 +200,25 @@ def _bad_extra(extra: Mapping[str, Any]) -> tuple[Reason, str] | None:
     for name, value in extra.items():
         if not _is_unicode(name) or not _is_unicode(value):
             shown = name.encode("ascii", "backslashreplace").decode()
-            return Reason.NOT_UNICODE, _half(f"The column {shown!r}")
+            return _not_unicode(f"The column {shown!r}")
     return None
 
 
-def _half(what: str) -> str:
-    return f"{what} holds half of a surrogate pair and cannot be written."
+def _not_unicode(what: str) -> tuple[Reason, str]:
+    return Reason.NOT_UNICODE, f"{what} holds half of a surrogate pair and cannot be written."
 
 
 def _is_unicode(value: Any) -> bool:
     """Whether all text in a value can be written as UTF-8, which Parquet and JSON need."""
+    if isinstance(value, Mapping):
+        return all(map(_is_unicode, value)) and all(map(_is_unicode, value.values()))
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_unicode, value))
     if isinstance(value, str):
         try:
             value.encode()
         except UnicodeEncodeError:
             return False
-        return True
-    if isinstance(value, Mapping):
-        return all(_is_unicode(key) and _is_unicode(inner) for key, inner in value.items())
-    if isinstance(value, (list, tuple)):
-        return all(_is_unicode(inner) for inner in value)
     return True
 
 

@@ -1,10 +1,8 @@
 """Raw rows out of files and folders, one at a time and each with its place.
 
-A row that cannot be read (a malformed JSON line, text that is not UTF-8) comes out as a `Rejected`
-in its turn and reading goes on. The readers of `datasets` give up the whole file for one such row,
-which is why lines and batches are read here. A file that is broken as a whole (not Parquet at all,
-a truncated archive) is an `InputError`. Memory holds one line or one batch of rows, however long
-the input.
+A row that cannot be read is a `Rejected` in its turn, and reading goes on: the readers of
+`datasets` give up the whole file for one such row. A file that is broken as a whole is an
+`InputError`. Memory holds one line or one batch of rows.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from rpd_datasets.inputs.harness import harness_of, read_harness
+from rpd_datasets.inputs.harness import HARNESSES, read_harness
 from rpd_datasets.inputs.inspect_rows import read_inspect_log
 from rpd_datasets.inputs.raw_rows import BATCH_ROWS, Row, one_line
 from rpd_datasets.rejects import Rejected
@@ -29,17 +27,8 @@ from rpd_metric.errors import InputError
 from rpd_metric.reasons import Reason
 
 SUFFIXES = {
-    ".jsonl": "jsonl",
-    ".jsonl.gz": "jsonl",
-    ".jsonl.zst": "jsonl",
-    ".json": "json",
-    ".json.gz": "json",
-    ".json.zst": "json",
-    ".csv": "csv",
-    ".parquet": "parquet",
-    ".arrow": "arrow",
-    ".eval": "inspect",
-}
+    f".{kind}{packed}": kind for kind in ("jsonl", "json") for packed in ("", ".gz", ".zst")
+} | {".csv": "csv", ".parquet": "parquet", ".arrow": "arrow", ".eval": "inspect"}
 CHUNK = 1 << 20
 # A cell may hold a long chain of thought; the module's own limit is 128 KB.
 CSV_FIELD = 1 << 28
@@ -114,7 +103,7 @@ class LocalRows:
 
 
 def _folder_files(root: Path, split: str) -> list[Path]:
-    """The data files of a folder in a fixed order, chosen by rules that never mix two tables."""
+    """The data files of a folder in a fixed order, never of two tables."""
     if any((root / name).is_file() for name in ("dataset_dict.json", "state.json")):
         return _saved_files(root, split)
     by_kind: dict[str, list[Path]] = {}
@@ -155,13 +144,12 @@ def _saved_files(root: Path, split: str) -> list[Path]:
 
 
 def _data_files(folder: Path) -> list[Path]:
-    return sorted(
+    visible = (
         path
         for path in folder.rglob("*")
-        if file_kind(path)
-        and path.is_file()
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts)
     )
+    return sorted(path for path in visible if file_kind(path) and path.is_file())
 
 
 def _of_split(files: list[Path], root: Path, split: str) -> list[Path]:
@@ -185,14 +173,15 @@ def _read(path: Path, label: str) -> Iterator[Row | Rejected]:
     """The rows of a file; those that an evaluation harness wrote as problems."""
     kind = file_kind(path) or ""
     read = _READERS[kind]
-    harness = None
     if kind in ("jsonl", "parquet"):
-        peeked = (row for row in islice(read(path, label), BATCH_ROWS) if isinstance(row, Row))
-        harness = next((one for row in peeked if (one := harness_of(row.values))), None)
-    if harness is None:
-        yield from read(path, label)
-    else:
-        yield from read_harness(harness, lambda: read(path, label))
+        peeked = (
+            row.values for row in islice(read(path, label), BATCH_ROWS) if isinstance(row, Row)
+        )
+        wrote = (one for values in peeked for one in HARNESSES if one.misses(values) is None)
+        if harness := next(wrote, None):
+            yield from read_harness(harness, lambda: read(path, label))
+            return
+    yield from read(path, label)
 
 
 def _open(path: Path) -> BinaryIO:
@@ -238,15 +227,13 @@ def _read_csv(path: Path, label: str) -> Iterator[Row | Rejected]:
     """Rows of text: a problem and one solution each. The first line names the columns."""
     csv.field_size_limit(CSV_FIELD)
     with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = csv.DictReader(file, strict=True)
         try:
-            rows = csv.DictReader(file, strict=True)
             for number, values in enumerate(rows, start=1):
                 place = f"{label}:{number}"
                 if None in values or None in values.values():
-                    detail = (
-                        f"The row has not as many cells as there are columns: {rows.fieldnames}."
-                    )
-                    yield _rejected(Reason.MALFORMED_CSV, place, detail)
+                    cells = f"as many cells as there are columns: {rows.fieldnames}."
+                    yield _rejected(Reason.MALFORMED_CSV, place, f"The row has not {cells}")
                 else:
                     yield Row(place, dict(values))
         except (csv.Error, UnicodeDecodeError) as error:

@@ -30,12 +30,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Terms:
-    """What the card of an input says of its texts, by the Hub's names.
-
-    Args:
-        license (`tuple[str, ...]`): Their licences; empty where nobody says.
-        language (`tuple[str, ...]`): Their languages.
-    """
+    """What the card of an input says of its texts, by the Hub's names; empty where nobody says."""
 
     license: tuple[str, ...] = ()
     language: tuple[str, ...] = ()
@@ -53,20 +48,13 @@ class RowSource(Protocol):
 
     def __iter__(self) -> Iterator[Row | Rejected]:
         """Read the rows; a row that cannot be read is a `Rejected` in its place."""
-        ...
 
     def fingerprint(self) -> str:
         """What changes whenever the rows could be others."""
-        ...
 
 
 class DatasetRows:
-    """The rows of a dataset in memory, as they are stored: images and audio are not decoded.
-
-    Args:
-        dataset (`datasets.Dataset`): The rows.
-        name (`str`): What reports call it.
-        without (`Sequence[str]`): Columns that are left aside.
+    """The rows of a dataset in memory but for some columns; images and audio are not decoded.
 
     Raises:
         InputError: If it is something else, such as a `DatasetDict` or a list.

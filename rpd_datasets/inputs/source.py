@@ -109,11 +109,7 @@ class Source:
         contamination ([`Contamination`], *optional*): Problems that stand in it are left out.
 
     Attributes:
-        name (`str`): What the input was called.
-        layout (`str`): One of `LAYOUTS`.
-        columns ([`Columns`]): What the columns are called.
         there (`list[str]`): Every column of the first rows.
-        terms ([`~rpd_datasets.inputs.raw_rows.Terms`]): Licence and language, where known.
         rows_read (`int`): Input rows the latest pass rests on, bad ones included.
         rows_skipped (`int`): Rows of these that `only` left aside.
         num_problems (`int`, *optional*): How many problems there are at most; unknown before the
@@ -183,15 +179,9 @@ class Source:
             raise self._nothing(reasons)
 
     def first_problem(self) -> Problem | None:
-        """The first problem in the first rows, with the solutions that stand there.
+        """The first problem in the first rows; `None` where later rows may hold it.
 
-        To be asked before the source is iterated.
-
-        Returns:
-            [`Problem`], *optional*: `None` where later rows may hold the first.
-
-        Raises:
-            InputError: These rows are all, and hold no problem.
+        To be asked before the source is iterated. An [`InputError`] says that there is none.
         """
         whole = len(self._head) < PEEK_ROWS
         reasons: Counter[str] = Counter()
@@ -241,7 +231,7 @@ class Source:
         info = read_info(path)
         if info is None:
             items = self._items(report=one_each)
-            write_scratch(path, items, one_each=one_each, limit=limit, totals=self._totals)
+            write_scratch(path, items, one_each=one_each, limit=limit, totals=self._counts)
             info = read_info(path) or {}
         self.num_problems = min(info["problems"], self._spec.limit or info["problems"])
         if one_each:
@@ -275,7 +265,7 @@ class Source:
             else:
                 yield from read(row, self.columns)
 
-    def _totals(self) -> dict[str, int]:
+    def _counts(self) -> dict[str, int]:
         return {"rows_read": self.rows_read, "rows_skipped": self.rows_skipped}
 
     def _scratch_key(self, limit: int | None) -> str:
@@ -303,16 +293,11 @@ def open_source(
         source (`str`, `Path` or `datasets.Dataset`): `"sample"` (packaged), a file, a folder, a Hub
             id or rows in memory. What exists on disk is never looked for on the Hub; a folder
             called `sample` is `./sample`.
-        spec ([`InputSpec`], *optional*): How it is read.
         scratch (`Path`): A folder for the file through which rows of one problem come together. It
             is made when needed, and reused when input and options are the same.
         on_reject (`Callable`): Receives every [`Rejected`] once, in the order of the input.
         name (`str`): What a dataset in memory is called.
         without (`Sequence[str]`): Columns of it that are left aside.
-        others: What else [`Source`] takes.
-
-    Returns:
-        [`Source`]: Iterate it for [`Problem`]s. It raises `InputError` if there is none.
 
     Raises:
         InputError: If the input cannot be found or read, is empty, or lacks a column.

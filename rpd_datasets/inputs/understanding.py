@@ -1,11 +1,6 @@
 """What was understood of an input: for a person to see before anything is spent on it.
 
-    understood = Understood(source)
-    for problem in source:
-        understood.add(problem, checker.check(problem))
-    understood.lines()
-
-It counts what passes by and keeps one short example; nothing is decided here.
+It counts what passes by and keeps one example; nothing is decided here.
 """
 
 from __future__ import annotations
@@ -24,11 +19,7 @@ SHOWN = 160
 
 @dataclass
 class Understood:
-    """Counts over the problems of an input.
-
-    Args:
-        source ([`Source`]): The input, opened.
-    """
+    """Counts over the problems of an input that is read elsewhere."""
 
     source: Source
     sizes: Counter[int] = field(default_factory=Counter)
@@ -75,13 +66,11 @@ class Understood:
             columns = [f"{role} from {name}" for role, name in columns.items()]
         few, many = found["solutions_per_problem"] or (0, 0)
         each = f"{few} each" if few == many else f"{few} to {many} each"
+        size = f"{found['problems']:,} problems with {found['solutions']:,} solutions, {each}"
         lines = [
             ("Rows", LAYOUTS[self.source.layout].description),
             ("Columns", ", ".join(columns)),
-            (
-                "Found",
-                f"{found['problems']:,} problems with {found['solutions']:,} solutions, {each}",
-            ),
+            ("Found", size),
             ("Correctness", self._correctness(found)),
             ("Carried along", ", ".join(self.carried) or "nothing"),
         ]
@@ -92,10 +81,8 @@ class Understood:
     def _correctness(self, found: dict[str, Any]) -> str:
         agreed = "no answers could be compared"
         if answered := found["with_answer"]:
-            agreed = (
-                f"{1 - found['with_most_frequent_answer'] / answered:.1%} of the answers differ "
-                "from their problem's most frequent one"
-            )
+            differ = 1 - found["with_most_frequent_answer"] / answered
+            agreed = f"{differ:.1%} of the answers differ from their problem's most frequent one"
         if not self.marked_by:
             return f"neither marks nor reference answers; {agreed} (--answers majority)"
         shares = ", ".join(f"{by} ({count:,} problems)" for by, count in self.marked_by.items())
