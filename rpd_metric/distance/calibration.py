@@ -2,9 +2,8 @@
 
 A logistic curve for each distance and encoder, fitted to pairs of solutions with strategy labels;
 `calibration.json` holds those of the bundled encoder. A chance depends on how common several
-strategies are: in the sets that these were fitted to, 16 % of the pairs differ. How far off the
-curves were on a set that they had not seen is `error`. `rpd compare-metrics FILE --calibrate OUT`
-fits them for another encoder.
+strategies are: in the sets that these were fitted to, 16 % of the pairs differ. `rpd
+compare-metrics FILE --calibrate OUT` fits curves for another encoder.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How diverse a problem's solutions are: Div-Self-BLEU, Table 3, and groups of one strategy.
-
-Generating and grading solutions are not done here: texts, verdicts and matrices come in.
-"""
+"""How diverse a problem's solutions are: Div-Self-BLEU, Table 3, and groups of one strategy."""
 
 from __future__ import annotations
 

@@ -1,11 +1,9 @@
 """Step extraction by a language model (Sec. 3.1 and App. A.1 of the paper).
 
-One request per solution: the template's fixed instructions as the system message, then the
-problem, the solution last, whole. What comes back is read by `replies.py`; a reply that cannot be
-used is asked for once more with what was wrong, and then given up with its reason.
-
-How many requests are in flight, how long a reply may be and take, retries after a server's error,
-and the store of replies are the business of the chat callable that is passed in (`flow.py`).
+One request per solution. What comes back is read by `replies.py`; a reply that cannot be used is
+asked for once more with what was wrong, and then given up with its reason. Requests in flight,
+retries after a server's error and the store of replies are the business of the chat callable that
+is passed in (`flow.py`).
 """
 
 from __future__ import annotations

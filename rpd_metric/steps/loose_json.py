@@ -81,8 +81,6 @@ def escape_latex(text: str) -> str:
     >>> json.loads(escape_latex(r'"$\frac{\nu}{2}$\nThen \\beta"'))
     '$\\frac{\\nu}{2}$\nThen \\beta'
     """
-    if "\\" not in text:
-        return text
     return _BETWEEN_QUOTES.sub(lambda match: _escape_string(match[0]), text)
 
 
@@ -125,11 +123,7 @@ def decode_mended(text: str) -> dict[str, Any]:
 
 
 def occurs_in(value: dict[str, Any], text: str) -> bool:
-    """Whether an object's keys and values follow each other in a text, whatever the punctuation.
-
-    >>> occurs_in({"steps": ["Add.", None]}, "For instance {'steps': ['Add.', None]}, as here.")
-    True
-    """
+    """Whether an object's keys and values follow each other in a text, whatever the punctuation."""
     return _letters("".join(_leaves(value))) in _letters(_unescaped(escape_latex(text)))
 
 

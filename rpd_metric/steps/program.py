@@ -43,16 +43,7 @@ _QUOTES = re.compile(r"\"\"\"|'''")
 
 
 def fenced(text: str) -> str:
-    """The text with fences around programs that have none.
-
-    >>> print(fenced("We double it:\\ndef f(x):\\n    return 2 * x\\nDone."))
-    We double it:
-    ```
-    def f(x):
-        return 2 * x
-    ```
-    Done.
-    """
+    """The text with fences around programs that have none."""
     if not _SUSPECT.search(text):
         return text
     lines = text.split("\n")

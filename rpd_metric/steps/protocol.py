@@ -16,18 +16,12 @@ MAX_STEPS = 5
 
 @dataclass(frozen=True)
 class Summary:
-    """The steps of one solution, or the reason why there are none.
-
-    Args:
-        steps (`tuple[str, ...]`): In the order of the solution; empty when extraction failed.
-        reason ([`~rpd_metric.reasons.Reason`], *optional*): What failures are counted by.
-        detail (`str`, *optional*): One line for a person about the failure.
-        asked_again (`bool`): Whether a first reply could not be used.
-    """
+    """The steps of one solution, or the [`~rpd_metric.reasons.Reason`] why there are none."""
 
     steps: tuple[str, ...]
     reason: str | None = None
-    detail: str | None = None
+    detail: str | None = None  # one line for a person about the failure
+    # Whether a first reply could not be used.
     asked_again: bool = field(default=False, compare=False, repr=False)
 
     @property

@@ -6,8 +6,8 @@ be used counts: prompts, solutions and notes quote earlier ones. What is not qui
 (`loose_json.py`), unless the reply was cut off: a repaired half of a list of steps looks whole. A
 step that holds a control character is refused, for it is LaTeX that was lost on the way.
 
-Steps that could be read need not be a summary. A model that has lost its thread repeats the
-prompt's example in words of its own, or one step several times over ([`check_steps`]).
+A model that has lost its thread repeats the prompt's example, or one step several times over
+([`check_steps`]).
 """
 
 from __future__ import annotations
@@ -93,14 +93,6 @@ def check_steps(steps: Sequence[str], prompt: str) -> None:
     Args:
         steps (`Sequence[str]`): The steps of one summary.
         prompt (`str`): The prompt's own text, without the problem and the solution.
-
-    >>> prompt = "For example: Reduce the exponent modulo the period by division with remainder."
-    >>> check_steps(["Factor the quadratic.", "Read off both roots."], prompt)
-    >>> try:
-    ...     check_steps(["Reduce the exponent modulo the period.", "Compute."], prompt)
-    ... except ReplyError as error:
-    ...     error.reason
-    'copied_example'
     """
     example = _runs(prompt)
     runs = [_runs(step) for step in steps]
@@ -138,11 +130,7 @@ def _shortened(step: str) -> str:
 
 
 def _objects(text: str, finish_reason: str | None) -> Iterator[dict[str, Any]]:
-    """Every JSON object in a reply that has the key, the last one first.
-
-    Of a reply that was cut off, only objects that are complete as they stand count: mending would
-    hide what is missing.
-    """
+    """Every JSON object in a reply that has the key, the last one first; none mended if cut off."""
     text = escape_latex(_answer(text, finish_reason))
     keys = [match.start() for match in _KEY.finditer(text)]
     braces = [match.start() for match in _OBJECT_START.finditer(text)]
@@ -197,8 +185,8 @@ def _steps_of(found: dict[str, Any]) -> tuple[str, ...]:
     if not isinstance(items, list):
         what = type(items).__name__
         raise ReplyError(Reason.WRONG_SHAPE, f"{STEPS_KEY!r} must be a list, not {what}")
-    texts = [_text_of(item, number) for number, item in enumerate(items, start=1)]
-    steps = tuple(step for text in texts if (step := _STEP_NUMBER.sub("", text.strip()).strip()))
+    texts = [_text_of(item, number).strip() for number, item in enumerate(items, start=1)]
+    steps = tuple(step for text in texts if (step := _STEP_NUMBER.sub("", text).strip()))
     for number, step in enumerate(steps, start=1):
         for character in () if step.isprintable() else step:
             if unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\r\t":

@@ -36,11 +36,7 @@ _Trigger = tuple[tuple[str, bool], ...]
 
 
 class _Vocabulary(NamedTuple):
-    """The data, arranged for looking up.
-
-    `triggers` is keyed by the first three letters of a trigger's first word: a token meets the
-    few triggers that can match.
-    """
+    """The data; triggers by the first three letters of their first word, to meet few of them."""
 
     methods: tuple[Method, ...]
     triggers: dict[str, list[tuple[_Trigger, Method]]]

@@ -47,13 +47,6 @@ def test_where_a_sentence_ends(found: list[str]) -> None:
     assert texts(joined)[-1] == " ".join(found[-1].replace("```", "").split())
 
 
-def test_drawings_go_and_blocks_of_code_stay_whole() -> None:
-    code = "```python\ndef f(x):\n    # double it. Then stop.\n    return 2 * x\n```"
-    found = passages(f"A picture:\n[asy] draw(A--B); [/asy]\nWe program it.\n{code}\nIt runs.")
-    assert [p.text for p in found] == ["A picture:", "We program it.", code, "It runs."]
-    assert found[2].kind == "code"
-
-
 WRITE_UP = "We count the squares. " * 20
 
 
