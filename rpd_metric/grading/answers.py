@@ -9,8 +9,8 @@ computer algebra, in another process.
 The easy verdicts are two: equal text is right, and two whole numbers are compared as
 whole numbers, so that AIME's "025" equals "25". Everything else has no easy verdict.
 
-Not here: guessing an answer from the last number of a solution that names none. A cut-off
-solution would then be graded by whatever it was writing when it was cut.
+An answer is never guessed from the last number of a solution that names none: a cut-off solution
+would be graded by whatever it was writing when it was cut.
 """
 
 from __future__ import annotations
@@ -54,18 +54,20 @@ _BETWEEN_BOXES = re.compile(
 _WITH_UNIT = re.compile(r"(?P<number>[+-]?[\d.,]*\d)\s*(?P<unit>[a-z]{3,}(?: [a-z]{2,}){0,2})")
 # Words after a number that change it, and so are no unit.
 _NO_UNITS = {
+    *("percent", "dozen", "hundred", "thousand", "million", "billion", "trillion", "half"),
     *(
-        "percent",
-        "dozen",
-        "hundred",
-        "thousand",
-        "million",
-        "billion",
-        "trillion",
-        "half",
         "halves",
+        "thirds",
+        "quarters",
+        "over",
+        "times",
+        "plus",
+        "minus",
+        "mod",
+        "modulo",
+        "factorial",
+        "and",
     ),
-    *("thirds", "quarters", "over", "times", "plus", "minus", "mod", "modulo", "factorial", "and"),
     *("squared", "cubed", "sqrt", "sin", "cos", "tan", "log", "exp"),
 }
 # Letters that products of variables are written with; a word of them is rarely one of language.
@@ -78,18 +80,13 @@ _SIGNS = str.maketrans({"−": "-", "–": "-", "\u00a0": " ", "π": r"\pi ", "�
 
 
 class Verdict(StrEnum):
-    """What grading one response came to. Only `CORRECT` counts as solved.
-
-    `NO_ANSWER`: the response names no final answer, or one that cannot be read.
-    `UNPARSABLE_GOLD`: the reference answer cannot be read; the problem is at fault, not the
-    response. `TIMED_OUT`: the comparison was ended by its limit of time or memory.
-    """
+    """What grading one response came to. Only `CORRECT` counts as solved."""
 
     CORRECT = "correct"
     WRONG = "wrong"
-    NO_ANSWER = "no_answer"
-    UNPARSABLE_GOLD = "unparsable_gold"
-    TIMED_OUT = "timed_out"
+    NO_ANSWER = "no_answer"  # none is named, or one that cannot be read
+    UNPARSABLE_GOLD = "unparsable_gold"  # the reference cannot be read; the problem is at fault
+    TIMED_OUT = "timed_out"  # the comparison was ended by its limit of time or memory
 
 
 def final_answer(response: str) -> str | None:
@@ -98,13 +95,7 @@ def final_answer(response: str) -> str | None:
     The last box wins: earlier ones are restatements or corrected mistakes. Boxes with nothing
     but commas, "and" or "or" between them are one list of values. Without a box, the last line
     with "answer: ..." or "answer is ..." does, or what stands under a heading "Final answer".
-    What a `<think>` block says is not an answer unless nothing follows it.
-
-    Args:
-        response (`str`): A solution.
-
-    Returns:
-        `str`, or `None` when the response names no answer.
+    What a `<think>` block says is not an answer unless nothing follows it. `None` without one.
 
     >>> final_answer(r"First \boxed{3}. No: $x = \boxed{\frac{1}{2}}$.")
     '\\frac{1}{2}'
@@ -156,16 +147,10 @@ def tidy(answer: str) -> str:
 def easy_verdict(gold: str, answer: str) -> Verdict | None:
     """The verdict on two tidied answers where none but the text is needed.
 
-    Args:
-        gold (`str`): The reference answer, tidied.
-        answer (`str`): The response's answer, tidied.
-
-    Returns:
-        [`Verdict`]: `CORRECT` for equal text (words: whatever the case) and equal whole numbers,
-        `WRONG` for unequal whole numbers of up to 15 digits and for different words, unless
-        they may be products of the same variables; `None` when computer algebra has to decide.
-        Where there is a verdict, computer algebra would not contradict it, but for words that
-        differ in case alone or are anagrams.
+    `CORRECT` for equal text (words: whatever the case) and equal whole numbers, `WRONG` for unequal
+    whole numbers of up to 15 digits and for different words, unless they may be products of the
+    same variables; `None` when computer algebra has to decide. It would not contradict a verdict,
+    but for words that differ in case alone or are anagrams.
     """
     if gold == answer:
         return Verdict.CORRECT
@@ -177,13 +162,10 @@ def easy_verdict(gold: str, answer: str) -> Verdict | None:
         # Computer algebra reads words as products of their letters: "xyz" does equal "zyx", and
         # "east" would equal "seat".
         letters = sorted(filter(str.isalpha, gold))
-        if letters != sorted(filter(str.isalpha, answer)) or not _may_be_product(letters):
+        product = _VARIABLES.issuperset(letters) and ("a" not in letters or len(letters) <= 3)
+        if letters != sorted(filter(str.isalpha, answer)) or not product:
             return Verdict.WRONG
     return None
-
-
-def _may_be_product(letters: list[str]) -> bool:
-    return _VARIABLES.issuperset(letters) and ("a" not in letters or len(letters) <= 3)
 
 
 def _fraction(match: re.Match[str]) -> str:

@@ -10,8 +10,6 @@ A function's tests run in another process and another sandbox than the function
 (`sandboxed/`): a program that reads its own file, its memory or its parent finds arguments and
 no expected value, and only plain data comes back from it, so that an object that equals
 everything equals nothing. A program that reads standard input never meets the expected output.
-
-Not here: a limit on what a function remembers from one call to the next.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from typing import Any
 
 from rpd_metric.errors import InputError
 from rpd_metric.grading.in_order import in_order
-from rpd_metric.grading.sandbox import Outcome, Sandbox
+from rpd_metric.grading.sandbox import Sandbox
 from rpd_metric.grading.sandboxed import candidate_source, checker, checker_source
 
 _FENCE = re.compile(
@@ -80,13 +78,7 @@ class ProgramResult(StrEnum):
 
 @dataclass(frozen=True)
 class FunctionTask:
-    """A function to complete, as in HumanEval.
-
-    Args:
-        prompt (`str`): Imports, helpers, signature and docstring.
-        entry_point (`str`): The function's name.
-        test (`str`): Source that defines `check(candidate)`.
-    """
+    """A function to complete, as in HumanEval; `test` is source that defines `check(candidate)`."""
 
     prompt: str
     entry_point: str
@@ -107,9 +99,6 @@ class StdioTask:
     seconds: float | None = None
     prelude: str = ""
 
-    def __post_init__(self) -> None:
-        _refuse_no_tests(self.tests)
-
 
 @dataclass(frozen=True)
 class CallTask:
@@ -126,9 +115,6 @@ class CallTask:
     tests: Sequence[tuple[Sequence[Any], Any]]
     seconds: float = CASE_SECONDS
     prelude: str = ""
-
-    def __post_init__(self) -> None:
-        _refuse_no_tests(self.tests)
 
 
 CodeTask = FunctionTask | StdioTask | CallTask
@@ -153,8 +139,8 @@ def extract_code(completion: str, entry_point: str | None = None) -> str:
     return blocks[-1]
 
 
-def function_program(task: FunctionTask, completion: str) -> str:
-    """The program that a completion of a function makes: prompt and function.
+def _function_program(task: FunctionTask, completion: str) -> str:
+    """Prompt and function.
 
     A completion that defines the function itself follows the whole prompt, whose imports and
     helpers it may need, and replaces its empty function. Another one is a continuation of the
@@ -168,15 +154,11 @@ def function_program(task: FunctionTask, completion: str) -> str:
 
 
 def grade_function(task: FunctionTask, completion: str, sandbox: Sandbox) -> ProgramResult:
-    """Run a completed function's tests.
-
-    Raises:
-        [`InputError`]: The tests cannot be run: they are broken, or pass what is no plain data.
-    """
+    """Run a completed function's tests; [`InputError`] where the tests themselves are broken."""
     if not extract_code(completion, task.entry_point).strip():
         return ProgramResult.ERROR
     tested = {"prompt": task.prompt, "entry_point": task.entry_point, "test": task.test}
-    program = candidate_source(function_program(task, completion), task.entry_point)
+    program = candidate_source(_function_program(task, completion), task.entry_point)
     return _check(program, tested, sandbox)
 
 
@@ -185,9 +167,6 @@ def grade_calls(task: CallTask, completion: str, sandbox: Sandbox) -> ProgramRes
 
     Values are equal as in Python, a tuple being a list: LiveCodeBench's rule. A test may take
     the task's time, all of them together one second more for each and five to start.
-
-    Raises:
-        [`InputError`]: The tests hold what is no plain data.
     """
     code = extract_code(completion)
     if not code.strip():
@@ -217,9 +196,8 @@ def _check(
 def grade_stdio(task: StdioTask, completion: str, sandbox: Sandbox) -> ProgramResult:
     """Run a program on the tests' inputs and compare what it prints; stops at the first failure.
 
-    Outputs are equal when their lines are, but for white space around them and empty lines at
-    the end, or when all their words are equal as text or as exact decimal numbers ("1.50" is
-    "1.5").
+    Lines are equal but for white space around them, or when their words are, as text or as exact
+    decimal numbers ("1.50" is "1.5"); empty lines at the end do not count.
     """
     code = extract_code(completion)
     if not code.strip():
@@ -229,9 +207,17 @@ def grade_stdio(task: StdioTask, completion: str, sandbox: Sandbox) -> ProgramRe
         # An expected output may be longer than what programs may print as a rule.
         room = max(sandbox.limits.output, 2 * len(expected))
         outcome = sandbox.run(program, given, seconds=task.seconds, output=room)
-        if outcome.end != "exited" or outcome.returncode != 0:
-            return _not_passed(outcome)
-        if not same_output(outcome.stdout, expected):
+        if outcome.end == "timed_out":
+            return ProgramResult.TIMED_OUT
+        last = outcome.stderr.rstrip().rpartition("\n")[2]
+        # The interpreter itself reports no traceback for a file that it cannot compile.
+        if (
+            outcome.returncode
+            and last.startswith(_NOT_PYTHON)
+            and "Traceback" not in outcome.stderr
+        ):
+            return ProgramResult.ERROR
+        if outcome.returncode != 0 or not same_output(outcome.stdout, expected):
             return ProgramResult.FAILED
     return ProgramResult.PASSED
 
@@ -260,7 +246,6 @@ def grade_code(
 
     Args:
         rows (iterable of `(task, completion)`): Read only a little ahead.
-        sandbox ([`~rpd_metric.grading.sandbox.Sandbox`]): Where to run them.
         workers (`int`): Programs that run at a time; more than cores make each other time out.
         progress (callable, *optional*): Called with the number of verdicts so far.
     """
@@ -269,14 +254,18 @@ def grade_code(
     with ThreadPoolExecutor(workers) as threads:
 
         def start(row: tuple[CodeTask, str]) -> ProgramResult | Future[ProgramResult]:
-            task, completion = row
-            if isinstance(task, FunctionTask):
-                return threads.submit(grade_function, task, completion, sandbox)
-            if isinstance(task, CallTask):
-                return threads.submit(grade_calls, task, completion, sandbox)
-            return threads.submit(grade_stdio, task, completion, sandbox)
+            if not getattr(row[0], "tests", True):
+                raise InputError("a task without tests would be passed by any program")
+            return threads.submit(_GRADES[type(row[0])], *row, sandbox)
 
         yield from in_order(rows, start, 4 * workers, progress)
+
+
+_GRADES: dict[type[CodeTask], Callable[..., ProgramResult]] = {
+    FunctionTask: grade_function,
+    CallTask: grade_calls,
+    StdioTask: grade_stdio,
+}
 
 
 def same_output(got: str, expected: str) -> bool:
@@ -286,16 +275,6 @@ def same_output(got: str, expected: str) -> bool:
     if len(ours) != len(theirs):
         return False
     return all(a == b or _same_words(a, b) for a, b in zip(ours, theirs, strict=True))
-
-
-def _not_passed(outcome: Outcome) -> ProgramResult:
-    if outcome.end == "timed_out":
-        return ProgramResult.TIMED_OUT
-    last = outcome.stderr.rstrip().rpartition("\n")[2]
-    # The interpreter itself reports no traceback for a file that it cannot compile.
-    if last.startswith(_NOT_PYTHON) and "Traceback" not in outcome.stderr:
-        return ProgramResult.ERROR
-    return ProgramResult.FAILED
 
 
 def _defines(code: str, name: str) -> bool:
@@ -317,8 +296,3 @@ def _number(word: str) -> Decimal | None:
     except InvalidOperation:
         return None
     return number if number.is_finite() else None
-
-
-def _refuse_no_tests(tests: Sequence[object]) -> None:
-    if not tests:
-        raise InputError("a task without tests would be passed by any program")

@@ -17,26 +17,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol, cast
+from typing import cast
 
 from rpd_metric.errors import InputError
 from rpd_metric.grading.answers import Verdict
 from rpd_metric.grading.mathematics import Grader
 
 FORMS = "file.py:function or package.module:function, the function one of (answer, response)"
-
-
-class GraderLike(Protocol):
-    """What grades: [`~rpd_metric.grading.mathematics.Grader`] or [`OwnGrader`]."""
-
-    def grade(
-        self,
-        rows: Iterable[tuple[str | int | float, str]],
-        *,
-        progress: Callable[[int], None] | None = None,
-    ) -> Iterator[Verdict]:
-        """One verdict per row, in order."""
-        ...
 
 
 class OwnGrader:
@@ -61,10 +48,9 @@ class OwnGrader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         """Nothing is held open."""
+
+    close = __exit__
 
     def grade(
         self,
@@ -82,7 +68,10 @@ class OwnGrader:
             yield Verdict.CORRECT if right else Verdict.WRONG
 
 
-def load_grader(spec: str | None = None, *, workers: int | None = None) -> Grader | OwnGrader:
+GraderLike = Grader | OwnGrader
+
+
+def load_grader(spec: str | None = None, *, workers: int | None = None) -> GraderLike:
     """The grader that a spec names; mathematics, in so many processes, without one."""
     return Grader(workers=workers) if spec is None else OwnGrader(spec)
 
@@ -92,9 +81,8 @@ def _find(spec: str) -> Callable[[str, str], object]:
     if not place or not name.isidentifier():
         raise InputError(f"the grader {spec!r} is not of the form {FORMS}")
     try:
-        module = (
-            _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
-        )
+        is_file = place.endswith(".py")
+        module = _from_file(Path(place)) if is_file else importlib.import_module(place)
     except ImportError as error:
         raise InputError(f"the grader {spec!r} cannot be loaded: {error}; use {FORMS}") from error
     found = getattr(module, name, None)
@@ -108,8 +96,7 @@ def _from_file(path: Path) -> ModuleType:
         raise InputError(f"there is no file {path}; a grader is {FORMS}")
     name = f"rpd_own_grader_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
+    assert spec is not None and spec.loader is not None  # noqa: PT018
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up by name
     spec.loader.exec_module(module)

@@ -20,11 +20,8 @@ def in_order(
 ) -> Iterator[Result]:
     """The results of rows, of which at most `ahead` are read before the oldest one is known.
 
-    Args:
-        rows (`Iterable`): They may be endless.
-        start (`Callable`): Gives a row's result, or the future of one that takes its time.
-        ahead (`int`): Rows without a result at a time.
-        progress (`Callable`, *optional*): Called with the number of results so far.
+    `start` gives a row's result, or the future of one that takes its time; `progress` is called
+    with the number of results so far. Rows may be endless.
     """
     source = iter(rows)
     pending: deque[Result | Future[Result]] = deque()

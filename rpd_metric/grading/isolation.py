@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rpd_metric.errors import InputError, RPDError
+from rpd_metric.errors import RPDError
 
 # For root, a program runs as this user plus a number drawn for it: far above the users and the
 # sub-user ranges that systems hand out, so that it owns nothing and its process limit (which
@@ -39,28 +39,14 @@ class SandboxError(RPDError):
 
 @dataclass(frozen=True)
 class Limits:
-    """What a program may use.
+    """What a program may use."""
 
-    Args:
-        seconds (`float`): Wall time.
-        memory (`int`): Bytes of address space of each process.
-        processes (`int`): Processes and threads at a time.
-        output (`int`): Bytes on standard output and standard error together.
-        disk (`int`): Bytes in /tmp, and in each file.
-        files (`int`): Open files of each process.
-    """
-
-    seconds: float = 10.0
-    memory: int = 1 << 30
-    processes: int = 8
-    output: int = 1 << 20
-    disk: int = 32 << 20
-    files: int = 32
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if not value > 0:
-                raise InputError(f"the limit {name} is {value}; it must be positive")
+    seconds: float = 10.0  # wall time
+    memory: int = 1 << 30  # bytes of address space of each process
+    processes: int = 8  # and threads, at a time
+    output: int = 1 << 20  # bytes on standard output and standard error together
+    disk: int = 32 << 20  # bytes in /tmp, and in each file
+    files: int = 32  # open ones of each process
 
 
 def find_tools(names: list[str]) -> dict[str, str]:
@@ -110,12 +96,8 @@ def isolation(
 ) -> list[str]:
     """What stands before a command to give it an empty environment, private files and no network.
 
-    Args:
-        tools (`Mapping`): The paths of what [`find_tools`] found.
-        source (`int`): File descriptor that the program is read from; inside it is `PROGRAM`.
-        disk (`int`): Bytes in each of the private folders for files.
-        info (`int`): File descriptor for the first process's number.
-        block (`int`): File descriptor on which that process waits for a byte.
+    The program is read from the file descriptor `source` (inside it is `PROGRAM`); the first
+    process's number is written to `info`, and it waits for a byte on `block`.
     """
     root = os.geteuid() == 0
     privileges = (

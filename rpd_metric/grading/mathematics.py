@@ -9,8 +9,7 @@ Most answers are settled by their text (`answers.py`). The rest go to worker pro
 stopped from outside: one that overruns its limit is killed and replaced, its row is
 `TIMED_OUT`, and the other rows go on.
 
-Not here: grading programs (`code.py`) and judging the argument. A right answer by
-a wrong argument is `CORRECT`.
+A right answer by a wrong argument is `CORRECT`.
 """
 
 from __future__ import annotations
@@ -53,9 +52,6 @@ class Grader:
         seconds (`float`, defaults to 10): Time for one comparison before its process is killed.
             A usual one takes milliseconds.
 
-    Raises:
-        [`MissingExtraError`]: math-verify is not installed.
-
     >>> with Grader(workers=1) as grader:
     ...     rows = [("025", "so 25."), ("025", r"so \\boxed{25}"), ("1/2", r"\\boxed{0.5}")]
     ...     [verdict.value for verdict in grader.grade(rows)]
@@ -70,7 +66,9 @@ class Grader:
         for module in ("math_verify", "latex2sympy2_extended"):
             if importlib.util.find_spec(module) is None:
                 raise MissingExtraError("grading mathematics", extra="grading", module=module)
-        self._size = workers or min(8, _cores())
+        # Containers often have fewer cores than the machine.
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        self._size = workers or min(8, cores or 1)
         self._seconds = seconds
         self._idle: list[_Worker] = []
         self._busy: set[_Worker] = set()
@@ -96,17 +94,12 @@ class Grader:
         *,
         progress: Callable[[int], None] | None = None,
     ) -> Iterator[Verdict]:
-        """Grade rows as they come; verdicts keep their order.
-
-        Only a bounded number of rows is read ahead, so `rows` may be endless. Grading one
-        iterator of a grader at a time is supported.
+        """Grade rows as they come, one iterator at a time; verdicts keep their order.
 
         Args:
-            rows (iterable of `(reference answer, response)`): The reference may be a number.
+            rows (iterable of `(reference answer, response)`): The reference may be a number. Only
+                a bounded number of rows is read ahead, so they may be endless.
             progress (callable, *optional*): Called with the number of verdicts so far.
-
-        Returns:
-            Iterator of [`Verdict`], one per row.
         """
         with ThreadPoolExecutor(self._size) as threads:
 
@@ -200,10 +193,3 @@ def _answers(gold: str | int | float, response: str) -> tuple[str, str]:
         )
     answer = readable(final_answer(response) or "")
     return without_lone_unit(readable(reference), answer) if answer else (reference, "")
-
-
-def _cores() -> int:
-    """Cores this process may use; containers often have fewer than the machine."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -8,8 +8,6 @@ process of its own, which its parent kills when a comparison takes too long:
 
 Protocol: the worker writes one line "ready", then answers each line `[gold, answer]` (JSON)
 with one line holding the verdict. It ends with its input.
-
-Not here: finding the answer in a response, and what needs no algebra (`answers.py`).
 """
 
 from __future__ import annotations

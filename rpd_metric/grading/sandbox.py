@@ -1,8 +1,7 @@
 """Running an untrusted Python program so that nothing outside it changes.
 
-[`Sandbox`] uses bubblewrap: the program sees the system and this Python read-only, an empty
-environment, a private /tmp of limited size, no network and no other process; it has limits of
-time, memory, processes, open files and output; and when it ends, however it ends, the
+With bubblewrap the program sees the system and this Python read-only, a private /tmp, no network
+and no other process; it has the limits of [`Limits`]; and when it ends, however it ends, the
 kernel kills everything it started. What makes each of these certain:
 
 - the program and all its children live in a process namespace, whose first process we hold
@@ -17,9 +16,7 @@ kernel kills everything it started. What makes each of these certain:
 
 What is left open: memory is limited per process, so a program may use `processes` times
 `memory`, and as much as `files` times `disk` again in unnamed files; side channels and
-kernel bugs are not addressed. `unsafe=True` keeps the limits and drops the rest.
-
-Needs Linux, bubblewrap 0.8 or newer and util-linux.
+kernel bugs are not addressed. Needs Linux, bubblewrap 0.8 or newer and util-linux.
 """
 
 from __future__ import annotations
@@ -31,7 +28,6 @@ import select
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -61,16 +57,13 @@ class Outcome:
             A program that exceeds its memory, processes or disk gets an error and exits.
         returncode (`int`, *optional*): Its exit status, 128 and the signal's number when a signal
             ended it; `None` when it exceeded a limit.
-        stdout (`str`): What it wrote, up to the limit.
-        stderr (`str`): Likewise.
-        seconds (`float`): Wall time, with the start of the interpreter.
+        stdout, stderr (`str`): What it wrote, up to the limit.
     """
 
     end: End
     returncode: int | None
     stdout: str
     stderr: str
-    seconds: float
 
 
 @dataclass
@@ -81,14 +74,9 @@ class Sandbox:
     found out before the first one that needs it. May be used from several threads.
 
     Args:
-        limits ([`Limits`]): What every program may use.
         unsafe (`bool`): Run without isolation: limits of time, output, memory and file size
             only. The program can then read and delete this user's files, use the network and,
             by leaving its process group, outlive its time limit.
-
-    Raises:
-        [`SandboxError`]: bubblewrap or util-linux is missing or does not work here; the message
-        names the package.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -125,10 +113,9 @@ class Sandbox:
     ) -> Outcome:
         """Run two programs that talk to each other, each in a sandbox of its own.
 
-        Neither can see or signal the other; two pipes are all they share. The untrusted one has
-        its ends as standard input and output. The trusted one gets the numbers of its ends, to
-        read from and to write to, as arguments, and `stdin`. When it ends, the other is ended; its
-        outcome is returned.
+        Two pipes are all they share. The untrusted one has its ends as standard input and output,
+        the trusted one gets the numbers of its ends, to read from and to write to, as arguments,
+        and `stdin`. When it ends, the other is ended; its outcome is returned.
         """
         limits = replace(self.limits, seconds=seconds or self.limits.seconds)
         with contextlib.ExitStack() as stack:
@@ -158,8 +145,8 @@ class Sandbox:
             else:
                 command = limited(self._tools, PROGRAM, limits, isolated=True)
                 running = self._isolated(program, [*command, *numbers], streams, pipes)
-            with running:
-                yield running
+            stack.callback(running.end)
+            yield running
 
     def _isolated(
         self, program: str, command: list[str], streams: _Streams, pipes: tuple[int, ...]
@@ -188,17 +175,13 @@ class Sandbox:
 
 
 class _Running:
-    """A started program; leaving the context ends all that is left of it."""
+    """A started program."""
 
     def __init__(self, process: subprocess.Popen[bytes], pidfd: int | None = None) -> None:
         self.process = process
         self._pidfd = pidfd
-        self._start = time.monotonic()
 
-    def __enter__(self) -> _Running:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> None:
         """Kill all that is left, and return when it is gone."""
         if self._pidfd is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -216,7 +199,7 @@ class _Running:
         exited = os.pidfd_open(self.process.pid)
         ready, _, _ = select.select([exited], [], [], limits.seconds)
         os.close(exited)
-        self.__exit__()
+        self.end()
         written = [os.fstat(stream).st_size for stream in streams[1:]]
         end: End = "exited" if ready else "timed_out"
         if sum(written) > limits.output:
@@ -227,7 +210,6 @@ class _Running:
             None if end != "exited" else 128 - status if status < 0 else status,
             _text(streams[1], limits.output),
             _text(streams[2], max(0, limits.output - written[0])),
-            time.monotonic() - self._start,
         )
 
 

@@ -17,10 +17,7 @@ from importlib import resources
 def candidate_source(code: str, name: str, prelude: str = "") -> str:
     """The program that holds a model's code and answers calls of one of its functions.
 
-    Args:
-        code (`str`): The model's code.
-        name (`str`): The function, or the method of its class `Solution`, that is called.
-        prelude (`str`): Code that runs first in the same namespace.
+    `name` is the function, or the method of its class `Solution`; `prelude` runs first.
     """
     return _program("candidate.py", f"main({code!r}, {name!r}, {prelude!r})")
 
