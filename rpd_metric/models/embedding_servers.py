@@ -66,7 +66,7 @@ class OpenAIEmbeddings(OpenAIClient):
 
     async def __call__(self, texts: Sequence[str], **extra: int) -> list[Any]:
         """Send one batch; returns what should be its vectors, in order. Raises [`ServerError`]."""
-        create = self._clients.get().with_options(max_retries=0).embeddings.with_raw_response.create
+        create = self._client().embeddings.with_raw_response.create
         with self._errors():
             # The client's default, base64, is not understood everywhere.
             reply = await create(

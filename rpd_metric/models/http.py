@@ -1,8 +1,6 @@
 """What every client of a model server shares: questions about it, replies, failures, turns.
 
-A spec names the server (`spec.py`). This module asks a server what it is (`/info`, `/v1/models`),
-reads its replies and turns the errors of HTTP libraries into `ServerError`s. Keys are cut out of
-every text that leaves here. Sending requests is left to `tgi.py` and `openai.py`.
+Keys are cut out of every text that leaves here. Requests are sent by `tgi.py` and `openai.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ import random
 import re
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -22,7 +20,7 @@ from typing import Any, Generic, TypeVar
 import httpx2
 
 from rpd_metric.errors import SpecError
-from rpd_metric.models.chat import Chat, ChatReply, ChatRequest
+from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.failures import ServerError
 from rpd_metric.models.spec import Address
 
@@ -47,15 +45,7 @@ Client = TypeVar("Client")
 
 
 def get_json(address: Address, path: str) -> Any:
-    """`GET` a small JSON document below the server's root, such as `/info`.
-
-    Returns:
-        The parsed JSON; `None` when the server has no such page (404 or 405) or answers
-        with something other than JSON.
-
-    Raises:
-        [`ServerError`]: It cannot be reached, or it refuses.
-    """
+    """`GET` a JSON document such as `/info`; `None` where there is none. Raises [`ServerError`]."""
     headers = {"Authorization": f"Bearer {address.key}"} if address.key else {}
     limits = httpx2.Timeout(10.0, connect=CONNECT_SECONDS)
     try:
@@ -82,9 +72,7 @@ def _models(address: Address) -> dict[str, dict[str, Any]]:
 def only_model(address: Address, kind: str) -> str:
     """The name of the one model that an OpenAI-style server lists.
 
-    Raises:
-        [`SpecError`]: It lists none or several, or has no such list.
-        [`ServerError`]: It cannot be reached, or wants another key.
+    Raises [`SpecError`] where it lists none or several, and [`ServerError`].
     """
     try:
         names = list(_models(address))
@@ -101,7 +89,7 @@ def only_model(address: Address, kind: str) -> str:
 
 
 def context_length(address: Address, model: str) -> int | None:
-    """Tokens that a prompt and its reply may have together, where an OpenAI-style server says it.
+    """Tokens of a prompt and its reply together, where an OpenAI-style server says it.
 
     vLLM and SGLang do, in /v1/models. Raises [`ServerError`].
     """
@@ -114,9 +102,9 @@ def http_error(address: Address, response: Any) -> ServerError:
     moved(address, response)
     status: int = response.status_code
     said = address.hide(_message(response.text)).rstrip(".") or "no text"
+    quota = status == 402 or (status in (403, 429) and bool(_QUOTA.search(response.text)))
     fix = ""
-    quota = status == 402 or bool(_QUOTA.search(response.text))
-    if quota and status in (402, 403, 429):
+    if quota:
         fix = " Nothing more can be asked with this key until its account is topped up."
     elif status in (401, 403):
         fix = " Set HF_TOKEN (tgi:) or OPENAI_API_KEY (openai:) to a key it accepts."
@@ -124,7 +112,7 @@ def http_error(address: Address, response: Any) -> ServerError:
         fix = " Check the path (OpenAI-style servers want /v1) and the model after '#'."
     return ServerError(
         f"{address.url} answered {status}: {said}.{fix}",
-        kind="quota" if quota and status in (402, 403, 429) else "http",
+        kind="quota" if quota else "http",
         status=status,
         retry_after=retry_after(response.headers),
     )
@@ -244,53 +232,70 @@ def _count(usage: Any, name: str) -> int | None:
     return value if isinstance(value, int) and 0 <= value < 2**53 else None
 
 
-def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:
+def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds to wait according to a `Retry-After` header, in either of its two forms.
 
     >>> retry_after({"retry-after": "1.5"})
     1.5
-    >>> retry_after({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, now=lambda: 20.0)
-    40.0
-    >>> retry_after({"retry-after": "soon"}) is None
-    True
+    >>> retry_after({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"})
+    0.0
     """
-    value = headers.get("retry-after")
-    if value is None:
-        return None
+    value = headers.get("retry-after", "")
     try:
         seconds = float(value)
     except ValueError:
         try:
-            seconds = email.utils.parsedate_to_datetime(value).timestamp() - now()
+            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
         except ValueError:
             return None
     # "nan" and "inf" are floats too, and no time to wait.
     return max(seconds, 0.0) if abs(seconds) < 86_400 * 365 else None
 
 
-class PerLoop(Generic[Client]):
-    """One HTTP client per event loop: connections belong to the loop that opened them.
+class ServerClient:
+    """One model of one server, by a client library."""
 
-    A chat model outlives loops: each `asyncio.run` and each `datasets.map` starts its own.
-    """
-
-    def __init__(self, make: Callable[[], Client]) -> None:
-        self._make = make
-        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = (
+    def __init__(self, address: Address, *, model: str) -> None:
+        self.address = address
+        self.model = model
+        # A model outlives event loops, and connections belong to the loop that opened them.
+        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = (
             weakref.WeakKeyDictionary()
         )
 
-    def get(self) -> Client:
-        """The running loop's client."""
-        loop = asyncio.get_running_loop()
-        client = self._clients.get(loop)
-        if client is None:
-            client = self._clients[loop] = self._make()
-        return client
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.address.url!r}, model={self.model!r})"
 
-    def pop(self) -> Client | None:
-        """The running loop's client, forgotten here so that the caller can close it."""
-        return self._clients.pop(asyncio.get_running_loop(), None)
+    def _make_client(self) -> Any:
+        raise NotImplementedError
+
+    def _client(self) -> Any:
+        """The running loop's client of the library."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            self._clients[loop] = self._make_client()
+        return self._clients[loop]
+
+    async def aclose(self) -> None:
+        """Close the running loop's connections."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+
+    @contextmanager
+    def _raising(self, refused: type[Exception], unanswered: type[Exception]) -> Iterator[None]:
+        """Turn a library's errors, and those of its parts, into [`ServerError`]s."""
+        try:
+            yield
+        except unanswered as error:
+            cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+            raise transport_error(self.address, cause) from None
+        except refused as error:
+            raise http_error(self.address, getattr(error, "response")) from None  # noqa: B009
+        except (httpx2.HTTPError, ConnectionError) as error:  # in mid-body
+            raise transport_error(self.address, error) from None
+        except (TypeError, ValueError) as error:  # not JSON, or JSON of another shape
+            raise protocol_error(self.address, str(error)) from None
 
 
 @dataclass
@@ -298,8 +303,7 @@ class _Server(Generic[Client]):
     client: Client
     places: int
     in_flight: int = 0
-    failed: bool = False
-    rests_until: float = 0.0
+    rests_until: float = 0.0  # 0: it has not failed since it last answered
 
 
 class InTurn(Generic[Client]):
@@ -322,15 +326,15 @@ class InTurn(Generic[Client]):
         server = min(
             awake or self._servers, key=lambda one: (one.in_flight / one.places, random.random())
         )
-        if server.failed:
+        if server.rests_until:
             server.rests_until = now + REST
         server.in_flight += 1
         try:
             yield server.client
-            server.failed, server.rests_until = False, 0.0
+            server.rests_until = 0.0
         except ServerError as error:
             if error.retryable and error.status != 429:
-                server.failed, server.rests_until = True, time.monotonic() + REST
+                server.rests_until = time.monotonic() + REST
             raise
         finally:
             server.in_flight -= 1
@@ -349,22 +353,20 @@ def the_same(names: Sequence[str], what: str) -> str:
 class ChatServers:
     """Several chat servers with one model, asked in turn; a [`~chat.Chat`]."""
 
-    def __init__(self, chats: Sequence[Chat]) -> None:
+    def __init__(self, chats: Sequence[Any]) -> None:
         self.model = the_same([chat.model for chat in chats], "chat server")
         self._chats = chats
         self._servers = InTurn(chats)
-        limits = [getattr(chat, "max_concurrency", None) for chat in chats]
-        known = [limit for limit in limits if limit is not None]
-        self.max_concurrency = sum(known) if len(known) == len(limits) else None
+        limits = [chat.max_concurrency for chat in chats]
+        self.max_concurrency = None if None in limits else sum(limits)
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
-        """Send one request to one of them; see [`~chat.Chat`]. Raises [`ServerError`]."""
+        """Send one request to one of them. Raises [`ServerError`]."""
         with self._servers.turn() as chat:
-            return await chat(request)
+            reply: ChatReply = await chat(request)
+            return reply
 
     async def aclose(self) -> None:
         """Close the running loop's connections."""
         for chat in self._chats:
-            close: Any = getattr(chat, "aclose", None)
-            if close is not None:
-                await close()
+            await chat.aclose()

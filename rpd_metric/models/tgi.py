@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, cast
 
 import httpx2
@@ -22,12 +20,9 @@ from rpd_metric.models.failures import ServerError
 from rpd_metric.models.http import (
     NO_KEY,
     PATIENT,
-    PerLoop,
+    ServerClient,
     get_json,
-    http_error,
-    protocol_error,
     read_chat_reply,
-    transport_error,
 )
 from rpd_metric.models.spec import Address
 
@@ -36,14 +31,11 @@ from rpd_metric.models.spec import Address
 _THINKING_QWEN = re.compile(r"qwen3(?![.\d])(?!.*(2507|coder|next|embedding|reranker|vl))", re.I)
 
 
-class TGIChat:
+class TGIChat(ServerClient):
     """A Text Generation Inference server, through `huggingface_hub.AsyncInferenceClient`.
 
-    Args:
-        address ([`~spec.Address`]): Where it listens.
-        model (`str`): What it serves.
-        max_concurrency (`int`, *optional*): Requests that it takes at once.
-        context (`int`, *optional*): Tokens that prompt and reply may have together.
+    `max_concurrency` are the requests that it takes at once, `context` the tokens that prompt and
+    reply may have together.
     """
 
     def __init__(
@@ -54,11 +46,9 @@ class TGIChat:
         max_concurrency: int | None = None,
         context: int | None = None,
     ) -> None:
-        self.model = model
+        super().__init__(address, model=model)
         self.max_concurrency = max_concurrency
         self._context = context
-        self._address = address
-        self._clients = PerLoop(self._make_client)
 
     @classmethod
     def load(cls, address: Address, _options: ChatOptions) -> TGIChat:
@@ -93,11 +83,10 @@ class TGIChat:
         """Tokens that prompt and reply may have together, as the server said when it was loaded."""
         return self._context
 
-    def __repr__(self) -> str:
-        return f"TGIChat({self._address.url!r}, model={self.model!r})"
-
     async def __call__(self, request: ChatRequest) -> ChatReply:
         """Send one request; see [`~chat.Chat`]. Raises [`ServerError`]."""
+        from huggingface_hub.errors import HfHubHTTPError, InferenceTimeoutError
+
         sampling = request.sampling
         greedy = sampling.temperature <= 0
         body: dict[str, Any] = {
@@ -110,16 +99,16 @@ class TGIChat:
         if request.schema is not None:
             body["response_format"] = {"type": "json", "value": dict(request.schema)}
         started = time.perf_counter()
-        with self._errors():
-            reply = await self._clients.get().chat_completion(**body)
-        return read_chat_reply(self._address, reply, time.perf_counter() - started)
+        with self._raising(HfHubHTTPError, InferenceTimeoutError):
+            reply = await self._client().chat_completion(**body)
+        return read_chat_reply(self.address, reply, time.perf_counter() - started)
 
     def _make_client(self) -> Any:
         from huggingface_hub import AsyncInferenceClient
 
         client = AsyncInferenceClient(
-            base_url=self._address.url,
-            token=self._address.key or NO_KEY,
+            base_url=self.address.url,
+            token=self.address.key or NO_KEY,
             timeout=cast(Any, PATIENT),  # handed on to httpx as it is
         )
         # Its own connections are 100, and with HF_HUB_OFFLINE=1, which is about the Hub, they
@@ -129,23 +118,6 @@ class TGIChat:
         client.exit_stack.push_async_callback(client._async_client.aclose)
         return client
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """The client's errors as [`ServerError`]s."""
-        from huggingface_hub.errors import HfHubHTTPError, InferenceTimeoutError
-
-        try:
-            yield
-        except InferenceTimeoutError as error:
-            cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
-            raise transport_error(self._address, cause) from None
-        except HfHubHTTPError as error:
-            raise http_error(self._address, error.response) from None
-        except httpx2.HTTPError as error:
-            raise transport_error(self._address, error) from None
-        except (TypeError, ValueError) as error:  # not JSON, or JSON of another shape
-            raise protocol_error(self._address, str(error)) from None
-
     def _messages(self, request: ChatRequest) -> list[dict[str, str]]:
         messages = [dict(message) for message in request.messages]
         if not request.sampling.thinking and _THINKING_QWEN.search(self.model):
@@ -154,9 +126,3 @@ class TGIChat:
                     message["content"] += " /no_think"
                     break
         return messages
-
-    async def aclose(self) -> None:
-        """Close the running loop's connections."""
-        client = self._clients.pop()
-        if client is not None:
-            await client.close()

@@ -199,7 +199,7 @@ async def test_fields_that_a_server_refuses_are_left_out_and_that_is_remembered(
         body = server.requests[-1].body
     assert not set(refuses) & set(body)
     assert body["max_completion_tokens"] == 2048
-    assert len([line for line in caplog.messages if "refuses" in line]) == 3
+    assert len([line for line in caplog.messages if "refuses" in line]) == 4
 
 
 @pytest.mark.parametrize(
