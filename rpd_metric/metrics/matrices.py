@@ -38,7 +38,9 @@ def distance_matrices(
     embedder: Embedder,
     seed: int = 0,
 ) -> dict[str, Matrix]:
-    """The matrices of several distances between a problem's solutions, each text encoded once.
+    """The `(k, k)` matrices of several distances, by name, each text encoded once.
+
+    NaN stands for solutions that cannot be placed.
 
     Args:
         distances (`Iterable`): Names, or [`Distance`] objects.
@@ -47,9 +49,6 @@ def distance_matrices(
         steps (`Sequence`, *optional*): Per solution, its steps, for distances that read them.
         embedder ([`~rpd_metric.models.embedders.Embedder`]): Encodes.
         seed (`int`): For distances that draw.
-
-    Returns:
-        `dict`: By name, an array of shape `(k, k)`; NaN for solutions that cannot be placed.
     """
     asked = [load_distance(distance) for distance in distances]
     kinds = dict.fromkeys(kind for distance in asked for kind in distance.reads)
@@ -65,11 +64,7 @@ def gather(
     embedder: Embedder,
     seed: int = 0,
 ) -> Evidence:
-    """Read a problem's solutions and encode what is read; see [`distance_matrices`].
-
-    Args:
-        kinds (`Iterable[str]`): See [`~rpd_metric.distance.evidence.Evidence`].
-    """
+    """Read texts of these kinds and encode them; see [`distance_matrices`]."""
     filled: Steps = steps if steps is not None else [()] * len(solutions)
     texts = {kind: READINGS[kind](problem, solutions, filled) for kind in kinds}
     encoded = _encoded((read for kind, read in texts.items() if kind != "methods"), embedder)
@@ -85,16 +80,14 @@ def step_matrices(
 ) -> list[Matrix]:
     """RPD matrices of several problems, with one call to the encoder for all of them.
 
+    A solution without steps has NaN in its row and column: it is unknown, not maximally far away,
+    which is what Algorithm 3 alone would make of it.
+
     Args:
-        problems (`Sequence`): Per problem, per solution, the list of its steps.
-            Whitespace-only steps are no steps.
+        problems (`Sequence`): Per problem, per solution, the list of its steps; blank ones are
+            none.
         embedder ([`~rpd_metric.models.embedders.Embedder`]): Encodes the steps.
         ties (`"mean"` or `"first"`): See [`~rpd_metric.rpd_distance`].
-
-    Returns:
-        `list` of arrays of shape `(k, k)`: One per problem. A solution without steps has NaN in
-        its row and column: it is unknown, not maximally far away, which is what Algorithm 3
-        alone would make of it.
     """
     cleaned = [[_kept(steps) for steps in solutions] for solutions in problems]
     encoded = _encoded(cleaned, embedder)

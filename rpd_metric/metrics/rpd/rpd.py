@@ -6,7 +6,9 @@ what comes in, lets `rpd_metric` do the work, and returns plain JSON types.
 
 from __future__ import annotations
 
+import inspect
 import json
+from collections import Counter
 from typing import Any
 
 import datasets
@@ -18,6 +20,8 @@ from rpd_metric.errors import InputError
 from rpd_metric.metrics.matrices import step_matrices
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.kinds import load_embedder
+from rpd_metric.reasons import Reason
+from rpd_metric.steps.protocol import Summary
 from rpd_metric.steps.summarizers import load_summarizer
 
 _DESCRIPTION = """
@@ -83,18 +87,6 @@ Examples:
     4
 """
 
-_OF_THE_BASE_CLASS = {
-    "cache_dir",
-    "config_name",
-    "experiment_id",
-    "hash",
-    "keep_in_memory",
-    "max_concurrent_cache_files",
-    "num_process",
-    "process_id",
-    "seed",
-    "timeout",
-}
 # Arrow's 32-bit string offsets end at 2 GB; one batch of base-class input stays well below.
 _BATCH_CHARACTERS = 1 << 27
 _PROBLEMS_PER_CALL = 64
@@ -121,8 +113,8 @@ class Rpd(evaluate.Metric):  # type: ignore[misc]
         ties: Any = "mean",
         **kwargs: Any,
     ) -> None:
-        unknown = sorted(set(kwargs) - _OF_THE_BASE_CLASS)
-        if unknown:
+        known = inspect.signature(evaluate.EvaluationModule.__init__).parameters
+        if unknown := sorted(kwargs.keys() - known.keys() - {"hash"}):
             raise InputError(
                 f"evaluate.load('rpd') has no option {', '.join(unknown)}; "
                 "its options are summarizer, embedder and ties"
@@ -165,10 +157,10 @@ class Rpd(evaluate.Metric):  # type: ignore[misc]
         self._form = form
         start, size = 0, 0
         for end, (row, reference) in enumerate(zip(rows, references, strict=True)):
-            size += _characters(row) + len(reference)
+            size += (own := _characters(row) + len(reference))
             if size > _BATCH_CHARACTERS and end > start:
                 super().add_batch(predictions=rows[start:end], references=references[start:end])
-                start, size = end, _characters(row) + len(reference)
+                start, size = end, own
         super().add_batch(predictions=rows[start:], references=references[start:])
 
     def _infer_feature_from_example(self, example: Any) -> Any:  # noqa: ARG002
@@ -179,12 +171,10 @@ class Rpd(evaluate.Metric):  # type: ignore[misc]
     def _compute(
         self, predictions: Any, references: Any, return_matrices: bool = False
     ) -> dict[str, Any]:
-        if not isinstance(return_matrices, bool):
-            raise InputError(f"return_matrices is {return_matrices!r}; use True or False")
         embedder = load_embedder(self.embedder)
         summarizer = None
         results: dict[str, list[Any]] = {"rpd_per_problem": [], "problem_score": [], "matrices": []}
-        reasons: dict[str, int] = {}
+        reasons: Counter[str] = Counter()
         num_solutions = 0
         for start in range(0, len(predictions), _PROBLEMS_PER_CALL):
             groups = []
@@ -197,16 +187,15 @@ class Rpd(evaluate.Metric):  # type: ignore[misc]
                 if solutions and isinstance(solutions[0], str):
                     summarizer = summarizer or load_summarizer(self.summarizer)
                     summaries = run(summarizer.summarize(problem, solutions))
-                    solutions = [list(summary.steps) for summary in summaries]
-                    why = [summary.reason for summary in summaries]
                 else:
-                    why = [None] * len(solutions)
-                groups.append(solutions)
+                    summaries = [Summary(steps) for steps in solutions]
+                groups.append([summary.steps for summary in summaries])
                 num_solutions += len(solutions)
-                for steps, reason in zip(solutions, why, strict=True):
-                    if not any(step.strip() for step in steps):
-                        reason = reason or "no_steps"
-                        reasons[reason] = reasons.get(reason, 0) + 1
+                reasons.update(
+                    summary.reason or Reason.NO_STEPS
+                    for summary in summaries
+                    if not any(step.strip() for step in summary.steps)
+                )
             for matrix in step_matrices(groups, embedder, self.ties):
                 results["rpd_per_problem"].append(mean_pairwise(matrix))
                 results["problem_score"].append(problem_score(matrix))
@@ -220,7 +209,7 @@ class Rpd(evaluate.Metric):  # type: ignore[misc]
             "num_problems": len(predictions),
             "num_solutions": num_solutions,
             "num_unsummarized": sum(reasons.values()),
-            "unsummarized_reasons": reasons,
+            "unsummarized_reasons": {str(reason): count for reason, count in reasons.items()},
         }
 
 
@@ -263,10 +252,8 @@ def _validated(predictions: Any, references: Any) -> tuple[list[Any], list[str],
     """Rows, one reference text per row, and their form; refuses the first row that is wrong."""
     rows = _plain(predictions)
     if not isinstance(rows, list) or not rows:
-        said = "are missing" if rows is None else "are empty"
-        if rows not in (None, []):
-            said = f"are a list of groups, not {type(predictions).__name__}"
-        raise InputError(f"predictions {said}: pass a list with one group per problem")
+        said = "empty" if rows == [] else f"of the type {type(predictions).__name__}"
+        raise InputError(f"predictions are {said}: pass a list with one group per problem")
     forms = [_form_of(row, f"predictions[{index}]") for index, row in enumerate(rows)]
     form = next((one for one in forms if one is not None), "solutions")
     for index, other in enumerate(forms):
@@ -282,8 +269,7 @@ def _validated(predictions: Any, references: Any) -> tuple[list[Any], list[str],
         )
     references = [""] * len(rows) if references is None else _plain(references)
     if not isinstance(references, list) or len(references) != len(rows):
-        count = len(references) if isinstance(references, list) else type(references).__name__
-        raise InputError(f"{len(rows)} predictions need as many references, not {count}")
+        raise InputError(f"{len(rows)} predictions need a list of as many references")
     for index, reference in enumerate(references):
         if not isinstance(reference, str):
             raise InputError(f"references[{index}] is a text, not {type(reference).__name__}")

@@ -84,14 +84,14 @@ def test_add_and_add_batch_gather_rows_in_order(rpd):
     ("predictions", "references", "message"),
     [
         ([], None, "predictions are empty"),
-        (None, None, "predictions are missing"),
+        (None, None, "predictions are of the type NoneType"),
         ([TEXT_A], None, "flat solution texts need references"),
         ([[TEXT_A, TEXT_B], TEXT_A], ["", ""], r"predictions\[1\] has the form 'pair'"),
         ([[EXPAND], [TEXT_A]], None, r"predictions\[1\] has the form 'solutions'"),
         ([[EXPAND, TEXT_A]], None, r"predictions\[0\] mixes or holds list, str"),
         ([[EXPAND, ["a", 3]]], None, r"predictions\[0\], solution 1: a step is a text, not int"),
         ([{"a": 1}], None, r"predictions\[0\] is dict"),
-        ([[EXPAND]], ["p", "q"], "1 predictions need as many references, not 2"),
+        ([[EXPAND]], ["p", "q"], "1 predictions need a list of as many references"),
         ([[EXPAND], [["\ud800"]]], None, "row 1 holds the lone surrogate"),
     ],
 )
