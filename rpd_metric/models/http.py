@@ -122,12 +122,9 @@ def moved(address: Address, response: Any) -> None:
     """Refuse a response that a redirect led to which made a `GET` of a `POST`."""
     for step in response.history:
         if step.status_code in (301, 302, 303) and step.request.method == "POST":
-            where = address.hide(step.headers.get("location", "elsewhere"))
-            raise ServerError(
-                f"{address.url} answered {step.status_code}: it has moved to {where}. Write the "
-                "new address",
-                status=step.status_code,
-            )
+            code, where = step.status_code, address.hide(step.headers.get("location", "elsewhere"))
+            said = f"{address.url} answered {code}: it has moved to {where}. Write the new address"
+            raise ServerError(said, status=code)
 
 
 def _message(body: str) -> str:
@@ -158,20 +155,16 @@ def transport_error(address: Address, error: Exception) -> ServerError:
 
 def timeout_error(address: Address, detail: str) -> ServerError:
     """The `ServerError` for a reply that did not come in time."""
-    return ServerError(
-        f"{address.url} did not answer in time ({detail}). "
-        "Raise the timeout, or send fewer requests at once.",
-        kind="timeout",
-    )
+    fix = "Raise the timeout, or send fewer requests at once"
+    return ServerError(f"{address.url} did not answer in time ({detail}). {fix}.", kind="timeout")
 
 
 def protocol_error(address: Address, what: str) -> ServerError:
     """The `ServerError` for a reply that is not what the protocol says."""
-    return ServerError(
-        f"{address.url} sent a reply that cannot be used: {address.hide(what).rstrip('.')}. "
-        "Check that the URL leads to the server itself, not to a web page or another API.",
-        kind="protocol",
-    )
+    said = address.hide(what).rstrip(".")
+    fix = "Check that the URL leads to the server itself, not to a web page or another API"
+    said = f"{address.url} sent a reply that cannot be used: {said}. {fix}."
+    return ServerError(said, kind="protocol")
 
 
 def read_chat_reply(address: Address, body: str | Mapping[str, Any], seconds: float) -> ChatReply:
