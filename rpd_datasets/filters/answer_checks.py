@@ -1,12 +1,9 @@
 """Wrong final answers: by the input's marks, its reference answers, or what most solutions say.
 
-    AnswerChecker().check(problem, correct_column=None, answer_column=None) -> AnswerCheck
-
 Which columns say what is right is decided here, by name, for every input alike. A mark is believed;
-a reference answer is compared with each solution's final answer by the project's own grader
-(`rpd_metric/grading`). Beside that the answers are grouped, for every input: who has the most
-frequent one? What nobody can tell (no mark, no final answer, a reference that cannot be read) is
-not wrong: it stays, unless only right solutions are asked for.
+a reference answer is compared with each solution's final answer by `rpd_metric/grading`. Beside
+that the answers are grouped: who has the most frequent one? What nobody can tell is not wrong: it
+stays, unless only right solutions are asked for.
 """
 
 from __future__ import annotations
@@ -125,12 +122,7 @@ def marked_only(problem: Problem, correct_column: str | None) -> AnswerCheck:
 
 
 class AnswerChecker:
-    """Compares final answers; the processes that need computer algebra start at first need.
-
-    Args:
-        workers (`int`): Processes for that.
-
-    Example:
+    """Compares final answers; `workers` processes for computer algebra start at first need.
 
     >>> problem = Problem("2 + 2?", ("So it is 4. Answer: 4", "Answer: 5", "Answer: 04"))
     >>> AnswerChecker().check(problem).agrees
@@ -150,12 +142,7 @@ class AnswerChecker:
         correct_column: str | None = None,
         answer_column_: str | None = None,
     ) -> AnswerCheck:
-        """Look at a problem's answers.
-
-        Args:
-            problem ([`Problem`]): With all its solutions.
-            correct_column, answer_column_ (`str`, *optional*): What the options call the columns
-                with marks and with the reference answer.
+        """Look at a problem's answers; the columns are named as the options name them.
 
         Raises:
             [`MissingExtraError`]: A reference answer takes computer algebra, and math-verify is
@@ -193,7 +180,11 @@ class AnswerChecker:
             if answer is None:
                 continue
             for other, members in groups:
-                if self._equal(other, answer, marks[members[0]], marks[index], tidied):
+                known = {marks[members[0]], marks[index]}
+                # Two right answers are the same answer, a right and a wrong one are not.
+                if known == {True} or (
+                    known != {True, False} and self._equal(other, answer, tidied)
+                ):
                     members.append(index)
                     break
             else:
@@ -205,17 +196,7 @@ class AnswerChecker:
         agrees = (None if answer is None else n in largest for n, answer in enumerate(answers))
         return tuple(agrees), True
 
-    def _equal(
-        self,
-        one: str,
-        other: str,
-        mark: bool | None,
-        other_mark: bool | None,
-        tidied: Mapping[str, str],
-    ) -> bool:
-        # Two right answers are the same answer, a right and a wrong one are not.
-        if mark is not None and other_mark is not None and (mark or other_mark):
-            return mark == other_mark
+    def _equal(self, one: str, other: str, tidied: Mapping[str, str]) -> bool:
         easy = easy_verdict(tidied[one], tidied[other])
         if easy is not None:
             return easy is Verdict.CORRECT
@@ -243,17 +224,13 @@ class AnswerChecker:
 
 
 def _named_answer(solution: str) -> str | None:
-    """A solution's final answer; `None` where it names none that can be read."""
+    """A solution's final answer, where it names one that can be read."""
     answer = final_answer(solution)
     return answer if answer is not None and readable(answer) else None
 
 
 def incorrect(candidates: Candidates, correct_column: str | None) -> Drops:
-    """Leave out every solution that is not marked as correct.
-
-    Raises:
-        InputError: If there is no such column.
-    """
+    """Leave out every solution that is not marked as correct."""
     problem = candidates.problem
     column = mark_column(problem.extra, correct_column)
     if column is None:
@@ -265,19 +242,15 @@ def incorrect(candidates: Candidates, correct_column: str | None) -> Drops:
         )
     marks, values = marks_of(problem, column) or (), problem.extra[column]
     wrong = (Reason.INCORRECT, f"The column {column!r} marks it as wrong.")
-    unknown = (Reason.CORRECTNESS_UNKNOWN, f"The column {column!r} does not say.")
+    detail = f"The column {column!r} does not say."
     if isinstance(values, (list, tuple)) and len(values) != len(marks):
         detail = f"The column {column!r} has {len(values)} marks for {len(marks)} solutions."
-        unknown = (Reason.CORRECTNESS_UNKNOWN, detail)
+    unknown = (Reason.CORRECTNESS_UNKNOWN, detail)
     return {n: unknown if mark is None else wrong for n, mark in enumerate(marks) if not mark}
 
 
 def wrong_answers(candidates: Candidates, answers: AnswerRule, keep_wrong: bool) -> Drops:
-    """Leave out solutions with a wrong final answer, or with one that few others have.
-
-    `"reference"` goes by marks and reference answers, `"majority"` where there are none by the most
-    frequent answer, `"any"` leaves nothing out.
-    """
+    """Leave out solutions with a wrong final answer, or by `"majority"` what few others have."""
     found = candidates.answers
     if keep_wrong or answers == "any":
         return {}
@@ -289,13 +262,10 @@ def wrong_answers(candidates: Candidates, answers: AnswerRule, keep_wrong: bool)
         return {index: (reason, detail) for index, mark in enumerate(found.marks) if mark is False}
     if answers != "majority":
         return {}
-    few = (Reason.MINORITY_ANSWER, "Most solutions have another final answer.")
-    silent = (Reason.NO_ANSWER, "It names no final answer.")
     if not found.majority:
         tie = (Reason.NO_MAJORITY, "No answer is more frequent than every other.")
         return dict.fromkeys(range(len(found.agrees)), tie)
-    return {
-        index: silent if agrees is None else few
-        for index, agrees in enumerate(found.agrees)
-        if not agrees
-    }
+    few = (Reason.MINORITY_ANSWER, "Most solutions have another final answer.")
+    silent = (Reason.NO_ANSWER, "It names no final answer.")
+    agreed = enumerate(found.agrees)
+    return {n: silent if agrees is None else few for n, agrees in agreed if not agrees}

@@ -48,9 +48,6 @@ class Candidates:
         problem ([`Problem`]): With all its solutions.
         left (`tuple[int, ...]`): Indices of those that earlier filters left.
         num_tokens (`tuple[int, ...]`): Of every solution.
-        count_tokens ([`TokenCounter`]): What counted them.
-        completeness (`Callable`): Decides from a solution and its end whether it was finished.
-        answers ([`AnswerCheck`]): What is known about its final answers.
         unsound (`Callable`, *optional*): What a judge said of its arguments, where one was asked.
     """
 

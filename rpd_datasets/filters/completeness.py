@@ -1,15 +1,12 @@
 """Solutions that were not finished: cut off, looping, or without a final answer (App. C.1).
 
-The paper has a language model judge the last 500 tokens of every solution (App. C.1, stage 2):
-does it come to a clear final answer? This module answers the same question without a model: a
-final answer or the end of a proof must be there, the text must not break off, and it must not end
-in a loop. Whether the answer is right is not asked. Rules read form, not meaning: a text cut off
-exactly behind a sentence that concludes something passes.
+The paper has a language model judge the last 500 tokens of every solution. The rules here ask the
+same without a model: a final answer or the end of a proof must be there, and the text must neither
+break off nor end in a loop. They read form, not meaning: whether the answer is right is not asked.
 
-Measured on 8,149 finished solutions of language models, the rules refuse 0.1 %, nearly all of them
-rightly; of the same texts cut at a random place they catch 97 %, cut at the end of a sentence or a
-line 66 %. Of 559 solutions that people published they refuse 8 %, since many announce no answer:
-turn the filter off for such data.
+Of 8,149 finished solutions of language models they refuse 0.1 %; of the same texts cut at a random
+place they catch 97 %, cut at the end of a sentence or a line 66 %. Of 559 solutions that people
+published they refuse 8 %, since many announce no answer: turn the filter off for such data.
 """
 
 from __future__ import annotations
@@ -21,8 +18,7 @@ from rpd_datasets.tokens import text_tail
 from rpd_metric.models.repetition import in_loop
 from rpd_metric.reasons import Reason
 
-# No limit on new tokens cuts a solution this short, and notes of a line or two need not announce
-# an answer: rules about how a text should end do not apply to them.
+# Notes of a line or two were not cut and need not announce an answer.
 SHORT_TOKENS = 40
 OPEN_ENDED = (Reason.CUT_OFF, Reason.NO_FINAL_ANSWER)
 
@@ -50,8 +46,7 @@ PROOF_END = re.compile(
     r"|\\(?:qed|blacksquare|square|Box)\b|[∎■□]",
     re.IGNORECASE,
 )
-# Words that bring a result home, looked for in the last sentences only. Words such as "is" and
-# "=" are left out on purpose: nearly every sentence of a derivation has them.
+# Words that bring a result home, in the last sentences; not "is", which nearly all sentences have.
 CONCLUSION = re.compile(
     r"\b(?:therefore|thus|thereby|hence|so|consequently|accordingly|conclu\w+|in total|total of|"
     r"altogether|finally|overall|in summary|to sum up|we get|yield(?:s|ing)?|giv(?:es|ing)|"
@@ -71,7 +66,7 @@ DANGLING = re.compile(
     r"therefore|since|because|which|this|let))$",
     re.IGNORECASE,
 )
-# A list item that only has its number yet.
+# A list item that has only its number yet.
 LONE_NUMBERING = re.compile(r"\s*(?:\d{1,2}[.)]|[-*•])")
 ENDED = re.compile(r"(?:[.!?。！？)\]}$|%°'\"’”]|\\[)\]]|\\end\{\w+\*?\})$")
 DECORATION = re.compile(r"[\s*_~`]+$|<[^<>\n]{1,30}>\s*$")
@@ -80,15 +75,8 @@ DECORATION = re.compile(r"[\s*_~`]+$|<[^<>\n]{1,30}>\s*$")
 def is_complete(solution: str, tail: str | None = None) -> EndingCheck:
     """Judge by rules whether a solution was finished (stands in for App. C.1's judge).
 
-    Args:
-        solution (`str`): The whole text; only its markers of thinking and of code are looked at.
-        tail (`str`, *optional*): Its end, in which the answer must be; the last
-            1,400 characters if unset.
-
-    Returns:
-        `(bool, Reason | None)`: Whether it is complete, and if not why.
-
-    Example:
+    `tail` is the end in which the answer must be, by default the last 1,400 characters. Returns
+    whether it is complete, and if not why.
 
     >>> is_complete("Adding both gives $2x = 8$, so $x = \\\\boxed{4}$.")
     (True, None)
@@ -166,14 +154,10 @@ def _bare(text: str) -> str:
 
 def _breaks_off(tail: str, last_line: str) -> bool:
     """Whether something was begun and not ended: a formula, a bracket, a list item, a phrase."""
-    opened = (
-        tail.rfind("\\[") > tail.rfind("\\]")
-        or tail.rfind("\\(") > tail.rfind("\\)")
-        or tail.rfind("\\begin{") > tail.rfind("\\end{")
-        or _in_bracket(last_line[-BRACKET_CHARACTERS:])
-    )
+    pairs = (("\\[", "\\]"), ("\\(", "\\)"), ("\\begin{", "\\end{"))
     return (
-        opened
+        any(tail.rfind(opening) > tail.rfind(closing) for opening, closing in pairs)
+        or _in_bracket(last_line[-BRACKET_CHARACTERS:])
         or bool(DANGLING.search(last_line) or LONE_NUMBERING.fullmatch(last_line))
         or _in_formula(last_line)
     )

@@ -1,20 +1,13 @@
 """Problems that stand in a benchmark: found by runs of words, and by equal text.
 
-    index = Contamination({"aime24": texts})
-    index.find("Every morning Aya goes for a walk ...")   # Match or None
-
 Two texts match if they are the same words, or share 13 words in a row: words in lower case, without
 marks above letters, and without what is neither letter nor digit, so that spacing, punctuation and
 the dollar signs of LaTeX do not matter. Numbers stay: a problem with other numbers is another one.
 
 A run says nothing if it tells only how an answer is wanted ("... can be written as m/n, where m and
-n are relatively prime positive integers. Find m + n"): so ends every second problem of the AIME. It
-must therefore hold four different words that are no single letter, no number and not among
-[`ANSWER_FORM`]; and a run that several problems of one benchmark share is its house style. Without
-these rules 206 of the 975 problems of the AIME of 1983 to 2023 would stand in five benchmarks
-(docs/inputs.md). Equal text is a match in any case.
-
-Problems are compared, never solutions. Paraphrases and translations are not found.
+n are relatively prime positive integers. Find m + n"). It must therefore hold four different words
+that are no single letter, no number and not among [`ANSWER_FORM`]; and a run that several problems
+of one benchmark share is its house style. Equal text is a match in any case.
 """
 
 from __future__ import annotations
@@ -42,13 +35,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True)
 class Match:
-    """Where a problem was found.
-
-    Args:
-        benchmark (`str`): In which benchmark or file.
-        number (`int`): The problem's number there, from 1.
-        words (`str`): The words that they share.
-    """
+    """Where a problem was found: the benchmark or file, the number from 1, the words they share."""
 
     benchmark: str
     number: int
@@ -71,6 +58,10 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(plain)
 
 
+def _all_runs(words: Sequence[str]) -> list[tuple[str, ...]]:
+    return list(zip(*(words[start:] for start in range(RUN_WORDS)), strict=False))
+
+
 def _tells(run: Sequence[str]) -> bool:
     telling = {word for word in run if len(word) > 1 and not word.isdigit()} - ANSWER_FORM
     return len(telling) >= TELLING_WORDS
@@ -81,7 +72,6 @@ class Contamination:
 
     Args:
         benchmarks (`Mapping[str, Sequence[str]]`): Per name the texts of its problems.
-        run (`int`): How many words in a row are a match.
         every_run (`bool`): Whether runs that say nothing count, too.
 
     Example:
@@ -93,18 +83,11 @@ class Contamination:
     True
     """
 
-    def __init__(
-        self,
-        benchmarks: Mapping[str, Sequence[str]],
-        run: int = RUN_WORDS,
-        *,
-        every_run: bool = False,
-    ) -> None:
-        self.run = run
+    def __init__(self, benchmarks: Mapping[str, Sequence[str]], *, every_run: bool = False) -> None:
         self.sizes = {name: len(texts) for name, texts in benchmarks.items()}
         self._texts: dict[str, tuple[str, int]] = {}
         self._runs: dict[int, tuple[str, int]] = {}
-        digest = hashlib.sha256(f"{run} {every_run}".encode())
+        digest = hashlib.sha256(f"{RUN_WORDS} {every_run}".encode())
         for name, texts in benchmarks.items():
             owner: dict[int, str] = {}  # a run's hash: the text that it stands in
             shared: set[int] = set()
@@ -116,7 +99,7 @@ class Contamination:
                 if not words:
                     continue
                 self._texts.setdefault(whole, (name, number))
-                runs = self._all_runs(words)
+                runs = _all_runs(words)
                 for key in (hash(one) for one in runs if every_run or _tells(one)):
                     if owner.setdefault(key, whole) != whole:
                         shared.add(key)
@@ -126,15 +109,12 @@ class Contamination:
                     self._runs.setdefault(key, place)
         self.fingerprint = digest.hexdigest()
 
-    def _all_runs(self, words: Sequence[str]) -> list[tuple[str, ...]]:
-        return list(zip(*(words[start:] for start in range(self.run)), strict=False))
-
     def find(self, problem: str) -> Match | None:
         """The first benchmark's problem that a problem's text matches, if any does."""
         words = words_of(problem)
         if place := self._texts.get(" ".join(words)):
-            return Match(*place, " ".join(words[: self.run]))
-        for run in self._all_runs(words):
+            return Match(*place, " ".join(words[:RUN_WORDS]))
+        for run in _all_runs(words):
             if place := self._runs.get(hash(run)):
                 return Match(*place, " ".join(run))
         return None

@@ -25,11 +25,7 @@ KEEP, REJECT = "keep", "reject"
 
 
 def read_decisions(path: str) -> Mapping[tuple[str, int], str]:
-    """Read a file of marks: from a problem's key and a solution's index to what was decided.
-
-    Raises:
-        [`InputError`]: It is not there, or not such a file.
-    """
+    """Read a file of marks: from a problem's key and a solution's index to what was decided."""
     try:
         return _read(path, Path(path).stat().st_mtime_ns)
     except OSError as error:
@@ -59,19 +55,19 @@ def _read(path: str, _changed: int) -> Mapping[tuple[str, int], str]:
 
 def rejected_by_hand(candidates: Candidates, decisions: str) -> Drops:
     """Leave out every solution that a person rejected in a file of marks."""
-    problem = candidates.problem
-    found = read_decisions(decisions)
-    return {
-        index: (Reason.REJECTED_BY_HAND, f"{Path(decisions).name} rejects it.")
-        for index in range(len(problem.solutions))
-        if found.get((problem.key, index)) == REJECT
-    }
+    rejected = _marked(REJECT, candidates.problem, decisions, range(len(candidates.num_tokens)))
+    why = (Reason.REJECTED_BY_HAND, f"{Path(decisions).name} rejects it.")
+    return dict.fromkeys(rejected, why)
 
 
 def kept_by_hand(problem: Problem, decisions: str, usable: Sequence[int]) -> list[int]:
     """Those of the usable solutions that a person kept in a file of marks."""
+    return _marked(KEEP, problem, decisions, usable)
+
+
+def _marked(mark: str, problem: Problem, decisions: str, which: Sequence[int]) -> list[int]:
     found = read_decisions(decisions)
-    return [index for index in usable if found.get((problem.key, index)) == KEEP]
+    return [index for index in which if found.get((problem.key, index)) == mark]
 
 
 def choose_around(
@@ -83,17 +79,10 @@ def choose_around(
 ) -> list[int]:
     """A choice that holds what a person kept, as many solutions as before.
 
-    Args:
-        problem ([`Problem`]): The problem.
-        decisions (`str`): The file of marks.
-        usable (`Sequence[int]`): Solutions that can be chosen.
-        picks (`Sequence[int]`): Positions among them that were chosen without marks.
-        matrix (`array`): Distances between the usable ones.
-
-    Returns:
-        `list[int]`: Positions among the usable ones: the kept ones in their order, then one
-        by one the solution furthest from those (Algorithm 2 goes on from there); equally far ones
-        in the order of `picks`.
+    `picks` are positions among the usable solutions that were chosen without marks, `matrix` holds
+    the distances between these. Returns positions: the kept ones in their order, then one by one
+    the solution furthest from those (Algorithm 2 goes on from there); equally far ones in the order
+    of `picks`.
     """
     by_hand = kept_by_hand(problem, decisions, usable)
     kept = [at for at, index in enumerate(usable) if index in by_hand]

@@ -1,9 +1,9 @@
 """What is left out before scoring, and why: App. C.1 of the paper and some further filters.
 
-Pure functions from a problem to what is kept of it. The order is the paper's: length first, since
-it needs no reading, then completeness, then what is there twice, and last the number that must
-remain. Nothing is repaired or cut here. A filter is a function and an entry in `FILTERS`; ours have
-an option each, another package's is turned on by `--filter NAME` or `--filter NAME=VALUE`.
+The order is the paper's: length first, since it needs no reading, then completeness, then what is
+there twice, and last the number that must remain. Nothing is repaired or cut here. A filter is a
+function and an entry in `FILTERS`; ours have an option each, another package's is turned on by
+`--filter NAME` or `--filter NAME=VALUE`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,7 @@ from rpd_datasets.filters.answer_checks import (
     marked_only,
     wrong_answers,
 )
-from rpd_datasets.filters.candidates import (
-    AnswerCheck,
-    Candidates,
-    Completeness,
-    Drops,
-    Unsound,
-)
+from rpd_datasets.filters.candidates import AnswerCheck, Candidates, Completeness, Drops, Unsound
 from rpd_datasets.filters.completeness import is_complete, unfinished
 from rpd_datasets.filters.decisions import rejected_by_hand
 from rpd_datasets.filters.duplicates import duplicates, near_duplicates
@@ -49,12 +43,9 @@ class Filter:
     Args:
         function (`Callable`): From [`Candidates`] and its settings to what goes, and why. A filter
             of another package has one setting, the VALUE of `--filter NAME=VALUE` (`""` without).
-        description (`str`): What it leaves out.
-        option (`str`, *optional*): The field of [`FilterConfig`] that turns ours on; `None` or
-            `False` there is off.
+        option (`str`, *optional*): The field of [`FilterConfig`] that turns ours on.
         reads (`tuple[str, ...]`): The fields that are its settings.
-        last (`bool`): Whether it comes after all others, so that a judge reads no more than it
-            must.
+        last (`bool`): Whether it comes after all others, as a judge does.
     """
 
     function: Callable[..., Drops]
@@ -195,9 +186,7 @@ class Filtered:
         reasons (`tuple[str, ...]`): Per solution why it goes, `""` where it stays. Where the
             whole problem goes, that reason stands for the solutions without one of their own.
         details (`tuple[str, ...]`): Per solution a line for a person, `""` where there is none.
-        num_tokens (`tuple[int, ...]`): Per solution.
         problem_reason (`str`, *optional*): Why the whole problem goes.
-        problem_detail (`str`): A line about that.
         soundness (`tuple[str, ...]`): Per solution what a judge made of its argument: `"sound"`,
             `"unsound"`, `"no_verdict"`, or `""` where it was not asked; empty without a judge.
     """
@@ -238,9 +227,6 @@ def filter_problem(
     """Decide what is kept of a problem (App. C.1).
 
     Args:
-        problem ([`Problem`]): The problem with all its solutions.
-        config ([`FilterConfig`]): Which filters are on.
-        count_tokens ([`TokenCounter`]): Counts the tokens of a solution.
         completeness (`Callable`): From a solution and its end to `(True, None)` or
             `(False, reason)`; the rules if unset.
         answers ([`AnswerCheck`], *optional*): What is known about the final answers; what the
@@ -248,13 +234,8 @@ def filter_problem(
         judged (`Callable`, *optional*): From a solution to why its argument failed, or `None`
             where it holds: what a judge said. Needed with `soundness="llm"`.
 
-    Returns:
-        [`Filtered`]: What stays, and a reason for everything that goes.
-
     Raises:
         InputError: If `only_correct` is on and the column is missing, or a judge's verdicts are.
-
-    Example:
 
     >>> from rpd_datasets.tokens import token_counter
     >>> problem = Problem("2 + 2?", ("So it is $4$.", "So it  is $4$.", "<think> We add two and"))

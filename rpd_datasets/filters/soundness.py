@@ -1,14 +1,11 @@
 """Signs that an argument failed and an answer was given all the same: by rules, or by a judge.
 
-    signs_of_floundering("... However, this does not match 812, indicating a miscalculation.")
-
 A right final answer may follow a broken argument: the solution runs into a contradiction, says so,
 and then states values that fit. Such solutions look different, so that choosing for difference
-chooses them. The rules look for the words in which models admit it; what they find and miss on
-solutions read by hand is in docs/inputs.md. They do not follow the argument: a mistake that is
-corrected properly is a sign, too, and nonsense that admits nothing is none. Thoughts before an
-answer (a `<think>` block) may go astray and are not looked at. A judge reads the whole argument; it
-is asked in `curation`, last of all filters, and what it said is only looked up here.
+chooses them. The rules look for the words in which models admit it (docs/inputs.md); a mistake that
+is corrected properly is a sign, too, and nonsense that admits nothing is none. Thoughts before an
+answer (a `<think>` block) may go astray and are not looked at. A judge is asked in `curation`, last
+of all filters, and what it said is only looked up here.
 """
 
 from __future__ import annotations
@@ -89,19 +86,14 @@ def floundering(candidates: Candidates, soundness: str) -> Drops:
     """Leave out solutions with signs of floundering, where `soundness` is `"rules"`."""
     drops: dict[int, tuple[str, str]] = {}
     for index in candidates.left if soundness == "rules" else ():
-        found = signs_of_floundering(candidates.problem.solutions[index])
-        if found:
+        if found := signs_of_floundering(candidates.problem.solutions[index]):
             name, words = found[0]
             drops[index] = (Reason.FLOUNDERING, f"It shows {name}: {words!r}.")
     return drops
 
 
 def unsound(candidates: Candidates, soundness: str) -> Drops:
-    """Leave out solutions whose argument has failed by a judge, where `soundness` is `"llm"`.
-
-    Raises:
-        InputError: No judge was asked.
-    """
+    """Leave out solutions whose argument has failed by a judge, where `soundness` is `"llm"`."""
     if soundness != "llm":
         return {}
     if candidates.unsound is None:

@@ -146,10 +146,9 @@ def read_info(path: Path) -> dict[str, Any] | None:
 
 
 def read_gathered(path: Path) -> Iterator[Problem | Rejected]:
-    """What rows with one solution each come to: what was left out, then every problem.
+    """What was left out of rows with one solution each, then every problem.
 
-    A column in which no problem's rows differ keeps its value; any other is a list with an entry
-    for each solution.
+    A column in which no problem's rows differ keeps its value; any other becomes a list.
     """
     info = read_info(path) or {}
     varying = set(info["varying"])
@@ -192,20 +191,12 @@ def join_rows(path: Path, items: Iterable[Problem | Rejected]) -> Iterator[Probl
                     done.add(digest)
                     rows = database.execute(query, (repeated[digest],)).fetchall()
                     later = [(_unpack(texts), decode_values(extra)) for texts, extra in rows]
-                    item = together(item, later)
+                    item = _together(item, later)
             yield item
 
 
-def together(first: Problem, later: Sequence[tuple[Sequence[str], Mapping[str, Any]]]) -> Problem:
-    """One problem of several rows.
-
-    Lists with an entry per solution are joined; any other column is the first row's.
-
-    >>> one = Problem("2 + 2?", ("4",), {"correct": [True], "level": 1}, "rows.jsonl:1")
-    >>> both = together(one, [(["5", "four"], {"correct": [False, True], "level": 2})])
-    >>> both.solutions, both.extra, both.where
-    (('4', '5', 'four'), {'correct': [True, False, True], 'level': 1}, 'rows.jsonl:1 and 1 more')
-    """
+def _together(first: Problem, later: Sequence[tuple[Sequence[str], Mapping[str, Any]]]) -> Problem:
+    """One problem of several rows: lists beside the solutions grow, the rest is the first row's."""
     extra = dict(first.extra)
     for name, value in first.extra.items():
         if _beside(value, first.solutions):

@@ -33,11 +33,9 @@ class Harness:
 
     Args:
         columns (`Mapping[str, type]`): By which its rows are known, and what they hold.
-        row (`Callable`): From a row's values to those of a problem, without scores; `None` where
-            there are no texts.
+        row (`Callable`): From a row's values to those of a problem; `None` without texts.
         scores (`Callable`): From a row's values to its scores by name.
-        key (`str`, *optional*): The column that rows have in common which score the same solutions
-            in several ways, those of the first way in front.
+        key (`str`, *optional*): The column that rows share which score the same solutions.
     """
 
     columns: Mapping[str, type]

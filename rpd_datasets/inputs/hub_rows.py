@@ -93,8 +93,6 @@ class HubRows:
 
 
 def _terms(card: Any) -> Terms:
-    """Licence and language out of a card's metadata, where each may be a name or a list of them."""
-
     def names(value: Any) -> tuple[str, ...]:
         listed = value if isinstance(value, list) else [value]
         return tuple(name for name in listed if isinstance(name, str) and name != "unknown")

@@ -52,16 +52,9 @@ def file_kind(path: Path) -> str | None:
 
 
 class LocalRows:
-    """The rows of a file or of the data files of a folder.
+    """The rows of a file with one of `SUFFIXES`, or of a folder.
 
-    Args:
-        path (`Path`): A file with one of `SUFFIXES`, or a folder: of such files, with a `data`
-            folder of them, or written by `save_to_disk`.
-        name (`str`): What the user calls it.
-        split (`str`): Which split to read where a folder holds several.
-
-    Raises:
-        InputError: If there is nothing there that can be read.
+    A folder holds such files, a `data` folder of them, or what `save_to_disk` wrote.
     """
 
     part = ""
@@ -72,9 +65,8 @@ class LocalRows:
             self.files = _folder_files(path, split)
             self._labels = [file.relative_to(path).as_posix() for file in self.files]
         elif file_kind(path) is None:
-            raise InputError(
-                f"{path} is not a data file: it must end in one of {', '.join(SUFFIXES)}."
-            )
+            endings = ", ".join(SUFFIXES)
+            raise InputError(f"{path} is not a data file: it must end in one of {endings}.")
         else:
             self.files, self._labels = [path], [path.name]
         self._fingerprint = ""

@@ -39,8 +39,7 @@ class Terms:
 class RowSource(Protocol):
     """Rows that can be read again and again in the same order.
 
-    `name` is what the user calls the input, `part` the part of it that is read, where one
-    fingerprint covers several.
+    `part` says what is read of an input where one fingerprint covers several parts.
     """
 
     name: str

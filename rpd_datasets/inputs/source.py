@@ -155,7 +155,7 @@ class Source:
         self._reported = 0
 
     def fingerprint(self) -> str:
-        """The sha256 over the content of local files, or the commit of a Hub dataset."""
+        """A sha256 over the content, or the commit of a Hub dataset."""
         return self._rows.fingerprint()
 
     def __iter__(self) -> Iterator[Problem]:

@@ -123,7 +123,6 @@ def test_the_layout_is_the_first_whose_columns_are_there(samples: Any, layout: s
         ({"Problem": "p", "solutions": ["s"]}, "grouped", "--problem-column Problem"),
         ({"question": "p"}, "deepmath", "no column 'r1_solution_1'.*The layout deepmath has it"),
         ({"problem": "p", "solutions": "s"}, "auto", "holds one text a row.*--solution-column"),
-        ({"problem": "p"}, "grupped", "unknown layout 'grupped'; did you mean 'grouped'"),
     ],
 )
 def test_an_error_names_what_is_missing_and_what_fits(

@@ -68,7 +68,6 @@ BAD = [
     (flat_row, {"solution": "s"}, "missing_column"),
     (flat_row, {"problem": "p"}, "null_solution"),
     (flat_row, {"problem": "p", "solution": ["s"]}, "solution_not_text"),
-    (conversation_row, {"conversations": None}, "null_group"),
     (conversation_row, {"conversations": "human: p"}, "not_a_list"),
     (conversation_row, {"conversations": TALK + TALK}, "not_one_exchange"),
     (conversation_row, {"conversations": turns(("human", "p"), ("gpt", 4))}, "solution_not_text"),

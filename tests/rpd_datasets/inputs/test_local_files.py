@@ -116,7 +116,6 @@ def test_a_json_array_is_read_the_same_however_small_the_window(
         ("a.json", b'[{"a": "\xff"}]', "not UTF-8"),
         ("a.csv", b'a,b\n"x', "not valid CSV"),
         ("a.parquet", b"not what the name says", r"a\.parquet is not a readable .parquet file"),
-        ("a.arrow", b"not what the name says", r"a\.arrow is not a readable .arrow file"),
         ("a.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 100_000)[:-40], "cannot be read"),
         ("a.eval", b"no log", "is no Inspect log"),
         ("a.txt", b"no rows", "is not a data file"),
