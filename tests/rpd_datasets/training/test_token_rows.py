@@ -41,7 +41,8 @@ def test_only_the_completion_is_learnt_and_its_end_token_with_it(models, rows, f
     assert samples.num_learnt < samples.num_tokens
 
 
-def test_a_sample_that_is_too_long_is_refused_or_dropped_but_never_cut(models, rows):
+def test_a_sample_that_is_too_long_is_refused_or_dropped_but_never_cut(models, tmp_path):
+    rows = sample(tmp_path, *"abcde", "A longer answer.")
     tokenizer = load_tokenizer(str(models["qwen3"]))
     whole = tokenize_rows(rows, tokenizer, max_length=None, too_long="refuse")
     lengths = [len(ids) for ids in whole.dataset["input_ids"]]
