@@ -116,22 +116,6 @@ def test_a_judge_gives_a_verdict_or_a_reason_for_every_solution(
     assert (result["judge"], result["num_problems"]) == (NAME, 1)
 
 
-def test_a_judge_of_arguments_gives_a_verdict_or_a_reason(
-    server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    one = tmp_path / "one.jsonl"
-    one.write_text(json.dumps(ROWS[0] | {"solutions": ROWS[0]["solutions"][:1]}) + "\n")
-    arguments = ["curate", str(one), "--soundness", "llm", "--judge", server, "--min-solutions"]
-    arguments += ["1", "--num-solutions", "1", "--problems", "random", "--solutions", "random"]
-    arguments += ["--store", str(tmp_path / "judge.sqlite"), "--longest-reply", "0"]
-    arguments += ["--output", str(tmp_path / "out"), "--timeout", "20", "--max-retries", "0"]
-    status = main(arguments)
-    by_judge = [row for row in rejected(tmp_path) if row["solution_index"] == 0]
-    assert (status, len(by_judge)) in ((0, 0), (1, 1))
-    assert all(row["stage"] == "filter" and row["reason"] and row["detail"] for row in by_judge)
-    assert re.search(r"(\d+) requests?: ", capsys.readouterr().err)
-
-
 def test_the_folder_runs_in_this_process_too(
     rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
