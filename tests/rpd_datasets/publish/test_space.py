@@ -63,7 +63,9 @@ def test_what_the_space_needs_can_be_installed_and_the_package_lies_beside_it(
     (wheel,) = folder.glob("*.whl")
     target = tmp_path / "target"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    subprocess.run([*pip, "--target", str(target), str(wheel)], check=True)
+    # pip asks rustc for its version, which leaves a folder in HOME.
+    env = {**os.environ, "HOME": str(tmp_path)}
+    subprocess.run([*pip, "--target", str(target), str(wheel)], check=True, env=env)
     for name in ("rpd_metric/distance/calibration.json", "rpd_datasets/cli/space.py"):
         assert (target / name).read_bytes() == (ROOT / name).read_bytes()
     assert (target / "bin/rpd").is_file()

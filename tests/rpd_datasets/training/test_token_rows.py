@@ -81,8 +81,8 @@ def test_a_source_that_is_not_there_or_has_other_columns_is_refused_in_one_line(
     other = tmp_path / "x.jsonl"
     other.write_text('{"text": "hello"}\n', encoding="utf-8")
     for spec, says in (
-        ("nowhere/at/all", ""),
-        ("missing.jsonl", ""),
+        ("nowhere/at/all", None),
+        ("missing.jsonl", None),
         (other, "no column 'prompt'"),
     ):
         with pytest.raises(InputError, match=says) as caught:
