@@ -118,8 +118,7 @@ def select_samples(ds: Any, n: int, *, seed: int = 0, problem_column: str = "pro
 
     Args:
         ds (`datasets.Dataset`, `IterableDataset` or `list` of rows): Rows as `ds.map(rpd_curate)`
-            makes them. The distances are those of the column `distance_matrix`, or else
-            `rpd_matrix`. A stream is read once, and no more than `n` rows of it are held.
+            makes them. A stream is read once, and no more than `2 * n` rows of it are held.
         n (`int`): How many samples.
         seed (`int`): Of the draw.
         problem_column (`str`): The column with the problem's text.

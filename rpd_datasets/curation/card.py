@@ -1,13 +1,12 @@
-"""The dataset card and the manifest: an honest account of one run, in words and in JSON.
+"""The dataset card and the manifest: an account of one run, in words and in JSON.
 
-Pure functions from a run's summary to text. Neither holds a date, a path or a host, so that equal
-runs give equal files and nothing private is published.
+Neither holds a date, a path or a host: equal runs give equal files, and nothing private gets out.
 """
 
 from __future__ import annotations
 
 import json
-import math
+from bisect import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib import resources
@@ -19,7 +18,7 @@ import numpy as np
 from rpd_datasets.account import outcome_lines, problem_rule, shortfall_line, solution_rule
 from rpd_datasets.config import METRICS, CurationConfig
 from rpd_datasets.curation.models import Models
-from rpd_datasets.curation.outcome import RunSummary, TableInfo, counts, outcome
+from rpd_datasets.curation.outcome import RunSummary, counts, outcome
 from rpd_datasets.curation.parquet import SFT_CONFIG
 from rpd_datasets.curation.run import RunOptions
 from rpd_datasets.curation.scoring import choice_columns
@@ -42,13 +41,8 @@ PRIVATE_OPTIONS = (
     *("summarizer", "embedder", "judge", "tokenizer", "device", "batch_size", "threads", "store"),
     "requests",  # how patiently a server is asked
 )
-SIZE_CATEGORIES = (
-    (1_000, "n<1K"),
-    (10_000, "1K<n<10K"),
-    (100_000, "10K<n<100K"),
-    (1_000_000, "100K<n<1M"),
-    (math.inf, "1M<n<10M"),
-)
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+SIZE_CATEGORIES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M")
 # The paper of the metric; the Hub links cards to papers by such a tag.
 PAPER_TAG = "arxiv:2510.26122"
 MAX_STATEMENT = 1500
@@ -63,10 +57,7 @@ def manifest(
     options: RunOptions,
     specs: Sequence[Mapping[str, Any]],
 ) -> str:
-    """Everything needed to tell how the dataset was made, and whether two runs were the same.
-
-    JSON, sorted and indented, the same for the same run; `specs` says how each input was read.
-    """
+    """How the dataset was made, as JSON; `specs` says how each input was read."""
     contamination = options.contamination
     first, *mixed_in = [
         {
@@ -83,8 +74,7 @@ def manifest(
         }
         for one, spec in zip(summary.inputs, specs, strict=True)
     ]
-    by_name = {curve.distance: asdict(curve) for curve in summary.curves.values() if curve}
-    curves = list(by_name.values())
+    curves = {curve.distance: asdict(curve) for curve in summary.curves.values() if curve}
     content = {
         "format": 1,
         "input": first,
@@ -92,7 +82,10 @@ def manifest(
         "preset": options.preset,
         "decontaminated": contamination
         and {"by": contamination.as_rows(), "fingerprint": contamination.fingerprint},
-        "options": _public_options(config),
+        "options": {
+            name: value for name, value in config.as_dict().items() if name not in PRIVATE_OPTIONS
+        }
+        | {"filters": _public_filters(config)},
         "summarizer": {
             "name": models.summarizer.name,
             "fingerprint": models.summarizer.fingerprint,
@@ -110,7 +103,7 @@ def manifest(
         },
         "counts": counts(summary),
         "outcome": outcome(summary, config),
-        **({"calibration": curves} if summary.own_curves else {}),
+        **({"calibration": list(curves.values())} if summary.own_curves else {}),
         "drops": [
             {"stage": stage, "reason": reason, "unit": unit, "count": count}
             for (stage, reason, unit), count in sorted(summary.drops.items())
@@ -120,14 +113,6 @@ def manifest(
         "versions": versions(VERSIONED),
     }
     return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-
-
-def _public_options(config: CurationConfig) -> dict[str, Any]:
-    """The options without what is this machine's business."""
-    options = {
-        name: value for name, value in config.as_dict().items() if name not in PRIVATE_OPTIONS
-    }
-    return options | {"filters": _public_filters(config)}
 
 
 def _public_filters(config: CurationConfig) -> dict[str, Any]:
@@ -169,11 +154,7 @@ def dataset_card(
     options: RunOptions,
     figures: Sequence[str] = (),
 ) -> str:
-    """The README.md of a curated dataset, with the metadata that the Hub and `datasets` read.
-
-    The options say licence and language where the inputs' own cards do not, and what problems were
-    compared with; `figures` are paths beside the card.
-    """
+    """The README.md of a curated dataset, with its metadata; `figures` are paths beside it."""
     from huggingface_hub import DatasetCard
 
     terms = _terms(summary, options.license, options.language)
@@ -214,19 +195,6 @@ def dataset_card(
     return str(card)
 
 
-def _title(summary: RunSummary, config: CurationConfig) -> str:
-    number = f"{len(summary.chosen)} problems"
-    if config.num_samples is not None:
-        return (
-            f"{number}, {summary.num_selected} solutions (a budget of {config.num_samples}, "
-            f"spent by {config.solutions})"
-        )
-    return (
-        f"{number} with up to {config.num_solutions} solutions each "
-        f"(problems: {config.problems}, solutions: {config.solutions})"
-    )
-
-
 def _terms(summary: RunSummary, license: str | None, language: str | None) -> Terms:
     """Licences and languages of the texts: as they were given, else as the inputs' cards say.
 
@@ -243,24 +211,34 @@ def _terms(summary: RunSummary, license: str | None, language: str | None) -> Te
     )
 
 
-def _one_or_more(names: tuple[str, ...]) -> str | list[str] | None:
-    return names[0] if len(names) == 1 else list(names) or None
-
-
 def _card_data(summary: RunSummary, config: CurationConfig, terms: Terms) -> Any:
     """The card's metadata (`DatasetCardData`): what the Hub and `datasets` read."""
+    from datasets import Features
     from huggingface_hub import DatasetCardData
 
     num_problems = len(summary.chosen)
+    license, language = (
+        names[0] if len(names) == 1 else list(names) or None
+        for names in (terms.license, terms.language)
+    )
+    title = (
+        f"{num_problems} problems with up to {config.num_solutions} solutions each "
+        f"(problems: {config.problems}, solutions: {config.solutions})"
+    )
+    if config.num_samples is not None:
+        title = (
+            f"{num_problems} problems, {summary.num_selected} solutions (a budget of "
+            f"{config.num_samples}, spent by {config.solutions})"
+        )
     tags = ["reasoning", "chain-of-thought", PAPER_TAG]
     if "rpd" in (config.problems, config.solutions):
         tags += ["reasoning-path-divergence", "diversity"]
     return DatasetCardData(
-        pretty_name=_title(summary, config),
-        size_categories=[next(name for most, name in SIZE_CATEGORIES if num_problems < most)],
+        pretty_name=title,
+        size_categories=[SIZE_CATEGORIES[bisect(SIZES, num_problems)]],
         task_categories=["text-generation"],
-        license=_one_or_more(terms.license),
-        language=_one_or_more(terms.language),
+        license=license,
+        language=language,
         tags=tags,
         configs=[
             {
@@ -270,7 +248,17 @@ def _card_data(summary: RunSummary, config: CurationConfig, terms: Terms) -> Any
             }
             for name, folder in (("default", "data"), (SFT_CONFIG, SFT_CONFIG))
         ],
-        dataset_info=[_dataset_info(name, table) for name, table in summary.tables.items()],
+        dataset_info=[
+            {
+                "config_name": name,
+                "features": Features.from_arrow_schema(table.schema)._to_yaml_list(),
+                "splits": [
+                    {"name": "train", "num_bytes": table.num_bytes, "num_examples": table.num_rows}
+                ],
+                "dataset_size": table.num_bytes,
+            }
+            for name, table in summary.tables.items()
+        ],
     )
 
 
@@ -310,21 +298,9 @@ def _score_statistics(summary: RunSummary, config: CurationConfig) -> dict[str, 
 
 
 def quantiles(values: Sequence[float | None], digits: int) -> list[str]:
-    """Minimum, quartiles and maximum as text, `None` left out; dashes where there are no values."""
+    """Minimum, quartiles and maximum as text; dashes where no value is known."""
     known = [value for value in values if value is not None]
     if not known:
         return ["–"] * len(QUANTILES)
     found = np.quantile(np.array(known, dtype=np.float64), QUANTILES)
     return [f"{value:.{digits}f}" for value in found]
-
-
-def _dataset_info(config_name: str, table: TableInfo) -> dict[str, Any]:
-    from datasets import Features
-
-    split = {"name": "train", "num_bytes": table.num_bytes, "num_examples": table.num_rows}
-    return {
-        "config_name": config_name,
-        "features": Features.from_arrow_schema(table.schema)._to_yaml_list(),
-        "splits": [split],
-        "dataset_size": table.num_bytes,
-    }

@@ -7,8 +7,7 @@ curated = curate_dataset("solutions.jsonl", "curated", CurationConfig(num_proble
 curated.push_to_hub("me/diverse-math")
 ```
 
-`rpd curate` is the same function behind a command line. How a folder is made is `run.py`, what
-its card says `card.py`.
+`rpd curate` is the same behind a command line.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.card import dataset_card, manifest
 from rpd_datasets.curation.folder import check_output
-from rpd_datasets.curation.mapping import made_columns, scores_of
+from rpd_datasets.curation.mapping import StepsOfRows, made_columns
 from rpd_datasets.curation.models import load_models
-from rpd_datasets.curation.outcome import RunSummary, ranking_scores
+from rpd_datasets.curation.outcome import RunSummary
 from rpd_datasets.curation.parquet import SFT_CONFIG
 from rpd_datasets.curation.preflight import check_input, check_models
 from rpd_datasets.curation.run import OpenSource, RunOptions, curate_folder
@@ -44,26 +43,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Curated:
-    """A complete curated folder: the data, its card, and the way to the Hub.
-
-    Args:
-        folder (`Path`): Where it lies.
-        summary ([`~rpd_datasets.curation.outcome.RunSummary`], *optional*): What the run that
-            made it did; `None` where it was loaded.
-    """
+    """A complete curated folder: the data, its card, and the way to the Hub."""
 
     folder: Path
+    # What the run that made it did; `None` where it was loaded.
     summary: RunSummary | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def dataset(self) -> Any:
         """The chosen problems, best first, with all their solutions (`datasets.Dataset`)."""
-        return self._load("default")
+        from datasets import load_dataset
+
+        return load_dataset(str(self.folder), split="train")
 
     @cached_property
     def sft(self) -> Any:
         """TRL's conversational prompt-completion rows (`datasets.Dataset`)."""
-        return self._load(SFT_CONFIG)
+        from datasets import load_dataset
+
+        return load_dataset(str(self.folder), SFT_CONFIG, split="train")
 
     @cached_property
     def card(self) -> DatasetCard:
@@ -76,29 +74,17 @@ class Curated:
     @cached_property
     def manifest(self) -> dict[str, Any]:
         """Every option, count and version."""
-        text = (self.folder / "manifest.json").read_text(encoding="utf-8")
-        content: dict[str, Any] = json.loads(text)
+        content: dict[str, Any] = json.loads((self.folder / "manifest.json").read_bytes())
         return content
 
     def report(self, page: str | Path | None = None, max_problems: int = 300) -> WrittenReport:
-        """Write the report of the folder, from its stored distances; in a notebook it shows itself.
-
-        Args:
-            page (`str` or `Path`, *optional*): The HTML file; `report.html` in the folder if unset.
-            max_problems (`int`): Chosen problems to show, spread over the ranks.
-
-        Returns:
-            [`~rpd_datasets.report.WrittenReport`]
+        """Write the report of `max_problems` chosen problems, by default as `report.html` in the
+        folder; in a notebook it shows itself.
         """
         from rpd_datasets.report import read_curated, write_report
 
         file = self.folder / "report.html" if page is None else Path(page)
         return write_report(read_curated(self.folder, max_problems), file, None, figures=False)
-
-    def _load(self, name: str) -> Any:
-        from datasets import load_dataset
-
-        return load_dataset(str(self.folder), name, split="train")
 
     def push_to_hub(
         self,
@@ -115,13 +101,12 @@ class Curated:
 
         Args:
             repo_id (`str`): The id there; without a namespace, the user's own is taken.
-            private (`bool`, defaults to `True`): For a repository that does not exist yet. An
-                existing public one is refused unless this is `False`.
-            revision (`str`, *optional*): The branch, made where it is missing.
-            commit_message (`str`, *optional*): The first line of the commit.
+            private (`bool`, defaults to `True`): An existing public repository is refused unless
+                this is `False`.
             token (`str`, *optional*): Instead of `HF_TOKEN` or the stored login.
             exclude (`Sequence[str]`): Files to leave out, as `"rejects.jsonl"`.
-            api ([`~huggingface_hub.HfApi`], *optional*): A client of your own.
+            revision, commit_message, api: See
+                [`~rpd_datasets.publish.pushing.push_folder`].
 
         Raises:
             InputError: If a secret or a local path is in it, or there is no token.
@@ -156,14 +141,9 @@ class Curated:
 
         Args:
             rows (`datasets.Dataset`): What `ds.map(rpd_curate, ...)` gave.
-            output (`str` or `Path`): The folder to make.
             config ([`CurationConfig`], *optional*): What the rows were made with.
-            options ([`RunOptions`], *optional*): How the run goes about it.
-            changes: Any field of [`RunOptions`] that should differ, e.g. `license="mit"`.
-
-        Returns:
-            [`Curated`]: The same bytes as by [`curate_dataset`] from the bare rows, but for the
-            details of solutions whose steps could not be extracted, which rows do not carry.
+            output, options, changes: See [`curate_dataset`], which gives the same bytes from the
+                bare rows, but for the details of solutions without steps.
 
         Raises:
             InputError: If a column is missing, or a row cannot have come from the configuration.
@@ -182,9 +162,10 @@ class Curated:
         options = replace(options or RunOptions(), **changes)
         # Opened once before, so that what is no dataset is said before its columns are looked at.
         DatasetRows(rows, name=options.name)
-        options = replace(options, score=scores_of(rows, config))
-        # Each row was scored by itself.
-        spec = replace(_spec_of(config), merge=False)
+        models = options.models or load_models(config)
+        models = replace(models, summarizer=StepsOfRows(rows, config, models))
+        options = replace(options, models=models)
+        spec = replace(_spec_of(config), merge=False)  # each row was scored by itself
         return _make(
             [(rows, config.num_problems, spec)], output, config, options, made_columns(config)
         )
@@ -211,16 +192,11 @@ def curate_dataset(
             rows in memory.
         output (`str` or `Path`): The folder to make.
         config ([`CurationConfig`], *optional*): What is chosen and how.
-        spec ([`InputSpec`], *optional*): How the input is read; by default with the column names
-            of `config`.
+        spec ([`InputSpec`], *optional*): How the input is read.
         mixed (`Sequence[tuple]`): Further inputs, each with the number of problems chosen from it;
-            they are ranked by themselves.
-        mixed_spec ([`InputSpec`], *optional*): How those are read; like the first if unset.
+            they are ranked by themselves, and read by `mixed_spec` if that is set.
         options ([`RunOptions`], *optional*): How the run goes about it.
         changes: Any field of [`RunOptions`] that should differ, e.g. `license="mit"`.
-
-    Returns:
-        [`Curated`]: What was made; `.push_to_hub("me/name")` publishes it.
 
     Raises:
         InputError: If the input cannot be read, or nothing in it can be chosen.
@@ -248,17 +224,9 @@ def curate_dataset(
 
 
 def load_curated(folder: str | Path) -> Curated:
-    """A curated folder that was made before, by this function's siblings or by `rpd curate`.
-
-    Args:
-        folder (`str` or `Path`): Where it lies.
-
-    Raises:
-        InputError: If it is not there or not complete.
-    """
-    folder = Path(folder)
-    curated_files(folder)
-    return Curated(folder)
+    """A curated folder that was made before. Raises [`InputError`] if it is not complete."""
+    curated_files(Path(folder))
+    return Curated(Path(folder))
 
 
 def _spec_of(config: CurationConfig) -> InputSpec:
@@ -277,7 +245,13 @@ def _make(
 
     def describe(summary: RunSummary) -> dict[str, str | bytes]:
         options.on_stage("Drawing figures")
-        drawn = draw_card_figures(*ranking_scores(summary), summary.selected_tokens)
+        scores = [
+            one.rpd_score if one.problem_score is None else one.problem_score
+            for one in summary.scores
+        ]
+        known = [score for score in scores if score is not None]
+        chosen = [score for index in summary.chosen if (score := scores[index]) is not None]
+        drawn = draw_card_figures(known, chosen, summary.selected_tokens)
         figures = {f"figures/{name}": figure for name, figure in drawn.items()}
         specs = [spec.as_dict() for _, _, spec in sources]
         card = dataset_card(summary, config, models, options, sorted(figures))

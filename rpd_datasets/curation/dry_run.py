@@ -1,11 +1,9 @@
 """What scoring and choosing would ask of chat models, counted without sending anything.
 
 The driver of a run is driven here with chat models that answer from the store alone: a request that
-is not in it is counted, and given the reply that lets the run go on. So replies that were kept,
-repairs that they call for, and longer replies to cut ones are counted as a run would meet them. A
-judge of steps that are not there yet is asked about steps as long as they are assumed to be.
-
-`rpd plan` does this for a whole input, and a run whose budget is spent for what is left of it.
+is not in it is counted, and given the reply that lets the run go on. A judge of steps that are not
+there yet is asked about steps as long as they are assumed to be. `rpd plan` does this for a whole
+input, and a run whose budget is spent for what is left of it.
 """
 
 from __future__ import annotations
@@ -66,33 +64,18 @@ class Asked:
 
 @dataclass
 class DryRun:
-    """Counts the requests of one problem after the other.
-
-    Args:
-        config ([`CurationConfig`]): The options of the run.
-        models ([`Models`]): What they name. Chat models are taken the names of, and not asked.
-        store (`Replies`, *optional*): Where replies may be.
-        context (`int`, *optional*): Tokens that prompt and reply of a summary may have together.
-        reply_tokens (`int`): How long a summary is taken to be.
-
-    Attributes:
-        asked (`dict[str, Asked]`): By kind: `"summaries"`, and those of the judges, which are
-            `"completeness"`, `"soundness"`, `"problems"` and `"solutions"`.
-        problems, solutions (`int`): That pass the filters.
-        too_long (`int`): Missing summaries that do not fit the context.
-        thought_tokens (`int`): Of the missing prompts, what solutions think before they answer.
-    """
+    """Counts the requests of one problem after the other, by kind: `"summaries"` and `JUDGES`."""
 
     config: CurationConfig
     models: Models
-    store: Replies | None = None
-    context: int | None = None
-    reply_tokens: int = ASSUMED_REPLY_TOKENS
+    store: Replies | None = None  # where replies may be
+    context: int | None = None  # tokens that prompt and reply of a summary may have together
+    reply_tokens: int = ASSUMED_REPLY_TOKENS  # how long a summary is taken to be
     asked: dict[str, Asked] = field(init=False)
-    problems: int = 0
+    problems: int = 0  # that pass the filters
     solutions: int = 0
-    too_long: int = 0
-    thought_tokens: int = 0
+    too_long: int = 0  # missing summaries that do not fit the context
+    thought_tokens: int = 0  # of the missing prompts, what solutions think before they answer
     _eligible: int = 0
     _seen: set[str] = field(default_factory=set)
     _flows: dict[str, Flow] = field(default_factory=dict)

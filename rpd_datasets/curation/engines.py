@@ -1,17 +1,10 @@
 """Who scores: this process, several of this machine, or actors on a Ray cluster.
 
-An engine maps over shards; the result is the same bytes whoever scores. Processes are for models
-that run here on the CPU, each with its own copy; where servers do the work one process keeps them
-busy.
-
-On Ray, any number of machines with or without GPUs: Ray Data hands shards out as its actors become
-free, and gives those of a lost worker or machine to others. What is finished lies beside the
-shards, so that it also outlives the run itself. Every machine needs this package in the same
-version, and the output folder under the same path. Replies of chat models are kept in one store,
-next to the process that started the run, which an actor there opens to all others: a reply is on
-file before the shard that needs it goes on, whichever machine is lost afterwards, and nothing
-depends on SQLite over a network. Starting a cluster is left to `ray start`, Slurm or KubeRay (see
-docs/scaling.md).
+An engine maps over shards; the result is the same bytes whoever scores. Processes each have their
+own copy of the models that run here. Ray Data hands shards out as its actors become free, and gives
+those of a lost worker or machine to others. Replies of chat models are kept in one store, next to
+the process that started the run, which an actor there opens to all others: nothing depends on
+SQLite over a network. Starting a cluster is left to others (see docs/scaling.md).
 """
 
 from __future__ import annotations
@@ -82,12 +75,7 @@ class EngineOptions:
     shard_size: int = option(SHARD_SIZE, "problems that a process is handed at a time", metavar="N")
 
     def load(self, config: CurationConfig) -> Engine | None:
-        """The engine; `None` is this process.
-
-        Raises:
-            [`InputError`]: Options contradict each other.
-            [`MissingExtraError`]: Ray is not installed.
-        """
+        """The engine; `None` is this process."""
         on_ray, requests = self.engine == "ray", config.requests
         limits = (requests.max_requests, requests.max_output_tokens, requests.max_cost)
         if (on_ray or self.num_proc > 1) and any(limit is not None for limit in limits):
@@ -227,17 +215,7 @@ def actor_pool(
     num_nodes: int,
     num_shards: int,
 ) -> tuple[int, float]:
-    """How many actors there are on a cluster with such resources, and how many GPUs each has.
-
-    Example:
-
-    >>> eight_gpus = {"CPU": 96.0, "GPU": 8.0}
-    >>> config = CurationConfig(summarizer="tgi:http://a:8080", embedder="st:some/model")
-    >>> actor_pool(EngineOptions(), config, eight_gpus, 1, 500)
-    (8, 1.0)
-    >>> actor_pool(EngineOptions(), CurationConfig(), eight_gpus, 1, 500)
-    (96, 0.0)
-    """
+    """How many actors there are on a cluster with such resources, and how many GPUs each has."""
     specs = [summarizer_spec(config.summarizer), embedder_spec(config.embedder)]
     if config.judge:
         specs.append(chat_spec(config.judge))
@@ -269,11 +247,7 @@ class _ScoreShards:
 
 
 class RemoteReplies:
-    """The store of replies for any process of a cluster, by an actor that holds it open.
-
-    Args:
-        actor: The handle of that actor.
-    """
+    """The store of replies for any process of a cluster, by an actor that holds it open."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
@@ -295,14 +269,12 @@ class RemoteReplies:
 
     def find(self, keys: RequestKeys, *, other_lengths: bool = True) -> ChatReply | None:
         """See [`~rpd_metric.models.store.Replies`]."""
-        reply: ChatReply | None
-        reply = self._wait(self._actor.find.remote(keys, other_lengths=other_lengths))
-        return reply
+        found = self._actor.find.remote(keys, other_lengths=other_lengths)
+        return self._wait(found)  # type: ignore[no-any-return]
 
     def keep(self, keys: RequestKeys, reply: ChatReply) -> ChatReply:
         """See [`~rpd_metric.models.store.Replies`]."""
-        kept: ChatReply = self._wait(self._actor.keep.remote(keys, reply))
-        return kept
+        return self._wait(self._actor.keep.remote(keys, reply))  # type: ignore[no-any-return]
 
     def _wait(self, reference: Any) -> Any:
         import ray
@@ -326,17 +298,16 @@ def _no_interrupt_lost() -> Iterator[Callable[[], None]]:
         return
     received: list[int] = []
 
-    def on_signal(number: int, _: object) -> None:
-        received.append(number)
-        raise KeyboardInterrupt
-
     def stop_if_interrupted() -> None:
         if received:
             raise KeyboardInterrupt
 
-    former = {
-        number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)
-    }
+    def on_signal(number: int, _: object) -> None:
+        received.append(number)
+        stop_if_interrupted()
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+    former = {number: signal.signal(number, on_signal) for number in signals}
     try:
         yield stop_if_interrupted
     finally:

@@ -2,8 +2,7 @@
 
 `<output>.partial` is locked against a second run, survives an interruption, and goes when the
 result has been moved into place. In it the journal says what has been scored so far, by the content
-of a problem and the options that decide its scores, never by position. What a model replied is kept
-elsewhere, in the store of replies. What is written when is decided in `run.py`.
+of a problem and the options that decide its scores, never by position.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import pickle
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -64,14 +63,12 @@ class Journal:
         return journal_key(problem, self.fingerprint, self.filters)
 
     def find(self, problem: Problem, *, failed: bool = False) -> Scored | None:
-        """What is known of a problem.
-
-        Args:
-            problem ([`Problem`]): The problem.
-            failed (`bool`): Also where a server failed to do what it may do in a later run.
-        """
+        """What is known of a problem; `failed`: also where a later run may do better."""
         record = self._get(self.key(problem))
-        if record is None or (not failed and _failed_on_a_model(record)):
+        if record is None:
+            return None
+        by_a_model = any(one["reason"] == Reason.MODEL_ERROR for one in record["rejects"])
+        if by_a_model and not failed:
             return None
         return Scored.from_record(record, problem.where)
 
@@ -131,10 +128,6 @@ def seen_columns(problem: Problem, filters: FilterConfig) -> dict[str, Any]:
     return {name: problem.extra[name] for name in sorted(names)}
 
 
-def _failed_on_a_model(record: Mapping[str, Any]) -> bool:
-    return any(reject["reason"] == Reason.MODEL_ERROR for reject in record["rejects"])
-
-
 def check_output(output: Path, overwrite: bool) -> None:
     """Refuse an output folder that is there already. Raises [`OutputError`]."""
     if output.exists() and not overwrite:
@@ -188,14 +181,6 @@ def write_files(contents: Mapping[str, str | bytes], folder: Path) -> None:
         (folder / name).parent.mkdir(exist_ok=True)
         data = content if isinstance(content, bytes) else content.encode()
         (folder / name).write_bytes(data)
-
-
-def join_files(parts: Sequence[Path], path: Path) -> None:
-    """Write text files one after the other into a new one."""
-    with open_text(path) as file:
-        for part in parts:
-            with part.open(encoding="utf-8") as lines:
-                shutil.copyfileobj(lines, file)
 
 
 def open_text(path: Path) -> TextIO:

@@ -56,8 +56,9 @@ async def filtered(
     found = run(finished, _sound)
     if filters.soundness == "llm" and found.kept:
         arguments = await _arguments(problem, found, models)
+        names = {True: "sound", False: "unsound", None: "no_verdict"}
         said = tuple(
-            _said(arguments[text]) if index in found.kept else ""
+            names[arguments[text].value] if index in found.kept else ""
             for index, text in enumerate(problem.solutions)
         )
         found = run(finished, lambda solution: _why_unsound(arguments[solution]))
@@ -98,7 +99,7 @@ async def _endings(
 async def _arguments(
     problem: Problem, found: Filtered, models: Models
 ) -> dict[str, Judgement[bool]]:
-    """What the judge says of each solution that is left; equal ones are asked about once."""
+    """The same of its argument."""
     judge = models.required_judges().soundness
     texts = list(dict.fromkeys(problem.solutions[index] for index in found.kept))
     verdicts = await asyncio.gather(
@@ -114,7 +115,3 @@ def _why_unsound(verdict: Judgement[bool]) -> tuple[str, str] | None:
     if verdict.value:
         return None
     return Reason.UNSOUND, f"The judge: {verdict.detail or 'its argument has failed.'}"
-
-
-def _said(verdict: Judgement[bool]) -> str:
-    return {True: "sound", False: "unsound", None: "no_verdict"}[verdict.value]

@@ -1,14 +1,11 @@
 """`rpd_curate`: the function for `datasets.Dataset.map`, wherever a program runs.
 
 `datasets` runs a coroutine function on the current event loop, which fails where one is running
-already, as in every notebook. The work is therefore done on a loop of its own in a thread, and
-what comes back can be used both ways: it is awaitable, and it is a mapping that waits when it is
-first looked into. `datasets` is told that this is a coroutine function where no loop is running,
-and then has many problems in flight; in a notebook a row is done before the next one begins,
-unless `batched=True` hands over many at once.
+already, as in every notebook. The work is therefore done on a loop of its own in a thread, and what
+comes back is awaitable, and also a mapping that waits when it is first looked into. `datasets` is
+told that this is a coroutine function where no loop is running: many rows are then in flight.
 
-[`scores_of`] goes the other way: it takes the rows that were made for scored, so that a folder is
-made of them without a second summary.
+[`StepsOfRows`] goes the other way: a folder is made of such rows without a second summary.
 """
 
 from __future__ import annotations
@@ -19,32 +16,30 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
+
+import numpy as np
 
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import Models, load_models
 from rpd_datasets.curation.scoring import (
     MAX_IN_FLIGHT,
-    Scored,
-    check_answers,
     choice_columns,
     choose,
     score_all,
     scoring_fingerprint,
 )
-from rpd_datasets.filters.pipeline import filter_problem
-from rpd_datasets.filters.soundness import signs_of_floundering
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.problem import Problem
-from rpd_metric.arrays import MatrixRows
+from rpd_metric.arrays import MatrixRows, nan_for_none, none_for_nan
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import submit
 from rpd_metric.reasons import Reason
+from rpd_metric.steps.protocol import Summary
 
 FINGERPRINT = "rpd_fingerprint"
-MADE = ("steps", "rpd_matrix", "rpd_score", "selected", "drop_reasons", FINGERPRINT)
 
 
 def curation_fingerprint(config: CurationConfig, models: Models) -> str:
@@ -64,7 +59,7 @@ def curation_fingerprint(config: CurationConfig, models: Models) -> str:
 
 
 class _Worker:
-    """What a process keeps from one row to the next: the models."""
+    """What a process keeps from one row to the next."""
 
     def __init__(self, config: CurationConfig) -> None:
         self.config = config
@@ -117,15 +112,9 @@ async def _coroutine_function() -> None:
     """What `inspect` finds where a coroutine function serves `datasets` best."""
 
 
-def _plain_function() -> None:
-    """What `inspect` finds where an event loop is running."""
-
-
 class RowCurator(functools.partial[Any]):
-    """The type of [`rpd_curate`].
-
-    A `partial`, because `inspect.iscoroutinefunction` looks at a partial's `func`, which can be
-    another one in a notebook than in a script.
+    """The type of [`rpd_curate`]: a `partial`, because `inspect.iscoroutinefunction` looks at its
+    `func`, which can be another one in a notebook than in a script.
     """
 
     @property
@@ -135,13 +124,12 @@ class RowCurator(functools.partial[Any]):
             asyncio.get_running_loop()
         except RuntimeError:
             return _coroutine_function
-        return _plain_function
+        return len  # as good as any plain function
 
     def __reduce__(self) -> str:
         return "rpd_curate"  # by name, like any function of a module
 
-    def __repr__(self) -> str:
-        return "rpd_curate"
+    __repr__ = __reduce__
 
     def __call__(
         self, row: Mapping[str, Any], *place: Any, config: CurationConfig | None = None
@@ -267,11 +255,9 @@ async def _curated(
 
 
 def _spread(matrix: MatrixRows, good: Sequence[int], k: int) -> MatrixRows:
-    spread: MatrixRows = [[None] * k for _ in range(k)]
-    for index, row in zip(good, matrix, strict=True):
-        for other, value in zip(good, row, strict=True):
-            spread[index][other] = value
-    return spread
+    spread = np.full((k, k), np.nan)
+    spread[np.ix_(good, good)] = nan_for_none(matrix)
+    return none_for_nan(spread)
 
 
 def _left_out(reasons: list[str], config: CurationConfig) -> dict[str, Any]:
@@ -292,89 +278,46 @@ def _left_out(reasons: list[str], config: CurationConfig) -> dict[str, Any]:
 
 def made_columns(config: CurationConfig) -> tuple[str, ...]:
     """The columns that `ds.map(rpd_curate)` adds with these options."""
-    return (*MADE, *choice_columns(None, 0, config))
+    return (*_left_out([], config), FINGERPRINT)
 
 
-def scores_of(
-    rows: Any, config: CurationConfig
-) -> Callable[[Problem, CurationConfig, Models], Awaitable[Scored]]:
-    """What takes the place of scoring: the look into the row that a problem came from.
+class StepsOfRows:
+    """A summarizer that finds the steps in rows that `ds.map(rpd_curate)` has made.
 
     Raises:
-        InputError: A column is missing, or a judge was asked: rows do not say why a judge left a
-            solution out. What comes back raises it at a row that this configuration does not make.
+        InputError: A column is missing, or a row was made by another configuration.
     """
-    if config.asks_judge:
-        raise InputError(
-            "these rows do not say why a judge left something out: make the folder with "
-            "curate_dataset(ds, output, config); the store has every reply, none is paid for twice"
-        )
-    missing = [name for name in made_columns(config) if name not in rows.column_names]
-    if missing:
-        raise InputError(
-            f"the rows have no column {missing[0]!r}, which this configuration makes; run "
-            'ds.map(rpd_curate, fn_kwargs={"config": config}) with this very config'
-        )
-    stored = rows.with_format("arrow")
-    numbers: dict[Any, list[int]] = {}
-    for number, text in enumerate(rows.with_format(None)[config.problem_column]):
-        if isinstance(text, str):
-            numbers.setdefault(text, []).append(number)
 
-    async def score(problem: Problem, config: CurationConfig, models: Models) -> Scored:
-        for number in numbers[problem.problem]:
-            row: dict[str, Any] = stored[number].to_pylist()[0]
-            if (places := _places(row[config.solutions_column], problem.solutions)) is None:
-                continue
-            if row[FINGERPRINT] != curation_fingerprint(config, models):
+    def __init__(self, rows: Any, config: CurationConfig, models: Models) -> None:
+        self.name, self.fingerprint = models.summarizer.name, models.summarizer.fingerprint
+        for name in made_columns(config):
+            if name not in rows.column_names:
                 raise InputError(
-                    f"row {number + 1} was not made by this configuration. Pass the config that "
+                    f"the rows have no column {name!r}, which this configuration makes; run "
+                    'ds.map(rpd_curate, fn_kwargs={"config": config}) with this very config'
+                )
+        plain, expected = rows.with_format(None), curation_fingerprint(config, models)
+        for number, found in enumerate(plain[FINGERPRINT], start=1):
+            if found != expected:
+                raise InputError(
+                    f"row {number} was not made by this configuration. Pass the config that "
                     "ds.map had, or start from the bare rows with curate_dataset"
                 )
-            return _scored(row, places, problem, config, models)
+        self._solutions = config.solutions_column
+        self._rows = plain
+        self._numbers: dict[Any, list[int]] = {}
+        for number, text in enumerate(plain[config.problem_column]):
+            self._numbers.setdefault(text, []).append(number)
+
+    async def summarize(self, problem: str | None, solutions: Sequence[str]) -> list[Summary]:
+        """See [`~rpd_metric.steps.protocol.Summarizer`]."""
+        for number in self._numbers[problem]:
+            row = self._rows[number]
+            known: dict[str, Summary] = {}
+            texts = row[self._solutions] or ()
+            for text, steps, reason in zip(texts, row["steps"], row["drop_reasons"], strict=True):
+                if steps or text not in known:  # a copy that was left out has none
+                    known[text] = Summary(tuple(steps), reason or None)
+            if all(text in known for text in solutions):
+                return [known[text] for text in solutions]
         raise AssertionError("a problem is read from one of these rows")
-
-    return score
-
-
-def _scored(
-    row: dict[str, Any],
-    places: Sequence[int],
-    problem: Problem,
-    config: CurationConfig,
-    models: Models,
-) -> Scored:
-    def taken(matrix: MatrixRows) -> MatrixRows:
-        return [[matrix[a][b] for b in places] for a in places]
-
-    answers = check_answers(problem, config, models)
-    filtered = filter_problem(problem, config.filters, models.count_tokens, answers=answers)
-    reasons = [row["drop_reasons"][place] for place in places]
-    rejects = filtered.rejects(problem)
-    for index, (reason, known) in enumerate(zip(reasons, filtered.reasons, strict=True)):
-        if reason and not known:
-            rejects.append(problem.rejected("steps", reason, "no step could be extracted", index))
-    score, made = row["rpd_score"], {name: row[name] for name in choice_columns(None, 0, config)}
-    distances = made.get("distance_matrix")
-    return Scored(
-        steps=[row["steps"][place] for place in places],
-        matrix=taken(row["rpd_matrix"]),
-        score=score,
-        drop_reasons=reasons,
-        num_tokens=list(filtered.num_tokens),
-        rejects=rejects,
-        problem_score=score if config.problems == "rpd" else made.get("problem_score"),
-        distances=None if distances is None else taken(distances),
-        marks=list(answers.marks),
-        marked_by=answers.by,
-        agrees=list(answers.agrees),
-        floundering=[bool(signs_of_floundering(text)) for text in problem.solutions],
-    )
-
-
-def _places(solutions: Sequence[str | None] | None, usable: Sequence[str]) -> list[int] | None:
-    """Where in a row its usable solutions stand, the others being blank or no text; `None`: not
-    all of them do."""
-    waiting = iter(enumerate(solutions or ()))
-    places = [next((place for place, text in waiting if text == one), None) for one in usable]
-    return None if None in places else places  # type: ignore[return-value]

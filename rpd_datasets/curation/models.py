@@ -58,11 +58,7 @@ class Models:
         return tuple(dict.fromkeys(chat for chat in chats if isinstance(chat, Flow)))
 
     def required_judges(self) -> CurationJudges:
-        """The judges, where a configuration asks for them.
-
-        Raises:
-            [`InputError`]: There are none.
-        """
+        """The judges, where a configuration asks for them."""
         if self.judges is None:
             raise InputError(
                 '"llm" asks a chat model; pass Models(..., judges=CurationJudges(chat))'
@@ -112,7 +108,7 @@ def load_flow(
 
 
 def configured_summarizer(config: CurationConfig, *, keep_replies: bool = True) -> Summarizer:
-    """Load the summarizer that a configuration names."""
+    """The summarizer that a configuration names, loaded."""
     if not asks_chat_model(config.summarizer):
         return load_summarizer(config.summarizer)
     guided = config.guided and config.template == DEFAULT_TEMPLATE
@@ -138,14 +134,8 @@ def load_models(
     """Load the summarizer, the embedder, the tokenizer and the judges that a configuration names.
 
     An encoder of this machine is loaded at its first use where none of the options compares
-    solutions, or scoring does not happen `here`.
-
-    Args:
-        config ([`CurationConfig`]): The options.
-        here (`bool`): Whether scoring happens in this process.
-        replies ([`Replies`], *optional*): Takes the place of the store that the options name.
-        keep_replies (`bool`): Whether there is a store. Without one the models are for counting
-            requests, and an embedder is only named.
+    solutions, or scoring does not happen `here`. `replies` takes the place of the store that the
+    options name. Without `keep_replies` the models are for counting requests alone.
     """
     config = config.resolved()
     in_store = keep_replies and replies is None

@@ -1,8 +1,7 @@
 """What a run did, in plain numbers: the card, the manifest and the figures are made from it.
 
 [`RunSummary`] is filled as a run goes, and [`outcome`] sums it up for the manifest; the words for
-it are `rpd_datasets/account.py`. What a distance means, and how many strategies there are, is said
-where labelled pairs tell it for this distance and encoder.
+it are `rpd_datasets/account.py`.
 """
 
 from __future__ import annotations
@@ -119,7 +118,7 @@ class Choice:
         config: CurationConfig,
         curve: Calibration | None = None,
     ) -> Choice:
-        """Look at one chosen problem: by RPD, or without steps by the distance that chose."""
+        """By RPD, or without steps by the distance that chose."""
         matrix = nan_for_none(scored.matrix if config.reads_steps else scored.chosen_by)
         lengths = [len(scored.steps[index]) for index in selected] if config.reads_steps else []
         return cls(
@@ -182,11 +181,7 @@ def count_strategies(
 
 @dataclass
 class SummaryHealth:
-    """How well a chat model's summaries went.
-
-    A run in which most summaries are refused, or in which different problems are given the same
-    steps, has distances that say little about the solutions. Nothing else in its output shows it.
-    """
+    """How well a chat model's summaries went: how many were refused, and how much they repeat."""
 
     accepted: int = 0  # solutions with steps
     asked_again: int = 0  # solutions whose first reply could not be used
@@ -211,26 +206,20 @@ class SummaryHealth:
         with_steps = [steps for steps in scored.steps if steps]
         self.accepted += len(with_steps)
         self.problems += bool(with_steps)
-        for steps in with_steps:
-            for step in steps:
-                self._remember(step)
-
-    def _remember(self, step: str) -> None:
-        # Not hash(), which differs from process to process.
-        digest = hashlib.blake2b(" ".join(step.lower().split()).encode("utf-8", "replace"))
-        code = int.from_bytes(digest.digest()[:8], "big")
-        if code & self._mask:
-            return
-        self._steps += 1
-        first = self._first_in.setdefault(code, self.problems)
-        if first != self.problems:
-            self._sharing |= {first, self.problems}
-        if len(self._first_in) > REMEMBERED:
-            self._mask = 2 * self._mask + 1
-            self._first_in = {
-                code: first for code, first in self._first_in.items() if not code & self._mask
-            }
-            self._steps //= 2
+        for step in (step for steps in with_steps for step in steps):
+            # Not hash(), which differs from process to process.
+            digest = hashlib.blake2b(" ".join(step.lower().split()).encode("utf-8", "replace"))
+            code = int.from_bytes(digest.digest()[:8], "big")
+            if code & self._mask:
+                continue
+            self._steps += 1
+            first = self._first_in.setdefault(code, self.problems)
+            if first != self.problems:
+                self._sharing |= {first, self.problems}
+            if len(self._first_in) > REMEMBERED:
+                self._mask = mask = 2 * self._mask + 1
+                self._first_in = {c: first for c, first in self._first_in.items() if not c & mask}
+                self._steps //= 2
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types, for the manifest."""
@@ -293,16 +282,6 @@ def counts(summary: RunSummary) -> dict[str, int]:
         "problems_chosen": len(summary.chosen),
         "solutions_chosen": summary.num_selected,
     }
-
-
-def ranking_scores(summary: RunSummary) -> tuple[list[float], list[float]]:
-    """The scores that ranked the problems: those of all scored ones, and of the chosen ones."""
-
-    def known(scores: Iterable[ProblemScore]) -> list[float]:
-        values = [s.rpd_score if s.problem_score is None else s.problem_score for s in scores]
-        return [value for value in values if value is not None]
-
-    return known(summary.scores), known(summary.scores[index] for index in summary.chosen)
 
 
 def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:

@@ -1,9 +1,8 @@
 """The tables of a curated folder: chosen problems, training rows made from them, all scores.
 
-One Arrow schema holds for all Parquet files of a table, whatever the input carried. Columns that
-this project makes have fixed types; a column that is carried along gets the type that holds all its
-values, and is stored as JSON text, which loses nothing, where they have no type in common. Which
-problems are chosen, and where they are kept until then, is `run.py`.
+One Arrow schema holds for all Parquet files of a table, whatever the input carried. A column that
+is carried along gets the type that holds all its values, and is stored as JSON text, which loses
+nothing, where they have no type in common.
 """
 
 from __future__ import annotations
@@ -103,7 +102,16 @@ class ColumnTypes:
         """The types that hold all rows; reads them once, a few at a time."""
         import pyarrow as pa
 
-        own = _own_columns()
+        own = {
+            "problem": pa.string(),
+            "solutions": pa.list_(pa.string()),
+            "steps": pa.list_(pa.list_(pa.string())),
+            "rpd_matrix": pa.list_(pa.list_(pa.float64())),
+            "rpd_score": pa.float64(),
+            "selected": pa.list_(pa.int64()),
+            "drop_reasons": pa.list_(pa.string()),
+            "num_tokens": pa.list_(pa.int64()),
+        }
         types: dict[str, Any] = {}
         as_json: dict[str, None] = {}
         iterator = iter(rows)
@@ -131,22 +139,6 @@ class ColumnTypes:
 
         turns = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
         return cls(pa.schema([("prompt", turns), ("completion", turns)]), [])
-
-
-def _own_columns() -> dict[str, Any]:
-    """The columns that every curated row has, in their order."""
-    import pyarrow as pa
-
-    return {
-        "problem": pa.string(),
-        "solutions": pa.list_(pa.string()),
-        "steps": pa.list_(pa.list_(pa.string())),
-        "rpd_matrix": pa.list_(pa.list_(pa.float64())),
-        "rpd_score": pa.float64(),
-        "selected": pa.list_(pa.int64()),
-        "drop_reasons": pa.list_(pa.string()),
-        "num_tokens": pa.list_(pa.int64()),
-    }
 
 
 class ShardWriter:

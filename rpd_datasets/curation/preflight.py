@@ -1,8 +1,7 @@
 """What can be seen to be wrong with a run before a model is loaded.
 
-The specs of all models are read, the output is looked at, and the first problem of the input goes
-through the filters and is asked for its score of quality. So a wrong option costs a second and not
-the loading of an encoder, or hours of scoring. What only later rows show is not found here.
+The specs of all models are read, and the first problem of the input goes through the filters: a
+wrong option costs a second and not hours of scoring.
 """
 
 from __future__ import annotations
@@ -23,12 +22,7 @@ from rpd_metric.steps.summarizers import asks_chat_model, summarizer_spec
 
 
 def check_models(config: CurationConfig, *, judge: str | None = None) -> None:
-    """Read the specs of a configuration's models, of a judge that it does not name, and the prompt.
-
-    Raises:
-        [`SpecError`]: One has none of the forms, holds a secret, or names no folder that is there.
-        [`InputError`]: The template is not there, or lacks a placeholder.
-    """
+    """Read the specs of a configuration's models, of another judge, and the prompt."""
     specs = [summarizer_spec(config.summarizer), embedder_spec(config.embedder)]
     specs += [chat_spec(spec) for spec in (config.judge, judge) if spec is not None]
     folders = [(spec.text, spec.model) for spec in specs if spec.runs_here and spec.model]
@@ -43,15 +37,7 @@ def check_models(config: CurationConfig, *, judge: str | None = None) -> None:
 def check_input(
     source: Any, spec: InputSpec, config: CurationConfig | None = None, *, name: str = IN_MEMORY
 ) -> None:
-    """Look at an input's first rows.
-
-    With a configuration its filters and column of scores are tried on the first problem; `name` is
-    what a dataset in memory is called.
-
-    Raises:
-        InputError: There is no such input, nothing in it can be read, or a column that is needed is
-            not there.
-    """
+    """Look at an input's first rows, and try a configuration's filters on the first problem."""
     columns, problem = look_at_head(source, spec, name=name)
     if config is None:
         return

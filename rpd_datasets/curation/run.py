@@ -1,11 +1,9 @@
 """From an input to a curated folder: resumable, atomic, in bounded memory.
 
 A run scores every problem once (journalled as it goes), ranks the scores, reads the input a
-second time for the chosen problems only, and writes them beside a card, a manifest, all scores
-and the rejects. Several inputs can be mixed: each is scored and ranked by itself. Everything is
-built in `<output>.partial` and moved into place at the end, so that `<output>` is either complete
-or not there; an interrupted run goes on when it is started again. What happens to one problem is
-`scoring.py`, what is written of it `parquet.py`; who scores is `engines.py`.
+second time for the chosen problems only, and writes them. Several inputs can be mixed: each is
+scored and ranked by itself. Everything is built in `<output>.partial` and moved into place at the
+end; an interrupted run goes on when it is started again.
 """
 
 from __future__ import annotations
@@ -26,7 +24,6 @@ from rpd_datasets.curation.allocation import Allocation
 from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
 from rpd_datasets.curation.folder import (
     Journal,
-    join_files,
     move_into_place,
     open_text,
     partial_folder,
@@ -38,7 +35,6 @@ from rpd_datasets.curation.outcome import Choice, InputInfo, RunSummary, Summary
 from rpd_datasets.curation.parquet import Chosen, write_scores, write_tables
 from rpd_datasets.curation.scoring import (
     MAX_IN_FLIGHT,
-    Score,
     Scored,
     choose,
     score_all,
@@ -112,11 +108,6 @@ class RunOptions:
         None, "problems of benchmarks; what stands among them is left out", group=None
     )
     max_in_flight: int = option(MAX_IN_FLIGHT, "problems worked on at once", group=None)
-    score: Score = option(
-        score_problem,
-        "scores a problem; rows that were scored before bring another one",
-        group=None,
-    )
     on_total: Callable[[int], None] = option(
         _nothing, "called with the number of problems once it is known", group=None
     )
@@ -149,17 +140,10 @@ def curate_folder(
 
     Args:
         inputs (`Sequence[tuple]`): For each what opens it, given a scratch folder and where rejects
-            go, and how many problems are chosen from it; by the same options, each by itself.
-        output (`Path`): The folder to make.
-        config ([`CurationConfig`]): The options.
-        models ([`Models`]): What the options name, loaded.
+            go, and how many problems are chosen from it.
         describe (`Callable`): Makes the files beside the data (card, manifest, figures) from the
             summary: name to text or bytes.
-        options ([`RunOptions`], *optional*): How the run goes about it.
-
-    Raises:
-        [`OutputError`]: The output exists, cannot be written, or another run is at it.
-        [`InputError`]: The input cannot be read, or nothing in it can be chosen.
+        output, config, models, options: See [`~rpd_datasets.curate_dataset`].
     """
     config, options = config.resolved(), options or RunOptions()
     if len(inputs) > 1 and config.num_samples is not None:
@@ -215,7 +199,10 @@ def curate_folder(
         write_scores(summary, result / "scores.jsonl")
         write_files(describe(summary), result)
         stack.close()
-        join_files([partial / name for name in REJECTS], result / "rejects.jsonl")
+        with (result / "rejects.jsonl").open("wb") as file:
+            for name in REJECTS:
+                with (partial / name).open("rb") as part:
+                    shutil.copyfileobj(part, file)
         move_into_place(result, output, partial)
     return summary
 
@@ -288,22 +275,15 @@ class _Run:
             if scored_already:
                 raise InputError(f"{source.name} changed while it was read; run it again")
             try:
-                scored = await self.options.score(problem, config, models)
+                scored = await score_problem(problem, config, models)
             except BudgetSpent:
                 await self.leave_undone(problem)
                 return None
-            assert scored is not None
             self.journal.put(self.journal.key(problem), scored.as_record())
             return scored
 
-        total_said = False
-        results = score_all(
-            source,
-            self.config,
-            self.models,
-            score=score,
-            max_in_flight=self.options.max_in_flight,
-        )
+        total_said, most = False, self.options.max_in_flight
+        results = score_all(source, self.config, self.models, score=score, max_in_flight=most)
         async with aclosing(results):
             async for problem, scored in results:
                 if source.num_problems is not None and not total_said:
@@ -361,20 +341,18 @@ class _Run:
             return []
         if not eligible:
             called = "is called diverse and " if config.problems == "llm" else ""
+            health = self.summary.health.as_dict() if self.summary.health else None
+            advice = "Lower num_solutions or loosen the filters"
+            if health and (warning := health_warning(health)):
+                advice = f"Summaries: {health_line(health)}. Take another model: {warning}"
             raise InputError(
                 f"no problem of {name} {called}has {needed} usable solutions to choose from; left "
-                f"out: {_most_common(self.summary)}. {self._advice()}"
+                f"out: {_most_common(self.summary)}. {advice}"
             )
         if config.problems in METRICS:
             places = rank([scores[index].problem_score for index in eligible])
             return [eligible[place] for place in places]
         return sorted(eligible, key=self.lots.__getitem__)
-
-    def _advice(self) -> str:
-        health = self.summary.health.as_dict() if self.summary.health else None
-        if health is None or (warning := health_warning(health)) is None:
-            return "Lower num_solutions or loosen the filters"
-        return f"Summaries: {health_line(health)}. Take another model: {warning}"
 
     def choose_all(self, source: Source, order: Sequence[int], num_problems: int) -> list[int]:
         """Choose the solutions of the first problems in `order`, and return those problems.

@@ -1,8 +1,7 @@
 """Curation of problems: filters, steps, distances, verdicts, and the chosen solutions.
 
 [`score_problem`] looks at one problem, [`score_all`] drives it over many: a run, the workers of an
-engine, `rpd_curate` and `rpd plan` all go through it. Choosing among problems is `select.py`;
-reading, resuming and writing a whole dataset is `run.py`.
+engine, `rpd_curate` and `rpd plan` all go through it.
 """
 
 from __future__ import annotations
@@ -43,48 +42,25 @@ MAX_IN_FLIGHT = 32
 
 @dataclass(frozen=True)
 class Scored:
-    """What is known about a problem before anything is chosen.
+    """What is known about a problem before anything is chosen; lists are per solution."""
 
-    Args:
-        steps (`list[list[str]]`): Per solution; empty where it was left out, and everywhere when
-            nothing that was asked for reads steps.
-        matrix (`list[list[float | None]]`): RPD, k x k; `None` in rows and columns of left-out
-            solutions, and everywhere without steps.
-        score (`float`, *optional*): Eq. 3 on it; `None` under two usable solutions.
-        drop_reasons (`list[str]`): Per solution, why it was left out; `""` where it was not.
-        num_tokens (`list[int]`): Per solution, by the configured tokenizer.
-        rejects (`list[Rejected]`): The same as records for the rejects file.
-        problem_score (`float`, *optional*): Eq. 3 on the distance that ranks problems.
-        distances (`list[list[float | None]]`, *optional*): The distance that chooses solutions,
-            like `matrix`; `None` when it is RPD, or no distance chooses.
-        diverse (`bool`, *optional*): What a judge said of the problem, where it was asked.
-        asked_again, repaired (`int`): Solutions whose summary had to be asked for again, and those
-            that then had steps.
-        marks (`list[bool | None]`): Per solution whether its final answer is right.
-        marked_by (`str`): Who says so: `"marks"`, `"reference"`, `""` for nobody.
-        agrees (`list[bool | None]`): Per solution whether it has the problem's most frequent
-            answer; `None` where it names none, and everywhere without a majority.
-        floundering (`list[bool]`): Per solution whether it shows signs of a failed argument.
-        soundness (`list[str]`): Per solution what a judge made of its argument; empty where none
-            was asked.
-    """
-
-    steps: list[list[str]]
-    matrix: MatrixRows
-    score: float | None
-    drop_reasons: list[str]
-    num_tokens: list[int]
-    rejects: list[Rejected]
-    problem_score: float | None = None
-    distances: MatrixRows | None = None
-    diverse: bool | None = None
-    asked_again: int = 0
-    repaired: int = 0
-    marks: list[bool | None] = field(default_factory=list)
-    marked_by: str = ""
+    steps: list[list[str]]  # empty where it was left out, and where nothing reads steps
+    matrix: MatrixRows  # RPD; `None` in rows and columns of left-out solutions
+    score: float | None  # Eq. 3 on it; `None` under two usable solutions
+    drop_reasons: list[str]  # why it was left out; "" where it was not
+    num_tokens: list[int]  # by the configured tokenizer
+    rejects: list[Rejected]  # the reasons as records for the rejects file
+    problem_score: float | None = None  # Eq. 3 on the distance that ranks problems
+    distances: MatrixRows | None = None  # those that choose solutions, if not RPD
+    diverse: bool | None = None  # what a judge said of the problem, where it was asked
+    asked_again: int = 0  # solutions whose first summary could not be used
+    repaired: int = 0  # of those, the ones that then had steps
+    marks: list[bool | None] = field(default_factory=list)  # whether its final answer is right
+    marked_by: str = ""  # who says so: "marks", "reference", "" for nobody
+    # Whether it has the problem's most frequent answer; `None` where it names none.
     agrees: list[bool | None] = field(default_factory=list)
-    floundering: list[bool] = field(default_factory=list)
-    soundness: list[str] = field(default_factory=list)
+    floundering: list[bool] = field(default_factory=list)  # signs of a failed argument
+    soundness: list[str] = field(default_factory=list)  # what a judge made of its argument
 
     @property
     def usable(self) -> list[int]:
@@ -122,15 +98,7 @@ async def score_problem(
 
     A solution that a filter refuses or that cannot be summarised is left out of scoring with
     its reason; it never counts as far away.
-
-    Args:
-        problem ([`~rpd_datasets.Problem`]): The problem.
-        config ([`CurationConfig`]): The options.
-        models ([`Models`]): What the options name, loaded.
-        answers ([`AnswerCheck`], *optional*): What is known about its final answers already.
-
-    Returns:
-        [`Scored`]: Lists as long as the problem's solutions.
+    `answers` is what is known about its final answers already.
     """
     config = config.resolved()
     # In a thread: answers that take computer algebra, and encoding, must not hold up the requests
@@ -289,10 +257,7 @@ def scoring_fingerprint(config: CurationConfig, models: Models) -> str:
 def solution_order(
     problem: Problem, scored: Scored, config: CurationConfig
 ) -> tuple[list[int], list[float]]:
-    """In which order a budget takes a problem's solutions, and what each adds.
-
-    See [`~rpd_datasets.curation.allocation.spending_order`]; what a person kept comes first.
-    """
+    """In which order a budget takes a problem's solutions, and what each adds."""
     kept: list[int] = []
     if config.filters.decisions is not None:
         kept = kept_by_hand(problem, config.filters.decisions, scored.usable)
@@ -306,16 +271,10 @@ async def choose(
     models: Models,
     num_solutions: int | None = None,
 ) -> Judgement[tuple[int, ...]]:
-    """Choose among a problem's solutions.
+    """Choose among a problem's solutions: their indices in order of choice, or why a judge's
+    answer cannot be used.
 
-    Args:
-        problem, scored, config, models: See [`score_problem`].
-        num_solutions (`int`, *optional*): The problem's share of a budget; all if unset. Without
-            a budget the options say how many.
-
-    Returns:
-        [`Judgement`]: Indices into its solutions, in order of choice; with a
-            reason where a judge chooses and gave no usable answer.
+    `num_solutions` is the problem's share of a budget; without a budget the options say how many.
     """
     if config.num_samples is not None:
         return Judgement(tuple(solution_order(problem, scored, config)[0][:num_solutions]))
@@ -352,11 +311,7 @@ async def choose(
 def quality_of(
     problem: Problem, config: CurationConfig, usable: Sequence[int]
 ) -> list[float | None] | None:
-    """The usable solutions' scores, where the options name a column of them.
-
-    Raises:
-        InputError: The problem has no such column, or no score per solution in it.
-    """
+    """The usable solutions' scores, where the options name a column of them."""
     if config.quality_column is None:
         return None
     scores = problem.extra.get(config.quality_column)
@@ -373,11 +328,8 @@ def quality_of(
 
 
 def choice_columns(scored: Scored | None, k: int, config: CurationConfig) -> dict[str, Any]:
-    """The columns beside the RPD ones that the options call for, of a problem with `k` solutions.
-
-    `problem_score` where a distance other than RPD ranks problems, `diverse` where a judge
-    classifies them, `distance_matrix` where a distance other than RPD chooses solutions; empty ones
-    without a [`Scored`].
+    """The columns beside the RPD ones that the options call for, of a problem with `k` solutions;
+    empty ones without a [`Scored`].
     """
     columns: dict[str, Any] = {}
     if config.problems == "llm":

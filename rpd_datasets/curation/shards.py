@@ -2,9 +2,8 @@
 
 A shard is one file of problems, named by a hash of its content and of everything that decides
 its scores. Scoring it makes one file of records beside it, which appears under its name only when
-it is complete. The run that cut the shards puts these records into its journal and then goes on
-as if it had scored the problems itself, so that its result does not depend on who did. Who does
-is an [`Engine`], see `engines.py`. Every machine has to see the folder under the same path.
+it is complete. The run puts these records into its journal and then goes on as if it had scored the
+problems itself. Every machine has to see the folder under the same path.
 """
 
 from __future__ import annotations
@@ -123,15 +122,10 @@ def score_shard(
     sharers: int = 1,
     replies: Replies | None = None,
 ) -> str | None:
-    """Score a shard in this process, unless its records are there already.
+    """Score a shard in this process, unless its records are there already; `sharers` workers ask
+    the same servers, and several threads may score shards at once.
 
-    Several threads may score shards at once: that keeps a server busy while the last requests of
-    one shard come in. `sharers` workers ask the same servers; `replies` takes the place of the
-    store that the options name.
-
-    Returns:
-        `str`, *optional*: One line that says what the user can fix. Errors travel as text because
-            not every exception survives pickling.
+    What the user can fix comes back as one line: not every exception survives pickling.
     """
     done = shard.with_suffix(DONE)
     try:

@@ -57,6 +57,16 @@ def write_problems(path: Path, num_problems: int, num_solutions: int = 4) -> Pat
     return path
 
 
+def environment() -> dict[str, str]:
+    """Of a run in a process of its own."""
+    return os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
+        "OPENAI_API_KEY": "unused",
+    }
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file below a folder."""
     return {
@@ -106,7 +116,6 @@ def run(folder: Path, *, num_problems: int, kills: int, seed: int = 0) -> Outcom
             status = cli.main(command(name))
             assert status == 0, f"rpd curate ended with {status}"
 
-        env = os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
         run_to_the_end("undisturbed")
         needed = len(server.requests)
         server.requests.clear()
@@ -115,7 +124,7 @@ def run(folder: Path, *, num_problems: int, kills: int, seed: int = 0) -> Outcom
             before = len(server.requests)
             process = subprocess.Popen(
                 [sys.executable, "-m", "rpd_datasets.cli", *command("killed")],
-                env=env,
+                env=environment(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )

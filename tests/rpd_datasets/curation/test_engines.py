@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from parts.fake_tgi import FakeTGI
-from parts.kill_loop import contents, summary, write_problems
+from parts.kill_loop import contents, environment, summary, write_problems
 from parts.openai_embeddings import OpenAIEmbeddings
 from parts.ray_cluster import (
     LocalCluster,
@@ -29,16 +29,6 @@ from rpd_datasets.curation.engines import EngineOptions, _no_interrupt_lost, act
 ROOT = Path(__file__).resolve().parents[3]
 NUM_PROBLEMS = 40
 SLOTS = 4
-
-
-def environment() -> dict[str, str]:
-    """Read when a process is started: the cluster sets where Ray writes."""
-    return os.environ | {
-        "PYTHONPATH": str(ROOT),
-        "HF_HUB_OFFLINE": "1",
-        "OMP_NUM_THREADS": "1",
-        "OPENAI_API_KEY": "unused",
-    }
 
 
 class Bench:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datasets
 import pytest
 
 from parts.curate_rows import curate, curated, manifest, rejects, write_rows
-from parts.fake_judge import kind_of
+from parts.fake_judge import judge_reply, kind_of
 from parts.fake_tgi import FakeTGI
-from rpd_datasets import CurationConfig, FilterConfig, Problem, rpd_curate
+from parts.kill_loop import contents
+from rpd_datasets import Curated, CurationConfig, FilterConfig, Problem, curate_dataset, rpd_curate
 from rpd_datasets.cli import main
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.scoring import score_problem
@@ -130,6 +132,19 @@ class Answers:
         self.asked.append(user)
         answer = next(answer for word, answer in self.by_word.items() if word in user)
         return ChatReply(answer, "stop")
+
+
+def test_rows_that_a_judge_has_seen_give_the_folder_of_bare_rows(rows, store, tmp_path):
+    bare = datasets.Dataset.from_json(str(rows))
+    with FakeTGI(reply=judge_reply) as server:
+        options = {"problems": "llm", "solutions": "llm", "num_problems": 2, "store": store}
+        config = loose(judge=f"tgi:{server.url}", **options)
+        mapped = bare.map(rpd_curate, fn_kwargs={"config": config})
+        asked = len(server.requests)
+        Curated.from_rows(mapped, tmp_path / "taken", config)
+        curate_dataset(bare, tmp_path / "scored", config)
+        assert len(server.requests) == asked
+    assert contents(tmp_path / "taken") == contents(tmp_path / "scored")
 
 
 def test_map_with_a_judge_says_why_nothing_was_selected(store):

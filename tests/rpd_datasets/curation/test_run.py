@@ -136,14 +136,6 @@ def test_resuming_is_keyed_on_content_so_a_changed_input_is_scored_anew(rows, tm
     assert sorted(again.asked) == sorted([f"Problem {n}" for n in range(7, 12)] + ["Problem 3"])
 
 
-def test_resuming_with_other_scoring_options_uses_nothing_of_the_earlier_run(rows, tmp_path):
-    with pytest.raises(KeyboardInterrupt):
-        curate(rows, tmp_path / "out", CountingSteps(stop_at="Problem 7"))
-    again = CountingSteps()
-    curate(rows, tmp_path / "out", again, ties="first")
-    assert len(again.asked) == 12
-
-
 def test_scores_of_all_problems_are_kept_with_the_rank_of_the_chosen(rows, tmp_path):
     curate(rows, tmp_path / "out")
     scores = [json.loads(line) for line in (tmp_path / "out" / "scores.jsonl").open()]
@@ -173,16 +165,6 @@ def test_rejects_name_the_row_and_the_reason_and_the_manifest_counts_them(rows, 
         ("duplicate", "solution", 1),
         ("too_few_solutions", "problem", 1),
     }
-
-
-def test_an_existing_output_is_refused_before_any_work(rows, tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "precious.txt").write_text("mine")
-    summarizer = CountingSteps()
-    with pytest.raises(OutputError, match=r"exists and is not empty.*--overwrite"):
-        curate(rows, tmp_path / "out", summarizer)
-    assert summarizer.asked == []
-    assert (tmp_path / "out" / "precious.txt").read_text() == "mine"
 
 
 def test_overwrite_replaces_the_output_only_once_the_new_one_is_complete(rows, tmp_path):

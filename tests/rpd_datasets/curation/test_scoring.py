@@ -85,14 +85,6 @@ def test_map_adds_the_columns_and_carries_all_others_along():
     assert row["rpd_score"] == round(problem_score(matrix), 5)
 
 
-def test_other_options_are_not_served_from_the_cache_of_map(tmp_path):
-    datasets.Dataset.from_list([ROW]).save_to_disk(str(tmp_path / "ds"))
-    ds = datasets.load_from_disk(str(tmp_path / "ds"))
-    two = ds.map(rpd_curate, fn_kwargs={"config": CurationConfig(num_solutions=2)})
-    one = ds.map(rpd_curate, fn_kwargs={"config": CurationConfig(num_solutions=1)})
-    assert (len(two[0]["selected"]), len(one[0]["selected"])) == (2, 1)
-
-
 def test_a_missing_column_names_those_there_are():
     with pytest.raises(InputError, match=r"no column 'solutions', only problem, answers"):
         rpd_curate({"problem": PROBLEM, "answers": [FACTOR]})
@@ -168,18 +160,10 @@ class NoSteps:
 @pytest.mark.parametrize("choice", ["raw", "raw_chunks", "random"])
 def test_no_summary_is_made_where_nothing_reads_steps(choice):
     config = loose(problems=choice, solutions=choice, num_solutions=2)
-    models = replace(given_models(loose()), summarizer=NoSteps())
+    models = replace(given_models(config), summarizer=NoSteps())
     scored = run(score_problem(THREE, config, models))
-    assert scored.score is None
-    assert scored.steps == [[], [], []]
-    assert (
-        len(
-            run(
-                choose(THREE, scored, config, replace(given_models(loose()), summarizer=NoSteps()))
-            ).value
-        )
-        == 2
-    )
+    assert (scored.score, scored.steps) == (None, [[], [], []])
+    assert len(run(choose(THREE, scored, config, models)).value) == 2
 
 
 def test_rpd_is_measured_beside_any_distance_between_steps():
@@ -191,15 +175,3 @@ def test_rpd_is_measured_beside_any_distance_between_steps():
         assert scored.score == plain.score
         assert scored.distances != plain.matrix
         assert scored.problem_score not in (None, plain.score)
-
-
-def test_each_stage_may_have_a_distance_of_its_own():
-    row = {"problem": THREE.problem, "solutions": list(THREE.solutions)}
-    config = loose(problems="raw", solutions="strategy", num_solutions=2)
-    result = rpd_curate(row, config)
-    assert result["problem_score"] != result["rpd_score"]
-    assert result["distance_matrix"] != result["rpd_matrix"]
-    assert len(result["selected"]) == 2
-    assert "diverse" not in result
-    by_rpd = rpd_curate(row, loose(problems="rpd", solutions="rpd"))
-    assert not {"problem_score", "distance_matrix", "choice_reason"} & set(by_rpd)

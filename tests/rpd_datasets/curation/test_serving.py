@@ -115,26 +115,6 @@ def test_plan_counts_what_is_missing_and_sends_nothing(rows, store, tmp_path, ca
         assert len(server.requests) == 24
 
 
-def test_plan_shows_what_leaving_out_the_thoughts_saves(tmp_path, store, capsys):
-    thought = "<think>" + "Let me look at this again. " * 300 + "</think>"
-    row = {"problem": "p", "solutions": [f"{thought}So the answer is {n}." for n in range(3)]}
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text(json.dumps(row) + "\n")
-
-    def plan(*options):
-        spec = "openai:http://127.0.0.1:9/v1#Qwen3-14B"
-        arguments = ["plan", str(rows), "--summarizer", spec, "--store", str(store), "--json"]
-        assert main([*arguments, *options]) == 0
-        return json.loads(capsys.readouterr().out)
-
-    full, final = plan(), plan("--solution-part", "final")
-    assert full["prompt_tokens"] > 3 * 1800
-    assert final["prompt_tokens"] < full["prompt_tokens"] - 3 * 1500
-    assert full["prompt_tokens_with_final_part_only"] == pytest.approx(
-        final["prompt_tokens"], rel=0.02
-    )
-
-
 @pytest.mark.slow
 def test_killed_three_times_the_result_is_the_same_and_nothing_finished_is_asked_again(tmp_path):
     outcome = run(tmp_path, num_problems=40, kills=3)
