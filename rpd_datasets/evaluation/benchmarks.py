@@ -53,10 +53,9 @@ class Benchmark:
 
     Args:
         name, title (`str`): In configurations, and in tables.
-        kind (`"math"`, `"function"` or `"contest"`): How it is graded.
+        kind (`str`): How it is graded.
         sizes (`tuple[int, ...]`): Numbers of problems that are right; any number if empty.
         hub (`str`, *optional*): Dataset id; `None` where only a local file serves.
-        config, split (`str`): Of the dataset.
         level (`int`, *optional*): Only problems of this level.
         release (`int`, *optional*): Of LiveCodeBench, where it is that.
         task_id (`str`, *optional*): In the `eval.yaml` of its dataset, where that is registered on
@@ -126,23 +125,16 @@ class Task:
 
 
 def find_benchmark(name: str) -> Benchmark:
-    """The benchmark of that name.
-
-    Raises:
-        [`InputError`]: There is none; the message lists those there are.
-    """
+    """The benchmark of that name. Raises [`InputError`] with those there are."""
     if name not in BENCHMARKS:
         raise InputError(f"unknown benchmark {name!r}; use one of {', '.join(BENCHMARKS)}")
     return BENCHMARKS[name]
 
 
 def load_benchmark(name: str, path: str | Path | None = None) -> list[Task]:
-    """Load a benchmark's problems, in order, from a local file or from the Hub.
+    """Load a benchmark's problems, in order, from a local file or, without one, from the Hub.
 
-    Args:
-        name (`str`): One of `BENCHMARKS`.
-        path (`str` or `Path`, *optional*): A `.jsonl`, `.jsonl.gz` or `.json` file, or
-            LiveCodeBench's folder or Parquet file; the Hub's dataset if unset.
+    A file is `.jsonl`, `.jsonl.gz` or `.json`; of LiveCodeBench also its folder or Parquet.
 
     Raises:
         [`InputError`]: The name is unknown, the file or dataset cannot be read, a row lacks what
@@ -271,9 +263,7 @@ def _hub_rows(benchmark: Benchmark) -> tuple[list[Mapping[str, Any]], str | None
             benchmark.hub, config=benchmark.config, split=benchmark.split, streaming=False
         )
         commit = rows.fingerprint()
-        return (
-            [row.values for row in rows if isinstance(row, Row)],
-            commit if COMMIT.fullmatch(commit) else None,
-        )
+        found: list[Mapping[str, Any]] = [row.values for row in rows if isinstance(row, Row)]
+        return found, commit if COMMIT.fullmatch(commit) else None
     except InputError as error:
         raise InputError(f"{error} Or name a local file of the benchmark with --data.") from error

@@ -8,6 +8,7 @@ only where its p value, corrected by Holm's method for all of them, is below 5 %
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,12 +27,7 @@ _LEVEL = 0.05
 class Difference:
     """How much more of a benchmark one model solves than another.
 
-    Args:
-        benchmark (`str`): Its name.
-        base (`str`): The model compared with.
-        other (`str`): The model compared.
-        num_problems (`int`): How many both met.
-        by_k (`dict[int, PairedDifference]`): pass@k of `other` minus that of `base`, from -1 to 1.
+    `by_k` holds pass@k of `other` minus that of `base`, from -1 to 1.
     """
 
     benchmark: str
@@ -84,37 +80,26 @@ def compare(results: Sequence[Results]) -> list[Difference]:
                     f"{find_benchmark(base.benchmark).title}; use the same file and `limit`"
                 )
             ks = [k for k in base.ks if k in other.ks]
-            differences.append(
-                Difference(
-                    base.benchmark,
-                    base.name,
-                    other.name,
-                    len(base.problems),
-                    {k: paired_difference(other.per_problem(k), base.per_problem(k)) for k in ks},
-                )
-            )
+            gaps = {k: paired_difference(other.per_problem(k), base.per_problem(k)) for k in ks}
+            names = (base.benchmark, base.name, other.name)
+            differences.append(Difference(*names, len(base.problems), gaps))
     if not differences:
         raise InputError("no benchmark has results of two models; name the folders of two")
     return differences
 
 
 def by_benchmark(results: Sequence[Results]) -> list[list[Results]]:
-    """Results grouped by benchmark, models in the order given.
-
-    Raises:
-        [`InputError`]: Two results of a benchmark have one name.
-    """
+    """Results grouped by benchmark, models in the order given; one name twice is an error."""
     groups: dict[str, list[Results]] = {}
     for found in results:
         groups.setdefault(found.benchmark, []).append(found)
     for group in groups.values():
-        names = [found.name for found in group]
-        for name in names:
-            if names.count(name) > 1:
-                raise InputError(
-                    f"two results of {find_benchmark(group[0].benchmark).title} are called "
-                    f"{name!r}; give each model a name of its own (report --name)"
-                )
+        name, count = Counter(found.name for found in group).most_common(1)[0]
+        if count > 1:
+            raise InputError(
+                f"two results of {find_benchmark(group[0].benchmark).title} are called "
+                f"{name!r}; give each model a name of its own (report --name)"
+            )
     return list(groups.values())
 
 

@@ -30,11 +30,8 @@ def load_contamination(
         names (`Sequence[str]`): Names of benchmarks, files, `"known"`, or `"none"` alone.
         say (`Callable`): Told which of the known benchmarks were not found.
 
-    Returns:
-        [`Contamination`], *optional*: `None` where there is nothing to compare with.
-
     Raises:
-        InputError: A benchmark or file that was named cannot be read.
+        [`InputError`]: A benchmark or file that was named cannot be read.
     """
     wanted = [name for name in names if name != NONE]
     if len(wanted) < len(names) and wanted:

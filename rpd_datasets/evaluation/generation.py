@@ -74,20 +74,11 @@ def open_model(
     store: Path,
     timeout: float = 3600.0,
 ) -> Flow:
-    """Load the model of an evaluation, its replies kept.
+    """Load the model of an evaluation, a folder or a spec, its replies kept in a file.
 
-    Args:
-        model (`str`): A folder with a model, which is run in this process, or a spec such as
-            `"tgi:http://host:port"`.
-        options ([`~rpd_metric.models.chat.ChatOptions`], *optional*): For a model of this
-            machine.
-        store (`Path`): The file that keeps the replies.
-        timeout (`float`): Seconds for one reply; a long solution on a full server takes minutes.
-
-    Returns:
-        [`Flow`]: It never asks for more tokens than the benchmark allows. The
-        `model` of a folder ends in a hash of its files, so that a model trained anew in the same
-        folder is not answered with its predecessor's replies.
+    The flow never asks for more tokens than the benchmark allows. The `model` of a folder ends in a
+    hash of its files, so that a model trained anew in the same folder is not answered with its
+    predecessor's replies.
     """
     chat = load_chat(model_spec(model), options or ChatOptions())
     flow = Flow(
@@ -126,18 +117,12 @@ async def generate(
     revision: str | None = None,
     progress: Callable[[int], object] = lambda _: None,
 ) -> list[Sample]:
-    """Have a model write every sample that is not on file yet.
+    """Have a model write every sample that is not on file yet; returns all of them, in order.
 
     Args:
-        tasks (`Sequence` of [`~rpd_datasets.evaluation.benchmarks.Task`]): The problems.
-        config ([`EvaluationConfig`]): How to sample.
-        flow ([`~rpd_metric.models.flow.Flow`]): The model.
         folder (`Path`): Where `samples.jsonl` is, or will be.
         revision (`str`, *optional*): The commit of the benchmark's dataset, to be written down.
         progress (`Callable`, *optional*): Called with the number of samples on file.
-
-    Returns:
-        `list` of [`~rpd_datasets.evaluation.samples.Sample`]: All of them, in order.
 
     Raises:
         [`InputError`]: The folder holds samples of another model or configuration.
@@ -158,35 +143,29 @@ async def generate(
     done = len(keys) - len(todo)
     progress(done)
 
-    async def ask(key: Key) -> Sample | ModelError:
+    async def ask(key: Key) -> None:
+        nonlocal last, done
         request = chat_request(problems[key[0]], key, config)
         try:
             reply = await flow(request)
         except ModelError as error:
-            return error
-        return Sample(
-            *key,
-            seed=request.sampling.seed,
-            text=reply.text,
-            finish_reason=reply.finish_reason,
-            tokens=reply.completion_tokens,
-        )
+            failures[getattr(error, "reason", "model_error")] += 1
+            last = error
+            return
+        seed, tokens = request.sampling.seed, reply.completion_tokens
+        samples[key] = Sample(*key, seed, reply.text, reply.finish_reason, tokens)
+        # Here, so that what was answered while a run ends is on file, too.
+        lines.write(json_line(asdict(samples[key])))
+        lines.flush()
+        done += 1
+        progress(done)
 
     try:
         with path.open("a", encoding="utf-8") as lines:
-            async with aclosing(
-                run_bounded(todo, ask, max_in_flight=_IN_FLIGHT, ordered=False)
-            ) as results:
-                async for result in results:
-                    if isinstance(result, ModelError):
-                        failures[getattr(result, "reason", "model_error")] += 1
-                        last = result
-                        continue
-                    samples[result.key] = result
-                    lines.write(json_line(asdict(result)))
-                    lines.flush()
-                    done += 1
-                    progress(done)
+            bounded = run_bounded(todo, ask, max_in_flight=_IN_FLIGHT, ordered=False)
+            async with aclosing(bounded) as answered:
+                async for _ in answered:
+                    pass
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
     if failures:
@@ -234,11 +213,7 @@ def claim(folder: Path, config: EvaluationConfig, model: str, revision: str | No
 
 
 def read_run(folder: Path) -> dict[str, Any]:
-    """What a folder's samples were made with.
-
-    Raises:
-        [`InputError`]: There is no such file, or it is something else.
-    """
+    """What a folder's samples were made with."""
     path = folder / RUN
     try:
         run = json.loads(path.read_text(encoding="utf-8"))

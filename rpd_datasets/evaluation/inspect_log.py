@@ -53,15 +53,11 @@ def write_inspect_log(
             created=now,
             task=results.benchmark,
             dataset=EvalDataset(
-                name=results.benchmark,
-                samples=len(tasks),
-                sample_ids=[task.id for task in tasks],
+                name=results.benchmark, samples=len(tasks), sample_ids=[task.id for task in tasks]
             ),
             model=results.model,
             model_generate_config=GenerateConfig(
-                temperature=sampling["temperature"],
-                top_p=sampling["top_p"],
-                max_tokens=sampling["max_tokens"],
+                **{name: sampling[name] for name in ("temperature", "top_p", "max_tokens")}
             ),
             config=EvalConfig(epochs=epochs, epochs_reducer=[f"pass_at_{k}" for k in results.ks]),
             metadata={"sampling": sampling, "name": results.name},

@@ -56,7 +56,7 @@ class StoredTests:
     id: str
 
     def read(self) -> StdioTask | CallTask:
-        """The tests. Raises [`InputError`] as [`read_tests`] does."""
+        """The tests, as [`read_tests`] does."""
         return read_tests(_row_at(self.path, self.place), self.id)
 
 
@@ -81,11 +81,7 @@ def is_livecodebench(path: Path) -> bool:
 
 
 def read_problems(path: Path, release: int) -> Iterator[Problem]:
-    """The problems of a release, 1 to 6: of a folder, its first so many files, in order.
-
-    Raises:
-        [`InputError`]: A file is missing or cannot be read, or a row lacks a column.
-    """
+    """The problems of a release, 1 to 6: of a folder, its first so many files, in order."""
     files = [path]
     if path.is_dir():
         files = [path / f"test{'' if n == 1 else n}.jsonl" for n in range(1, release + 1)]
@@ -95,11 +91,7 @@ def read_problems(path: Path, release: int) -> Iterator[Problem]:
 
 
 def read_tests(row: Mapping[str, Any], name: str) -> StdioTask | CallTask:
-    """The tests of a row; messages name the problem.
-
-    Raises:
-        [`InputError`]: A column cannot be decoded, a case is incomplete, or the kinds are mixed.
-    """
+    """The tests of a row; [`InputError`] names the problem where they cannot be graded."""
     cases = [*_cases(row, "public_test_cases", name), *_cases(row, "private_test_cases", name)]
     kinds = sorted({str(case.get("testtype")) for case in cases})
     if kinds == ["stdin"]:

@@ -28,7 +28,6 @@ class Mark:
     """The verdict on one sample.
 
     Args:
-        problem_id (`str`), run (`int`), sample (`int`): Which one.
         verdict (`str`): A [`~rpd_metric.grading.answers.Verdict`] or a
             [`~rpd_metric.grading.code.ProgramResult`].
         correct (`bool`): Whether it counts as solved.
@@ -61,7 +60,6 @@ def mark(
     """Mark every sample.
 
     Args:
-        benchmark, tasks, samples: All of the evaluation.
         grader (`str`, *optional*): See [`~rpd_metric.grading.custom.load_grader`].
         workers (`int`, *optional*): Processes, or programs, at a time.
         unsafe (`bool`): Run programs without a sandbox.
@@ -122,11 +120,7 @@ def check_ready(
 
 
 def read_marks(path: Path, samples: Sequence[Sample]) -> list[Mark]:
-    """Read the verdicts on samples, in their order.
-
-    Raises:
-        [`InputError`]: There is no such file, it is something else, or a sample has no verdict.
-    """
+    """Read the verdicts on samples, in their order; one that is missing is an error."""
     try:
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         marks = {found.key: found for found in (Mark(**row) for row in rows)}

@@ -20,9 +20,6 @@ class PublishedRow:
 
     Args:
         label (`str`), table (`int`): The table's LaTeX label, and its number.
-        model (`str`): The model that was trained.
-        benchmark (`str`): Name in [`~rpd_datasets.evaluation.benchmarks.BENCHMARKS`].
-        method (`str`): As the table names it.
         pass_at_k (`Mapping[int, float]`): By k, by the first-k-of-each-run estimator; empty in
             Table 3.
         div_self_bleu, rpd (`Mapping[str, float]`): By pass count, in Table 3; 100 times the mean
@@ -59,14 +56,7 @@ def published_rows() -> list[PublishedRow]:
 
 
 def published(model: str, benchmark: str) -> list[PublishedRow]:
-    """The rows to print beside a run: those of the table with most rows about it.
-
-    Args:
-        model (`str`): `"Qwen3-4B-Base"`, `"Qwen2.5-3B"` or `"Llama-3.1-8B-Instruct"`.
-        benchmark (`str`): A benchmark's name.
-
-    Returns:
-        `list` of [`PublishedRow`]: Empty where the paper has no figure.
+    """The rows to print beside a run: those of the table with most rows about it, if any.
 
     Raises:
         [`InputError`]: The paper has no such model.

@@ -79,8 +79,6 @@ def update_card(
     What an earlier call said about the same benchmark is replaced, everything else stays.
 
     Args:
-        folder (`Path`): The model's folder, with its card `README.md`.
-        results ([`~rpd_datasets.evaluation.results.Results`]): Of a whole benchmark.
         paper (`str`, *optional*): The paper's model whose rows are shown beside.
         source (`str`, *optional*): URL of the published samples.
 

@@ -48,9 +48,7 @@ class Results:
     """One model on one benchmark.
 
     Args:
-        name (`str`): What tables call the model.
-        model (`str`): The model as its server or folder names it.
-        benchmark (`str`): The benchmark's name.
+        name, model (`str`): What tables call the model, and what its server or folder does.
         sampling (`dict`): Everything that decided the samples.
         problems (`list[str]`): Ids.
         of_problems (`int`): Problems of the whole benchmark.
@@ -61,11 +59,10 @@ class Results:
         figures (`dict`): `pass_at_k`, `first_k` and `pass_hat_k` (pass^k) by k, `mean_at_n` and
             `cons_at_n`; each a `value` with `low` and `high`, and with `standard_error` over runs
             for `first_k`.
-        diversity (`list[dict]`, *optional*): Table 3, first run.
-        measured_with (`dict[str, str]`): The summarizer and the embedder of `diversity`.
+        diversity (`list[dict]`, *optional*): Table 3, first run; `measured_with` names the
+            summarizer and the embedder.
         graded_by (`str`, *optional*): The user's own grader, where there was one.
-        revision (`str`, *optional*): The commit of the benchmark's dataset, where the problems
-            came from the Hub.
+        revision (`str`, *optional*): The commit of the benchmark's dataset on the Hub.
     """
 
     name: str
@@ -160,9 +157,8 @@ def measure_diversity(
 ) -> list[dict[str, Any]]:
     """Diversity of the correct solutions of the first run, by pass count (Table 3).
 
-    Returns:
-        `list[dict]`: One per range of pass counts, see
-        [`~rpd_metric.distance.diversity.PassCountDiversity`]; empty unless a run has 16 samples.
+    One [`~rpd_metric.distance.diversity.PassCountDiversity`] per range of pass counts; empty unless
+    a run has 16 samples.
     """
     texts: dict[str, list[str]] = {task.id: [] for task in tasks}
     correct: dict[str, list[bool]] = {task.id: [] for task in tasks}
@@ -191,11 +187,7 @@ def measure_diversity(
 
 
 def read_results(path: Path) -> Results:
-    """Read `results.json`.
-
-    Raises:
-        [`InputError`]: It cannot be read or is something else.
-    """
+    """Read `results.json`."""
     try:
         return Results(**json.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
@@ -205,11 +197,7 @@ def read_results(path: Path) -> Results:
 
 
 def find_results(path: str | Path) -> list[Results]:
-    """The results in a file, a folder, or the folders right in it (one per benchmark).
-
-    Raises:
-        [`InputError`]: There are none.
-    """
+    """The results in a file, a folder, or the folders right in it (one per benchmark)."""
     place = Path(path)
     files = [place] if place.is_file() else [place / RESULTS, *sorted(place.glob(f"*/{RESULTS}"))]
     found = [read_results(file) for file in files if file.is_file()]

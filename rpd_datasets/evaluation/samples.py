@@ -32,10 +32,8 @@ class Sample:
 
     Args:
         problem_id (`str`): Of its [`~rpd_datasets.evaluation.benchmarks.Task`].
-        run (`int`): From 0.
-        sample (`int`): From 0, within the run.
+        run, sample (`int`): From 0; samples within the run.
         seed (`int`, *optional*): What the model was given.
-        text (`str`): As it came.
         finish_reason (`str`, *optional*): `"stop"`, or `"length"` when the limit cut it.
         tokens (`int`, *optional*): New tokens, as the model counted them.
     """
@@ -105,22 +103,12 @@ def read_samples(path: Path) -> dict[Key, Sample]:
 
 
 def complete(
-    samples: dict[Key, Sample],
-    tasks: Sequence[Task],
-    config: EvaluationConfig,
-    *,
-    advice: str,
+    samples: dict[Key, Sample], tasks: Sequence[Task], config: EvaluationConfig, *, advice: str
 ) -> list[Sample]:
-    """The samples that a configuration asks for, in order, or an error.
-
-    Args:
-        samples (`dict`): From [`read_samples`].
-        tasks (`Sequence` of [`~rpd_datasets.evaluation.benchmarks.Task`]): The problems.
-        config ([`EvaluationConfig`]): What was asked for.
-        advice (`str`): What the error says to do about missing samples.
+    """The samples that a configuration asks for, in order.
 
     Raises:
-        [`InputError`]: A sample is missing. It is not counted as wrong.
+        [`InputError`]: One is missing, which is not counted as wrong; `advice` says what to do.
     """
     keys = expected_keys(tasks, config)
     missing = [key for key in keys if key not in samples]

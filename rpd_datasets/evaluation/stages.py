@@ -33,12 +33,7 @@ from rpd_datasets.evaluation.reporting import (
     update_card,
     write_entry,
 )
-from rpd_datasets.evaluation.results import (
-    RESULTS,
-    Results,
-    measure,
-    measure_diversity,
-)
+from rpd_datasets.evaluation.results import RESULTS, Results, measure, measure_diversity
 from rpd_datasets.evaluation.samples import (
     SAMPLES,
     Sample,
@@ -124,12 +119,8 @@ class Evaluation:
     """What every stage needs.
 
     Args:
-        config, options: What it was opened with.
-        benchmark ([`~rpd_datasets.evaluation.benchmarks.Benchmark`]): The benchmark.
-        tasks (`list` of [`~rpd_datasets.evaluation.benchmarks.Task`]): Its problems that take part.
-        of_problems (`int`): Problems of the whole benchmark.
+        tasks (`Sequence`): The problems that take part, of `of_problems` in the whole benchmark.
         revision (`str`, *optional*): The commit of its dataset, where the Hub gave it.
-        folder (`Path`): Where the files are.
         name (`str`, *optional*): What tables call the model.
     """
 
@@ -155,11 +146,7 @@ class Evaluation:
         return Path(self.options.store) if self.options.store else default_store()
 
     def samples(self) -> list[Sample]:
-        """All samples, in order.
-
-        Raises:
-            [`InputError`]: One is missing.
-        """
+        """All samples, in order; one that is missing is an error."""
         return complete(
             read_samples(self.folder / SAMPLES),
             self.tasks,
@@ -169,11 +156,7 @@ class Evaluation:
 
 
 def open_evaluation(config: EvaluationConfig, options: EvaluationOptions) -> Evaluation:
-    """Load the benchmark.
-
-    Raises:
-        [`InputError`]: It cannot be read, or nothing says where the files go.
-    """
+    """Load the benchmark, and see where the files go."""
     if config.paper is not None:
         published(config.paper, config.benchmark)  # a misspelt model, found at once
     name = options.name or (_name_of(options.model) if options.model else None)
@@ -223,10 +206,7 @@ def sample(evaluation: Evaluation, options: SamplingOptions, bar: Bar) -> None:
         try:
             with draining(flow, notify=say):
                 work = generate(
-                    evaluation.tasks,
-                    evaluation.config,
-                    flow,
-                    evaluation.folder,
+                    *(evaluation.tasks, evaluation.config, flow, evaluation.folder),
                     revision=evaluation.revision,
                     progress=lambda done: show(done, str(flow.stats)),
                 )
