@@ -1,4 +1,4 @@
-"""The benchmarks of curation and of embedding: a tiny run of each, and what they stand on."""
+"""The benchmark of curation: a tiny run, and the corpus it stands on."""
 
 from __future__ import annotations
 
@@ -15,43 +15,22 @@ ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / "benchmarks"
 
 
-@pytest.fixture
-def benchmarks(monkeypatch):
-    """The benchmarks import each other by name, as scripts of one folder do."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-
-
-def run(script: str, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, str(BENCHMARKS / script), *arguments],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-@pytest.fixture(scope="module", params=["openthoughts", "grouped"])
-def figures(request, tmp_path_factory):
-    scratch = tmp_path_factory.mktemp("corpus")
-    arguments = ["--sizes", "20", "--num-problems", "5", "--characters", "600", "--json"]
-    printed = run("corpus.py", *arguments, "--scratch", str(scratch), "--layout", request.param)
-    assert list(scratch.iterdir()) == []
-    return json.loads(printed)
-
-
 @pytest.mark.slow
-def test_all_problems_go_through(figures):
-    ours = figures["sizes"]["20"]["curate"]
+@pytest.mark.parametrize("layout", ["openthoughts", "grouped"])
+def test_all_problems_go_through(layout, tmp_path):
+    command = [sys.executable, str(BENCHMARKS / "corpus.py"), "--sizes", "20", "--layout", layout]
+    command += ["--num-problems", "5", "--characters", "600", "--json", "--scratch", str(tmp_path)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=env)
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.iterdir()) == []
+    figures = json.loads(done.stdout)["sizes"]["20"]
+    assert figures["curate"]["problems"] == figures["score"]["problems"] == 20
+    assert 20 * 14 < figures["curate"]["usable"] <= 20 * 16
 
-    assert ours["problems"] == 20
-    assert 20 * 14 < ours["usable"] <= 20 * 16
-    assert figures["sizes"]["20"]["score"]["problems"] == 20
 
-
-def test_the_corpus_is_a_function_of_its_numbers(benchmarks, tmp_path):
+def test_the_corpus_is_a_function_of_its_numbers(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))  # scripts of one folder import each other
     import synthetic
 
     small, large = synthetic.Corpus(3, characters=400), synthetic.Corpus(9, characters=400)
@@ -61,14 +40,3 @@ def test_the_corpus_is_a_function_of_its_numbers(benchmarks, tmp_path):
 
     assert texts == {large.solution(number, index) for number in range(3) for index in range(16)}
     assert len(texts) == 3 * 16
-
-
-def test_the_chat_knows_the_steps_of_the_solution_it_is_shown(benchmarks):
-    import synthetic
-
-    from rpd_metric.steps.replies import parse_steps
-
-    corpus = synthetic.Corpus(3, characters=400)
-    reply = synthetic.InstantChat(corpus).reply(f"Summarise this: {corpus.solution(2, 7)}")
-
-    assert list(parse_steps(reply)) == corpus.steps(2, 7)

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from rpd_metric.distance.calibration import calibration
-from rpd_metric.distance.distances import load_distance
 
 ROOT = Path(__file__).resolve().parents[2]
-METHODS = {"factor": "factor the polynomial", "angle": "chase the angle", "count": "count cases"}
+METHODS = ("factor the polynomial", "chase the angle", "count cases")
 
 
 class Words:
@@ -27,7 +26,7 @@ class Words:
 
     def encode(self, texts):
         self.asked += texts
-        words = sorted({word for text in METHODS.values() for word in text.split()})
+        words = sorted({word for text in METHODS for word in text.split()})
         return np.array(
             [[1.0, *(text.split().count(word) for word in words)] for text in texts],
             dtype=np.float32,
@@ -35,20 +34,14 @@ class Words:
 
 
 def row(number, groups):
-    names = list(METHODS)
     draw = random.Random(number)
     solutions = []
     for group in groups:
-        words = METHODS[names[group]].split() * 8 + ["therefore"] * draw.randint(0, 60)
+        words = METHODS[group].split() * 8 + ["therefore"] * draw.randint(0, 60)
         solutions.append(" ".join(draw.sample(words, len(words))))
-    steps = [[METHODS[names[group]], "conclude"] for group in groups]
-    return {
-        "problem": f"Problem {number}?",
-        "solutions": solutions,
-        "steps": steps,
-        "strategy_a": groups,
-        "correct": [True] * 3 + [False] * (len(groups) - 3),
-    }
+    steps = [[METHODS[group], "conclude"] for group in groups]
+    labels = {"strategy_a": groups, "correct": [True] * 3 + [False] * (len(groups) - 3)}
+    return {"problem": f"Problem {number}?", "solutions": solutions, "steps": steps, **labels}
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +49,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     groups = ([0, 0, 0, 1], [0, 0, 0, 0], [0, 1, 2, 2], [1, 1, 1, 0], [2, 2, 2, 2])
     files = ("strategy_bench/dev.jsonl", "strategy_bench/train.jsonl", "long_cot/labelled.jsonl")
-    for start, name in enumerate((*files, "multi_solution/candidates.jsonl")):
+    for start, name in enumerate(files):
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         rows = [row(10 * start + number, found) for number, found in enumerate(groups)]
@@ -74,8 +67,7 @@ def bench(monkeypatch):
 @pytest.fixture
 def sets(bench, folder, tmp_path):
     kept = bench("labelled_sets").KeptVectors(Words(), tmp_path / "vectors.sqlite")
-    read = bench("labelled_sets").read_sets(folder, kept)
-    return bench("text_distances").Sets(read, 50, 0), kept
+    return bench("labelled_sets").read_sets(folder, kept)
 
 
 def test_a_text_is_encoded_once_ever(bench, tmp_path):
@@ -90,9 +82,8 @@ def test_a_text_is_encoded_once_ever(bench, tmp_path):
 
 
 def test_picks_print_their_tables(bench, sets, capsys):
-    tried, _ = sets
     picks = bench("picks")
-    problems = {"dev": picks.Problems(tried.cases["dev"], 50, 0)}
+    problems = {"dev": picks.Problems(sets["dev"], 50, 0)}
     picks.print_picks(problems)
     picks.print_ranking(problems)
     printed = capsys.readouterr().out
@@ -103,64 +94,23 @@ def test_picks_print_their_tables(bench, sets, capsys):
     assert "3 of 5 problems have several strategies; in 3 the choice of 3 matters" in printed
 
 
-def matrices_of(name, source, tried):
-    return {
-        of: [load_distance(name)(case.evidence[source]) for case in cases]
-        for of, cases in tried.cases.items()
-    }
-
-
-def test_the_gain_over_chunks_is_paired_and_by_set(bench, sets, capsys):
-    tried, kept = sets
-    module = bench("text_distances")
-    chunks = tried.aurocs(module.chunk_scores(tried, kept))
-    truth = {name: [y.astype(float) for y in labels] for name, labels in tried.labels.items()}
-    aurocs = {name: tried.aurocs(truth) for name in module.AGAINST_CHUNKS}
-    module.print_gain_over_chunks(tried, aurocs | {module.CHUNKS: chunks})
-    printed = capsys.readouterr().out
-    for name in tried.cases:
-        assert f"| `pieces` | {name} | {1 - chunks[name]['pooled'][0]:+.3f} [" in printed
-
-
-def test_the_curves_are_what_curation_reads(bench, sets, tmp_path, capsys):
-    tried, _ = sets
-    calibrated = bench("calibration_curves")
-    matrices = {("LLM", "strategy"): matrices_of("strategy", "LLM", tried)}
-    (curve,) = calibrated.curves(tried.cases, matrices)
-    assert (curve.distance, curve.embedder, curve.steps) == ("strategy", "minilm", "chat")
-    assert curve.chance(0) < 0.5 < curve.chance(1)
-    calibrated.write(tmp_path / "curves.json", [curve])
-    path = str(tmp_path / "curves.json")
-    assert calibration("strategy", "minilm", chat=True, path=path) == curve
-    assert "| `strategy` | by a chat model |" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
-    ("name", "tables"),
-    [
-        ("text_distances", 4),
-        ("picks", 2),
-        ("calibration_curves", 1),
-    ],
+    ("name", "tables"), [("text_distances", 4), ("picks", 2), ("calibration_curves", 1)]
 )
 def test_each_script_of_make_distances_runs_from_its_command_line(
     bench, folder, tmp_path, monkeypatch, capsys, name, tables
 ):
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert name in makefile.partition("for script in ")[2].partition(";")[0].split()
     module = bench(name)
-    if hasattr(module, "load_embedder"):  # what is timed is the packaged encoder itself
-        monkeypatch.setattr(module, "load_embedder", lambda spec, **_: Words())
-    rows = (folder / "long_cot/labelled.jsonl").read_text(encoding="utf-8")
-    (folder / "long_cot/candidates.jsonl").write_text(rows, encoding="utf-8")
-    kept = ["--data", str(folder), "--vectors", str(tmp_path / "vectors.sqlite")]
-    few = ["--num-bootstrap", "20"]
-    arguments = {
-        "text_distances": [*kept, *few],
-        "picks": [*kept, *few],
-        "calibration_curves": kept,
-    }[name]
-    monkeypatch.setattr("sys.argv", [name, *arguments])
+    monkeypatch.setattr(module, "load_embedder", lambda spec, **_: Words())
+    vectors = str(tmp_path / "vectors.sqlite")
+    line = [name, "--data", str(folder), "--vectors", vectors, "--num-bootstrap", "20"]
+    curves = str(tmp_path / "curves.json")
+    if name == "calibration_curves":
+        line += ["--write-curves", curves]
+    monkeypatch.setattr("sys.argv", line)
     module.main()
     lines = capsys.readouterr().out.splitlines()
     assert sum(line.startswith(("| ---", "|---")) for line in lines) == tables
+    if name == "calibration_curves":
+        curve = calibration("strategy", "minilm", chat=True, path=curves)
+        assert curve.chance(0) < 0.5 < curve.chance(1)

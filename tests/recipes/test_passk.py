@@ -7,18 +7,21 @@ import importlib.util
 import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
+from huggingface_hub import ModelCard
+from huggingface_hub.repocard_data import model_index_to_eval_results
 
 from parts.fake_tgi import FakeTGI, Fault
-from parts.tiny_models import tiny_model
 from parts.tiny_qwen import tiny_qwen
 from parts.transformers_serve import transformers_serve
 from rpd_datasets.cli.arguments import with_config
@@ -32,6 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "recipes" / "passk.py"
 CONFIGS = sorted((ROOT / "recipes" / "configs").glob("*/passk/*.yaml"))
 AIME = ROOT / "recipes" / "configs" / "qwen3-4b-base" / "passk" / "aime24.yaml"
+AIME_ON_THE_HUB = "Maxwell-Jia/AIME_2024"
 PROBLEMS, RUNS, SAMPLES = 30, 2, 16
 
 
@@ -146,26 +150,16 @@ def test_kinds_of_verdict_are_counted_apart(evaluated):
         PROBLEMS * RUNS * SAMPLES - right
     )
     assert results["verdicts"]["no_answer"] > 100
-    assert results["finish_reasons"] == {"stop": PROBLEMS * RUNS * SAMPLES}
     # Problem 0 of the strong model is right more often than any one mistake is made.
     strong = results_of(evaluated / "strong")["figures"]
     assert strong["cons_at_n"]["value"] > strong["mean_at_n"]["value"]
 
 
-def test_every_sample_has_a_seed_of_its_own_and_stands_in_the_file(evaluated):
+def test_the_same_model_again_gives_the_same_bytes_with_a_seed_for_each_sample(evaluated):
     lines = (evaluated / "weak" / "aime24" / "samples.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in lines]
-    assert len(rows) == PROBLEMS * RUNS * SAMPLES
-    assert len({(row["problem_id"], row["seed"]) for row in rows}) == len(rows)
-    assert set(rows[0]) == {
-        *("problem_id", "run", "sample", "seed", "text", "finish_reason", "tokens")
-    }
-    assert [(row["run"], row["sample"]) for row in rows] == sorted(
-        (row["run"], row["sample"]) for row in rows
-    )
-
-
-def test_the_same_model_again_gives_the_same_bytes(evaluated):
+    seeds = {(row["problem_id"], row["seed"]) for row in rows}
+    assert len(rows) == len(seeds) == PROBLEMS * RUNS * SAMPLES
     for name in ("samples.jsonl", "verdicts.jsonl"):
         one = (evaluated / "weak" / "aime24" / name).read_bytes()
         assert one == (evaluated / "weak-again" / "aime24" / name).read_bytes()
@@ -176,27 +170,19 @@ def test_the_same_model_again_gives_the_same_bytes(evaluated):
 def test_the_report_shows_intervals_runs_and_the_papers_rows(evaluated, data, capsys):
     assert main(["report", *arguments(data, evaluated / "strong")]) == 0
     out = capsys.readouterr().out
-    assert "30 problems, 2 runs of 16 samples" in out
-    assert "standard error over 2 runs" in out
-    assert "paper, Table 8: Ours (RPD)" in out
-    assert "35.83" in out
-    assert "mean@16" in out
-    assert "cons@16" in out
-    assert "all k right (pass^k)" in out
+    for shown in ("2 runs of 16 samples", "standard error over 2 runs", "Table 8: Ours (RPD)"):
+        assert shown in out
+    for shown in ("mean@16", "cons@16", "all k right (pass^k)"):
+        assert shown in out
     assert main(["report", *arguments(data, evaluated / "strong"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == results_of(evaluated / "strong")
 
 
 def test_the_hub_reads_what_is_written_for_it(evaluated):
-    from huggingface_hub.repocard_data import model_index_to_eval_results
-
     folder = evaluated / "strong" / "aime24"
     index = yaml.safe_load((folder / "model-index.yaml").read_text())["model-index"]
     name, entries = model_index_to_eval_results(index)
-    value = results_of(evaluated / "strong")["figures"]["pass_at_k"]["16"]["value"]
-    assert name == "strong"
-    assert {entry.dataset_type for entry in entries} == {"Maxwell-Jia/AIME_2024"}
-    assert round(100 * value, 2) in [entry.metric_value for entry in entries]
+    assert (name, {entry.dataset_type for entry in entries}) == ("strong", {AIME_ON_THE_HUB})
     # The Hub shows a table of results for registered benchmarks only, and this is none.
     assert not (folder / ".eval_results").exists()
 
@@ -204,8 +190,6 @@ def test_the_hub_reads_what_is_written_for_it(evaluated):
 def test_results_go_into_the_model_card_and_replace_only_their_own(
     evaluated, data, tmp_path, capsys
 ):
-    from huggingface_hub import ModelCard
-
     (tmp_path / "README.md").write_text(
         "---\nlicense: mit\nmodel-index:\n- name: mine\n  results:\n"
         "  - task: {type: text-generation}\n    dataset: {type: other/set, name: Other}\n"
@@ -308,22 +292,9 @@ def test_a_run_stopped_by_a_signal_goes_on_where_it_was(data, tmp_path):
         assert len(server.requests) == 32
 
 
-def test_a_line_cut_in_the_middle_is_made_anew(data, tmp_path):
-    folder = tmp_path / "m"
-    with FakeTGI(reply=model(0.6)) as server:
-        assert main(["generate", *small(data, folder, server)]) == 0
-        path = folder / "aime24" / "samples.jsonl"
-        whole = path.read_bytes()
-        path.write_bytes(whole[:-30])
-        # Without the store, so that the sample is asked for again.
-        (folder / "replies.sqlite").rename(folder / "elsewhere.sqlite")
-        asked = len(server.requests)
-        assert main(["generate", *small(data, folder, server)]) == 0
-        assert len(server.requests) == asked + 1
-    assert path.read_bytes() == whole
-
-
-def test_runs_can_be_added_and_a_smaller_limit_drops_no_sample(data, tmp_path):
+def test_runs_can_be_added_and_other_samples_are_neither_dropped_nor_mixed_in(
+    data, tmp_path, capsys
+):
     folder = tmp_path / "m"
     with FakeTGI(reply=model(0.6)) as server:
         assert main(small(data, folder, server, "--runs", "1")) == 0
@@ -331,28 +302,9 @@ def test_runs_can_be_added_and_a_smaller_limit_drops_no_sample(data, tmp_path):
         assert main(small(data, folder, server, "--runs", "2")) == 0
         assert len(server.requests) == 32
         assert main(["generate", *small(data, folder, server, "--limit", "1")]) == 0
-    assert len((folder / "aime24" / "samples.jsonl").read_text().splitlines()) == 32
-
-
-def test_samples_of_another_configuration_are_not_mixed_in(data, tmp_path, capsys):
-    folder = tmp_path / "m"
-    with FakeTGI(reply=model(0.6)) as server:
-        assert main(["generate", *small(data, folder, server)]) == 0
         assert main(["generate", *small(data, folder, server, "--temperature", "1.0")]) == 1
     assert "made with another temperature; use another --output" in capsys.readouterr().err
-
-
-def test_samples_that_another_tool_wrote_are_graded(data, tmp_path, capsys):
-    folder = tmp_path / "m" / "aime24"
-    folder.mkdir(parents=True)
-    rows = (
-        {"problem_id": f"made-{n}", "run": r, "sample": s, "text": f"\\boxed{{{answer(n)}}}"}
-        for n, r, s in itertools.product(range(4), range(RUNS), range(4))
-    )
-    (folder / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert main(["grade", *small(data, tmp_path / "m")]) == 0
-    assert main(["report", *small(data, tmp_path / "m"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["figures"]["pass_at_k"]["1"]["value"] == 1
+    assert len((folder / "aime24" / "samples.jsonl").read_text().splitlines()) == 32
 
 
 def own_problems(folder: Path, *more: str) -> list[str]:
@@ -363,15 +315,12 @@ def own_problems(folder: Path, *more: str) -> list[str]:
     (folder / "config.yaml").write_text("benchmark: own\nsamples: 2\nruns: 1\ndiversity: false\n")
     problems = ({"problem": f"End with {n}.", "answer": str(n)} for n in range(3))
     (folder / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in problems))
-    texts = [
-        ("000", 0, "0"),
-        ("000", 1, "so 0"),
-        ("001", 0, "2"),
-        ("001", 1, "1"),
-        ("002", 0, ""),
-        ("002", 1, ""),
-    ]
-    rows = ({"problem_id": p, "run": 0, "sample": s, "text": text} for p, s, text in texts)
+    texts = {"000": ("0", "so 0"), "001": ("2", "1"), "002": ("", "")}
+    rows = (
+        {"problem_id": p, "run": 0, "sample": s, "text": text}
+        for p, both in texts.items()
+        for s, text in enumerate(both)
+    )
     (folder / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     given = ["--config", str(folder / "config.yaml"), "--data", str(folder / "own.jsonl")]
     given += ["--output", str(folder), "--name", "mine", "--grader", f"{folder}/checks.py:ends"]
@@ -411,46 +360,36 @@ def test_diversity_of_correct_solutions_is_reported_by_pass_count(data, tmp_path
     assert low["div_self_bleu"] > 0
 
 
-def code_rows(path: Path, number: int, **columns) -> Path:
+def of_programs(folder: Path, benchmark: str, number: int, **columns) -> list[str]:
     rows = ({"task_id": f"made/{n}"} | columns for n in range(number))
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    (folder / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    given = ["--config", str(AIME.with_name(f"{benchmark}.yaml"))]
+    return [*given, "--data", str(folder / "tasks.jsonl"), "--output", str(folder / "out")]
 
 
 def test_programs_are_graded_by_their_tests(tmp_path, capsys):
-    data = code_rows(
-        tmp_path / "tasks.jsonl",
-        164,
-        prompt='def twice(x):\n    """Twice x."""\n',
-        entry_point="twice",
-        test="def check(candidate):\n    assert candidate(4) == 8\n",
-    )
-    config = AIME.with_name("humaneval.yaml")
-    sizes = ("--limit", "2", "--samples", "2", "--runs", "1")
+    if shutil.which("bwrap") is None:
+        pytest.skip("programs cannot be contained on this machine")
+    test = "def check(candidate):\n    assert candidate(4) == 8\n"
+    task = {"prompt": 'def twice(x):\n    """Twice x."""\n', "entry_point": "twice", "test": test}
+    given = of_programs(tmp_path, "humaneval", 164, **task)
+    given += ["--store", str(tmp_path / "s"), "--json", "--limit", "2", "--samples", "2"]
 
     def reply(body):
         return f"```python\ndef twice(x):\n    return {'2 * x' if body['seed'] else 'x'}\n```"
 
     with FakeTGI(reply=reply) as server:
-        args = ["--config", str(config), "--data", str(data), "--output", str(tmp_path / "out")]
-        args += ["--model", f"tgi:{server.url}", "--store", str(tmp_path / "s"), "--json", *sizes]
-        status = main(args)
-    printed = capsys.readouterr()
-    if "bubblewrap" in printed.err:
-        pytest.skip("programs cannot be contained on this machine")
-    assert status == 0, printed.err
-    results = json.loads(printed.out)
+        assert main([*given, "--runs", "1", "--model", f"tgi:{server.url}"]) == 0
+    results = json.loads(capsys.readouterr().out)
     assert results["verdicts"] == {"failed": 2, "passed": 2}
     assert results["figures"]["pass_at_k"]["2"]["value"] == 1
     assert results["figures"]["cons_at_n"] is None
 
 
 def test_prompts_without_tests_are_refused_before_anything_is_sampled(tmp_path, capsys):
-    data = code_rows(tmp_path / "prompts.jsonl", 1055, prompt="Print the sum.", tests={"md5": "0"})
-    config = AIME.with_name("livecodebench.yaml")
+    given = of_programs(tmp_path, "livecodebench", 1055, prompt="Add.", tests={"md5": "0"})
     with FakeTGI() as server:
-        args = ["--config", str(config), "--data", str(data), "--output", str(tmp_path / "out")]
-        assert main([*args, "--model", f"tgi:{server.url}"]) == 1
+        assert main([*given, "--model", f"tgi:{server.url}"]) == 1
         assert not server.requests
     err = capsys.readouterr().err
     assert "comes without its tests" in err
@@ -458,20 +397,12 @@ def test_prompts_without_tests_are_refused_before_anything_is_sampled(tmp_path, 
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: f"{path.parts[-3]}-{path.stem}")
-def test_every_configuration_is_read_strictly_and_has_the_papers_limits(path):
+def test_every_configuration_is_read_strictly_and_samples_as_the_paper_does(path):
     parser = script._parser()[1]["run"]
     args = parser.parse_args(with_config(parser, ["--config", str(path)]))
     config = options_from(EvaluationConfig, args)
     assert config.benchmark == path.stem
     assert (config.samples, config.temperature, config.top_p) == (16, 0.6, 0.95)
-    limits = {
-        "aime24": (4, 14_000),
-        "math500-level5": (4, 10_000),
-        "olympiadbench": (2, 8_000),
-    }
-    if path.stem in limits:
-        assert (config.runs, config.max_tokens) == limits[path.stem]
-        assert config.paper is not None
 
 
 @pytest.mark.parametrize(
@@ -493,60 +424,26 @@ def test_what_a_user_can_mend_is_one_line_and_status_1(more, message, data, caps
 
 
 @pytest.mark.slow
-def test_a_folder_gives_the_same_samples_after_a_stop(data, tmp_path, capsys):
-    folder = tiny_model(tmp_path / "model", "qwen3")
-
-    def texts(name: str, *more: str) -> list[str]:
-        given = ["generate", "--config", str(AIME), "--data", str(data), "--model", str(folder)]
-        given += ["--output", str(tmp_path / name), "--store", str(tmp_path / f"{name}.sqlite")]
-        given += ["--limit", "3", "--samples", "3", "--runs", "1", "--max-tokens", "24"]
-        assert main([*given, *more]) == 0
-        lines = (tmp_path / name / "samples.jsonl").read_text().splitlines()
-        return [json.loads(line)["text"] for line in lines]
-
-    whole = texts("whole")
-    # An untrained model may end at once.
-    assert len(whole) == 9
-    assert len(set(whole)) > 4
-    # Stopped after four, and without the replies that the store had.
-    (tmp_path / "stopped").mkdir()
-    (tmp_path / "stopped" / "run.json").write_text((tmp_path / "whole" / "run.json").read_text())
-    lines = (tmp_path / "whole" / "samples.jsonl").read_text().splitlines(keepends=True)
-    (tmp_path / "stopped" / "samples.jsonl").write_text("".join(lines[:4]))
-    assert texts("stopped") == whole
-
-
-@pytest.mark.slow
-def test_a_real_model_in_a_folder_goes_through_the_whole_chain(data, tmp_path, capsys):
+@pytest.mark.parametrize("served", [False, True], ids=["in a folder", "on a server"])
+def test_a_real_model_goes_through_the_whole_chain(served, data, tmp_path, capsys):
     folder = tiny_qwen()
     given = ["--config", str(AIME), "--data", str(data), "--output", str(tmp_path / "out")]
-    given += ["--model", str(folder), "--store", str(tmp_path / "replies.sqlite"), "--json"]
+    given += ["--store", str(tmp_path / "replies.sqlite"), "--json", "--no-diversity"]
     # The tiny model is sure of what it has learnt by heart: at 0.6 all samples are the same.
     given += ["--limit", "3", "--samples", "2", "--runs", "2", "--max-tokens", "48"]
-    given += ["--no-diversity", "--temperature", "1.5"]
-    assert main(given) == 0
+    given += ["--temperature", "1.5"]
+    with transformers_serve(folder) if served else nullcontext() as url:
+        model = f"openai:{url}#{folder.name}" if served else str(folder)
+        assert main([*given, "--model", model]) == 0
     results = json.loads(capsys.readouterr().out)
     assert sum(results["verdicts"].values()) == 12
-    # Its files are part of its name, so that it is not taken for another one in their place.
-    assert results["model"].startswith(f"{folder}@")
+    if not served:
+        # Its files are part of its name, so that it is not taken for another one in their place.
+        assert results["model"].startswith(f"{folder}@")
     rows = [json.loads(line) for line in (tmp_path / "out" / "samples.jsonl").open()]
     assert all(row["tokens"] for row in rows)
     # Other seeds, other samples.
     assert len({row["text"] for row in rows if row["problem_id"] == "made-0"}) > 1
-
-
-@pytest.mark.slow
-def test_a_real_server_goes_through_the_whole_chain(data, tmp_path, capsys):
-    folder = tiny_qwen()
-    with transformers_serve(folder) as url:
-        given = ["--config", str(AIME), "--data", str(data), "--output", str(tmp_path / "out")]
-        given += ["--model", f"openai:{url}#{folder.name}", "--json"]
-        given += ["--store", str(tmp_path / "replies.sqlite")]
-        given += ["--limit", "2", "--samples", "2", "--runs", "1", "--max-tokens", "48"]
-        given += ["--no-diversity"]
-        assert main(given) == 0
-    results = json.loads(capsys.readouterr().out)
-    assert sum(results["verdicts"].values()) == 4
 
 
 def test_an_adapter_is_refused_with_the_line_that_merges_it(tmp_path: Path):

@@ -64,7 +64,9 @@ def test_it_is_there_inside_and_gone_afterwards(fails: bool, tmp_path: Path) -> 
     assert not alive(int(noted.read_text()))
 
 
-def test_a_server_that_ends_or_is_no_program_is_said(tmp_path: Path) -> None:
+def test_a_server_that_ends_or_is_no_program_is_said() -> None:
+    with pytest.raises(InputError, match="names none"):
+        address("hf:model")  # of this machine
     url = f"http://127.0.0.1:{free_port()}/health"
     command = shlex.join([sys.executable, "-c", "raise SystemExit(3)"])
     with pytest.raises(ModelError, match="ended with status 3"), served(command, url):
@@ -74,8 +76,3 @@ def test_a_server_that_ends_or_is_no_program_is_said(tmp_path: Path) -> None:
     command = shlex.join([sys.executable, "-c", "import time; time.sleep(600)"])
     with pytest.raises(ModelError, match="did not answer"), served(command, url, seconds=0.2):
         pass
-
-
-def test_a_model_of_this_machine_needs_no_server() -> None:
-    with pytest.raises(InputError, match="names none"):
-        address("hf:model")

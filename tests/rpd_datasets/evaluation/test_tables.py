@@ -9,9 +9,6 @@ import pytest
 
 from rpd_datasets.evaluation.tables import table_text
 
-NAMES = ["estimator", "pass@1", "pass@16"]
-ROWS = [["unbiased", "7.00 [1.0, 9.0]", "52.61"], ["paper, Table 2: [bold]RPD", "", "55.00"]]
-
 
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
@@ -19,12 +16,10 @@ class Terminal(io.StringIO):
 
 
 def test_a_pipe_gets_each_row_on_a_line_and_text_is_no_markup():
-    lines = table_text(NAMES, ROWS).splitlines()
+    rows = [["unbiased", "7.00"], ["paper, Table 2: [bold]RPD" * 9, ""]]
+    lines = table_text(["estimator", "pass@1"], rows).splitlines()
     assert len(lines) == 4
-    assert lines[0].split() == NAMES
-    assert lines[3].startswith("paper, Table 2: [bold]RPD")
-    # Numbers stand to the right.
-    assert lines[2].index("52.61") + 5 == lines[3].index("55.00") + 5 == len(lines[0])
+    assert lines[3] == rows[1][0]
 
 
 @pytest.mark.parametrize("columns", [80, 140])
@@ -35,8 +30,3 @@ def test_a_terminal_gets_what_fits_its_window(monkeypatch, columns):
     lines = table_text(["method", *(f"pass@{k} (%)" for k in range(5))], wide).splitlines()
     assert max(map(len, lines)) <= columns
     assert "".join(line.split("  ")[0].strip() for line in lines[2:]).count("long") == 4
-
-
-def test_markdown_has_a_rule_and_escapes_bars():
-    lines = table_text(["a|b", "n"], [["x", "1"]], markdown=True).splitlines()
-    assert lines == ["| a\\|b | n |", "| :--- | ---: |", "| x | 1 |"]
