@@ -35,7 +35,6 @@ from rpd_metric.models.openai import OpenAIClient
 from rpd_metric.models.spec import Address
 
 logger = logging.getLogger(__name__)
-
 # What servers say of a text that is longer than the model takes.
 _TOO_LONG = re.compile(r"token|length|too long|context", re.IGNORECASE)
 # Requests at once, to each server; servers batch them further.
@@ -48,12 +47,7 @@ PATIENCE = 600.0
 
 
 class OpenAIEmbeddings(OpenAIClient):
-    """One server; a call is one attempt at one batch.
-
-    Args:
-        address ([`~spec.Address`]): Where it listens; the path usually ends in `/v1`.
-        model (`str`): The model to ask for.
-    """
+    """One server; a call is one attempt at one batch."""
 
     def __init__(self, address: Address, *, model: str) -> None:
         super().__init__(address, model=model)
@@ -102,11 +96,6 @@ class OpenAIEmbeddings(OpenAIClient):
 class EmbeddingServer:
     """Encodes texts on one server, or on several with one model; an [`~embedders.Embedder`].
 
-    Args:
-        clients (`Sequence` of [`OpenAIEmbeddings`]): One for each server.
-        options ([`~embedders.EmbedderOptions`], *optional*): Texts per request, and how long one
-            may take.
-
     Raises:
         [`SpecError`]: They serve different models.
     """
@@ -124,9 +113,6 @@ class EmbeddingServer:
         self._servers = InTurn(clients)
         self._timeout = options.timeout
         self._dimension: int | None = None
-
-    def __repr__(self) -> str:
-        return f"EmbeddingServer({self._address.url!r}, name={self.name!r})"
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """Encode `n` texts as an `(n, d)` float32 array, in order; equal texts travel once.
@@ -180,7 +166,11 @@ class EmbeddingServer:
         for attempt in count(1):
             try:
                 with self._servers.turn() as client:
-                    return await self._in_time(client, sendable)
+                    try:
+                        async with asyncio.timeout(self._timeout):
+                            return await client(sendable)
+                    except TimeoutError:
+                        raise timeout_error(client.address, f"{self._timeout:g} s") from None
             except ServerError as error:
                 if not error.retryable or attempt > RETRIES_OF.get(error.kind, RETRIES):
                     raise
@@ -189,13 +179,6 @@ class EmbeddingServer:
                     raise
             await asyncio.sleep(wait)
         raise AssertionError("attempts are counted without end")
-
-    async def _in_time(self, client: OpenAIEmbeddings, texts: Sequence[str]) -> list[Any]:
-        try:
-            async with asyncio.timeout(self._timeout):
-                return await client(texts)
-        except TimeoutError:
-            raise timeout_error(client.address, f"{self._timeout:g} s") from None
 
     async def _ask_cut(self, text: str, error: ServerError) -> list[Any]:
         if error.status != 413 and not _TOO_LONG.search(str(error)):

@@ -30,9 +30,7 @@ from rpd_metric.models.chat import ChatOptions, ChatReply, ChatRequest, Sampling
 def load(name: str, options: ChatOptions) -> InProcessChat:
     """Load the model that follows `hf:`; the same arguments give the same object.
 
-    Args:
-        name (`str`): Model id or folder, with `?4bit` for NF4 weights through bitsandbytes.
-        options ([`~chat.ChatOptions`]): Where it runs, and the type of its weights.
+    `name?4bit` loads NF4 weights through bitsandbytes.
 
     Raises:
         [`SpecError`]: An option after `?` is not known.
@@ -58,11 +56,9 @@ def load(name: str, options: ChatOptions) -> InProcessChat:
     settings: dict[str, Any] = {"dtype": options.dtype}
     if option == "4bit":
         settings["device_map"] = {"": place}
+        nf4: dict[str, Any] = {"bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True}
         settings["quantization_config"] = BitsAndBytesConfig(
-            load_in_4bit=True,
-            bnb_4bit_quant_type="nf4",
-            bnb_4bit_use_double_quant=True,
-            bnb_4bit_compute_dtype=torch.bfloat16,
+            load_in_4bit=True, bnb_4bit_compute_dtype=torch.bfloat16, **nf4
         )
     try:
         tokenizer = AutoTokenizer.from_pretrained(model_id)
@@ -88,14 +84,8 @@ def check_template(tokenizer: Any, model: str) -> None:
 def encode_prompt(tokenizer: Any, request: ChatRequest, model: str, context: Any) -> list[int]:
     """A request's tokens.
 
-    Args:
-        tokenizer: With a chat template.
-        request ([`~chat.ChatRequest`]): The request.
-        model (`str`): For the error.
-        context (`int`): Tokens that prompt and reply may have; anything else is no limit.
-
     Raises:
-        [`ModelError`]: The prompt and its reply do not fit the model's context.
+        [`ModelError`]: Prompt and reply do not fit the context, if it is a number of tokens.
     """
     # Templates without such a switch ignore it.
     text = tokenizer.apply_chat_template(
@@ -114,13 +104,7 @@ def encode_prompt(tokenizer: Any, request: ChatRequest, model: str, context: Any
 
 
 class InProcessChat:
-    """A transformers model that answers chat requests.
-
-    Args:
-        name (`str`): What cards and store keys call it.
-        model: A causal language model, on its device.
-        tokenizer: Its tokenizer, with a chat template.
-    """
+    """A transformers model, on its device, that answers chat requests."""
 
     max_concurrency: int | None = 1
 
@@ -132,19 +116,13 @@ class InProcessChat:
         if end is None:
             end = tokenizer.eos_token_id
         self._ends = end if isinstance(end, list) else [] if end is None else [end]
-        # One thread, because a model generates one reply at a time.
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rpd-generate")
 
     def __repr__(self) -> str:
         return f"InProcessChat({self.model!r})"
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
-        """Answer one request; see [`~chat.Chat`].
-
-        Raises:
-            [`ModelError`]: The prompt and its reply do not fit the model's context, or its
-                memory.
-        """
+        """Answer one request; see [`~chat.Chat`]."""
         started = time.perf_counter()
         context = getattr(self._model.config, "max_position_embeddings", None)
         prompt = encode_prompt(self._tokenizer, request, self.model, context)
@@ -210,11 +188,7 @@ class InProcessChat:
 
 
 def _seed(seed: int | None, prompt: Sequence[int]) -> int:
-    """What a reply is drawn by.
-
-    The prompt takes part, since requests about many problems share a seed: their draws would
-    otherwise be the same, and the problems' results not independent.
-    """
+    """What a reply is drawn by; the prompt, too, since requests on many problems share a seed."""
     if seed is None:
         return secrets.randbits(32)
     return zlib.crc32(repr((seed, list(prompt))).encode())

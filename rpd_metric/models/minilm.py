@@ -52,12 +52,7 @@ Runs = Sequence[tuple[int, int]]
 
 
 class MiniLM:
-    """The model, called with one block of texts at a time.
-
-    Args:
-        folder (`Path`): With `model.safetensors` and `tokenizer.json`.
-        dtype (`str`): The weights' type.
-    """
+    """The model, called with one block of texts at a time."""
 
     device = torch.device("cpu")
 
@@ -79,12 +74,7 @@ class MiniLM:
     def blocks(self, texts: Sequence[str]) -> list[tuple[list[int], Pieces]]:
         """What goes through the model together, so that no vector depends on its block.
 
-        Args:
-            texts (`Sequence[str]`): In any order.
-
-        Returns:
-            `list[tuple[list[int], Pieces]]`: For each block the positions of its texts among those
-                given, and their word pieces.
+        For each block the positions of its texts among those given, and their word pieces.
         """
         pieces = [self._tokenizer.encode(text).ids for text in texts]
         blocks: list[tuple[list[int], list[list[int]]]] = []

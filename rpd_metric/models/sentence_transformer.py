@@ -48,13 +48,10 @@ def load_minilm(options: EmbedderOptions) -> SentenceTransformerEmbedder:
 
 
 class SentenceTransformerEmbedder:
-    """A sentence-transformers model on any device.
+    """A sentence-transformers model, an id or a folder, on any device.
 
-    Args:
-        name (`str`): What cards and manifests call it; `"minilm"` is the packaged model, which on
-            a CPU needs no library but torch, see [`~rpd_metric.models.minilm.MiniLM`].
-        model_path (`str`): Model id or folder.
-        options ([`EmbedderOptions`], *optional*): How it is loaded.
+    `"minilm"` names the packaged one, which on a CPU runs as
+    [`~rpd_metric.models.minilm.MiniLM`].
 
     Raises:
         [`MissingExtraError`]: The packages for it are not installed.

@@ -74,13 +74,7 @@ def _load(name: str, dtype: str, settings: str) -> VLLMChat:
 
 
 class VLLMChat:
-    """A vLLM engine that answers chat requests.
-
-    Args:
-        name (`str`): What cards and store keys call it.
-        engine: An `AsyncLLM`, started on the background loop.
-        tokenizer: Its tokenizer, with a chat template.
-    """
+    """A vLLM engine (`AsyncLLM`, started on the background loop) that answers chat requests."""
 
     def __init__(self, name: str, *, engine: Any, tokenizer: Any) -> None:
         self.model = name
@@ -99,11 +93,7 @@ class VLLMChat:
         return int(self._engine.model_config.max_model_len)
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
-        """Answer one request; see [`~chat.Chat`].
-
-        Raises:
-            [`ModelError`]: The prompt and its reply do not fit the model's context.
-        """
+        """Answer one request; see [`~chat.Chat`]."""
         return await asyncio.wrap_future(submit(self._generate(request)))
 
     async def _generate(self, request: ChatRequest) -> ChatReply:
