@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from logging import ERROR
 from pathlib import Path
@@ -37,19 +35,10 @@ def add_push(commands: Any) -> None:
     )
     add_publishing(parser)
     repeated: dict[str, Any] = {"action": "append", "default": []}
-    parser.add_argument(
-        "--exclude",
-        **repeated,
-        metavar="FILE",
-        help="leave a file out, e.g. rejects.jsonl or '*.png'; may be repeated",
-    )
-    parser.add_argument(
-        "--allow-secret",
-        **repeated,
-        metavar="KIND",
-        help="let through what looks like a token of this kind, as the refusal names it; may be "
-        "repeated",
-    )
+    help = "leave a file out, e.g. rejects.jsonl or '*.png'; may be repeated"
+    parser.add_argument("--exclude", **repeated, metavar="FILE", help=help)
+    help = "let through what looks like a token of this kind, as refused; may be repeated"
+    parser.add_argument("--allow-secret", **repeated, metavar="KIND", help=help)
 
 
 def add_publishing(parser: argparse.ArgumentParser) -> None:
@@ -79,26 +68,14 @@ def _push(args: argparse.Namespace) -> None:
     print_pushed(pushed, as_json=args.json)
 
 
-@contextmanager
-def quiet_upload() -> Iterator[None]:
+def quiet_upload() -> Progress:
     """One line of progress instead of the hub client's bar for every file and its remarks."""
     from huggingface_hub.utils import logging
-    from huggingface_hub.utils.tqdm import (
-        are_progress_bars_disabled,
-        disable_progress_bars,
-        enable_progress_bars,
-    )
+    from huggingface_hub.utils.tqdm import disable_progress_bars
 
-    had_bars, verbosity = not are_progress_bars_disabled(), logging.get_verbosity()
     disable_progress_bars()
     logging.set_verbosity(ERROR)  # that nothing has changed is said by us, too
-    try:
-        with Progress("Looking through the files and uploading"):
-            yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if had_bars:
-            enable_progress_bars()
+    return Progress("Looking through the files and uploading")
 
 
 def print_pushed(pushed: Pushed, *, as_json: bool = False) -> None:

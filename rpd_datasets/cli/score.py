@@ -83,19 +83,16 @@ def _score(args: argparse.Namespace) -> None:
         "embedder": models.embedder.name,
         "ties": config.ties,
     }
-    curve = calibration(
-        "rpd",
-        models.embedder.name,
-        chat=asks_chat_model(config.summarizer),
-        truncate_dim=config.truncate_dim,
-    )
+    chat = asks_chat_model(config.summarizer)
+    curve = calibration("rpd", models.embedder.name, chat=chat, truncate_dim=config.truncate_dim)
     if rpd is not None:
         summary["reading"] = reading(rpd, curve)
     if args.json:
         left_out = [rejected.as_row() for rejected in rejects]
         print_json({**summary, "problems": problems, "left_out": left_out})
         return
-    print_scored([_scored_row(row, curve) for row in problems[: args.num_rows]])
+    shown = problems[: args.num_rows]
+    print_scored([(row["problem"], row["rpd"], [_said(row, curve)]) for row in shown])
     if len(problems) > args.num_rows:
         print(f"... and {len(problems) - args.num_rows:,} more problems")
     if rejects:
@@ -108,12 +105,10 @@ def _score(args: argparse.Namespace) -> None:
         print(said[:1].upper() + said[1:])
 
 
-def _scored_row(
-    row: dict[str, Any], curve: Calibration | None
-) -> tuple[str, float | None, list[str]]:
+def _said(row: dict[str, Any], curve: Calibration | None) -> str:
     said = f"{row['usable']} of {row['solutions']} solutions compared"
     said += f", problem score {cell(row['problem_score'])}"
     if curve is not None and row["rpd"] is not None:
         # First, so that a narrow window does not cut it.
         said = f"{curve.phrase(row['rpd'])}; {said}"
-    return row["problem"], row["rpd"], [said]
+    return said
