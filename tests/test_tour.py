@@ -80,10 +80,3 @@ def test_the_report_inside_the_notebook_is_alive(executed, tmp_path):
         WebDriverWait(browser, 60, 0.05).until(lambda one: one.execute_script(reached) == "texts")
         shown = browser.execute_script("return document.body.innerText")
     assert "10 of 27 problems chosen" in " ".join(shown.split())
-
-
-def test_the_notebook_is_kept_without_outputs():
-    import nbformat
-
-    for cell in nbformat.read(TOUR, as_version=4).cells:
-        assert not cell.get("outputs"), "clear the outputs of docs/tour.ipynb"

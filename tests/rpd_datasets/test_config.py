@@ -43,12 +43,10 @@ def test_what_may_choose_is_known_without_a_look_at_installed_packages():
         "import importlib.metadata as found\n"
         "def entry_points(**_): raise AssertionError('looked through installed packages')\n"
         "found.entry_points = entry_points\n"
-        "from argparse import ArgumentParser\n"
-        "from rpd_datasets.config import CurationConfig\n"
-        "from rpd_datasets.options import add_options\n"
-        "parser = ArgumentParser()\n"
-        "add_options(parser, CurationConfig, 'choice')\n"
-        "CurationConfig(problems=parser.parse_args(['--problems', 'rpd']).problems)\n"
+        "from rpd_datasets.cli import _parser\n"
+        "_, commands = _parser()\n"
+        "commands['compare-metrics'].parse_args(['sample', '--methods', 'rpd', 'raw'])\n"
+        "commands['plan'].parse_args(['sample', '--problems', 'rpd'])\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
     assert {"rpd", "pieces", "auto", "llm"} <= set(PROBLEM_CHOICES)
