@@ -138,13 +138,19 @@ async def run_bounded(
     source = _read(items)
     held: deque[asyncio.Task[Result]] = deque()  # begun and not yielded, in order
     running: set[asyncio.Task[Result]] = set()
+    failed: asyncio.Task[Result] | None = None
     more = True
     try:
         while True:
             for task in [task for task in running if task.done()]:
                 running.remove(task)
-                task.result()
-            while more and len(running) < max_in_flight and len(held) < 9 * max_in_flight:
+                failed = failed or (task if task.cancelled() or task.exception() else None)
+            while (
+                more
+                and not failed
+                and len(running) < max_in_flight
+                and len(held) < 9 * max_in_flight
+            ):
                 try:
                     task = asyncio.create_task(worker(await anext(source)))
                 except StopAsyncIteration:
@@ -155,9 +161,12 @@ async def run_bounded(
             if not held:
                 return
             if not ordered:
-                held = deque(sorted(held, key=lambda task: not task.done()))
+                held = deque(sorted(held, key=lambda task: (not task.done(), task is failed)))
+            # What is done is given out before an error is raised: it may have been paid for.
             if held[0].done():
                 yield held.popleft().result()
+            elif failed:
+                failed.result()
             else:
                 await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -149,6 +149,23 @@ async def test_an_error_of_the_worker_is_raised_and_the_others_are_cancelled():
     assert no_task_is_left()
 
 
+async def test_what_is_done_is_given_out_before_an_error_is_raised():
+    async def worker(number):
+        if number == 2:
+            raise KeyError("two")
+        return number
+
+    async def collect(results, ordered):
+        async for result in run_bounded(range(4), worker, max_in_flight=4, ordered=ordered):
+            results.append(result)
+
+    for ordered, expected in ((True, [0, 1]), (False, [0, 1, 3])):
+        results = []
+        with pytest.raises(KeyError, match="two"):
+            await collect(results, ordered)
+        assert results == expected
+
+
 async def test_an_error_of_the_source_is_raised():
     async def source():
         yield 1
