@@ -49,12 +49,12 @@ def test_a_whole_curation_with_the_parts_of_another_package(package, tmp_path):
         for n in range(2)
     ]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    parts = "--embedder letters --summarizer sentences --problems length --solutions length"
-    run = rpd(
-        package,
-        *"curate rows.jsonl --num-problems 2 --num-solutions 2 --output curated".split(),
-        *f"{parts} --filter max_characters=400 --layout objects".split(),
+    command = (
+        "curate rows.jsonl --num-problems 2 --num-solutions 2 --output curated --layout objects "
+        "--embedder letters --summarizer sentences --problems length --solutions length "
+        "--filter max_characters=400"
     )
+    run = rpd(package, *command.split())
     assert run.returncode == 0, run.stderr
     card = (tmp_path / "curated" / "README.md").read_text(encoding="utf-8")
     assert "the difference in length of two solutions" in card

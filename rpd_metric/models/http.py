@@ -242,7 +242,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         except ValueError:
             return None
     # "nan" and "inf" are floats too, and no time to wait.
-    return max(seconds, 0.0) if abs(seconds) < 86_400 * 365 else None
+    return max(seconds, 0.0) if seconds < 86_400 * 365 else None
 
 
 class ServerClient:

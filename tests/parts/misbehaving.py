@@ -37,6 +37,7 @@ from rpd_metric.models.requests import RequestOptions
 from rpd_metric.models.store import ReplyStore
 from rpd_metric.steps.chat_summarizer import ChatSummarizer
 
+CUT = web.ResponseKey("cut", bool)
 Answer = web.StreamResponse | Awaitable[web.StreamResponse]
 
 
@@ -97,7 +98,7 @@ class Misbehaving(LocalServer):
             response = await answer if isawaitable(answer) else answer
         finally:
             self.busy -= 1
-        if response.status == 200 and "cut" not in response:
+        if response.status == 200 and CUT not in response:
             self.paid[body] += 1
         return response
 
@@ -127,7 +128,7 @@ async def cut(_: Misbehaving, request: web.Request) -> web.StreamResponse:
     await response.write(raw[: len(raw) // 2])
     assert request.transport is not None
     request.transport.close()
-    response["cut"] = True
+    response[CUT] = True
     return response
 
 

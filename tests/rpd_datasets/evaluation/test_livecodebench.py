@@ -97,17 +97,17 @@ def test_parquet_holds_the_same(tasks: list[Task], tmp_path: Path) -> None:
     found = load_benchmark("livecodebench", tmp_path / "v6.parquet")
     assert [(task.id, task.problem) for task in found] == [(t.id, t.problem) for t in tasks]
     for number in (0, 1, 99, 100, 1054):
-        assert tests_of(found[number]) == tests_of(tasks[number])
+        assert cases_of(found[number]) == cases_of(tasks[number])
 
 
-def tests_of(task: Task) -> CallTask | StdioTask:
+def cases_of(task: Task) -> CallTask | StdioTask:
     assert isinstance(task.code, StoredTests)
     return task.code.read()
 
 
 def test_packed_and_plain_tests_are_read(tasks: list[Task]) -> None:
     check_ready(V6, tasks, unsafe=True)
-    call, program = tests_of(tasks[0]), tests_of(tasks[1])
+    call, program = cases_of(tasks[0]), cases_of(tasks[1])
     assert isinstance(call, CallTask)
     assert (call.entry_point, call.tests[0]) == ("shift", ([[1, 2], 3], [4, 5]))
     assert isinstance(program, StdioTask)
