@@ -32,9 +32,9 @@ WRONG_SERVER = frozenset({301, 302, 303, 401, 403, 404, 405})
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 8.0
 
-# A run ends when nothing that is of use has come for so long, and sooner where a server has not
-# answered at all.
-PATIENCE = 120.0
+# A run ends when nothing that is of use has come for so long: within two minutes, the last wait
+# included. It ends sooner where a server has not answered at all.
+PATIENCE = 110.0
 UNANSWERED = 15.0
 # A run ends after so many failures of one kind in a row, and so many replies without a usable one.
 IN_A_ROW = 25
