@@ -276,7 +276,12 @@ class ServerClient:
             await client.close()
 
     @contextmanager
-    def _raising(self, refused: type[Exception], unanswered: type[Exception]) -> Iterator[None]:
+    def _raising(
+        self,
+        refused: type[Exception],
+        unanswered: type[Exception],
+        unreadable: tuple[type[Exception], ...] = (ValueError,),
+    ) -> Iterator[None]:
         """Turn a library's errors, and those of its parts, into [`ServerError`]s."""
         try:
             yield
@@ -287,7 +292,7 @@ class ServerClient:
             raise http_error(self.address, getattr(error, "response")) from None  # noqa: B009
         except (httpx2.HTTPError, ConnectionError) as error:  # in mid-body
             raise transport_error(self.address, error) from None
-        except (TypeError, ValueError) as error:  # not JSON, or JSON of another shape
+        except unreadable as error:  # not JSON, or JSON of another shape
             raise protocol_error(self.address, str(error)) from None
 
 

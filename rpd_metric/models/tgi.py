@@ -99,7 +99,8 @@ class TGIChat(ServerClient):
         if request.schema is not None:
             body["response_format"] = {"type": "json", "value": dict(request.schema)}
         started = time.perf_counter()
-        with self._raising(HfHubHTTPError, InferenceTimeoutError):
+        # The library reads the reply itself, and meets another shape with a TypeError.
+        with self._raising(HfHubHTTPError, InferenceTimeoutError, (TypeError, ValueError)):
             reply = await self._client().chat_completion(**body)
         return read_chat_reply(self.address, reply, time.perf_counter() - started)
 
