@@ -22,7 +22,7 @@ from typing import Any, TextIO
 from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.filters.answer_checks import evidence_columns
 from rpd_datasets.filters.pipeline import FilterConfig
-from rpd_datasets.inputs.column_values import encode_values
+from rpd_datasets.inputs.raw_rows import encode_values
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import OutputError

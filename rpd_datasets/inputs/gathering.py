@@ -21,11 +21,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.inputs.column_values import decode_values, encode_values
-from rpd_datasets.inputs.raw_rows import one_line
+from rpd_datasets.inputs.raw_rows import decode_values, encode_values
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
-from rpd_metric.errors import OutputError
+from rpd_metric.errors import OutputError, first_line
 
 # Part of every scratch file's name: older layouts are left alone and made anew.
 VERSION = 3
@@ -82,7 +81,7 @@ def write_scratch(
         building.replace(path)
     except (OSError, sqlite3.Error) as error:
         raise OutputError(
-            f"The scratch file {path} for grouping rows cannot be written: {one_line(error)}. "
+            f"The scratch file {path} for grouping rows cannot be written: {first_line(error)}. "
             "Choose a folder with more space."
         ) from error
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.inputs.raw_rows import Row, Terms, one_line
-from rpd_metric.errors import InputError
+from rpd_datasets.inputs.raw_rows import Row, Terms
+from rpd_metric.errors import InputError, first_line
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -65,14 +65,14 @@ class HubRows:
             raise InputError(f"{repo!r} has no revision {revision!r} on the Hub.") from error
         except (OSError, httpx.HTTPError) as error:
             if streaming:
-                raise InputError(unreachable + one_line(error)) from error
+                raise InputError(unreachable + first_line(error)) from error
         try:
             self.dataset = load_dataset(
                 repo, config, split=split, revision=commit or revision, streaming=streaming
             )
         except self._errors as error:
             what = f"{repo!r} cannot be read: " if commit else unreachable
-            raise InputError(what + one_line(error)) from error
+            raise InputError(what + first_line(error)) from error
         self._fingerprint = commit or _cached_commit(self.dataset)
 
     def __iter__(self) -> Iterator[Row]:
@@ -82,7 +82,7 @@ class HubRows:
                 yield Row(f"{self.name}:{number}", dict(values))
         except self._errors as error:
             raise InputError(
-                f"Reading {self.name!r} stopped after {number} rows: {one_line(error)}. Try "
+                f"Reading {self.name!r} stopped after {number} rows: {first_line(error)}. Try "
                 "again; if it stops there again, download the dataset and name its files, where a "
                 "bad row costs only itself."
             ) from error

@@ -1,95 +1,179 @@
-"""Inspect logs as rows: a sample of the log is a problem, its epochs are its solutions.
+"""Logs of Inspect, `.eval` and `.json`: a sample of the log is a problem, its epochs its solutions.
 
-    LOG.eval -> {"problem", "solutions", "correct", "correct_SCORER", ..., "answer", "id"}
+    LOG -> {"problem", "solutions", "correct", "correct_SCORER", ..., "answer", "id"}
 
-`correct` holds the marks of the log's first scorer, `correct_NAME` those of the scorer NAME. A mark
-is true for a score of 1 (Inspect's "C", "yes", True), false for less, null for none. Memory holds
-the epochs of one sample. `datasets` reads such logs, too, but neither samples whose id is a name
-nor a column that the first five samples lack.
+`correct` holds the marks of the log's first scorer, `correct_NAME` those of the scorer NAME, or
+`correct_NAME_KEY` where it gives several values. A mark is true for a score of 1 (Inspect's "C",
+"yes", True), false for less, null for none. Memory holds the epochs of one problem; of a `.json`
+log, which is one document, it holds all. `datasets` reads such logs, too, but neither samples whose
+id is a name nor a column that the first five samples lack.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from zipfile import BadZipFile, is_zipfile
 
 from rpd_datasets.rejects import Rejected
-from rpd_metric.errors import InputError, MissingExtraError
+from rpd_metric.errors import InputError, MissingExtraError, first_line
+from rpd_metric.metrics.inspect_text import problem_text, solution_texts
 from rpd_metric.reasons import Reason
 
 if TYPE_CHECKING:
-    from inspect_ai.log import EvalSample
+    from inspect_ai.log import EvalLog, EvalSample
 
 # What a log holds beside the texts, often most of its size.
 _NOT_READ = {"events", "store", "attachments"}
+# How a log in JSON begins.
+_JSON_LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
+
+Result = TypeVar("Result")
 
 
-def read_inspect_log(path: Path) -> Iterator[dict[str, Any] | Rejected]:
-    """The samples of an Inspect log as rows, with a [`Rejected`] for every epoch that failed.
+def is_json_log(head: bytes) -> bool:
+    """Whether a file that begins so is a log of Inspect in JSON."""
+    return _JSON_LOG.match(head) is not None
+
+
+class InspectLog:
+    """One log: its header, what is wrong with it, and its samples problem by problem.
 
     Raises:
         [`MissingExtraError`]: inspect-ai is not installed.
         [`InputError`]: The file is no log, or holds no samples.
     """
-    try:
-        from inspect_ai.log import read_eval_log_sample, read_eval_log_sample_summaries
-    except ImportError as error:
-        raise MissingExtraError(
-            "reading an Inspect log", extra="inspect", module=error.name or "inspect_ai"
-        ) from error
-    if not is_zipfile(path):
-        raise InputError(f"{path} is no Inspect log: such a file is a ZIP archive")
-    # Inspect's readers would change a running event loop, so they run where there is none.
-    with ThreadPoolExecutor(max_workers=1) as thread:
+
+    header: EvalLog
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
         try:
-            epochs: dict[int | str, list[int]] = {}
-            for summary in thread.submit(read_eval_log_sample_summaries, path).result():
-                epochs.setdefault(summary.id, []).append(summary.epoch)
-            if not epochs:
-                raise InputError(f"{path} is an Inspect log without samples; run the evaluation")
-            for name, numbers in epochs.items():
-                read = partial(read_eval_log_sample, path, name, exclude_fields=_NOT_READ)
-                yield from _row(path, list(thread.map(read, sorted(numbers))))
-        except (BadZipFile, ValueError, KeyError, IndexError) as error:
-            raise InputError(f"{path} is no Inspect log that can be read: {error}") from error
+            import inspect_ai.log  # noqa: F401
+        except ImportError as error:
+            raise MissingExtraError(
+                "reading an Inspect log", extra="inspect", module=error.name or "inspect_ai"
+            ) from error
+        from inspect_ai.log import read_eval_log, read_eval_log_sample_summaries
+
+        self._zipped = is_zipfile(path)
+        self.header = self._read(partial(read_eval_log, str(path), header_only=self._zipped))
+        found = self.header.samples or []
+        if self._zipped:
+            found = self._read(partial(read_eval_log_sample_summaries, str(path)))
+        self.epochs: dict[int | str, list[int]] = {}
+        for sample in found:
+            self.epochs.setdefault(sample.id, []).append(sample.epoch)
+        if not self.epochs:
+            raise InputError(f"{path} is an Inspect log without samples; run the evaluation")
+
+    @property
+    def shortfall(self) -> str | None:
+        """Why a log is not all of its evaluation, in one sentence; `None` where it is."""
+        status = {"success": "complete", "started": "not finished"}.get(
+            self.header.status, self.header.status
+        )
+        wanted = self.header.eval.config.epochs or 1
+        ids = self.header.eval.dataset.sample_ids or list(self.epochs)
+        there = sum(len(set(self.epochs.get(id_, ()))) for id_ in ids)
+        if status == "complete" and there == wanted * len(ids):
+            return None
+        error = self.header.error
+        why = f" ({first_line(Exception(error.message))})" if error else ""
+        return (
+            f"The log {self.path.name} is {status}{why}: {there} of {wanted * len(ids)} samples "
+            f"are in it. `inspect eval-retry {self.path}` goes on"
+        )
+
+    def problems(self) -> Iterator[list[EvalSample]]:
+        """The epochs of each problem, in order."""
+        from inspect_ai.log import read_eval_log_sample
+
+        if not self._zipped:
+            groups: dict[int | str, list[EvalSample]] = {}
+            for sample in self.header.samples or []:
+                groups.setdefault(sample.id, []).append(sample)
+            for group in groups.values():
+                yield sorted(group, key=lambda sample: sample.epoch)
+            return
+        for name, numbers in self.epochs.items():
+            read = partial(read_eval_log_sample, str(self.path), name, exclude_fields=_NOT_READ)
+            yield self._read(lambda read=read, numbers=numbers: [*map(read, sorted(numbers))])
+
+    def _read(self, read: Callable[[], Result]) -> Result:
+        # Inspect's readers would change a running event loop, so they run where there is none.
+        with ThreadPoolExecutor(max_workers=1) as thread:
+            try:
+                return thread.submit(read).result()
+            except (BadZipFile, ValueError, KeyError, IndexError, FileNotFoundError) as error:
+                raise InputError(
+                    f"{self.path} is no Inspect log that can be read: {first_line(error)}"
+                ) from error
+
+
+def read_inspect_log(path: Path) -> Iterator[dict[str, Any] | Rejected]:
+    """The samples of an Inspect log as rows, with a [`Rejected`] for every epoch that failed.
+
+    A log that was cancelled, failed or is still being written is named by a [`Rejected`], too.
+    """
+    log = InspectLog(path)
+    if log.shortfall:
+        yield Rejected("read", Reason.UNFINISHED_LOG, path.name, f"{log.shortfall}.")
+    for samples in log.problems():
+        yield from _row(path, samples)
+
+
+def values_of(sample: EvalSample) -> dict[str, Any]:
+    """A sample's scores by scorer, those with several values as `SCORER_KEY`; 1.0 is right.
+
+    `None` stands for a score that is no number.
+    """
+    from inspect_ai.scorer import value_to_float
+
+    found: dict[str, Any] = {}
+    for name, score in (sample.scores or {}).items():
+        value = score.value
+        several = value.items() if isinstance(value, dict) else [(None, value)]
+        for key, one in several:
+            number = None if isinstance(one, list | None) else float(value_to_float()(one))
+            found[f"{name}_{key}" if key else name] = number if number == number else None
+    return found
 
 
 def _row(path: Path, samples: list[EvalSample]) -> Iterator[dict[str, Any] | Rejected]:
     """One problem's row, after its failed epochs."""
+    solutions: list[str] = []
+    scored: list[dict[str, Any]] = []
     for sample in samples:
         if sample.error is not None:
-            lines = sample.error.message.strip().splitlines() or ["no message"]
             where = f"{path.name}:{sample.id}:epoch {sample.epoch}"
+            lines = sample.error.message.strip().splitlines() or ["no message"]
             detail = f"It failed in Inspect: {lines[-1][:200]}"
             yield Rejected("read", Reason.FAILED_EPOCH, where, detail)
-    kept = [sample for sample in samples if sample.error is None]
-    if not kept:
+            continue
+        texts = solution_texts(sample.messages, sample.output)
+        solutions += texts
+        # A score is of the first choice.
+        scored += [values_of(sample), *({} for _ in texts[1:])]
+    if not solutions:
         return
-    scorers = list(dict.fromkeys(name for sample in kept for name in sample.scores or {}))
-    marks = {f"correct_{name}": [_mark(sample, name) for sample in kept] for name in scorers}
-    if scorers:
-        marks = {"correct": marks[f"correct_{scorers[0]}"], **marks}
-    asked, target = kept[0].input, kept[0].target
-    if not isinstance(asked, str):
-        asked = "\n\n".join(message.text for message in asked if message.role == "user")
+    names = list(dict.fromkeys(name for values in scored for name in values))
+    marks = {f"correct_{name}": [_mark(values.get(name)) for values in scored] for name in names}
+    if names:
+        marks = {"correct": marks[f"correct_{names[0]}"], **marks}
+    target = samples[0].target
     yield {
-        "problem": asked,
-        "solutions": [sample.output.completion for sample in kept],
+        "problem": problem_text(samples[0].input),
+        "solutions": solutions,
         **marks,
         "answer": target if isinstance(target, str) else ", ".join(target),
-        "id": str(kept[0].id),
+        "id": str(samples[0].id),
     }
 
 
-def _mark(sample: EvalSample, scorer: str) -> bool | None:
-    from inspect_ai.scorer import value_to_float
-
-    score = (sample.scores or {}).get(scorer)
-    if score is None or isinstance(score.value, list | dict):
-        return None
-    number = float(value_to_float()(score.value))
-    return None if number != number else number >= 1
+def _mark(number: float | None) -> bool | None:
+    return None if number is None else number >= 1

@@ -1,24 +1,38 @@
-"""How a row is taken apart: pure functions from a row to problems and what was left out of them.
+"""The layouts that rows come in, one table, how a row of each is taken apart, and which one fits.
 
 In every layout a bad solution costs itself, and a row without a usable problem costs the row. Texts
-are never altered. `known_layouts.py` lists the layouts; `gathering.py` brings together the rows of
-one problem.
+are never altered; `gathering.py` brings together the rows of one problem. Some layouts are those of
+well-known datasets, so that these need no option; docs/inputs.md shows them. What the options name
+is never overruled. Which columns say what is right is decided for all inputs alike in
+`filters/answer_checks.py`.
 """
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
+from rpd_metric.errors import InputError
 from rpd_metric.reasons import Reason
+from rpd_metric.registry import Registry
 
 HUMAN = ("human", "user")
 MODEL = ("gpt", "assistant", "model")
+Values = dict[str, Any]
+# DeepMath numbers its solutions; others do so with the same words.
+NUMBERED = re.compile(r"(?:r1_)?(?:solution|generation|response|completion)_(\d+)")
+# In rows of s1K, and in those of s1K-1.1 for two models: a grade, thoughts, and the attempt.
+S1K = [("", "thinking_trajectories", "attempt")] + [
+    (f"{model}_grade", f"{model}_thinking_trajectory", f"{model}_attempt")
+    for model in ("gemini", "deepseek")
+]
 
 
 @documented
@@ -225,3 +239,205 @@ def _is_unicode(value: Any) -> bool:
 def _kind(value: Any) -> str:
     names = {bool: "a boolean", int: "a number", float: "a number", str: "text", list: "a list"}
     return names.get(type(value), "an object" if isinstance(value, dict) else "something else")
+
+
+def numbered_solutions(values: Values) -> Values:
+    """A row with a solution in each of several numbered columns, as DeepMath's.
+
+    >>> row = {"question": "2 + 2?", "r1_solution_1": "4.", "r1_solution_2": "Four.", "topic": "a"}
+    >>> numbered_solutions(row)
+    {'topic': 'a', 'problem': '2 + 2?', 'solutions': ['4.', 'Four.']}
+    """
+    numbers = {name: int(match[1]) for name in values if (match := NUMBERED.fullmatch(name))}
+    order = sorted(numbers, key=lambda name: numbers[name])
+    return {
+        **without(values, "question", *order),
+        "problem": values.get("question"),
+        "solutions": [values[name] for name in order if values[name] is not None],
+    }
+
+
+def s1k_solutions(values: Values) -> Values:
+    """A row of s1K or s1K-1.1: each trace of thoughts with the answer that was given after it.
+
+    s1K-1.1 has a grade for both models, "Yes" or "No", which becomes the mark.
+    """
+    solutions, marks = [], []
+    for grade, *pair in S1K:
+        thoughts, attempt = (values.get(name) for name in pair)
+        if isinstance(thoughts, list):
+            thoughts = thoughts[0] if thoughts else None
+        if thoughts and attempt:
+            solutions.append(f"<think>\n{thoughts}\n</think>\n\n{attempt}")
+            graded = str(values.get(grade)).strip().lower()
+            marks.append({"yes": True, "no": False}.get(graded))
+    turned = without(values, "question", *(name for _, *pair in S1K for name in pair))
+    turned |= {"problem": values.get("question"), "solutions": solutions}
+    return turned if set(marks) <= {None} else {**turned, "correct": marks}
+
+
+def prompt_and_completion(values: Values) -> Values:
+    """A row of TRL's prompt-completion type, whose two sides may be lists of messages."""
+
+    def text(side: Any, roles: tuple[str, ...]) -> Any:
+        # Where there are more messages than one, none is the right one: the row goes.
+        said = said_by(roles, side) if isinstance(side, list) else [side]
+        return said[0] if len(said) == 1 else None
+
+    return {
+        **without(values, "prompt", "completion"),
+        "problem": text(values.get("prompt"), HUMAN),
+        "solution": text(values.get("completion"), MODEL),
+    }
+
+
+def _turned(turn: Callable[[Values], Values], read: ReadRow) -> ReadRow:
+    """Read a row after it was turned into one with `problem` and `solutions` or `solution`."""
+    return lambda row, columns: read(replace(row, values=turn(row.values)), columns)
+
+
+# How rows are read, what they need, and whether each holds one solution.
+GROUPED = (grouped_items, ("problem", "solutions"), False)
+PAIRS = (flat_row, ("problem", "solution"), True)
+MESSAGES = (conversation_row, ("conversations",), True)
+
+LAYOUTS = Registry(
+    "layout",
+    RowLayout,
+    {
+        "grouped": RowLayout("a problem and its solutions in each row", *GROUPED),
+        "openr1-math": RowLayout(
+            "a problem and its generations in each row, as OpenR1-Math",
+            *GROUPED,
+            # Its `solution` is a reference text; the sampled solutions are the list.
+            {"problem": "problem", "solutions": "generations"},
+        ),
+        "openmathreasoning": RowLayout(
+            "a problem and one solution in each row, as OpenMathReasoning",
+            *PAIRS,
+            {"problem": "problem", "solution": "generated_solution"},
+        ),
+        "flat": RowLayout("a problem and one solution in each row", *PAIRS),
+        "openthoughts": RowLayout("a question and an answer as messages in each row", *MESSAGES),
+        "deepmath": RowLayout(
+            "a question and numbered solutions in each row, as DeepMath",
+            _turned(numbered_solutions, grouped_items),
+            told_by=("question", "r1_solution_1"),
+        ),
+        "s1k": RowLayout(
+            "thoughts and an attempt in each row, as s1K: one solution with a think block",
+            _turned(s1k_solutions, grouped_items),
+            told_by=("question", "thinking_trajectories", "attempt"),
+        ),
+        "s1k-1.1": RowLayout(
+            "thoughts and attempts of two models in each row, as s1K-1.1: two solutions with think "
+            "blocks, and their grades as marks",
+            _turned(s1k_solutions, grouped_items),
+            told_by=("question", "deepseek_thinking_trajectory", "deepseek_attempt"),
+        ),
+        "limo": RowLayout(
+            "a question and one solution in each row, as LIMO",
+            *PAIRS,
+            {"problem": "question", "solution": "solution"},
+        ),
+        "acereason": RowLayout(
+            "an input and an output in each row, as AceReason",
+            *PAIRS,
+            {"problem": "input", "solution": "output"},
+        ),
+        "prompt-completion": RowLayout(
+            "a prompt and a completion in each row, texts or messages, as TRL has them",
+            _turned(prompt_and_completion, flat_row),
+            one_each=True,
+            told_by=("prompt", "completion"),
+        ),
+        "messages": RowLayout(
+            "a question and an answer as messages in each row, as TRL has them",
+            *MESSAGES,
+            {"conversations": "messages"},
+        ),
+    },
+    group="rpd.layouts",
+)
+
+# Names that other datasets give to the columns; only used to suggest one.
+USUAL_NAMES = {
+    "problem": ("question", "prompt", "query", "instruction", "input", "task"),
+    "solutions": ("responses", "generations", "completions", "answers", "samples", "outputs"),
+    "solution": ("response", "generation", "completion", "output", "answer"),
+    "conversations": ("conversation", "messages", "dialogue", "turns"),
+}
+
+
+def columns_there(samples: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The columns that some rows have together."""
+    return list(dict.fromkeys(column for sample in samples for column in sample))
+
+
+def find_layout(
+    samples: Sequence[Mapping[str, Any]], name: str, columns: Columns, layout: str = "auto"
+) -> str:
+    """Tell the layout from the first rows, and see that the columns that it needs are there.
+
+    Raises:
+        InputError: If a column is missing; it lists those there are, and suggests one.
+
+    >>> row = {"problem": "2 + 2?", "solution": "4", "generations": ["It is 4.", "Four."]}
+    >>> find_layout([row], "rows.jsonl", Columns())
+    'openr1-math'
+    """
+    there = columns_there(samples)
+    if layout == "auto":
+        layout = _guess(there, columns)
+    one = LAYOUTS.find(layout)
+    columns = one.named(columns)
+    if missing := [role for role in one.needs if getattr(columns, role) not in there]:
+        wanted = {role: getattr(columns, role) for role in missing}
+        likely = {role: _likely(role, name, there) for role, name in wanted.items()}
+        options = ", ".join(f'{role}="{guess}"' for role, guess in likely.items())
+        flags = " ".join(f"--{role}-column {guess}" for role, guess in likely.items())
+        how = f" Name it with Columns({options}), on the command line {flags}."
+        raise _no_column(name, wanted.values(), there, how)
+    if absent := [column for column in one.told_by if column not in there]:
+        raise _no_column(name, absent, there, f" The layout {layout} has it.")
+    kinds = {type(sample.get(columns.solutions)) for sample in samples}
+    if "solutions" in one.needs and str in kinds and list not in kinds:
+        raise InputError(
+            f"The column {columns.solutions!r} of {name} holds one text a row, not a list. "
+            f"Read it as flat rows: --layout flat --solution-column {columns.solutions}."
+        )
+    return layout
+
+
+def _guess(there: Sequence[str], columns: Columns) -> str:
+    named = asdict(columns).items() - asdict(Columns()).items()
+    for name, layout in LAYOUTS.items():
+        if layout.well_known and (
+            {"solutions", "conversations"} & set(there) or not named <= layout.columns.items()
+        ):
+            continue
+        its = layout.named(columns)
+        needed = {*(getattr(its, role) for role in layout.needs), *layout.told_by}
+        if needed and needed <= set(there):
+            return name
+    # Nothing fits: name the layout that needs the fewest columns put right.
+    return "flat" if columns.solution in there else "grouped"
+
+
+def check_only(samples: Sequence[Mapping[str, Any]], name: str, only: Mapping[str, str]) -> None:
+    """See that the columns by whose values rows are picked are there; else an [`InputError`]."""
+    there = columns_there(samples)
+    if absent := [column for column in only if column not in there]:
+        raise _no_column(name, absent, there, " The option only asks for it.")
+
+
+def _no_column(name: str, absent: Iterable[str], there: Sequence[str], how: str) -> InputError:
+    columns = f"Its columns are: {', '.join(there) or 'none'}."
+    return InputError(f"{name} has no column {' and '.join(map(repr, absent))}. {columns}{how}")
+
+
+def _likely(role: str, wanted: str, there: Sequence[str]) -> str:
+    by_lower = {column.lower(): column for column in there}
+    close = difflib.get_close_matches(wanted.lower(), by_lower, n=1, cutoff=0.75)
+    usual = [name for name in (*close, role, *USUAL_NAMES[role]) if name in by_lower]
+    return by_lower[usual[0]] if usual else "..."

@@ -2,7 +2,7 @@
 
 A row that cannot be read is a `Rejected` in its turn, and reading goes on: the readers of
 `datasets` give up the whole file for one such row. A file that is broken as a whole is an
-`InputError`. Memory holds one line or one batch of rows.
+`InputError`. Memory holds one line or one batch of rows; of a `.json` array it holds all.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any, BinaryIO, cast
 
 from rpd_datasets.inputs.harness import HARNESSES, read_harness
 from rpd_datasets.inputs.inspect_rows import read_inspect_log
-from rpd_datasets.inputs.raw_rows import BATCH_ROWS, Row, one_line
+from rpd_datasets.inputs.raw_rows import BATCH_ROWS, Row
 from rpd_datasets.rejects import Rejected
-from rpd_metric.errors import InputError
+from rpd_metric.errors import InputError, first_line
 from rpd_metric.reasons import Reason
 
 SUFFIXES = {
@@ -60,23 +60,20 @@ class LocalRows:
     part = ""
 
     def __init__(self, path: Path, *, name: str, split: str = "train") -> None:
-        self.name = name
-        if path.is_dir():
-            self.files = _folder_files(path, split)
-            self._labels = [file.relative_to(path).as_posix() for file in self.files]
-        elif file_kind(path) is None:
+        if not path.is_dir() and file_kind(path) is None:
             endings = ", ".join(SUFFIXES)
             raise InputError(f"{path} is not a data file: it must end in one of {endings}.")
-        else:
-            self.files, self._labels = [path], [path.name]
+        self.name = name
+        self.files = _folder_files(path, split) if path.is_dir() else [path]
+        self._root = path if path.is_dir() else path.parent
         self._fingerprint = ""
 
     def __iter__(self) -> Iterator[Row | Rejected]:
-        for path, label in zip(self.files, self._labels, strict=True):
+        for path in self.files:
             try:
-                yield from _read(path, label)
+                yield from _read(path, path.relative_to(self._root).as_posix())
             except (OSError, EOFError, zlib.error) as error:
-                raise InputError(f"{path} cannot be read: {one_line(error)}") from error
+                raise InputError(f"{path} cannot be read: {first_line(error)}") from error
 
     def fingerprint(self) -> str:
         """The sha256 over the content of the files, in the order in which they are read."""
@@ -89,7 +86,7 @@ class LocalRows:
                         while chunk := file.read(CHUNK):
                             digest.update(chunk)
                 except OSError as error:
-                    raise InputError(f"{path} cannot be read: {one_line(error)}") from error
+                    raise InputError(f"{path} cannot be read: {first_line(error)}") from error
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
 
@@ -126,7 +123,7 @@ def _saved_files(root: Path, split: str) -> list[Path]:
         saved = load_from_disk(root)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
-            f"{root} is not as save_to_disk writes it: {one_line(error)}. Save the dataset again."
+            f"{root} is not as save_to_disk writes it: {first_line(error)}. Save the dataset again."
         ) from error
     if isinstance(saved, DatasetDict):
         if split not in saved:
@@ -136,12 +133,9 @@ def _saved_files(root: Path, split: str) -> list[Path]:
 
 
 def _data_files(folder: Path) -> list[Path]:
-    visible = (
-        path
-        for path in folder.rglob("*")
-        if not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    )
-    return sorted(path for path in visible if file_kind(path) and path.is_file())
+    """The data files under a folder, none of them hidden, in order of their names."""
+    found = (path for path in folder.rglob("*") if file_kind(path) and path.is_file())
+    return sorted(path for path in found if "/." not in f"/{path.relative_to(folder).as_posix()}")
 
 
 def _of_split(files: list[Path], root: Path, split: str) -> list[Path]:
@@ -201,7 +195,7 @@ def _json_row(raw: bytes, place: str) -> Row | Rejected:
     except UnicodeDecodeError as error:
         return _rejected(Reason.NOT_UTF8, place, f"The line is not UTF-8: {error.reason}.")
     except (ValueError, RecursionError) as error:
-        return _rejected(Reason.MALFORMED_JSON, place, f"Not JSON: {one_line(error)}.")
+        return _rejected(Reason.MALFORMED_JSON, place, f"Not JSON: {first_line(error)}.")
 
 
 def _as_row(value: Any, place: str) -> Row | Rejected:
@@ -213,6 +207,27 @@ def _as_row(value: Any, place: str) -> Row | Rejected:
 
 def _rejected(reason: Reason, place: str, detail: str) -> Rejected:
     return Rejected("read", reason, place, detail)
+
+
+def _read_json(path: Path, label: str) -> Iterator[Row | Rejected]:
+    """A `.json` file: one array of objects, or JSON Lines under another name."""
+    with _open(path) as file:
+        first = next((line for line in file if line.strip(b"\xef\xbb\xbf \t\r\n")), b"")
+    if not first.lstrip(b"\xef\xbb\xbf \t").startswith(b"["):
+        yield from _read_jsonl(path, label)
+        return
+    try:
+        with _open(path) as file:
+            rows = json.loads(file.read().decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8: {error.reason}.") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path} is not valid JSON: {first_line(error)}. Write it as JSON Lines (.jsonl), "
+            "where a bad row costs only itself."
+        ) from error
+    for number, value in enumerate(rows, start=1):
+        yield _as_row(value, f"{label}:{number}")
 
 
 def _read_csv(path: Path, label: str) -> Iterator[Row | Rejected]:
@@ -229,61 +244,16 @@ def _read_csv(path: Path, label: str) -> Iterator[Row | Rejected]:
                 else:
                     yield Row(place, dict(values))
         except (csv.Error, UnicodeDecodeError) as error:
-            raise InputError(f"{path} is not valid CSV: {one_line(error)}") from error
-
-
-def _read_json(path: Path, label: str) -> Iterator[Row | Rejected]:
-    """A `.json` file: one array of objects, or JSON Lines under another name."""
-    with _open(path) as file:
-        head = b""
-        while not head.strip() and (chunk := file.read(64)):
-            head = chunk.removeprefix(b"\xef\xbb\xbf")
-    read = _read_json_array if head.strip().startswith(b"[") else _read_jsonl
-    yield from read(path, label)
-
-
-def _read_json_array(path: Path, label: str) -> Iterator[Row | Rejected]:
-    """The items of one big array, decoded one after the other from a sliding window."""
-    decoder = json.JSONDecoder()
-    with _open(path) as binary, io.TextIOWrapper(binary, encoding="utf-8-sig") as text:
-        window, at, number = "", 0, 0
-        try:
-            window, at = text.read(CHUNK).lstrip(), 1
-            while True:
-                while window[at : at + 1].isspace() or window[at : at + 1] == ",":
-                    at += 1
-                if window[at : at + 1] == "]":
-                    return
-                try:
-                    value, at = decoder.raw_decode(window, at)
-                except json.JSONDecodeError as error:
-                    # 16 covers the longest token that is no string: a number, literal or escape.
-                    cut = error.msg.startswith("Unterminated") or error.pos >= len(window) - 16
-                    # Doubling the window keeps the cost of one huge item linear in its length.
-                    more = text.read(max(CHUNK, len(window) - at)) if cut else ""
-                    if not more:
-                        raise
-                    window, at = window[at:] + more, 0
-                    continue
-                number += 1
-                yield _as_row(value, f"{label}:{number}")
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path} is not UTF-8: {error.reason}.") from error
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise InputError(
-                f"{path} is not valid JSON after item {number}: {one_line(error)}. Write it as "
-                "JSON Lines (.jsonl), where a bad row costs only itself."
-            ) from error
+            raise InputError(f"{path} is not valid CSV: {first_line(error)}") from error
 
 
 def _read_table(path: Path, label: str) -> Iterator[Row | Rejected]:
     """The rows of a Parquet file or an Arrow stream."""
     import pyarrow as pa
 
-    batches = _parquet_batches if file_kind(path) == "parquet" else _arrow_batches
-    rows = (values for batch in batches(path) for values in _values(batch))
     try:
-        for number, values in enumerate(rows if path.stat().st_size else (), start=1):
+        rows = (values for batch in _batches(path) for values in _values(batch))
+        for number, values in enumerate(rows, start=1):
             place = f"{label}:{number}"
             if isinstance(values, UnicodeDecodeError):
                 detail = f"The row is not UTF-8: {values.reason}."
@@ -292,26 +262,23 @@ def _read_table(path: Path, label: str) -> Iterator[Row | Rejected]:
                 yield Row(place, values)
     except pa.ArrowException as error:
         raise InputError(
-            f"{path} is not a readable {path.suffix} file: {one_line(error)}"
+            f"{path} is not a readable {path.suffix} file: {first_line(error)}"
         ) from error
 
 
-def _parquet_batches(path: Path) -> Iterator[Any]:
+def _batches(path: Path) -> Iterator[Any]:
     import pyarrow.parquet as pq
+    from datasets import Dataset
 
+    if not path.stat().st_size:
+        return
+    if file_kind(path) == "arrow":
+        yield from Dataset.from_file(str(path)).with_format("arrow").iter(BATCH_ROWS)
+        return
     # Without a buffer's size, or with pre_buffer, all columns of a row group would be held, which
     # may be the whole file.
     with pq.ParquetFile(path, pre_buffer=False, buffer_size=CHUNK) as file:
         yield from file.iter_batches(batch_size=BATCH_ROWS)
-
-
-def _arrow_batches(path: Path) -> Iterator[Any]:
-    import pyarrow as pa
-
-    with pa.memory_map(str(path)) as mapped, pa.ipc.open_stream(mapped) as batches:
-        for batch in batches:
-            for start in range(0, batch.num_rows, BATCH_ROWS):
-                yield batch.slice(start, BATCH_ROWS)
 
 
 def _values(batch: Any) -> Iterator[dict[str, Any] | UnicodeDecodeError]:

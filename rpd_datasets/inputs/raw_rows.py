@@ -1,18 +1,31 @@
-"""Raw rows, each with its place, and sources of them that are read again and again."""
+"""Raw rows, each with its place, those of a dataset in memory, and their values as JSON text."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
 
-from rpd_datasets.inputs.column_values import encode_values
-from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 
 # Small enough that a batch of rows with 16 long chains of thought each stays under 100 MB.
 BATCH_ROWS = 32
+# How each is written and read. Such a value is an object with one key, `$rpd:NAME`. datetime is a
+# date too: it is first.
+_TYPES: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    datetime: (lambda at: at.isoformat(timespec="microseconds"), datetime.fromisoformat),
+    date: (date.isoformat, date.fromisoformat),
+    time: (time.isoformat, time.fromisoformat),
+    timedelta: (lambda took: [took.days, took.seconds, took.microseconds], lambda n: timedelta(*n)),
+    Decimal: (str, Decimal),
+    bytes: (lambda value: base64.b64encode(value).decode(), base64.b64decode),
+}
+_READ = {f"$rpd:{kind.__name__.lower()}": read for kind, (_, read) in _TYPES.items()}
 
 
 @dataclass(frozen=True)
@@ -34,22 +47,6 @@ class Terms:
 
     license: tuple[str, ...] = ()
     language: tuple[str, ...] = ()
-
-
-class RowSource(Protocol):
-    """Rows that can be read again and again in the same order.
-
-    `part` says what is read of an input where one fingerprint covers several parts.
-    """
-
-    name: str
-    part: str
-
-    def __iter__(self) -> Iterator[Row | Rejected]:
-        """Read the rows; a row that cannot be read is a `Rejected` in its place."""
-
-    def fingerprint(self) -> str:
-        """What changes whenever the rows could be others."""
 
 
 class DatasetRows:
@@ -89,7 +86,34 @@ class DatasetRows:
         return self._fingerprint
 
 
-def one_line(error: BaseException) -> str:
-    """What an exception says, on one line and no longer than 300 characters."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= 300 else text[:297] + "..."
+def encode_values(values: Mapping[str, Any]) -> str:
+    """Column values as JSON text that `decode_values` turns back into equal values.
+
+    Raises:
+        InputError: If a column holds what cannot be written, e.g. a decoded image.
+    """
+    try:
+        return json.dumps(values, default=_tagged)
+    except TypeError as error:
+        raise InputError(
+            f"A row cannot be carried along: {error}. Its columns are {', '.join(values)}; remove "
+            "the one that holds it from the dataset."
+        ) from error
+
+
+def decode_values(text: str) -> dict[str, Any]:
+    """The column values that `encode_values` wrote."""
+    values: dict[str, Any] = json.loads(text, object_hook=_untagged)
+    return values
+
+
+def _tagged(value: Any) -> dict[str, Any]:
+    for kind, (write, _) in _TYPES.items():
+        if isinstance(value, kind):
+            return {f"$rpd:{kind.__name__.lower()}": write(value)}
+    raise TypeError(f"it holds a {type(value).__name__}")
+
+
+def _untagged(value: dict[str, Any]) -> Any:
+    tag = next(iter(value), "")
+    return _READ[tag](value[tag]) if len(value) == 1 and tag in _READ else value

@@ -12,8 +12,8 @@ import json
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,9 @@ from rpd_datasets.inputs.gathering import (
     write_scratch,
 )
 from rpd_datasets.inputs.hub_rows import HubRows
-from rpd_datasets.inputs.known_layouts import LAYOUTS, check_only, columns_there, find_layout
-from rpd_datasets.inputs.layouts import Columns
+from rpd_datasets.inputs.layouts import LAYOUTS, Columns, check_only, columns_there, find_layout
 from rpd_datasets.inputs.local_files import LocalRows, file_kind
-from rpd_datasets.inputs.raw_rows import DatasetRows, Row, RowSource, Terms
+from rpd_datasets.inputs.raw_rows import DatasetRows, Row, Terms
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
@@ -42,6 +41,11 @@ IN_MEMORY = "a dataset in memory"
 # Rows looked at to tell the layout; JSON Lines may leave a column out of some rows.
 PEEK_ROWS = 32
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+
+# Rows that can be read again and again in the same order; one that cannot be read is a `Rejected`
+# in its place. `fingerprint` changes whenever the rows could be others, and `part` says what is
+# read of an input where one fingerprint covers several parts.
+RowSource = LocalRows | HubRows | DatasetRows
 
 
 @documented
@@ -107,6 +111,7 @@ class Source:
     Args:
         on_read (`Callable`): Called with the number of rows read so far, for progress bars.
         contamination ([`Contamination`], *optional*): Problems that stand in it are left out.
+        first_rows (`int`, *optional*): Read only so many.
 
     Attributes:
         there (`list[str]`): Every column of the first rows.
@@ -125,33 +130,34 @@ class Source:
         on_reject: Callable[[Rejected], None],
         on_read: Callable[[int], None] = lambda _: None,
         contamination: Contamination | None = None,
+        first_rows: int | None = None,
     ) -> None:
-        self._head = list(islice(rows, PEEK_ROWS))
-        samples = [row.values for row in self._head if isinstance(row, Row)]
-        if not self._head:
+        head = list(islice(rows, PEEK_ROWS))
+        samples = [row.values for row in head if isinstance(row, Row)]
+        if not head:
             raise InputError(f"{rows.name} is empty: it holds no rows.")
-        if not samples:
-            first = next(row for row in self._head if isinstance(row, Rejected))
+        if isinstance(head[0], Rejected) and not samples:
             raise InputError(
-                f"None of the first {len(self._head)} rows of {rows.name} can be read. "
-                f"{first.where}: {first.detail}"
+                f"None of the first {len(head)} rows of {rows.name} can be read. "
+                f"{head[0].where}: {head[0].detail}"
             )
         check_only(samples, rows.name, spec.only)
         self.name = rows.name
         self.there = columns_there(samples)
         self.layout = find_layout(samples, rows.name, spec.columns, spec.layout)
         self.columns = LAYOUTS[self.layout].named(spec.columns)
+        self._one_each = LAYOUTS[self.layout].one_each
         self.terms: Terms = getattr(rows, "terms", Terms())
         self.rows_read = 0
         self.rows_skipped = 0
         self.num_problems: int | None = None
         self._rows = rows
         self._spec = spec
-        self._only = {name: str(value) for name, value in spec.only.items()}
         self._scratch = scratch
         self._on_reject = on_reject
         self._on_read = on_read
         self._contamination = contamination
+        self._first_rows = first_rows
         self._reported = 0
 
     def fingerprint(self) -> str:
@@ -159,7 +165,6 @@ class Source:
         return self._rows.fingerprint()
 
     def __iter__(self) -> Iterator[Problem]:
-        self._head.clear()  # some rows are huge
         reasons: Counter[str] = Counter()
         found = 0
         items = self._gathered() if self._spec.merge or self._one_each else self._first_only()
@@ -178,38 +183,13 @@ class Source:
         if not found:
             raise self._nothing(reasons)
 
-    def first_problem(self) -> Problem | None:
-        """The first problem in the first rows; `None` where later rows may hold it.
-
-        To be asked before the source is iterated. An [`InputError`] says that there is none.
-        """
-        whole = len(self._head) < PEEK_ROWS
-        reasons: Counter[str] = Counter()
-        with tempfile.TemporaryDirectory() as folder:
-            items = self._items(self._head, report=False)
-            if self._one_each:
-                path = Path(folder) / "head.sqlite"
-                write_scratch(path, items, one_each=True)
-                items = read_gathered(path)
-            for item in map(self._checked, items) if whole else items:
-                if isinstance(item, Problem):
-                    return item
-                reasons[item.reason] += 1
-        if whole:
-            raise self._nothing(reasons)
-        return None
-
     def _nothing(self, reasons: Counter[str]) -> InputError:
         why = ", ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
-        skipped = f"; skipped by the option only: {self.rows_skipped}" if self._only else ""
+        skipped = f"; skipped by the option only: {self.rows_skipped}" if self._spec.only else ""
         return InputError(
             f"{self.name} has no usable problem in its {self.rows_read} rows. "
             f"Left out: {why or 'nothing'}{skipped}."
         )
-
-    @property
-    def _one_each(self) -> bool:
-        return LAYOUTS[self.layout].one_each
 
     def _checked(self, item: Problem | Rejected) -> Problem | Rejected:
         """Leave out a problem of another size than wanted, or one that stands in a benchmark."""
@@ -230,8 +210,7 @@ class Source:
         path = self._scratch / f"rows-{self._scratch_key(limit)}.sqlite"
         info = read_info(path)
         if info is None:
-            items = self._items(report=one_each)
-            write_scratch(path, items, one_each=one_each, limit=limit, totals=self._counts)
+            write_scratch(path, self._items(), one_each=one_each, limit=limit, totals=self._counts)
             info = read_info(path) or {}
         self.num_problems = min(info["problems"], self._spec.limit or info["problems"])
         if one_each:
@@ -249,18 +228,15 @@ class Source:
                     item = item.rejected("group", Reason.DUPLICATE_PROBLEM, detail)
             yield item
 
-    def _items(
-        self, rows: Iterable[Row | Rejected] | None = None, *, report: bool = True
-    ) -> Iterator[Problem | Rejected]:
-        read = LAYOUTS[self.layout].read
+    def _items(self) -> Iterator[Problem | Rejected]:
+        read, only = LAYOUTS[self.layout].read, self._spec.only.items()
         self.rows_read = self.rows_skipped = 0
-        for row in self._rows if rows is None else rows:
+        for row in islice(self._rows, self._first_rows):
             self.rows_read += 1
-            if report:
-                self._on_read(self.rows_read)
+            self._on_read(self.rows_read)
             if isinstance(row, Rejected):
                 yield row
-            elif any(str(row.values.get(name)) != value for name, value in self._only.items()):
+            elif any(str(row.values.get(name)) != str(value) for name, value in only):
                 self.rows_skipped += 1
             else:
                 yield from read(row, self.columns)
@@ -269,10 +245,13 @@ class Source:
         return {"rows_read": self.rows_read, "rows_skipped": self.rows_skipped}
 
     def _scratch_key(self, limit: int | None) -> str:
+        if self._first_rows is not None:
+            return "head"  # a fingerprint may take reading the whole input
+        only = sorted((name, str(value)) for name, value in self._spec.only.items())
         # What comes after the last problem that is read is not looked at.
         parts = [
             *(VERSION, self.fingerprint(), self.name, self._rows.part, self.layout),
-            *(astuple(self.columns), sorted(self._only.items()), limit),
+            *(astuple(self.columns), only, limit),
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
@@ -303,24 +282,38 @@ def open_source(
         InputError: If the input cannot be found or read, is empty, or lacks a column.
     """
     spec = spec or InputSpec()
-    if isinstance(source, str | Path):
-        rows = open_rows(str(source), spec)
-    else:
-        rows = DatasetRows(source, name=name, without=without)
+    rows = open_rows(source, spec, name=name, without=without)
     return Source(rows, spec, scratch=scratch, on_reject=on_reject, **others)
 
 
 def look_at_head(
     source: Any, spec: InputSpec | None = None, *, name: str = IN_MEMORY
 ) -> tuple[tuple[str, ...], Problem | None]:
-    """Every column of an input's first rows, and the first problem in them, see [`Source`]."""
-    opened = open_source(source, spec, scratch=Path(), on_reject=lambda _: None, name=name)
-    problem = opened.first_problem()
-    return (*opened.there, *(problem.extra if problem else ())), problem
+    """Every column of an input's first rows, and the first problem in them.
+
+    The problem is `None` where later rows may hold it; an [`InputError`] says that there is none.
+    """
+    # Later rows may add solutions to a problem.
+    spec = replace(spec or InputSpec(), exactly=None)
+    with tempfile.TemporaryDirectory() as scratch:
+        options: dict[str, Any] = {"scratch": Path(scratch), "on_reject": lambda _: None}
+        opened = open_source(source, spec, name=name, first_rows=PEEK_ROWS, **options)
+        try:
+            problem = next(iter(opened))
+        except InputError:
+            if opened.rows_read < PEEK_ROWS:
+                raise
+            return tuple(opened.there), None
+    return (*opened.there, *problem.extra), problem
 
 
-def open_rows(source: str, spec: InputSpec) -> RowSource:
-    """The rows of the packaged sample, a file, a folder or a dataset on the Hub."""
+def open_rows(
+    source: Any, spec: InputSpec, *, name: str = IN_MEMORY, without: Sequence[str] = ()
+) -> LocalRows | HubRows | DatasetRows:
+    """The rows of the packaged sample, a file, a folder, a dataset on the Hub or one in memory."""
+    if not isinstance(source, str | Path):
+        return DatasetRows(source, name=name, without=without)
+    source = str(source)
     if source == "sample":
         return LocalRows(Path(__file__).parents[1] / "sample", name="sample", split=spec.split)
     path = Path(source).expanduser()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rpd_datasets.filters.candidates import AnswerCheck
-from rpd_datasets.inputs.known_layouts import LAYOUTS
+from rpd_datasets.inputs.layouts import LAYOUTS
 from rpd_datasets.inputs.source import Source
 from rpd_datasets.problem import Problem
 

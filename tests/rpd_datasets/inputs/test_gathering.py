@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpd_datasets.inputs.column_values import decode_values, encode_values
 from rpd_datasets.inputs.gathering import join_rows, read_gathered, read_info, write_scratch
+from rpd_datasets.inputs.raw_rows import decode_values, encode_values
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError, OutputError

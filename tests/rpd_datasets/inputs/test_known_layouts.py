@@ -9,8 +9,7 @@ import pytest
 
 from parts.rows import write_rows
 from rpd_datasets.filters.answer_checks import AnswerChecker, marks_of, reference_of
-from rpd_datasets.inputs.known_layouts import LAYOUTS, check_only, find_layout
-from rpd_datasets.inputs.layouts import Columns
+from rpd_datasets.inputs.layouts import LAYOUTS, Columns, check_only, find_layout
 from rpd_datasets.inputs.source import InputSpec, Source, open_source
 from rpd_datasets.inputs.understanding import Understood
 from rpd_metric.errors import InputError

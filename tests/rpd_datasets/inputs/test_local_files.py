@@ -14,22 +14,14 @@ import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from parts.rows import write_rows
-from rpd_datasets.inputs import local_files
 from rpd_datasets.inputs.local_files import LocalRows
 from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 
 ROWS = [{"problem": f"Problem {n}", "solutions": [f"{n}", f"It is {n}."]} for n in range(5)]
-JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
 
 
 def read(path: Path, **options: str) -> tuple[list[dict[str, Any]], list[Rejected]]:
@@ -95,24 +87,10 @@ def test_text_in_parquet_that_is_not_utf8_costs_only_its_row(tmp_path: Path) -> 
     assert bad(rejects) == [("not_utf8", "rows.parquet:2")]
 
 
-@given(rows=st.lists(st.dictionaries(st.text(), JSON_VALUES, max_size=3), max_size=6))
-def test_a_json_array_is_read_the_same_however_small_the_window(
-    rows: list[Any], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    path = tmp_path_factory.mktemp("array") / "rows.json"
-    for text in (json.dumps(rows), json.dumps(rows, indent=1, ensure_ascii=True)):
-        path.write_text(text, encoding="utf-8")
-        with pytest.MonkeyPatch.context() as patch:
-            for window in (1, 7, 1 << 20):
-                patch.setattr(local_files, "CHUNK", window)
-                assert read(path) == (rows, [])
-
-
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("a.json", b'[{"a": 1}, {"a": ]', r"not valid JSON after item 1.*JSON Lines"),
-        ("a.json", b'[{"a": 1}', "not valid JSON after item 1"),
+        ("a.json", b'[{"a": 1}, {"a": ]', r"not valid JSON: .*JSON Lines"),
         ("a.json", b'[{"a": "\xff"}]', "not UTF-8"),
         ("a.csv", b'a,b\n"x', "not valid CSV"),
         ("a.parquet", b"not what the name says", r"a\.parquet is not a readable .parquet file"),
