@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from rpd_datasets.config import CurationConfig
+from rpd_datasets.curation.preflight import check_input, check_models
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.source import InputSpec, Source, open_source
@@ -26,11 +27,34 @@ from rpd_metric.errors import InputError
 from rpd_metric.models.chat import Sampling
 from rpd_metric.models.requests import RequestOptions
 
-DEFAULTS = CurationConfig()
-
 COMMIT = re.compile(r"[0-9a-f]{40}")
 # Models that are the same wherever they are named.
 REPEATABLE = re.compile(r"extractive|minilm|st:.+")
+# Options of more than one command.
+SHARED: dict[str, dict[str, Any]] = {
+    "config": {
+        "metavar": "FILE",
+        "help": "take options from a YAML file, one a line as in num_problems: 100, or from the "
+        "manifest.json of a run, which repeats it; options given beside it win",
+    },
+    "json": {"action": "store_true", "help": "print the result as one JSON object on stdout"},
+    "judge": {"metavar": "SPEC", "help": "the chat model: tgi:URL, openai:URL#MODEL or hf:MODEL"},
+    "message": {"metavar": "TEXT", "help": "the commit message on the Hub"},
+    "output": {"type": Path, "metavar": "FILE"},
+    "public": {
+        "action": "store_true",
+        "help": "let everybody read a new repository, and write to an existing public one",
+    },
+    "revision": {
+        "metavar": "BRANCH",
+        "help": "write to this branch, made if missing (main if unset)",
+    },
+    "seed": {"type": int, "default": 0, "help": "random seed"},
+    "store": {
+        "metavar": "FILE",
+        "help": "where every reply is kept (default: $RPD_STORE, or the user's cache folder)",
+    },
+}
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter):
@@ -54,6 +78,13 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\nSee {self.prog} --help\n")
 
 
+def add(parser: Any, *names: str, **changes: Any) -> None:
+    """Add options of [`SHARED`] to a parser or a group of it, with changes to what they say."""
+    for name in names:
+        flags = ["--output", "-o"] if name == "output" else [f"--{name}"]
+        parser.add_argument(*flags, **{**SHARED[name], **changes})
+
+
 def add_command(
     commands: Any,
     name: str,
@@ -73,15 +104,7 @@ def add_command(
         allow_abbrev=False,
     )
     parser.set_defaults(command=run, parser=parser, after_interrupt=after_interrupt)
-    parser.add_argument(
-        "--json", action="store_true", help="print the result as one JSON object on stdout"
-    )
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        help="take options from a YAML file, one a line as in num_problems: 100, or from the "
-        "manifest.json of a run, which repeats it; options given beside it win",
-    )
+    add(parser, "json", "config")
     return parser
 
 
@@ -121,11 +144,6 @@ def add_requests(parser: argparse.ArgumentParser) -> None:
     add_options(parser.add_argument_group("requests to a chat model"), RequestOptions)
 
 
-def request_options(args: argparse.Namespace) -> RequestOptions:
-    """How requests are sent according to the options."""
-    return options_from(RequestOptions, args)
-
-
 def add_filters(parser: argparse.ArgumentParser) -> None:
     """Options about what is left out before scoring."""
     group = parser.add_argument_group("what is left out before scoring")
@@ -155,9 +173,23 @@ def curation_config(
         args,
         groups,
         sampling=options_from(Sampling, args),
-        requests=request_options(args),
+        requests=options_from(RequestOptions, args),
         filters=filters or FilterConfig(),
     ).resolved()
+
+
+def checked_config(
+    args: argparse.Namespace,
+    groups: Sequence[str],
+    filters: FilterConfig | None = None,
+    *,
+    judge: str | None = None,
+) -> CurationConfig:
+    """[`curation_config`], its models' names and the input's first rows looked at."""
+    config = curation_config(args, groups, filters)
+    check_models(config, judge=judge)
+    check_input(args.input, input_spec(args), None if filters is None else config)
+    return config
 
 
 def open_input(
@@ -240,17 +272,18 @@ def with_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> list[s
 
 def _as_typed(action: argparse.Action, key: str, value: Any, where: str) -> list[str]:
     """An option of a file as it would be typed."""
-    flag = action.option_strings[0]
-    several = isinstance(action, argparse._AppendAction) or action.nargs in ("+", "*")
-    if isinstance(value, Mapping) and several:
-        value = [f"{name}={one}" for name, one in value.items()]
-    listed = list(value) if isinstance(value, (list, tuple)) and several else [value]
+    flag, listed = action.option_strings[0], [value]
+    if isinstance(action, argparse._AppendAction) or action.nargs == "+":
+        if isinstance(value, Mapping):
+            listed = [f"{name}={one}" for name, one in value.items()]
+        elif isinstance(value, list | tuple):
+            listed = list(value)
     kinds: Iterable[type] = (bool,) if action.nargs == 0 else (str, int, float, date)
     if any(type(one) not in kinds for one in listed):
         raise InputError(f"{key} in {where} is {value!r}, which the option {flag} does not take")
     if action.nargs == 0:  # a switch, of which some have an opposite
         return [flag] if value else [one for one in action.option_strings if one[:5] == "--no-"]
-    if action.nargs in ("+", "*"):
+    if action.nargs == "+":
         return [flag, *map(str, listed)]
     return [f"{flag}={one}" for one in listed]
 

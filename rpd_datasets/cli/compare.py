@@ -9,17 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.cli.arguments import (
-    add_command,
-    add_input,
-    add_models,
-    curation_config,
-    input_spec,
-    read_problems,
-)
+from rpd_datasets.cli import arguments
 from rpd_datasets.cli.output import Progress, print_json, print_table, scoring
 from rpd_datasets.curation.models import load_models
-from rpd_datasets.curation.preflight import check_input, check_models
 from rpd_datasets.judging.benchmark import compare_metrics
 from rpd_datasets.rejects import Rejected
 from rpd_metric.distance.distances import DISTANCES
@@ -27,7 +19,7 @@ from rpd_metric.distance.distances import DISTANCES
 
 def add_compare(commands: Any) -> None:
     """Add `rpd compare-metrics`."""
-    parser = add_command(
+    parser = arguments.add_command(
         commands,
         "compare-metrics",
         _compare,
@@ -40,27 +32,25 @@ def add_compare(commands: Any) -> None:
         "steps are measured on these and on the summarizer's.",
         "rpd compare-metrics labelled.jsonl --methods rpd strategy raw",
     )
-    add_input(parser)
+    arguments.add_input(parser)
     add = parser.add_argument
     help = "distances to compare (default: all), of %(choices)s"
     add("--methods", nargs="+", choices=DISTANCES, metavar="NAME", help=help)
     add("--num-bootstrap", type=int, default=2000, metavar="N", help="resamples for the intervals")
-    add("--seed", type=int, default=0, help="of the resamples and of random")
+    arguments.add(parser, "seed")
     help = "also write the chance of another strategy by distance, fitted to these labels, as JSON"
     add("--calibrate", type=Path, metavar="FILE", help=help)
-    add_models(parser)
+    arguments.add_models(parser)
 
 
 def _compare(args: argparse.Namespace) -> None:
-    config = curation_config(args, ("models",))
-    check_models(config)
-    check_input(args.input, input_spec(args))
+    config = arguments.checked_config(args, ("models",))
     rejects: list[Rejected] = []
     rows = []
     with Progress("Loading models", None) as line:
         models = load_models(config)
         line.stage("Reading problems", args.limit)
-        for problem in read_problems(args, rejects):
+        for problem in arguments.read_problems(args, rejects):
             row = {"problem": problem.problem, "solutions": list(problem.solutions)}
             rows.append({**problem.extra, **row})
             line.advance()

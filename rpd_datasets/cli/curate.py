@@ -6,7 +6,6 @@ import argparse
 import sys
 from contextlib import ExitStack
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 from rpd_datasets.account import outcome_lines
@@ -53,54 +52,37 @@ def add_curate(commands: Any) -> None:
         "run the same command again to go on where it stopped",
     )
     arguments.add_input(parser)
-    parser.add_argument(
-        "--output", "-o", type=Path, required=True, metavar="DIR", help="the folder to make"
-    )
+    arguments.add(parser, "output", required=True, metavar="DIR", help="the folder to make")
     add_options(parser, RunOptions)
-    parser.add_argument(
-        "--show", type=int, default=10, metavar="N", help="chosen problems to print in the table"
-    )
-    parser.add_argument(
-        "--push-to-hub",
-        metavar="REPO",
-        help="publish the folder as this dataset, private unless --public (rpd push does it later)",
-    )
-    parser.add_argument("--public", action="store_true", help="let everybody read what is pushed")
-    parser.add_argument("--message", metavar="TEXT", help="the commit message on the Hub")
+    help = "chosen problems to print in the table"
+    parser.add_argument("--show", type=int, default=10, metavar="N", help=help)
+    help = "publish the folder as this dataset, private unless --public (rpd push does it later)"
+    parser.add_argument("--push-to-hub", metavar="REPO", help=help)
+    arguments.add(parser, "public", "message")
     group = parser.add_argument_group("what is chosen")
     add_options(group, CurationConfig, "choice")
-    group.add_argument(
-        "--mix",
-        action="append",
-        metavar="INPUT[:N]",
-        help="choose so many problems from a further input as well (default: --num-problems); it "
-        "is ranked by itself and read with the same options. May be repeated",
+    help = (
+        "choose so many problems from a further input as well (default: --num-problems); it is "
+        "ranked by itself and read with the same options. May be repeated"
     )
-    group.add_argument(
-        "--mix-only",
-        action="append",
-        default=[],
-        metavar="COLUMN=VALUE",
-        help="takes the place of --only where mixed-in inputs are read",
+    group.add_argument("--mix", action="append", metavar="INPUT[:N]", help=help)
+    help = "takes the place of --only where mixed-in inputs are read"
+    only: dict[str, Any] = {"action": "append", "default": [], "metavar": "COLUMN=VALUE"}
+    group.add_argument("--mix-only", **only, help=help)
+    help = (
+        "the training set of a row of the paper's tables: its choices and numbers, its filters "
+        "(14000 tokens on average, complete, 10 solutions or more) and ties as in Algorithm 3. "
+        "paper also wants its models named with --summarizer and --embedder. Options given beside "
+        "it win"
     )
-    group.add_argument(
-        "--preset",
-        choices=tuple(PRESETS),
-        help="the training set of a row of the paper's tables: its choices and numbers, its "
-        "filters (14000 tokens on average, complete, 10 solutions or more) and ties as in "
-        "Algorithm 3. paper also wants its models named with --summarizer and --embedder. Options "
-        "given beside it win",
-    )
+    group.add_argument("--preset", choices=tuple(PRESETS), help=help)
     arguments.add_filters(parser)
-    parser.add_argument(
-        "--decontaminate",
-        nargs="+",
-        default=None,
-        metavar="NAME",
-        help="leave out problems that stand in these benchmarks, with the match: "
+    help = (
+        "leave out problems that stand in these benchmarks, with the match: "
         f"{', '.join(name for name, one in BENCHMARKS.items() if one.hub)}, files of problems, or "
-        "known for all of those that can be had here",
+        "known for all of those that can be had here"
     )
+    parser.add_argument("--decontaminate", nargs="+", metavar="NAME", help=help)
     arguments.add_models(parser)
     group = parser.add_argument_group("where problems are scored (the result is the same)")
     add_options(group, EngineOptions)

@@ -8,22 +8,13 @@ import json
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.cli.arguments import (
-    add_command,
-    add_input,
-    add_models,
-    curation_config,
-    input_spec,
-    read_problems,
-)
-from rpd_datasets.cli.output import Progress, print_json
+from rpd_datasets.cli import arguments
+from rpd_datasets.cli.output import Progress, print_facts, print_json
 from rpd_datasets.curation.models import configured_summarizer, load_flow
-from rpd_datasets.curation.preflight import check_input, check_models
 from rpd_datasets.judging.judges import Judgement, StrategyGrouper
 from rpd_datasets.judging.labels import (
     Labeller,
@@ -38,7 +29,6 @@ from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import run
 from rpd_metric.reasons import Reason
-from rpd_metric.steps.protocol import Summarizer
 
 HOW = (
     "Give solutions of the same method the same number, in order, e.g. 1 1 2 1. "
@@ -48,7 +38,7 @@ HOW = (
 
 def add_label(commands: Any) -> None:
     """Add `rpd label`."""
-    parser = add_command(
+    parser = arguments.add_command(
         commands,
         "label",
         _label,
@@ -59,43 +49,65 @@ def add_label(commands: Any) -> None:
         "rpd label solutions.jsonl --limit 20 --output labelled.jsonl",
         "what is labelled is kept; run the same command again to go on",
     )
-    add_input(parser)
-    add = parser.add_argument
-    help = "the JSONL file to add to"
-    add("--output", "-o", type=Path, required=True, metavar="FILE", help=help)
-    help = "the chat model that labels: tgi:URL, openai:URL#MODEL or hf:MODEL (default: you)"
-    add("--judge", metavar="SPEC", help=help)
-    add("--seed", type=int, default=0, help="of the order in the second pass")
-    add_models(parser)
+    arguments.add_input(parser)
+    arguments.add(parser, "output", required=True, metavar="FILE", help="the JSONL file to add to")
+    arguments.add(parser, "judge", "seed")
+    arguments.add_models(parser)
 
 
 def _label(args: argparse.Namespace) -> None:
-    config = curation_config(args, ["models"])
-    check_models(config, judge=args.judge)
-    check_input(args.input, input_spec(args))
+    config = arguments.checked_config(args, ("models",), judge=args.judge)
     labeller: Labeller = StrategyGrouper(load_flow(args.judge, args.store)) if args.judge else _ask
-    file = _Labelled(args.output, labeller, configured_summarizer(config))
-    rejects: list[Rejected] = []
+    summarizer, output = configured_summarizer(config), args.output
+    rows, rejects, skipped = _read(output), list[Rejected](), Counter[str]()
+
+    def steps_of(row: dict[str, Any]) -> list[list[str]]:
+        found = run(summarizer.summarize(row["problem"], row["solutions"]))
+        return [list(one.steps) or ["(no steps)"] for one in found]
+
+    def labels_of(row: dict[str, Any], order: Sequence[int]) -> list[int] | None:
+        steps = row.get("steps") or steps_of(row)
+        said = run(label_once(labeller, row["problem"], steps, row["solutions"], order))
+        if said.value is None:
+            skipped[said.reason or Reason.NO_VERDICT] += 1
+        return None if said.value is None else list(said.value)
+
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.suppress(EOFError))  # the person has had enough
         line = stack.enter_context(Progress("Labelling", args.limit)) if args.judge else None
-        advance: Callable[[], None] = line.advance if line else lambda: None
-        for problem in read_problems(args, rejects):
-            file.label(problem)
-            advance()
+        known = set(map(_key, rows))
+        for problem in arguments.read_problems(args, rejects):
+            if problem.key not in known and len(problem.solutions) > 1:
+                row = {"problem": problem.problem, "solutions": list(problem.solutions)}
+                # compare-metrics makes extractive steps itself; a row's own are a chat model's.
+                if summarizer.name != "extractive":
+                    row["steps"] = steps_of(row)
+                if labels := labels_of(row, range(len(problem.solutions))):
+                    rows.append({**row, "strategy_a": labels})
+                    with output.open("a", encoding="utf-8") as file:
+                        file.write(_line(rows[-1]))
+            if line:
+                line.advance()
         if line:
-            line.stage("Labelling in another order", len(file.rows))
-        for row in random.Random(args.seed).sample(file.rows, len(file.rows)):
-            file.label_again(row, args.seed)
-            advance()
-    labels = [found for row in file.rows if (found := Labels.of(row))]
-    twice = [found for found in labels if len(found.passes) > 1]
+            line.stage("Labelling in another order", len(rows))
+        for row in random.Random(args.seed).sample(rows, len(rows)):
+            if row.get("strategy_b") is None:
+                order = second_order(row["problem"], len(row["solutions"]), args.seed)
+                if labels := labels_of(row, order):
+                    row["strategy_b"] = labels
+                    beside = output.with_name(f"{output.name}.partial")
+                    beside.write_text("".join(map(_line, rows)), encoding="utf-8")
+                    beside.replace(output)
+            if line:
+                line.advance()
+    labelled = [found for row in rows if (found := Labels.of(row))]
+    twice = [found for found in labelled if len(found.passes) > 1]
     agreement = agreement_of_passes(twice)
     result = {
-        "output": str(args.output),
-        "num_problems": len(labels),
+        "output": str(output),
+        "num_problems": len(labelled),
         "num_labelled_twice": len(twice),
-        "skipped": dict(file.skipped),
+        "skipped": dict(skipped),
         "left_out": len(rejects),
         "pairs": agreement.judged,
         "agreement": agreement.accuracy,
@@ -103,74 +115,13 @@ def _label(args: argparse.Namespace) -> None:
     }
     if args.json:
         print_json(result)
-        return
-    print(
-        f"{len(labels)} problems labelled, {len(twice)} of them twice, in {args.output}; "
-        f"skipped {file.skipped.total()}."
-    )
-    if agreement.accuracy is not None:
-        kappa = "" if agreement.kappa is None else f", kappa {agreement.kappa:.2f}"
-        print(
-            f"The passes agree on {agreement.accuracy:.1%} of {agreement.judged} pairs{kappa}. "
-            f"Next: rpd compare-metrics {args.output} --summarizer extractive"
-        )
+    else:
+        print_facts(result)
+        print(f"Next: rpd compare-metrics {output} --summarizer extractive")
 
 
-@dataclass
-class _Labelled:
-    """The labelled rows in a file, and who adds to them."""
-
-    output: Path
-    labeller: Labeller
-    summarizer: Summarizer
-    skipped: Counter[str] = field(default_factory=Counter)
-
-    def __post_init__(self) -> None:
-        self.rows = _read(self.output)
-        self._known = set(map(_key, self.rows))
-
-    def label(self, problem: Problem) -> None:
-        """Ask about a problem that the file does not hold, and add it there."""
-        if problem.key in self._known or len(problem.solutions) < 2:
-            return
-        row: dict[str, Any] = {"problem": problem.problem, "solutions": list(problem.solutions)}
-        row["steps"] = self._steps(row)
-        if (labels := self._ask(row, range(len(problem.solutions)))) is None:
-            return
-        # compare-metrics takes given steps for a chat model's; it makes extractive ones itself.
-        if self.summarizer.name == "extractive":
-            del row["steps"]
-        self.rows.append({**row, "strategy_a": labels})
-        with self.output.open("a", encoding="utf-8") as file:
-            file.write(_lines(self.rows[-1:]))
-
-    def label_again(self, row: dict[str, Any], seed: int) -> None:
-        """Ask again about what was labelled once, its solutions in another order."""
-        if row.get("strategy_b") is not None:
-            return
-        order = second_order(row["problem"], len(row["solutions"]), seed)
-        labels = self._ask({**row, "steps": row.get("steps") or self._steps(row)}, order)
-        if labels is not None:
-            row["strategy_b"] = labels
-            beside = self.output.with_name(f"{self.output.name}.partial")
-            beside.write_text(_lines(self.rows), encoding="utf-8")
-            beside.replace(self.output)
-
-    def _ask(self, row: dict[str, Any], order: Sequence[int]) -> list[int] | None:
-        asked = (row["problem"], row["steps"], row["solutions"])
-        found = run(label_once(self.labeller, *asked, order))
-        if found.value is None:
-            self.skipped[found.reason or Reason.NO_VERDICT] += 1
-            return None
-        return list(found.value)
-
-    def _steps(self, row: dict[str, Any]) -> list[list[str]]:
-        summaries = run(self.summarizer.summarize(row["problem"], row["solutions"]))
-        return [list(summary.steps) or ["(no steps)"] for summary in summaries]
-
-
-def _lines(rows: Iterable[dict[str, Any]]) -> str:
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+def _line(row: dict[str, Any]) -> str:
+    return json.dumps(row, ensure_ascii=False) + "\n"
 
 
 def _read(output: Path) -> list[dict[str, Any]]:

@@ -19,7 +19,6 @@ from rpd_metric.models.flow import Flow, draining
 if TYPE_CHECKING:
     from rich.console import Console
 
-BAR_WIDTH = 10
 SECONDS_BETWEEN_LINES = 30
 
 
@@ -52,6 +51,22 @@ def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
     _print(table)
 
 
+def print_facts(facts: Mapping[str, Any]) -> None:
+    """What a command found, a line each, as `--json` prints it; what is not known is left out."""
+    lines = []
+    for name, value in facts.items():
+        if isinstance(value, Mapping):
+            value = ", ".join(f"{said(one)} {cell(n)}" for one, n in value.items())
+        if value not in (None, ""):
+            lines.append((said(name), cell(value)))
+    print_lines(lines)
+
+
+def said(name: str) -> str:
+    """A name as people read it."""
+    return name.replace("_", " ")
+
+
 def print_lines(lines: Sequence[tuple[str, str]]) -> None:
     """Names with a sentence each: the block that a run ends with."""
     from rich.table import Table
@@ -78,14 +93,9 @@ def print_scored(rows: Sequence[tuple[str, float | None, Sequence[str]]]) -> Non
     rest below it."""
     from rich.text import Text
 
-    out = console()
-    largest = max((score for _, score, _ in rows if score is not None), default=0.0) or 1.0
-    width = len(str(len(rows)))
+    out, width = console(), len(str(len(rows)))
     for number, (statement, score, below) in enumerate(rows, 1):
         head = Text(f"{number:>{width}}  ").append(cell(score).rjust(5), style="bold cyan")
-        if out.is_terminal:
-            full = round(BAR_WIDTH * (score or 0) / largest)
-            head.append("  " + "━" * full, style="cyan").append("━" * (BAR_WIDTH - full), "dim")
         head.append("  " + " ".join(statement.split()))
         for line in (head, *(Text(" " * (width + 2) + one, style="dim") for one in below)):
             out.print(line, no_wrap=True, overflow="ellipsis")
@@ -174,9 +184,8 @@ class Progress:
         """In a pipe nobody watches: a line now and then says that the run is alive."""
         while not self._ended.wait(SECONDS_BETWEEN_LINES):
             left = self._task.time_remaining
-            said = "" if left is None else f", {timedelta(seconds=round(left))} left"
-            beside = self._beside()
-            self.write(f"{self._counted()}{said}{'; ' if beside else ''}{beside}")
+            time = "" if left is None else f", {timedelta(seconds=round(left))} left"
+            self.write("; ".join(filter(None, (f"{self._counted()}{time}", self._beside()))))
 
     def _beside(self) -> str:
         # Flat rows are grouped before the first problem is done.

@@ -6,41 +6,22 @@ import argparse
 import asyncio
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from rpd_datasets.cli import arguments
-from rpd_datasets.cli.output import Progress, print_json, print_lines, print_table
+from rpd_datasets.cli.output import Progress, print_facts, print_json, print_lines
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
 from rpd_datasets.curation.models import Models, default_store, load_models
-from rpd_datasets.curation.preflight import check_input, check_models
 from rpd_datasets.curation.scoring import check_answers
 from rpd_datasets.inputs.understanding import Understood
 from rpd_datasets.options import add_options
 from rpd_datasets.rejects import Rejected
 from rpd_metric.models.failures import ServerError
 from rpd_metric.models.store import ReplyStore
-
-LABELS = {
-    "problems": "problems that pass the filters",
-    "solutions": "solutions to summarise",
-    "requests": "requests to chat models",
-    "requests_missing": "  not in the store yet",
-    "judge_requests": "  of all, to the judge",
-    "judge_requests_missing": "  of the missing, to the judge",
-    "prompt_tokens": "prompt tokens to send",
-    "prompt_tokens_with_final_part_only": "  with --solution-part final",
-    "reply_tokens_assumed": "reply tokens (assumed)",
-    "reply_tokens_at_most": "  at most, with every retry, repair and longer reply",
-    "too_long_for_the_model": "  requests too long for the model's context",
-    "seconds_per_summary": "seconds a summary, as seen in the store",
-    "hours": "hours at that rate",
-    "cost": "cost at these prices",
-    "cost_at_most": "  at most",
-}
 
 
 def add_plan(commands: Any) -> None:
@@ -57,19 +38,12 @@ def add_plan(commands: Any) -> None:
         "rpd plan solutions.jsonl --summarizer tgi:http://localhost:8080#Qwen/Qwen3-14B",
     )
     arguments.add_input(parser, optional=True)
-    parser.add_argument(
-        "--store-info",
-        action="store_true",
-        help="say what the store of replies holds instead; no INPUT is needed",
-    )
+    help = "say what the store of replies holds instead; no INPUT is needed"
+    parser.add_argument("--store-info", action="store_true", help=help)
     add_options(parser.add_argument_group("what is chosen"), CurationConfig, "choice")
-    parser.add_argument(
-        "--reply-tokens",
-        type=int,
-        default=ASSUMED_REPLY_TOKENS,
-        metavar="N",
-        help="assumed length of a summary",
-    )
+    help = "assumed length of a summary"
+    default = ASSUMED_REPLY_TOKENS
+    parser.add_argument("--reply-tokens", type=int, default=default, metavar="N", help=help)
     arguments.add_filters(parser)
     arguments.add_models(parser)
 
@@ -77,15 +51,14 @@ def add_plan(commands: Any) -> None:
 def _plan(args: argparse.Namespace) -> None:
     path = Path(args.store) if args.store else default_store()
     if args.store_info:
-        _store_info(path, args.json)
+        with ReplyStore(path, create=False) as store:
+            info = store.info()
+        (print_json if args.json else print_facts)(info)
         return
     if args.input is None:
         args.parser.error("the following arguments are required: INPUT")
     filters = arguments.filter_config(args)
-    config = arguments.curation_config(args, ("models", "choice", "tokens"), filters)
-    spec = arguments.input_spec(args)
-    check_models(config)
-    check_input(args.input, spec, config)
+    config = arguments.checked_config(args, ("models", "choice", "tokens"), filters)
     rejects: list[Rejected] = []
     with ExitStack() as stack:
         # A plan must not make a store, and loads no encoder.
@@ -100,24 +73,20 @@ def _plan(args: argparse.Namespace) -> None:
         line = stack.enter_context(Progress("Reading problems", args.limit))
         understood = Understood(arguments.open_input(args, scratch, rejects.append))
         asyncio.run(_count(count, understood, line.advance))
-        took = store.seconds_per_reply if store else lambda _: None
-        rates = {flow.model: took(flow.model) for flow in models.flows}
-    found = _numbers(count, rates)
+        found = _numbers(count, store)
+    found |= {
+        "context_length": context,
+        "tokens_counted_by": models.count_tokens.name,
+        "summarizer": models.summarizer.name,
+        "judge": models.judges and models.judges.chat.model,
+        "rows_left_out": len(rejects),
+    }
     if args.json:
-        found |= {
-            "context_length": context,
-            "tokens_counted_by": models.count_tokens.name,
-            "summarizer": models.summarizer.name,
-            "judge": models.judges and models.judges.chat.model,
-            "rows_left_out": len(rejects),
-            "input": understood.as_dict(),
-        }
-        print_json(found)
+        print_json(found | {"input": understood.as_dict()})
         return
     print_lines(understood.lines())
     print()
-    said = {name: value for name, value in found.items() if value is not None}
-    print_table([{"": LABELS[name], "count": value} for name, value in said.items()])
+    print_facts(found)
 
 
 async def _count(count: DryRun, understood: Understood, each: Callable[[], None]) -> None:
@@ -129,16 +98,18 @@ async def _count(count: DryRun, understood: Understood, each: Callable[[], None]
     count.finish()
 
 
-def _numbers(count: DryRun, rates: Mapping[str, float | None]) -> dict[str, Any]:
-    """What a run would cost: the numbers of [`LABELS`], `None` where one is not known."""
+def _numbers(count: DryRun, store: ReplyStore | None) -> dict[str, Any]:
+    """What a run would cost, `None` where it is not known; hours where the store knows a server."""
     models, requests, asked = count.models, count.config.requests, count.asked
     judging = [one for kind, one in asked.items() if kind != "summaries"]
     judge_missing = sum(one.missing for one in judging)
     prompt, assumed = count.prompt_tokens, count.missing * count.reply_tokens
     most = sum(one.most_tokens(requests) for one in asked.values())
     most_sent = sum(one.most_prompt_tokens(requests) for one in asked.values())
-    rate = rates.get(getattr(getattr(models.summarizer, "chat", None), "model", ""))
-    judge_rate = rates.get(models.judges.chat.model) if models.judges else None
+    chats = (getattr(models.summarizer, "chat", None), models.judges and models.judges.chat)
+    rates = [store.seconds_per_reply(chat.model) if store and chat else None for chat in chats]
+    work = list(zip((asked["summaries"].missing, judge_missing), rates, strict=True))
+    known = any(rates) and all(rate for missing, rate in work if missing)
     found: dict[str, Any] = {
         "problems": count.problems,
         "solutions": count.solutions,
@@ -154,20 +125,13 @@ def _numbers(count: DryRun, rates: Mapping[str, float | None]) -> dict[str, Any]
         "reply_tokens_assumed": assumed,
         "reply_tokens_at_most": most,
         "too_long_for_the_model": count.too_long,
-        "seconds_per_summary": rate,
-        "hours": _hours((asked["summaries"].missing, rate), (judge_missing, judge_rate)),
+        "seconds_per_summary": rates[0],
+        "hours": sum(n * (rate or 0) for n, rate in work) / 3600 if known else None,
     }
     if requests.priced:
         found["cost"] = requests.cost(prompt, assumed)
         found["cost_at_most"] = requests.cost(most_sent, most)
     return found
-
-
-def _hours(*work: tuple[int, float | None]) -> float | None:
-    """What missing requests take at their servers' rates; `None` where one was never measured."""
-    if not any(rate for _, rate in work) or any(missing and not rate for missing, rate in work):
-        return None
-    return sum(missing * (rate or 0) for missing, rate in work) / 3600
 
 
 def _context_length(models: Models) -> int | None:
@@ -178,13 +142,3 @@ def _context_length(models: Models) -> int | None:
     except ServerError as error:
         print(f"the length of the model's context is not known: {error}", file=sys.stderr)
         return None
-
-
-def _store_info(path: Path, as_json: bool) -> None:
-    with ReplyStore(path, create=False) as store:
-        info = store.info()
-    if as_json:
-        print_json(info)
-        return
-    print(f"{info['path']}: {info['entries']:,} replies, {info['bytes'] / 1e6:,.1f} MB")
-    print_table([{"model": name, "replies": n} for name, n in info["models"].items()])

@@ -8,7 +8,7 @@ from logging import ERROR
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.cli.arguments import add_command
+from rpd_datasets.cli.arguments import add, add_command
 from rpd_datasets.cli.output import Progress, print_json
 from rpd_datasets.publish.pushing import Pushed, push_folder
 
@@ -30,28 +30,14 @@ def add_push(commands: Any) -> None:
         "run the same command again to finish; what has arrived is not sent twice",
     )
     parser.add_argument("folder", type=Path, metavar="DIR", help="what rpd curate or a recipe made")
-    parser.add_argument(
-        "repo", metavar="REPO", help="the id there; NAME alone is put under your own name"
-    )
-    add_publishing(parser)
+    help = "the id there; NAME alone is put under your own name"
+    parser.add_argument("repo", metavar="REPO", help=help)
+    add(parser, "public", "revision", "message")
     repeated: dict[str, Any] = {"action": "append", "default": []}
     help = "leave a file out, e.g. rejects.jsonl or '*.png'; may be repeated"
     parser.add_argument("--exclude", **repeated, metavar="FILE", help=help)
     help = "let through what looks like a token of this kind, as refused; may be repeated"
     parser.add_argument("--allow-secret", **repeated, metavar="KIND", help=help)
-
-
-def add_publishing(parser: argparse.ArgumentParser) -> None:
-    """Options of everything that publishes."""
-    parser.add_argument(
-        "--public",
-        action="store_true",
-        help="let everybody read a new repository, and write to an existing public one",
-    )
-    parser.add_argument(
-        "--revision", metavar="BRANCH", help="write to this branch, made if missing (main if unset)"
-    )
-    parser.add_argument("--message", metavar="TEXT", help="the commit message")
 
 
 def _push(args: argparse.Namespace) -> None:
@@ -92,6 +78,4 @@ def print_pushed(pushed: Pushed, *, as_json: bool = False) -> None:
         print(f"Read it with load_dataset({pushed.repo_id!r}, split='train'{place})")
     if "/spaces/" in pushed.url:
         print(f"Load it with evaluate.load({pushed.repo_id!r}) where rpd-metric is installed")
-    print(f"Commit {pushed.commit}")
-    for note in pushed.notes:
-        print(f"Note: {note}")
+    print(f"Commit {pushed.commit}", *(f"Note: {note}" for note in pushed.notes), sep="\n")

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from rpd_datasets.cli.arguments import add_command
-from rpd_datasets.cli.output import print_json
+from rpd_datasets.cli.output import print_facts, print_json
 from rpd_metric.registration import write_to_cache
 
 
@@ -28,6 +28,5 @@ def _register(args: argparse.Namespace) -> None:
     folders = {name: str(folder) for name, folder in write_to_cache().items()}
     if args.json:
         print_json({"folders": folders})
-        return
-    for name, folder in folders.items():
-        print(f"The metric {name} is in {folder}")
+    else:
+        print_facts(folders)

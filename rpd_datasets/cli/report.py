@@ -17,7 +17,7 @@ import numpy as np
 
 from rpd_datasets.account import outcome_lines
 from rpd_datasets.cli.arguments import add_command
-from rpd_datasets.cli.output import Progress, print_json, print_lines
+from rpd_datasets.cli.output import Progress, print_facts, print_json, print_lines
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.filters.pipeline import FilterConfig
@@ -97,44 +97,27 @@ def _report(args: argparse.Namespace) -> None:
             measured=args.measure,
             on_problem=line.advance,
         )
-    measures, counts = report.measures, folder.manifest["counts"]
-    medians = {
-        name: float(np.median(values)) if len(values) else None
-        for name, values in (
-            ("distance", measures.choosing),
-            ("rpd", measures.rpd),
-            ("raw", measures.raw),
-        )
+    measures, manifest = report.measures, folder.manifest
+    facts: dict[str, Any] = {
+        "problems_chosen": manifest["counts"]["problems_chosen"],
+        "problems_shown": len(measures.cases),
+        "pairs": len(measures.rpd),
+        "chosen_by": folder.chosen_by,
     }
+    kinds = {"distance": measures.choosing, "rpd": measures.rpd, "raw": measures.raw}
+    for name, values in kinds.items():
+        facts[f"median_{name}"] = float(np.median(values)) if len(values) else None
+    facts["embedder"] = measures.embedder
     if args.json:
-        print_json(
-            {
-                "report": str(report.page),
-                "figures": [str(path) for path in report.figures],
-                "problems_chosen": counts["problems_chosen"],
-                "problems_shown": len(measures.cases),
-                "pairs": len(measures.rpd),
-                "chosen_by": folder.chosen_by,
-                **{f"median_{name}": value for name, value in medians.items()},
-                "embedder": measures.embedder,
-            }
-        )
+        figures = [str(path) for path in report.figures]
+        print_json({"report": str(report.page), "figures": figures, **facts})
         return
-    print(
-        f"{len(measures.cases):,} of {counts['problems_chosen']:,} chosen problems, "
-        f"{len(measures.rpd):,} pairs of solutions"
-    )
-    chose = f"distance {folder.chosen_by}, which chose,"
-    for name, value in zip((chose, "RPD", "raw-text distance"), medians.values(), strict=True):
-        if value is not None:
-            print(f"Median {name} {value:.3f}")
+    print_facts(facts)
     if source.is_file():
-        manifest = folder.manifest
         lines = outcome_lines(manifest["outcome"], manifest["summarizer"]["name"])
         print()
         print_lines([line for line in lines if line[0] != "Next"])  # it speaks of a folder's files
-        print()
-    print(f"Written to {report.page}")
+    print(f"\nWritten to {report.page}")
     if report.figures:
         print(f"Figures in {report.figures[0].parent}")
 
@@ -157,8 +140,7 @@ def _curate(args: argparse.Namespace, place: Path) -> None:
             min_solutions=max(2, args.num_solutions),
             only_correct=marked,
             correct_column=marks,
-            # What was found right is finished, however it ends.
-            require_complete=not marked,
+            require_complete=not marked,  # what was found right is finished, however it ends
         ),
         embedder=CurationConfig.embedder if args.embedder in (None, NO_EMBEDDER) else args.embedder,
         device=args.device,
@@ -178,20 +160,16 @@ def _embedder(
         return None
     options = manifest["options"]
     spec = args.embedder or manifest["embedder"]["name"]
+    # Another model's dimensions are its own business.
+    dimensions = options["truncate_dim"] if args.embedder is None else None
     try:
         embedder = load_embedder(
-            spec,
-            device=args.device,
-            dtype=options["dtype"],
-            # Another model's dimensions are its own business.
-            truncate_dim=options["truncate_dim"] if args.embedder is None else None,
+            spec, device=args.device, dtype=options["dtype"], truncate_dim=dimensions
         )
         embedder.encode(["Is anybody there?"])  # a server is found missing only when it is asked
         return embedder
-    except MissingExtraError:
-        raise
     except RPDError as error:
-        if args.embedder:
+        if args.embedder or isinstance(error, MissingExtraError):
             raise
         # A server that is gone, for instance: what is stored is enough for most of the report.
         say(

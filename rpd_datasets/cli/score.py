@@ -11,7 +11,6 @@ from typing import Any
 from rpd_datasets.cli import arguments
 from rpd_datasets.cli.output import Progress, cell, print_json, print_scored, scoring
 from rpd_datasets.curation.models import load_models
-from rpd_datasets.curation.preflight import check_input, check_models
 from rpd_datasets.curation.scoring import score_all
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.source import Source
@@ -34,9 +33,8 @@ def add_score(commands: Any) -> None:
         "rpd score generations.jsonl --num-rows 10",
     )
     arguments.add_input(parser)
-    parser.add_argument(
-        "--num-rows", type=int, default=20, metavar="N", help="problems to print in the table"
-    )
+    help = "problems to print in the table"
+    parser.add_argument("--num-rows", type=int, default=20, metavar="N", help=help)
     arguments.add_models(parser)
 
 
@@ -44,9 +42,7 @@ def _score(args: argparse.Namespace) -> None:
     filters = FilterConfig(
         min_solutions=1, require_complete=False, drop_duplicates=False, answers="any"
     )
-    config = arguments.curation_config(args, ("models",), filters)
-    check_models(config)
-    check_input(args.input, arguments.input_spec(args), config)
+    config = arguments.checked_config(args, ("models",), filters)
     rejects: list[Rejected] = []
     problems: list[dict[str, Any]] = []
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rpd_datasets.cli.arguments import add_command
+from rpd_datasets.cli.arguments import add, add_command
 from rpd_datasets.cli.output import print_json
-from rpd_datasets.cli.push import add_publishing, print_pushed
+from rpd_datasets.cli.push import print_pushed
 
 
 def add_space(commands: Any) -> None:
@@ -25,20 +25,18 @@ def add_space(commands: Any) -> None:
         "rpd space my-space; rpd space me/rpd --push --public",
         "run the same command again to finish",
     )
-    parser.add_argument(
-        "target", metavar="DIR|REPO", help="a folder, or with --push the id of a Space"
+    help = "a folder, or with --push the id of a Space"
+    parser.add_argument("target", metavar="DIR|REPO", help=help)
+    help = "publish instead of writing a folder"
+    parser.add_argument("--push", action="store_true", help=help)
+    help = (
+        "what pip installs in the Space, e.g. 'rpd-metric[offline] @ git+https://...' "
+        "(default: what this package needs, with the package itself as a wheel in the Space)"
     )
-    parser.add_argument("--push", action="store_true", help="publish instead of writing a folder")
-    parser.add_argument(
-        "--package",
-        metavar="REQUIREMENT",
-        help="what pip installs in the Space, e.g. 'rpd-metric[offline] @ git+https://...' "
-        "(default: what this package needs, with the package itself as a wheel in the Space)",
-    )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace other files of the same names in DIR"
-    )
-    add_publishing(parser)
+    parser.add_argument("--package", metavar="REQUIREMENT", help=help)
+    help = "replace other files of the same names in DIR"
+    parser.add_argument("--overwrite", action="store_true", help=help)
+    add(parser, "public", "revision", "message")
 
 
 def _space(args: argparse.Namespace) -> None:

@@ -1,9 +1,8 @@
 """How well distances tell different from same, with bootstrap intervals over problems.
 
-Everything here works on counts per problem, so that a resample of the problems is a vector of
-weights and 2,000 of them are a few small matrix products. A resample draws whole problems:
-pairs of one problem are not independent of each other. The same weights serve every method,
-which makes differences between methods paired. Scores and labels come from `benchmark.py`.
+Everything here works on counts per problem, so that a resample of whole problems is a vector of
+weights and 2,000 of them are a few small matrix products. The same weights serve every method,
+which makes differences between methods paired.
 """
 
 from __future__ import annotations
@@ -32,9 +31,8 @@ class Estimate:
         if self.value is None:
             return "-"
         spec = spec or ".3f"
-        if self.low is None or self.high is None:
-            return format(self.value, spec)
-        return f"{self.value:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
+        ends = "" if self.low is None else f" [{self.low:{spec}}, {self.high:{spec}}]"
+        return f"{self.value:{spec}}{ends}"
 
 
 @dataclass(frozen=True)
@@ -80,18 +78,14 @@ def resamples(num_problems: int, num_bootstrap: int, seed: int) -> Floats:
 def pooled_auroc(wins: Wins, weights: Floats) -> Floats:
     """AUROC over all pairs of all problems, one value per row of `weights`.
 
-    It asks for distances that mean the same in every problem, which ranking problems by their
-    score (Eq. 3) needs too.
+    It asks for distances that mean the same in every problem, as ranking problems (Eq. 3) does.
     """
     won = np.einsum("bp,pq,bq->b", weights, wins.won, weights, optimize=True)
     return _ratio(won, (weights @ wins.different) * (weights @ wins.same))
 
 
 def within_auroc(wins: Wins, weights: Floats) -> Floats:
-    """Mean AUROC of the problems that have pairs of both kinds, one value per row of `weights`.
-
-    Every problem counts the same, however many pairs it has.
-    """
+    """Mean AUROC of the problems with pairs of both kinds, one value per row of `weights`."""
     compared = wins.different * wins.same
     return weighted_mean(_ratio(wins.won.diagonal(), compared), weights)
 
@@ -104,11 +98,7 @@ def weighted_mean(values: npt.ArrayLike, weights: Floats) -> Floats:
 
 
 def estimate(values: Floats) -> Estimate:
-    """The figure (row 0) with the interval that its resamples (the other rows) span.
-
-    Resamples in which the figure does not exist, such as those that drew no problem with pairs
-    of both kinds, are left out.
-    """
+    """The figure (row 0) with the interval of its resamples (the others) in which it exists."""
     if np.isnan(values[0]):
         return Estimate(None, None, None)
     drawn = values[1:][~np.isnan(values[1:])]

@@ -9,14 +9,13 @@ each with a 95 % bootstrap interval over problems and its paired difference to R
 - `triples`: the share of problems where three solutions chosen by max-min hold as many
   strategies as three can, among those where a bad choice is possible.
 
-The arithmetic is `auroc.py`, the distances are `rpd_metric/distance/distances.py`. Labels by a
-chat model, the paper's judge of Table 1, are what `rpd label --judge` writes.
+Labels by a chat model, the paper's judge of Table 1, are what `rpd label --judge` writes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -63,39 +62,29 @@ OnStage = Callable[[str, int], Callable[[], object]]
 
 @dataclass(frozen=True)
 class MethodResult:
-    """What one distance achieved on one source of steps.
-
-    `steps` is `"given"`, the summarizer's name, or `""` where steps do not matter. `differences`
-    are figures minus RPD's, paired by problem. There is a `calibration`, the chance of another
-    strategy by distance, where there are labelled pairs of both kinds.
-    """
+    """What one distance achieved on one source of steps."""
 
     distance: str
-    steps: str
+    steps: str  # "given", the summarizer's name, or "" where steps do not matter
     figures: dict[str, Estimate]
-    differences: dict[str, Estimate]
+    differences: dict[str, Estimate]  # figures minus RPD's, paired by problem
     pairs_without_distance: int
-    calibration: Calibration | None = None
+    calibration: Calibration | None = None  # with labelled pairs of both kinds
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The bench's outcome, by distance in the order asked for, on given steps first.
-
-    Rows with fewer than two solutions are `skipped`. `different`, `same` and `disputed` are
-    labelled pairs by what the passes say, `possible` the share of the problems with a differing
-    pair, `num_triples` the problems in which the choice of three matters.
-    """
+    """The bench's outcome, by distance in the order asked for, on given steps first."""
 
     results: tuple[MethodResult, ...]
     embedder: str
     num_problems: int
-    skipped: int
-    different: int
+    skipped: int  # rows with fewer than two solutions
+    different: int  # labelled pairs, by what the passes say
     same: int
     disputed: int
-    possible: float
-    num_triples: int
+    possible: float  # the share of problems with a differing pair
+    num_triples: int  # problems in which the choice of three matters
     seed: int
     num_bootstrap: int
 
@@ -103,37 +92,34 @@ class Comparison:
         """The figures, their paired differences to RPD, and the chances at some distances."""
         figures, differences, chances = [], [], []
         for one in self.results:
-            named = {"distance": one.distance, "steps": one.steps or "-"}
-            figures.append(named | {name: f"{value}" for name, value in one.figures.items()})
-            if one.differences:
-                found = one.differences.items()
-                differences.append(
-                    named | {f"{name} - {REFERENCE}": f"{value:+.3f}" for name, value in found}
-                )
+            named, steps = {"distance": one.distance}, {"steps": one.steps or "-"}
+            found, gaps = one.figures.items(), one.differences.items()
+            figures.append(named | steps | {name: f"{value}" for name, value in found})
+            if gaps:
+                gained = {f"{name} - {REFERENCE}": f"{value:+.3f}" for name, value in gaps}
+                differences.append(named | steps | gained)
             if curve := one.calibration:
                 shown = {f"{at:.1f}": f"{curve.chance(at):.2f}" for at in DISTANCES_SHOWN}
                 error = "-" if curve.error is None else f"{curve.error:.3f}"
-                first = {"chance of another strategy at": one.distance, "steps": named["steps"]}
-                chances.append(first | shown | {"error": error})
+                named = {"chance of another strategy at": one.distance}
+                chances.append(named | steps | shown | {"error": error})
         return [table for table in (figures, differences, chances) if table]
 
     def caption(self) -> str:
         """One line on what was measured."""
-        hint = ""
-        if not (self.different and self.same):
-            hint = ". Take more rows: AUROC needs pairs that differ and pairs that do not"
+        hint = ". Take more rows: AUROC needs pairs that differ and pairs that do not"
         return (
             f"{self.num_problems} problems ({self.skipped} skipped), {self.different} pairs "
             f"differ, {self.same} do not, {self.disputed} disputed; success at best "
             f"{self.possible:.3f}; triples over {self.num_triples} problems; embedder "
             f"{self.embedder}; 95 % intervals from {self.num_bootstrap} resamples of the problems, "
-            f"seed {self.seed}{hint}"
+            f"seed {self.seed}{'' if self.different and self.same else hint}"
         )
 
 
 @dataclass(frozen=True)
 class _Case:
-    """One problem of the bench; steps by who made them, and whether each labelled pair differs."""
+    """One problem of the bench, with its steps by who made them."""
 
     problem: str
     solutions: list[str]
@@ -142,6 +128,7 @@ class _Case:
 
     @property
     def different(self) -> Bools:
+        """Whether each labelled pair differs."""
         return np.array([differs for _, _, differs in self.labels.pairs()], dtype=bool)
 
 
@@ -183,10 +170,12 @@ def compare_metrics(
         [`InputError`]: Rows that do not fit, or without labels.
     """
     encoder = load_embedder(embedder)
-    cases = list(_read(rows))
+    cases = [found for number, row in enumerate(rows) if (found := _case(row, number))]
     if not cases:
         raise InputError("no row has two or more solutions; there is nothing to compare")
     sources = [GIVEN] if cases[0].steps else []
+    if any(bool(case.steps) != bool(sources) for case in cases):
+        raise InputError("some rows have steps, others have not; give them to all or to none")
     if summarizer is not None:
         sources.append(_add_steps(cases, load_summarizer(summarizer), on_stage))
     if not sources:
@@ -204,13 +193,11 @@ def compare_metrics(
     for case in cases:
         _measure(case, columns, encoder, seed)
         done()
-    weights = resamples(len(cases), num_bootstrap, seed)
-    results = _results(cases, columns, encoder.name, weights, on_stage)
     different = [case.different for case in cases]
     num_different = int(sum(found.sum() for found in different))
     num_agreed = sum(map(len, different))
     return Comparison(
-        results=results,
+        results=_results(different, columns, encoder.name, num_bootstrap, seed),
         embedder=encoder.name,
         num_problems=len(cases),
         skipped=len(rows) - len(cases),
@@ -224,31 +211,27 @@ def compare_metrics(
     )
 
 
-def _read(rows: Sequence[Mapping[str, Any]]) -> Iterator[_Case]:
-    """The rows with two solutions or more."""
-    with_steps = None
-    for number, row in enumerate(rows):
-        where = f"row {row.get('problem_id', number)}"
-        solutions, steps = row.get("solutions"), row.get("steps")
-        if not isinstance(solutions, list):
-            raise InputError(f"{where} has no list of solutions")
-        if steps is not None and len(steps) != len(solutions):
-            raise InputError(f"{where} has {len(steps)} step lists for {len(solutions)} solutions")
-        try:
-            labels = Labels.of(row)
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
-        given = {} if steps is None else {GIVEN: [list(found or ()) for found in steps]}
-        if len(solutions) > 1:
-            if labels is None:
-                raise InputError(
-                    f"{where} has no strategy labels: rpd label makes some, by hand or by a chat "
-                    "model (--judge SPEC)"
-                )
-            if with_steps not in (None, bool(given)):
-                raise InputError(f"{where} and the first row: one has steps, the other has not")
-            with_steps = bool(given)
-            yield _Case(str(row.get("problem") or ""), solutions, given, labels)
+def _case(row: Mapping[str, Any], number: int) -> _Case | None:
+    """A row as a problem of the bench; `None` with fewer than two solutions."""
+    where = f"row {row.get('problem_id', number)}"
+    solutions, steps = row.get("solutions"), row.get("steps")
+    if not isinstance(solutions, list):
+        raise InputError(f"{where} has no list of solutions")
+    if steps is not None and len(steps) != len(solutions):
+        raise InputError(f"{where} has {len(steps)} step lists for {len(solutions)} solutions")
+    try:
+        labels = Labels.of(row)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    if len(solutions) < 2:
+        return None
+    if labels is None:
+        raise InputError(
+            f"{where} has no strategy labels: rpd label makes some, by hand or by a chat "
+            "model (--judge SPEC)"
+        )
+    given = {} if steps is None else {GIVEN: [list(found or ()) for found in steps]}
+    return _Case(str(row.get("problem") or ""), solutions, given, labels)
 
 
 def _add_steps(cases: Sequence[_Case], summarizer: Summarizer, on_stage: OnStage) -> str:
@@ -289,22 +272,19 @@ def _measure(case: _Case, columns: Sequence[_Column], embedder: Embedder, seed: 
         best = np.argmax(distances)  # the first one on ties
         differs = labels.different(int(first[best]), int(second[best]))
         column.success.append(float(distances[best] > -np.inf and differs is True))
-        column.triples.append(
-            float(labels.complete(select_solutions(matrix, 3), 3))
-            if labels.choice_matters(3)
-            else math.nan
-        )
+        matters = labels.choice_matters(3)
+        chosen = select_solutions(matrix, 3) if matters else []
+        column.triples.append(float(labels.complete(chosen, 3)) if matters else math.nan)
 
 
 def _results(
-    cases: Sequence[_Case],
+    different: Sequence[Bools],
     columns: Sequence[_Column],
     embedder: str,
-    weights: Floats,
-    on_stage: OnStage,
+    num_bootstrap: int,
+    seed: int,
 ) -> tuple[MethodResult, ...]:
-    different = [case.different for case in cases]
-    done = on_stage("Resampling", len(columns))
+    weights = resamples(len(different), num_bootstrap, seed)
     drawn = []
     for column in columns:  # each measure on the problems as they are and on every resample
         wins = count_wins(column.pairs, different)
@@ -315,7 +295,6 @@ def _results(
             weighted_mean(column.triples, weights),
         )
         drawn.append(dict(zip(MEASURES, measured, strict=True)))
-        done()
     # RPD's first source of steps is the one that counts: the given ones, where there are any.
     names = [column.distance.name for column in columns]
     reference = drawn[names.index(REFERENCE)]

@@ -7,11 +7,10 @@
     SetSelector        the M solutions that differ most as a set (App. D.2, LLM selection)
     StrategyGrouper    all solutions of a problem, sorted into groups of one method
 
-They ask any chat model, greedily by default, with prompts that are package data (`judge_*.md`),
-and read its reply with `verdicts.py`. A reply that cannot be read, and a request that failed, is
-a [`Judgement`] with a reason instead of a value: it is counted, never guessed. Requests in flight,
-retries and the store of replies are the business of the chat callable that is passed in. How
-well a judge agrees with labels is `labels.py`.
+They ask any chat model greedily, with prompts that are package data (`judge_*.md`), and read its
+reply with `verdicts.py`. A reply that cannot be read, and a request that failed, is a
+[`Judgement`] with a reason instead of a value: it is counted, never guessed. How well a judge
+agrees with labels is `labels.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 from rpd_datasets.judging.verdicts import (
@@ -61,31 +59,19 @@ class Judgement(Generic[Value]):
 
 
 class PromptedModel:
-    """A chat model with one prompt and its placeholders; each judge is one.
+    """A chat model with a packaged prompt and its placeholders; each judge is one.
 
     Args:
         chat ([`~rpd_metric.models.chat.Chat`]): The model.
-        template (`str` or `Path`, *optional*): A packaged prompt or a file of one's own; the
-            class's `prompt` by default.
-        sampling ([`~rpd_metric.models.chat.Sampling`], *optional*): Greedy by default.
     """
 
     prompt: ClassVar[str]
-    required: ClassVar[tuple[str, ...]] = ("problem", "solutions")
-    optional: ClassVar[tuple[str, ...]] = ()
+    placeholders: ClassVar[tuple[str, ...]] = ("problem", "solutions")
 
-    def __init__(
-        self,
-        chat: Chat,
-        *,
-        template: str | Path | None = None,
-        sampling: Sampling | None = None,
-    ) -> None:
+    def __init__(self, chat: Chat) -> None:
         self.chat = chat
-        self.template = load_template(
-            template or self.prompt, required=self.required, optional=self.optional
-        )
-        self.sampling = sampling or JUDGE_SAMPLING
+        self.template = load_template(self.prompt, required=self.placeholders, optional=())
+        self.sampling = JUDGE_SAMPLING
         decisive = [PARSER_VERSION, chat.model, self.template.sha, asdict(self.sampling)]
         self.fingerprint = hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
 
@@ -109,7 +95,7 @@ class CompletenessJudge(PromptedModel):
     """Whether a solution was finished, told from its end (App. C.1, stage 2)."""
 
     prompt = "judge_complete"
-    required = ("tail",)
+    placeholders = ("tail",)
 
     async def judge(self, tail: str) -> Judgement[bool]:
         """Whether the solution with this end was finished; the paper shows its last 500 tokens."""
@@ -120,15 +106,15 @@ class SoundnessJudge(PromptedModel):
     """Whether a solution's argument carries its answer, or the answer follows a failed one."""
 
     prompt = "judge_sound"
-    required = ("problem", "solution")
+    placeholders = ("problem", "solution")
 
     async def judge(self, problem: str, argument: str) -> Judgement[bool]:
         """Whether the argument holds: a solution without what was thought before it."""
-        found = await self._ask(
-            parse_reasoned,
-            problem=_fenced("problem", problem),
-            solution=_fenced("solution", argument),
-        )
+        shown = {
+            "problem": _fenced("problem", problem),
+            "solution": _fenced("solution", argument),
+        }
+        found = await self._ask(parse_reasoned, **shown)
         if found.value is None:
             return Judgement(None, found.reason, found.detail)
         rating, said = found.value
@@ -153,8 +139,7 @@ class PairJudge(PromptedModel):
     """
 
     prompt = "judge_pair"
-    required = ("problem", "steps_a", "steps_b")
-    optional = ("solution_a", "solution_b")
+    placeholders = ("problem", "steps_a", "steps_b", "solution_a", "solution_b")
 
     async def rate(
         self,
@@ -178,22 +163,18 @@ class PairJudge(PromptedModel):
     async def _rate(
         self, problem: str, steps: tuple[Steps, ...], solutions: tuple[str | None, ...]
     ) -> Judgement[bool]:
-        texts = [NO_TEXT if text is None else _fenced("solution", text) for text in solutions]
-        return await self._ask(
-            _is_second,
-            problem=_fenced("problem", problem),
-            steps_a=_numbered(steps[0]),
-            steps_b=_numbered(steps[1]),
-            solution_a=texts[0],
-            solution_b=texts[1],
-        )
+        shown = {"problem": _fenced("problem", problem)}
+        for side, of_steps, text in zip("ab", steps, solutions, strict=True):
+            shown[f"steps_{side}"] = _numbered(of_steps)
+            shown[f"solution_{side}"] = NO_TEXT if text is None else _fenced("solution", text)
+        return await self._ask(_is_second, **shown)
 
 
 class SetSelector(PromptedModel):
     """The M solutions that differ most as a set: second stage of LLM selection (App. D.2)."""
 
     prompt = "judge_select_set"
-    required = ("problem", "solutions", "count")
+    placeholders = ("problem", "solutions", "count")
 
     async def select(
         self, problem: str, steps: Sequence[Steps], count: int
@@ -209,7 +190,7 @@ class StrategyGrouper(PromptedModel):
     """All solutions of a problem, sorted by their steps into groups of one method."""
 
     prompt = "judge_group"
-    required = ("problem", "solutions", "count")
+    placeholders = ("problem", "solutions", "count")
 
     async def __call__(
         self, problem: str, steps: Sequence[Steps], _solutions: Sequence[str] = ()

@@ -3,15 +3,15 @@
 A labelled row has `strategy_a` and, from a second and independent pass, `strategy_b`; one pass
 alone may be called `strategies`, as in the packaged sample. Each holds one label per solution,
 equal labels meaning the same methodology. A pair counts as same or different only where the
-passes agree. Who labels is a callable: a person at a terminal (`cli/label.py`) or a chat model
-(`StrategyGrouper` in `judges.py`). Distances are measured against labels in `benchmark.py`.
+passes agree. A person labels at a terminal (`cli/label.py`), or a chat model does
+(`StrategyGrouper` in `judges.py`).
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -53,14 +53,12 @@ class Labels:
 
     def different(self, i: int, j: int) -> bool | None:
         """Whether solutions `i` and `j` differ; `None` where the passes disagree."""
-        votes = {labels[i] != labels[j] for labels in self.passes}
-        return votes.pop() if len(votes) == 1 else None
+        return agreed(labels[i] != labels[j] for labels in self.passes)
 
     def pairs(self) -> list[tuple[int, int, bool]]:
         """Every pair the passes agree on, with whether it differs."""
         every = combinations(range(len(self.passes[0])), 2)
-        verdicts = ((i, j, self.different(i, j)) for i, j in every)
-        return [(i, j, verdict) for i, j, verdict in verdicts if verdict is not None]
+        return [(i, j, differs) for i, j in every if (differs := self.different(i, j)) is not None]
 
     def complete(self, chosen: Sequence[int], size: int) -> bool:
         """Whether `chosen` holds as many strategies as `size` solutions can, in every pass."""
@@ -80,6 +78,12 @@ class Labels:
             return strategies
 
         return all(fewest(labels) < min(size, len(set(labels))) for labels in self.passes)
+
+
+def agreed(votes: Iterable[bool]) -> bool | None:
+    """What all votes say; `None` where they differ or there are none."""
+    different = set(votes)
+    return different.pop() if len(different) == 1 else None
 
 
 @dataclass(frozen=True)

@@ -1,27 +1,72 @@
-"""Problems as a judge is asked about them: with the steps of their solutions, and labels if any."""
+"""What `rpd judge` asks about problems with their steps, and what the answers come to."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
+from typing import Any
 
-from rpd_datasets.judging.labels import Labels
+from rpd_datasets.filters.completeness import is_complete
+from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.judging.judges import (
+    CompletenessJudge,
+    Judgement,
+    PairJudge,
+    ProblemJudge,
+    PromptedModel,
+)
+from rpd_datasets.judging.labels import Labels, agreed, agreement
+from rpd_datasets.options import option
 from rpd_datasets.problem import Problem
+from rpd_datasets.tokens import text_tail, token_counter
 from rpd_metric.errors import InputError
+from rpd_metric.models.concurrency import run_bounded
+from rpd_metric.reasons import Reason
+from rpd_metric.steps.protocol import Summarizer
 
-# By solution, where it has any.
-Steps = dict[int, list[str]]
+MAX_IN_FLIGHT = 64
+# A request, what labels or rules say of it (`None`: nothing), and which part it is about.
+Question = tuple[Awaitable[Judgement[bool]], bool | None, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a judge said of a problem or a part of it, and what labels or rules say."""
+
+    problem: Problem
+    said: Judgement[bool]
+    known: bool | None
+    part: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class JudgeOptions:
+    """How problems are judged."""
+
+    labels: bool = option(
+        False,
+        "compare the verdicts with the labels in strategy_a and strategy_b, or strategies; pairs "
+        "are then those that all labels agree on",
+    )
+    steps_only: bool = option(
+        False, "show pairs by their steps alone; the paper shows the full texts as well"
+    )
+    one_order: bool = option(False, "ask about pairs in the given order only, as the paper does")
 
 
 @dataclass
 class JudgedProblem:
-    """A problem, the steps of its usable solutions, and its labels where they are.
+    """A problem, the steps of its usable solutions by index, and its labels where they are.
 
     Steps are `None` until somebody makes them, where the row brings none.
     """
 
     problem: Problem
-    steps: Steps | None
+    steps: dict[int, list[str]] | None
     labels: Labels | None
 
     @classmethod
@@ -43,31 +88,23 @@ class JudgedProblem:
         given = problem.extra.get("steps") if steps else [[]] * len(problem.solutions)
         return cls(problem, None if given is None else _usable(given, problem), labels)
 
-    @property
-    def several(self) -> bool | None:
-        """Whether the labels hold several strategies; `None` without any that agree."""
-        passes = self.labels.passes if self.labels else ()
-        votes = {len({labels[index] for index in self.steps or ()}) > 1 for labels in passes}
-        return votes.pop() if len(votes) == 1 else None
-
     def pairs(self) -> list[tuple[int, int, bool | None]]:
-        """The pairs that a judge should see, with what the labels say of them.
+        """The pairs of solutions with steps that a judge should see, with what the labels say.
 
         With labels, those that every pass agrees on; without, those among the `selected` solutions
-        of a curated row, or among all of them. Solutions without steps are in none.
+        of a curated row, or among all of them.
         """
-        steps = self.steps or {}
-        pairs: list[tuple[int, int, bool | None]]
+        steps, pairs = self.steps or {}, list[tuple[int, int, bool | None]]()
         if self.labels is not None:
-            pairs = list(self.labels.pairs())
+            pairs += self.labels.pairs()
         else:
             chosen = self.problem.extra.get("selected")
             among = sorted(steps if chosen is None else chosen)
-            pairs = [(i, j, None) for i, j in combinations(among, 2)]
+            pairs += [(i, j, None) for i, j in combinations(among, 2)]
         return [pair for pair in pairs if set(pair[:2]) <= steps.keys()]
 
 
-def _usable(given: object, problem: Problem) -> Steps:
+def _usable(given: object, problem: Problem) -> dict[int, list[str]]:
     if not isinstance(given, list) or len(given) != len(problem.solutions):
         raise InputError(f"{problem.where}: the column steps must hold a list for each solution")
     usable = {}
@@ -77,3 +114,114 @@ def _usable(given: object, problem: Problem) -> Steps:
         if kept := [step for step in steps or () if step.strip()]:
             usable[index] = kept
     return usable
+
+
+def _about_problem(
+    judge: ProblemJudge, case: JudgedProblem, _options: JudgeOptions
+) -> Iterator[Question]:
+    steps = case.steps or {}
+    passes = case.labels.passes if case.labels else ()
+    several = agreed(len({labels[index] for index in steps}) > 1 for labels in passes)
+    if len(steps) > 1:
+        yield judge.judge(case.problem.problem, list(steps.values())), several, {}
+
+
+def _about_pairs(
+    judge: PairJudge, case: JudgedProblem, options: JudgeOptions
+) -> Iterator[Question]:
+    steps, solutions = case.steps or {}, case.problem.solutions
+    for i, j, label in case.pairs():
+        texts = (None, None) if options.steps_only else (solutions[i], solutions[j])
+        both = (steps[i], steps[j])
+        asked = judge.rate(case.problem.problem, both, texts, both_orders=not options.one_order)
+        yield asked, label, {"pair": [i, j]}
+
+
+def _about_endings(
+    judge: CompletenessJudge, case: JudgedProblem, _options: JudgeOptions
+) -> Iterator[Question]:
+    count_tokens = token_counter("estimate")
+    for index, solution in enumerate(case.problem.solutions):
+        tail = text_tail(solution, FilterConfig.completeness_tokens, count_tokens)
+        rule = is_complete(solution, tail)[0]
+        yield judge.judge(tail), rule, {"solution": index, "rules": rule}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is judged: by whom, what yes and no are called, and which of them the share is of."""
+
+    judge: type[PromptedModel]
+    questions: Callable[[Any, JudgedProblem, JudgeOptions], Iterator[Question]]
+    yes: str
+    no: str
+    shared: str
+
+
+TASKS = {
+    "problems": Task(ProblemJudge, _about_problem, "diverse", "uniform", "uniform"),
+    "pairs": Task(PairJudge, _about_pairs, "different", "same", "different"),
+    "complete": Task(CompletenessJudge, _about_endings, "complete", "incomplete", "complete"),
+}
+
+
+async def judge_all(
+    cases: Sequence[JudgedProblem],
+    task: Task,
+    judge: PromptedModel,
+    summarizer: Summarizer | None,
+    options: JudgeOptions,
+    on_problem: Callable[[], None],
+) -> list[Verdict]:
+    """Ask about all problems at once; steps that are missing are made first."""
+
+    async def ask(case: JudgedProblem) -> list[Verdict]:
+        problem = case.problem
+        if case.steps is None and summarizer is not None:
+            found = await summarizer.summarize(problem.problem, problem.solutions)
+            steps = {i: list(one.steps) for i, one in enumerate(found) if one.ok}
+            case = replace(case, steps=steps)
+        questions = list(task.questions(judge, case, options))
+        said = await asyncio.gather(*(request for request, _, _ in questions))
+        asked = zip(said, questions, strict=True)
+        return [Verdict(problem, one, known, part) for one, (_, known, part) in asked]
+
+    verdicts = []
+    async with aclosing(run_bounded(cases, ask, max_in_flight=MAX_IN_FLIGHT)) as results:
+        async for found in results:
+            verdicts += found
+            on_problem()
+    return verdicts
+
+
+def judged(
+    name: str, verdicts: Sequence[Verdict], num_problems: int, options: JudgeOptions
+) -> dict[str, Any]:
+    """What the verdicts of a task come to, and all of them."""
+    task = TASKS[name]
+    found = Counter(one.said.value for one in verdicts)
+    reasons = Counter(one.said.reason for one in verdicts if one.said.reason)
+    counts = {task.yes: found[True], task.no: found[False], "no_verdict": found[None]}
+    known = [(one.known, one.said.value) for one in verdicts if one.known is not None]
+    compared = agreement([label for label, _ in known], [value for _, value in known])
+    decided = found[True] + found[False]
+    result: dict[str, Any] = {
+        "counts": counts,
+        "no_verdict": dict(reasons.most_common()),
+        f"{task.shared}_share": counts[task.shared] / decided if decided else None,
+    }
+    if name == "problems":
+        result["too_few_solutions"] = num_problems - len(verdicts)
+    elif name == "complete":
+        result["agreement_with_rules"] = compared.accuracy
+    elif not options.one_order:
+        both = decided + reasons[Reason.CONTRADICTION]
+        result["order_agreement"] = decided / both if both else None
+    if options.labels:
+        result["agreement"] = {**asdict(compared), "disputed_labels": len(verdicts) - len(known)}
+    result["verdicts"] = [
+        {"problem": one.problem.problem, "where": one.problem.where, **one.part}
+        | {task.yes: one.said.value, "reason": one.said.reason}
+        for one in verdicts
+    ]
+    return result

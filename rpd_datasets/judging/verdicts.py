@@ -1,13 +1,9 @@
 r"""Reading a judge's reply: from raw text to a rating, a set of solutions or their groups.
 
 The paper's judges end in an envelope: `//boxed{{2}}`, `//boxed_json{{[[1, 4]]}}` (App. C.2, D).
-The last envelope counts, with any number of braces around its content, because analyses mention
-the others. What is not exactly one of the allowed answers is no verdict: it is refused with a
-reason and never guessed from the prose around it.
-
-A reply that was cut off is refused even if it holds an envelope: that one stood in the analysis.
-Every parser takes the reply as it came and the server's `finish_reason`, which is `"length"` for
-a reply that was cut off, and raises [`ReplyError`] with its [`~rpd_metric.reasons.Reason`].
+The last one counts, because analyses mention others. What is not exactly one of the allowed
+answers is refused with a [`ReplyError`], never guessed from the prose around it. So is a reply
+that was cut off (`finish_reason="length"`): an envelope in it stood in the analysis.
 """
 
 from __future__ import annotations
@@ -89,17 +85,11 @@ def parse_set(
     indices: list[int] = []
     # Brackets are dropped whatever their depth: a number of ids that fits tells enough.
     for part in re.sub(r"[\[\]]", " ", content).split(","):
-        token = part.strip(" \t\n\"'`")
-        match = _ID.fullmatch(token)
-        if match is None:
-            raise ReplyError(Reason.BAD_VERDICT, f"{_shown(token)} is no number of a solution")
-        index = int(match[1]) - 1
-        if not 0 <= index < count:
-            raise ReplyError(
-                Reason.BAD_VERDICT, f"there is no solution {match[1]}, only 1 to {count}"
-            )
-        if index in indices:
-            raise ReplyError(Reason.BAD_VERDICT, f"solution {match[1]} is named twice")
+        match = _ID.fullmatch(part.strip(" \t\n\"'`"))
+        index = int(match[1]) - 1 if match else -1
+        if not 0 <= index < count or index in indices:
+            said = "named twice" if index in indices else f"no solution from 1 to {count}"
+            raise ReplyError(Reason.BAD_VERDICT, f"{_shown(part)} is {said}")
         indices.append(index)
     if len(indices) != size:
         raise ReplyError(Reason.WRONG_COUNT, f"{len(indices)} solutions instead of {size}")

@@ -185,7 +185,7 @@ def test_labelled_pairs_give_each_method_its_chances():
         ([row("a.b")], "no row has two or more solutions"),
         ([row("a", "b", a=[0, 1, 2], problem_id="x7")], "row x7: 3 strategy labels for 2"),
         ([row("a", "b")], "row 0 has no strategy labels: rpd label"),
-        ([ROWS[0], row("a", "b", a=[0, 1], steps=None)], "one has steps, the other has not"),
+        ([ROWS[0], row("a", "b", a=[0, 1], steps=None)], "others have not"),
     ],
 )
 def test_rows_that_do_not_fit_are_refused_by_name(rows, message):
