@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -41,7 +42,6 @@ LONGEST_ANSWER = 100
 SECONDS = 5.0
 MOST_TIMEOUTS = 2
 _WORDS = {"true": True, "false": False}  # as CSV has them
-_RIGHT = {Verdict.CORRECT: True, Verdict.WRONG: False}
 
 
 def mark_column(extra: Mapping[str, Any], named: str | None = None) -> str | None:
@@ -54,7 +54,7 @@ def mark_column(extra: Mapping[str, Any], named: str | None = None) -> str | Non
 
 
 def answer_column(extra: Mapping[str, Any], named: str | None = None) -> str | None:
-    """The column with the reference answer, see [`mark_column`]."""
+    """The same for the column with the reference answer."""
     return _first(extra, (named,) if named else ANSWER_COLUMNS)
 
 
@@ -151,24 +151,24 @@ class AnswerChecker:
         with self._lock:
             self._timeouts = 0
             found = marked_only(problem, correct_column)
-            marks, by, column = found.marks, found.by, found.column
             answers = [_named_answer(text) for text in problem.solutions]
-            if not by and (reference := reference_of(problem, answer_column_)) is not None:
-                wanted = readable(reference)
-                marks = tuple(
-                    None if answer is None else self._verdict(reference, wanted, text, answer)
-                    for text, answer in zip(problem.solutions, answers, strict=True)
-                )
-                by, column = "reference", answer_column(problem.extra, answer_column_)
-            agrees, majority = self._agreement(answers, marks)
-            return AnswerCheck(marks, by, column, agrees, majority)
+            reference = None if found.by else reference_of(problem, answer_column_)
+            if reference is not None:
+                pairs = zip(problem.solutions, answers, strict=True)
+                marks = tuple(self._verdict(reference, *pair) for pair in pairs)
+                column = answer_column(problem.extra, answer_column_)
+                found = replace(found, marks=marks, by="reference", column=column)
+            agrees, majority = self._agreement(answers, found.marks)
+            return replace(found, agrees=agrees, majority=majority)
 
-    def _verdict(self, reference: str, wanted: str, solution: str, answer: str) -> bool | None:
-        wanted, given = without_lone_unit(wanted, readable(answer))
-        easy = easy_verdict(tidy(wanted), tidy(given))
-        if easy is None:
-            (easy,) = self._by_algebra([(reference, solution)])
-        return _RIGHT.get(easy)
+    def _verdict(self, reference: str, solution: str, answer: str | None) -> bool | None:
+        if answer is None:
+            return None
+        wanted, given = without_lone_unit(readable(reference), readable(answer))
+        verdict = easy_verdict(tidy(wanted), tidy(given))
+        if verdict is None:
+            (verdict,) = self._by_algebra([(reference, solution)])
+        return {Verdict.CORRECT: True, Verdict.WRONG: False}.get(verdict)
 
     def _agreement(
         self, answers: Sequence[str | None], marks: Sequence[bool | None]
@@ -189,12 +189,13 @@ class AnswerChecker:
                     break
             else:
                 groups.append((answer, [index]))
-        groups.sort(key=lambda group: -len(group[1]))
-        if not groups or (len(groups) > 1 and len(groups[0][1]) == len(groups[1][1])):
+        # A second group as large follows the largest: then there is no majority.
+        largest, *others = sorted((members for _, members in groups), key=len, reverse=True) or [[]]
+        if not largest or (others and len(others[0]) == len(largest)):
             return (None,) * len(answers), False
-        largest = groups[0][1]
-        agrees = (None if answer is None else n in largest for n, answer in enumerate(answers))
-        return tuple(agrees), True
+        return tuple(
+            None if answer is None else n in largest for n, answer in enumerate(answers)
+        ), True
 
     def _equal(self, one: str, other: str, tidied: Mapping[str, str]) -> bool:
         easy = easy_verdict(tidied[one], tidied[other])
@@ -249,11 +250,9 @@ def incorrect(candidates: Candidates, correct_column: str | None) -> Drops:
     return {n: unknown if mark is None else wrong for n, mark in enumerate(marks) if not mark}
 
 
-def wrong_answers(candidates: Candidates, answers: AnswerRule, keep_wrong: bool) -> Drops:
+def wrong_answers(candidates: Candidates, answers: AnswerRule) -> Drops:
     """Leave out solutions with a wrong final answer, or by `"majority"` what few others have."""
     found = candidates.answers
-    if keep_wrong or answers == "any":
-        return {}
     if found.by:
         marked = found.by == "marks"
         reason = Reason.INCORRECT if marked else Reason.WRONG_ANSWER

@@ -33,23 +33,20 @@ def read_decisions(path: str) -> Mapping[tuple[str, int], str]:
             f"cannot read the decisions {path} ({error.strerror}): name the file that a report's "
             "page saved"
         ) from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path} holds no decisions as a report's page saves them; save them again"
+        ) from error
 
 
 @lru_cache(maxsize=4)
 def _read(path: str, _changed: int) -> Mapping[tuple[str, int], str]:
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-        found = {
-            (str(one["problem"]), int(one["solution"])): one["decision"]
-            for one in content["decisions"]
-        }
-        good = content["format"] == 1 and set(found.values()) <= {KEEP, REJECT}
-    except (ValueError, KeyError, TypeError):
-        good = False
-    if not good:
-        raise InputError(
-            f"{path} holds no decisions as a report's page saves them; save them again"
-        )
+    content = json.loads(Path(path).read_text(encoding="utf-8"))
+    found = {
+        (str(one["problem"]), int(one["solution"])): one["decision"] for one in content["decisions"]
+    }
+    if content["format"] != 1 or not set(found.values()) <= {KEEP, REJECT}:
+        raise ValueError("another format")
     return found
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rpd_datasets.filters.candidates import Candidates, Drops
 from rpd_metric.reasons import Reason
 
@@ -29,7 +27,7 @@ def near_duplicates(candidates: Candidates, near_duplicate: float) -> Drops:
     for index in candidates.left:
         mine = shingles(candidates.problem.solutions[index])
         for other, theirs in kept.items():
-            similarity = jaccard(mine, theirs)
+            similarity = len(mine & theirs) / len(mine | theirs)
             if similarity >= near_duplicate:
                 drops[index] = (
                     Reason.NEAR_DUPLICATE,
@@ -51,9 +49,3 @@ def shingles(text: str, size: int = SHINGLE_WORDS) -> frozenset[tuple[str, ...]]
     if len(words) <= size:
         return frozenset([tuple(words)])
     return frozenset(zip(*(words[start:] for start in range(size)), strict=False))
-
-
-def jaccard(one: frozenset[Any], other: frozenset[Any]) -> float:
-    """Shared elements over all elements of two sets; 1.0 for two empty ones."""
-    union = len(one | other)
-    return len(one & other) / union if union else 1.0

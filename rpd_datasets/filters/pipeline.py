@@ -2,15 +2,16 @@
 
 The order is the paper's: length first, since it needs no reading, then completeness, then what is
 there twice, and last the number that must remain. Nothing is repaired or cut here. A filter is a
-function and an entry in `FILTERS`; ours have an option each, another package's is turned on by
-`--filter NAME` or `--filter NAME=VALUE`.
+function from [`Candidates`] to what goes. Ours have an option each; those of [`FILTERS`], which
+other packages bring, are turned on by `--filter NAME` or `--filter NAME=VALUE`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from functools import partial
+from typing import Literal, get_args
 
 from rpd_datasets.filters.answer_checks import (
     ANSWER_COLUMNS,
@@ -38,45 +39,18 @@ Soundness = Literal["off", "rules", "llm"]
 
 @dataclass(frozen=True)
 class Filter:
-    """A filter of solutions.
+    """A filter of solutions that another package brings.
 
     Args:
-        function (`Callable`): From [`Candidates`] and its settings to what goes, and why. A filter
-            of another package has one setting, the VALUE of `--filter NAME=VALUE` (`""` without).
-        option (`str`, *optional*): The field of [`FilterConfig`] that turns ours on.
-        reads (`tuple[str, ...]`): The fields that are its settings.
-        last (`bool`): Whether it comes after all others, as a judge does.
+        function (`Callable`): From [`Candidates`] and the VALUE of `--filter NAME=VALUE` (`""`
+            without) to what goes, and why.
     """
 
-    function: Callable[..., Drops]
+    function: Callable[[Candidates, str], Drops]
     description: str
-    option: str | None = None
-    reads: tuple[str, ...] = ()
-    last: bool = False
 
 
-# In this order. The first five look at each solution alone, the others compare those that stay.
-OURS = {
-    "decisions": Filter(rejected_by_hand, "what a person rejected", "decisions", ("decisions",)),
-    "only_correct": Filter(
-        incorrect, "what is not marked as correct", "only_correct", ("correct_column",)
-    ),
-    "answers": Filter(wrong_answers, "wrong final answers", "answers", ("answers", "keep_wrong")),
-    "floundering": Filter(
-        floundering, "arguments that admit a failure", "soundness", ("soundness",)
-    ),
-    "unfinished": Filter(
-        unfinished, "unfinished solutions", "require_complete", ("completeness_tokens",)
-    ),
-    "duplicates": Filter(duplicates, "equal solutions", "drop_duplicates"),
-    "near_duplicates": Filter(
-        near_duplicates, "nearly equal solutions", "near_duplicate", ("near_duplicate",)
-    ),
-    "unsound": Filter(
-        unsound, "what a judge finds unsound", "soundness", ("soundness",), last=True
-    ),
-}
-FILTERS = Registry("filter", Filter, OURS, group="rpd.filters")
+FILTERS: Registry[Filter] = Registry("filter", Filter, {}, group="rpd.filters")
 
 
 @documented
@@ -166,10 +140,7 @@ class FilterConfig:
                 f"near_duplicate must be above 0 and at most 1, not {self.near_duplicate}."
             )
         for text in self.filters:
-            name = text.partition("=")[0]
-            if option_ := FILTERS.find(name).option:
-                flag = option_.replace("_", "-")
-                raise InputError(f"the filter {name!r} has an option of its own: --{flag}")
+            FILTERS.find(text.partition("=")[0])
 
     @classmethod
     def paper(cls) -> FilterConfig:
@@ -227,12 +198,10 @@ def filter_problem(
     """Decide what is kept of a problem (App. C.1).
 
     Args:
-        completeness (`Callable`): From a solution and its end to `(True, None)` or
-            `(False, reason)`; the rules if unset.
+        completeness (`Callable`): Tells whether a solution was finished; rules if unset.
         answers ([`AnswerCheck`], *optional*): What is known about the final answers; what the
             input's marks say if unset.
-        judged (`Callable`, *optional*): From a solution to why its argument failed, or `None`
-            where it holds: what a judge said. Needed with `soundness="llm"`.
+        judged (`Callable`, *optional*): What a judge said; needed with `soundness="llm"`.
 
     Raises:
         InputError: If `only_correct` is on and the column is missing, or a judge's verdicts are.
@@ -255,16 +224,10 @@ def filter_problem(
     answers = answers or marked_only(problem, config.correct_column)
     kept = tuple(range(len(solutions)))
     drops: dict[int, tuple[str, str]] = {}
-    for text, one, settings in _turned_on(config):
-        candidates = Candidates(
-            problem, kept, num_tokens, count_tokens, completeness, answers, judged
+    for drop in _turned_on(config):
+        drops |= drop(
+            Candidates(problem, kept, num_tokens, count_tokens, completeness, answers, judged)
         )
-        try:
-            drops |= one.function(candidates, *settings)
-        except (TypeError, ValueError) as error:
-            if one.option or isinstance(error, InputError):
-                raise
-            raise InputError(f"--filter {text}: {first_line(error)}") from error
         kept = tuple(index for index in kept if index not in drops)
     details = tuple(drops.get(index, ("", ""))[1] for index in range(len(solutions)))
     few = Reason.TOO_FEW_SOLUTIONS
@@ -279,14 +242,32 @@ def filter_problem(
     return Filtered((), reasons, details, num_tokens, few, detail)
 
 
-def _turned_on(config: FilterConfig) -> list[tuple[str, Filter, tuple[Any, ...]]]:
-    """The filters that the options turn on, in order: the name, the filter, its settings."""
-    found: list[tuple[str, Filter, tuple[Any, ...]]] = [
-        (name, one, tuple(getattr(config, field) for field in one.reads))
-        for name, one in OURS.items()
-        if getattr(config, one.option or "") not in (None, False)
-    ]
-    for text in config.filters:
-        name, _, value = text.partition("=")
-        found.append((text, FILTERS.find(name), (value,)))
-    return sorted(found, key=lambda each: each[1].last)
+def _turned_on(config: FilterConfig) -> list[Callable[[Candidates], Drops]]:
+    """The filters that the options turn on, in order: each alone, copies, others', the judge."""
+    found: list[Callable[[Candidates], Drops]] = []
+    if config.decisions is not None:
+        found.append(partial(rejected_by_hand, decisions=config.decisions))
+    if config.only_correct:
+        found.append(partial(incorrect, correct_column=config.correct_column))
+    if config.answers != "any" and not config.keep_wrong:
+        found.append(partial(wrong_answers, answers=config.answers))
+    if config.soundness == "rules":
+        found.append(floundering)
+    if config.require_complete:
+        found.append(partial(unfinished, completeness_tokens=config.completeness_tokens))
+    if config.drop_duplicates:
+        found.append(duplicates)
+    if config.near_duplicate is not None:
+        found.append(partial(near_duplicates, near_duplicate=config.near_duplicate))
+    found += [partial(_of_another_package, text=text) for text in config.filters]
+    return [*found, unsound] if config.soundness == "llm" else found
+
+
+def _of_another_package(candidates: Candidates, text: str) -> Drops:
+    name, _, value = text.partition("=")
+    try:
+        return FILTERS.find(name).function(candidates, value)
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise InputError(f"--filter {text}: {first_line(error)}") from error

@@ -82,20 +82,18 @@ def argument_of(solution: str) -> str:
     return (after if closed and after.strip() else solution).strip()
 
 
-def floundering(candidates: Candidates, soundness: str) -> Drops:
-    """Leave out solutions with signs of floundering, where `soundness` is `"rules"`."""
+def floundering(candidates: Candidates) -> Drops:
+    """Leave out solutions with signs of floundering."""
     drops: dict[int, tuple[str, str]] = {}
-    for index in candidates.left if soundness == "rules" else ():
+    for index in candidates.left:
         if found := signs_of_floundering(candidates.problem.solutions[index]):
             name, words = found[0]
             drops[index] = (Reason.FLOUNDERING, f"It shows {name}: {words!r}.")
     return drops
 
 
-def unsound(candidates: Candidates, soundness: str) -> Drops:
-    """Leave out solutions whose argument has failed by a judge, where `soundness` is `"llm"`."""
-    if soundness != "llm":
-        return {}
+def unsound(candidates: Candidates) -> Drops:
+    """Leave out solutions whose argument has failed by a judge."""
     if candidates.unsound is None:
         raise InputError(
             'soundness="llm" asks a chat model about each solution: curate with rpd curate, '
