@@ -31,7 +31,7 @@ from rpd_datasets.judging.verdicts import (
     parse_set,
 )
 from rpd_metric.errors import ModelError, ReplyError
-from rpd_metric.models.chat import Chat, ChatRequest, Sampling
+from rpd_metric.models.chat import Chat, ChatRequest, Sampling, judge_reply
 from rpd_metric.prompts.templates import fence, load_template, sendable
 from rpd_metric.reasons import Reason
 
@@ -86,9 +86,12 @@ class PromptedModel:
         except ModelError as error:
             return Judgement(None, Reason.MODEL_ERROR, " ".join(str(error).split()))
         try:
-            return Judgement(parse(reply.text, reply.finish_reason))
+            value = parse(reply.text, reply.finish_reason)
         except ReplyError as error:
+            judge_reply(self.chat, reply, str(error))
             return Judgement(None, error.reason, error.detail)
+        judge_reply(self.chat, reply)
+        return Judgement(value)
 
 
 class CompletenessJudge(PromptedModel):

@@ -19,6 +19,8 @@ from rpd_datasets.judging.judges import (
 )
 from rpd_metric.errors import ModelError
 from rpd_metric.models.chat import ChatReply
+from rpd_metric.models.failures import ServerUnavailable
+from rpd_metric.models.flow import Flow
 from rpd_metric.prompts.templates import fence
 
 COORDINATES = ["Place the figure in coordinates.", "Intersect the two lines."]
@@ -242,3 +244,12 @@ def test_rpd_judge_summarises_rows_without_steps_first_and_prints_what_it_found(
         assert main([*arguments, "--store", store]) == 0
         assert len(server.requests) == 3
     assert "judge              Qwen/Qwen3-14B" in capsys.readouterr().out
+
+
+async def test_a_judge_whose_replies_are_all_useless_is_soon_asked_no_more():
+    chat = Scripted(*["I cannot tell."] * 40)
+    judge = ProblemJudge(Flow(chat))
+    with pytest.raises(ServerUnavailable, match="none of the first 32 replies.*I cannot tell"):
+        for number in range(40):
+            await judge.judge(f"Problem {number}", [COORDINATES, ANGLES])
+    assert len(chat.requests) == 32
