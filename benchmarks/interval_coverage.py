@@ -1,9 +1,11 @@
 """How often intervals hold the truth, and how often equal models are called different.
 
-    python benchmarks/interval_coverage.py            # prints the tables of docs/statistics.md
+    python benchmarks/interval_coverage.py          # the tables of docs/statistics.md, roughly
+    python benchmarks/interval_coverage.py --full   # as printed there, in half an hour
 
 Problems are drawn from known populations, samples from the problems, and the figure that
-infinitely many problems and samples would have is known. Everything is seeded.
+infinitely many problems and samples would have is known. All benchmarks of a kind are worked out
+at once, with the formulas of `rpd_metric/statistics/intervals.py` on arrays with one more axis.
 """
 
 from __future__ import annotations
@@ -15,119 +17,240 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import betaln, stdtr, stdtrit
 
 from rpd_metric.statistics.estimators import pass_at_k
-from rpd_metric.statistics.intervals import (
-    holm,
-    mean_interval,
-    paired_difference,
-    percentile_ends,
-    resample_weights,
-    student_quantile,
-)
+from rpd_metric.statistics.intervals import holm_rows
 
 Floats = npt.NDArray[np.float64]
-KS = (1, 2, 4, 8, 16)
-SIZES = ((30, 64), (134, 64), (240, 16))
-_RESAMPLES = 1_000
+KS = (1, 2, 4, 8, 16, 32, 64)
+SIZES = (30, 134, 674)
+# Share of hopeless problems, and the Beta distribution of the others' chance of a right sample.
+POPULATIONS = {
+    **{
+        f"Beta({a}, {b}), {hopeless:.0%} hopeless": (hopeless, a, b)
+        for a, b in ((0.5, 0.5), (0.2, 2), (1, 5), (5, 1), (5, 5), (8, 0.3))
+        for hopeless in (0, 0.05, 0.3)
+    },
+    "1 in 50 hopeless, the others 0.9": (0.02, 9000, 1000),
+    "1 in 100 solved at 0.3, the others hopeless": (0.99, 3000, 7000),
+}
+# Chances of two models that are equal, or equal at pass@1 alone.
+EVEN, HARD, CEILING, ENDS = (0, 0.5, 0.5), (0, 0.2, 2), (0, 8, 0.3), (0.05, 5, 1)
+Pair = Callable[[np.random.Generator, tuple[int, int]], tuple[Floats, Floats]]
 
-# Chances of a right sample, problem by problem.
-POPULATIONS: dict[str, Callable[[np.random.Generator, int], Floats]] = {
-    "of every difficulty": lambda rng, size: rng.beta(0.5, 0.5, size),
-    "hard": lambda rng, size: rng.beta(0.2, 2, size),
-    "1 in 100 can be solved": lambda rng, size: np.where(rng.random(size) < 0.01, 0.3, 0.0),
-    "near the ceiling": lambda rng, size: rng.beta(8, 0.3, size),
-    "1 in 50 cannot be solved": lambda rng, size: np.where(rng.random(size) < 0.02, 0.0, 0.9),
-    "of middling difficulty": lambda rng, size: rng.beta(5, 5, size),
+
+def _same(population: tuple[float, float, float]) -> Pair:
+    def draw(rng: np.random.Generator, shape: tuple[int, int]) -> tuple[Floats, Floats]:
+        chances = draw_chances(population, rng, shape)
+        return chances, chances
+
+    return draw
+
+
+def _independent(population: tuple[float, float, float]) -> Pair:
+    return lambda rng, shape: (
+        draw_chances(population, rng, shape),
+        draw_chances(population, rng, shape),
+    )
+
+
+EQUAL_MODELS: dict[str, tuple[Pair, tuple[int, ...]]] = {
+    "same chances, every difficulty": (_same(EVEN), KS),
+    "same chances, hard": (_same(HARD), KS),
+    "same chances, near the ceiling": (_same(CEILING), KS),
+    "same chances, 5% hopeless": (_same(ENDS), KS),
+    "own chances, every difficulty": (_independent(EVEN), KS),
+    "own chances, hard": (_independent(HARD), KS),
+    "own chances, 5% hopeless": (_independent(ENDS), KS),
+    "0.5 everywhere and every difficulty": (
+        lambda rng, shape: (np.full(shape, 0.5), draw_chances(EVEN, rng, shape)),
+        (1,),
+    ),
+    "0.09 everywhere and 0.9 on 1 in 10": (
+        lambda rng, shape: (np.full(shape, 0.09), np.where(rng.random(shape) < 0.1, 0.9, 0.0)),
+        (1,),
+    ),
 }
 
 
-def coverage(
-    population: str, *, problems: int, samples: int, k: int, repeats: int, seed: int
-) -> dict[str, float]:
-    """Share of benchmarks whose interval for pass@k holds the population's pass@k."""
+def draw_chances(
+    population: tuple[float, float, float], rng: np.random.Generator, shape: tuple[int, ...]
+) -> Floats:
+    """Chances of a right sample, problem by problem."""
+    hopeless, a, b = population
+    return np.where(rng.random(shape) < hopeless, 0.0, rng.beta(a, b, shape))
+
+
+def coverage(population: str, *, problems: int, repeats: int, seed: int) -> dict[str, Floats]:
+    """Share of benchmarks whose intervals hold the population's pass@k: for each k of `KS`.
+
+    `"band"` is the share whose band holds all of them; `"width ..."` are mean widths.
+    """
     rng = np.random.default_rng(seed)
-    draw = POPULATIONS[population]
-    truth = float((1 - (1 - draw(rng, 2_000_000)) ** k).mean())
-    of_count = _pass_at_k_of_count(samples, k)
-    held = dict.fromkeys(("bootstrap", "t", "here"), 0)
-    for _ in range(repeats):
-        values = of_count[rng.binomial(samples, draw(rng, problems))]
-        found = mean_interval(values)
-        ends = {
-            "bootstrap": _bootstrap(values),
-            "t": _student(values),
-            "here": (found.low, found.high),
-        }
-        for name, (low, high) in ends.items():
-            # The truth itself is drawn, too: to five digits or so.
-            held[name] += low - 1e-9 <= truth <= high + 1e-9
-    return {name: count / repeats for name, count in held.items()}
+    hopeless, a, b = POPULATIONS[population]
+    truth = np.array([(1 - hopeless) * -np.expm1(betaln(a, b + k) - betaln(a, b)) for k in KS])
+    counts = rng.binomial(64, draw_chances(POPULATIONS[population], rng, (problems, repeats)))
+    values = np.moveaxis(_tables(64)[:, counts], 0, -1)  # problem, benchmark, k
+    ours, band = gaffke(values)
+    found: dict[str, Floats] = {}
+    for name, (low, high) in {
+        "t": student(values),
+        "Wilson": wilson(values.mean(axis=0), problems),
+        "here": ours,
+        "band": band,
+    }.items():
+        held = (low <= truth + 1e-9) & (high >= truth - 1e-9)
+        found[name] = (held.all(axis=1) if name == "band" else held).mean(axis=0)
+        found[f"width {name}"] = (high - low).mean(axis=0)
+    return found
 
 
-def false_alarms(*, problems: int, samples: int, pairs: int, seed: int) -> dict[str, float]:
-    """Share of pairs of equal models of which any of five k says that they differ."""
-    rng = np.random.default_rng(seed)
-    tables = {k: _pass_at_k_of_count(samples, k) for k in KS}
-    alarms = dict.fromkeys(("bootstrap", "t, each k alone", "here"), 0)
-    for _ in range(pairs):
-        chances = POPULATIONS["of every difficulty"](rng, problems)
-        counts = rng.binomial(samples, chances, size=(2, problems))
-        p_values, apart = [], False
-        for table in tables.values():
-            gap = paired_difference(table[counts[0]], table[counts[1]])
-            p_values.append(gap.p)
-            low, high = _bootstrap(table[counts[0]] - table[counts[1]])
-            apart = apart or low > 0 or high < 0
-        alarms["bootstrap"] += apart
-        alarms["t, each k alone"] += min(p_values) < 0.05
-        alarms["here"] += min(holm(p_values)) < 0.05
-    return {name: count / pairs for name, count in alarms.items()}
+def gaffke(values: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    """The ends of Gaffke's intervals and bands: `(benchmarks, ks)` of `(problems, benchmarks, ks)`.
+
+    In single precision, and with fewer resamples than in the library.
+    """
+    weights = _weights(len(values))
+    # Benchmarks are sorted by their values, which are sorted alike for every k.
+    ordered = np.sort(values, axis=0).astype(np.float32)
+    lows = np.tensordot(weights[:, :-1], ordered, axes=1)
+    highs = lows + weights[:, -1][:, None, None]
+    rank = int(0.975 * len(weights))
+    ends, bands = [], []
+    for drawn in (-lows, highs):
+        ranked = np.sort(drawn, axis=0)
+        ends.append(ranked[rank])
+        order = np.argsort(np.argsort(drawn, axis=0), axis=0).max(axis=2)
+        highest = np.sort(order, axis=0)[rank]
+        bands.append(np.take_along_axis(ranked, highest[None, :, None], axis=0)[0])
+    return (-ends[0], ends[1]), (-bands[0], bands[1])
 
 
-def _pass_at_k_of_count(samples: int, k: int) -> Floats:
-    return np.asarray(pass_at_k(samples, np.arange(samples + 1), k))
+def student(values: Floats) -> tuple[Floats, Floats]:
+    """Student's interval for a mean."""
+    half = stdtrit(len(values) - 1, 0.975) * values.std(axis=0, ddof=1) / np.sqrt(len(values))
+    return values.mean(axis=0) - half, values.mean(axis=0) + half
 
 
-def _bootstrap(values: Floats) -> tuple[float, float]:
-    return percentile_ends(_weights(len(values)) @ values, 0.95)
+def wilson(means: Floats, problems: int) -> tuple[Floats, Floats]:
+    """Wilson's interval, as if each problem were right or wrong."""
+    square = 1.96**2 / problems
+    middle = (means + square / 2) / (1 + square)
+    half = np.sqrt(square * (means * (1 - means) + square / 4)) / (1 + square)
+    return middle - half, middle + half
+
+
+def p_values(gaps: Floats) -> tuple[Floats, Floats]:
+    """P values of differences `(problems, pairs, ks)`: corrected by Holm after t, and by max-t."""
+    problems, pairs, ks = gaps.shape
+    lengths = np.sqrt((gaps**2).sum(axis=0))
+    scaled = np.divide(gaps, lengths, out=np.zeros_like(gaps), where=lengths > 0)
+    observed = np.abs(scaled.sum(axis=0))
+    largest = np.abs(np.tensordot(_signs(problems), scaled, axes=1)).max(axis=2)
+    flipped = (1 + (largest[:, :, None] >= observed - 1e-6).sum(axis=0)) / (1 + len(largest))
+    error = gaps.std(axis=0, ddof=1) / np.sqrt(problems)
+    ratio = np.divide(gaps.mean(axis=0), error, out=np.zeros((pairs, ks)), where=error > 0)
+    alone = 2 * stdtr(problems - 1, -np.abs(ratio))
+    holm = [[cell[0] for cell in holm_rows([[p] for p in row])] for row in alone.tolist()]
+    return np.array(holm), flipped
+
+
+def alarms(
+    pair: Pair, ks: tuple[int, ...], *, problems: int, samples: tuple[int, int], repeats: int
+) -> tuple[float, float]:
+    """Share of pairs that any of `ks` calls different, by t with Holm and by max-t."""
+    rng = np.random.default_rng(0)
+    chances = pair(rng, (problems, repeats))
+    fewest = min(samples)
+    counts = []
+    for drawn, chance in zip(samples, chances, strict=True):
+        right = rng.binomial(drawn, chance)
+        counts.append(rng.hypergeometric(right, drawn - right, fewest))
+    table = _tables(fewest)
+    gaps = np.moveaxis(table[:, counts[1]] - table[:, counts[0]], 0, -1)
+    looked_at = [place for place, k in enumerate(KS) if k in ks and k <= fewest]
+    holm, flipped = (p[:, looked_at].min(axis=1) for p in p_values(gaps))
+    return float((holm < 0.05).mean()), float((flipped < 0.05).mean())
+
+
+def table_alarms(*, problems: int, repeats: int) -> float:
+    """Share of tables of six equal models on three benchmarks that call any two different."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for _ in range(3):
+        chances = draw_chances(EVEN, rng, (problems, repeats))
+        values = [_tables(64)[:, rng.binomial(64, chances)] for _ in range(6)]
+        rows += [p_values(np.moveaxis(found - values[0], 0, -1))[1] for found in values[1:]]
+    lowest = [min(map(min, holm_rows(table.tolist()))) for table in np.stack(rows, axis=1)]
+    return float(np.mean([p < 0.05 for p in lowest]))
 
 
 @lru_cache
-def _weights(problems: int) -> Floats:
-    """One set of resamples for every benchmark of a size: drawing them takes most of the time."""
-    (drawn,) = resample_weights(problems, _RESAMPLES, seed=0)
-    return drawn / problems
+def _tables(samples: int) -> Floats:
+    """pass@k by k and by how many samples are right."""
+    right = np.arange(samples + 1)
+    return np.array([pass_at_k(samples, right, k) for k in KS if k <= samples])
 
 
-def _student(values: Floats) -> tuple[float, float]:
-    error = float(values.std(ddof=1)) / np.sqrt(len(values))
-    half = student_quantile(0.975, len(values) - 1) * error
-    return float(values.mean() - half), float(values.mean() + half)
+@lru_cache
+def _weights(problems: int) -> npt.NDArray[np.float32]:
+    drawn = np.random.default_rng(0).standard_exponential((1_000, problems + 1))
+    return (drawn / drawn.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+@lru_cache
+def _signs(problems: int) -> Floats:
+    return 2.0 * np.random.default_rng(0).integers(0, 2, (1_000, problems)) - 1.0
+
+
+def _better(points: float) -> Pair:
+    """A model that is better by so much on every problem that leaves room for it."""
+
+    def draw(rng: np.random.Generator, shape: tuple[int, int]) -> tuple[Floats, Floats]:
+        chances = rng.beta(1, 1, shape)
+        return chances, np.minimum(chances + points, 1)
+
+    return draw
 
 
 def main() -> None:
     """Print the tables of the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=400)
-    parser.add_argument("--pairs", type=int, default=1_000)
-    args = parser.parse_args()
-    print("| problems | samples | population | k | bootstrap | Student's t | here |")
-    print("| ---: | ---: | --- | ---: | ---: | ---: | ---: |")
-    for (problems, samples), name, k in itertools.product(SIZES, POPULATIONS, (1, 16)):
-        shares = coverage(
-            name, problems=problems, samples=samples, k=k, repeats=args.repeats, seed=0
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--full", action="store_true", help="2,000 benchmarks of a kind, not 100")
+    repeats = 2_000 if parser.parse_args().full else 100
+    print("| problems | population | t | Wilson | here | band | width of t | Wilson | here |")
+    print("| ---: | --- |" + " ---: |" * 7)
+    lowest: dict[str, float] = {}
+    for problems, name in itertools.product(SIZES, POPULATIONS):
+        blocks = [
+            coverage(name, problems=problems, repeats=100, seed=seed)
+            for seed in range(repeats // 100)
+        ]
+        found = {key: np.mean([block[key] for block in blocks], axis=0) for key in blocks[0]}
+        held = {key: float(np.min(found[key])) for key in ("t", "Wilson", "here", "band")}
+        lowest = {key: min(share, lowest.get(key, 1)) for key, share in held.items()}
+        widths = [float(np.mean(found[f"width {key}"])) for key in ("t", "Wilson", "here")]
+        print(f"| {problems} | {name} | {_cells([*held.values(), *widths])} |", flush=True)
+    print("\nLowest: " + ", ".join(f"{name} {100 * share:.1f}" for name, share in lowest.items()))
+    print("\n| problems | samples | equal models | t with Holm | here |")
+    print("| ---: | ---: | --- | ---: | ---: |")
+    for problems, samples in itertools.product(SIZES, ((64, 64), (16, 64), (4, 64))):
+        for name, (pair, ks) in EQUAL_MODELS.items():
+            rates = alarms(pair, ks, problems=problems, samples=samples, repeats=repeats)
+            print(f"| {problems} | {samples[0]}, {samples[1]} | {name} | {_cells(rates)} |")
+    rate = table_alarms(problems=134, repeats=repeats)
+    print(f"\nSix equal models on three benchmarks: {_cells([rate])} % of tables say anything.")
+    print("\n| problems | better by | t with Holm | here |\n| ---: | ---: | ---: | ---: |")
+    for problems, points in itertools.product(SIZES, (0.02, 0.04)):
+        rates = alarms(
+            _better(points), KS, problems=problems, samples=(64, 64), repeats=min(repeats, 400)
         )
-        print(f"| {problems} | {samples} | {name} | {k} | {_cells(shares)} |")
-    print("\n| problems | bootstrap | t, each k alone | here: t with Holm |")
-    print("| ---: | ---: | ---: | ---: |")
-    for problems in (30, 134, 500):
-        rates = false_alarms(problems=problems, samples=64, pairs=args.pairs, seed=0)
-        print(f"| {problems} | {_cells(rates)} |")
+        print(f"| {problems} | {100 * points:.0f} | {_cells(rates)} |")
 
 
-def _cells(shares: dict[str, float]) -> str:
-    return " | ".join(f"{100 * share:.1f}" for share in shares.values())
+def _cells(shares: list[float] | tuple[float, ...]) -> str:
+    return " | ".join(f"{100 * share:.1f}" for share in shares)
 
 
 if __name__ == "__main__":

@@ -1,142 +1,230 @@
-"""pass@k of a model on a benchmark: sample, grade, report, compare.
+"""pass@k of a model on a benchmark: Inspect samples and grades, this reports and compares.
 
     python recipes/passk.py --config recipes/configs/qwen3-4b-base/passk/aime24.yaml --model MODEL
+    python recipes/passk.py report  evaluations/base/aime24 --paper Qwen3-4B-Base
+    python recipes/passk.py compare evaluations/base evaluations/rpd --plot curves.png
 
-does all of it. MODEL is a folder with a model, which is then run in this process, or a server:
-`tgi:http://host:port`, `openai:http://host:port/v1#model` (vLLM, SGLang), `hf:model-id`. Each
-stage runs alone too, with the same options:
-
-    python recipes/passk.py generate --config CONFIG --model MODEL
-    python recipes/passk.py grade    --config CONFIG --model MODEL
-    python recipes/passk.py report   --config CONFIG --model MODEL --json
-    python recipes/passk.py compare  evaluations/base evaluations/rpd --plot curves.png
-
-A stopped run goes on where it was when the same command is given again. Files, all in --output
-(evaluations/NAME/BENCHMARK): samples.jsonl, verdicts.jsonl, results.json, report.md (for a model
-card), from whole benchmarks model-index.yaml (metadata of a model card), and from those registered
-on the Hub .eval_results/BENCHMARK.yaml (goes into the model repository as it is).
+MODEL is a folder with a model, which then runs in this process, a server (`tgi:http://host:port`,
+`openai:http://host:port/v1#model`), or a model as Inspect names it (`vllm/FOLDER` starts a server).
+The log in --output (evaluations/NAME/BENCHMARK) is the one file of samples and verdicts; the same
+command goes on where a run was stopped. `report` and `compare` read anybody's logs.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from rpd_datasets.cli.arguments import with_config
-from rpd_datasets.cli.output import Progress
 from rpd_datasets.commands import run_command
-from rpd_datasets.evaluation import stages
-from rpd_datasets.evaluation.comparison import compare, comparison_json, comparison_text, plot
-from rpd_datasets.evaluation.marking import check_ready
-from rpd_datasets.evaluation.passk_config import EvaluationConfig
-from rpd_datasets.evaluation.reporting import report_text
-from rpd_datasets.evaluation.results import find_results
-from rpd_datasets.options import add_options, options_from
+from rpd_datasets.evaluation.benchmarks import find_benchmark
+from rpd_datasets.evaluation.comparison import (
+    compare,
+    comparison_json,
+    comparison_text,
+    plot,
+    setting_differences,
+)
+from rpd_datasets.evaluation.paper import published_rows
+from rpd_datasets.evaluation.reporting import report_text, update_card, write_report
+from rpd_datasets.evaluation.results import Models, Results, find_logs, read_results
+from rpd_metric.errors import InputError, MissingExtraError
+from rpd_metric.models.kinds import load_embedder
+from rpd_metric.steps.summarizers import load_summarizer
 
-# What each command runs, in order, and what --help says of it.
-COMMANDS = {
-    "run": (("generate", "grade", "report"), "generate, grade and report"),
-    "generate": (("generate",), "sample solutions; goes on where it was stopped"),
-    "grade": (("grade",), "verdicts on all samples; refuses while one is missing"),
-    "report": (("report",), "figures, tables and files from samples and verdicts"),
-}
-OPTIONS = {
-    "generate": stages.SamplingOptions,
-    "grade": stages.GradingOptions,
-    "report": stages.ReportOptions,
-}
+COMMANDS = ("run", "report", "compare")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given and given[0] not in (*COMMANDS, "compare", "-h", "--help"):
+    if given and given[0] not in (*COMMANDS, "-h", "--help"):
         given.insert(0, "run")
     name = given[0] if given else ""
-    return run_command(f"passk {name}", lambda: _run(name, given))
+    return run_command(f"passk {name}", lambda: _main(name, given))
 
 
-def _run(name: str, given: list[str]) -> None:
-    parser, stages_of = _parser()
-    if name in stages_of:
-        given = [name, *with_config(stages_of[name], given[1:])]
+def _main(name: str, given: list[str]) -> None:
+    parser, commands = make_parser()
+    if name in commands:
+        given = [name, *with_config(commands[name], given[1:])]
     args = parser.parse_args(given)
-    (_compare if name == "compare" else _evaluate)(args)
+    {"run": _run, "report": _report, "compare": _compare}[args.command](args)
 
 
-def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The parser, and those of its commands."""
     plain = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        prog="passk", description=__doc__, formatter_class=plain, epilog="Without a command: run."
-    )
+    parser = argparse.ArgumentParser(prog="passk", description=__doc__, formatter_class=plain)
     commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
-    stages_of = {}
-    for name, (parts, text) in COMMANDS.items():
-        stage = stages_of[name] = commands.add_parser(name, help=text, description=text)
-        stage.add_argument("--config", metavar="FILE", help="options in YAML; typed ones win")
-        for kind in (
-            stages.EvaluationOptions,
-            EvaluationConfig,
-            *(OPTIONS[part] for part in parts),
-        ):
-            add_options(stage, kind)
-        if "grade" in parts:
-            text = "run generated programs without a sandbox: they can then read and delete files "
-            stage.add_argument("--unsafe", action="store_true", help=text + "and use the network")
-        if "report" in parts:
-            stage.add_argument("--json", action="store_true", help="print results.json instead")
-    text = "Compare models on the same problems. The first is compared with each other."
-    several = commands.add_parser("compare", help="compare models", description=text)
-    several.add_argument(
-        "results", nargs="+", metavar="FOLDER", help="a model's folder, or one benchmark's in it"
-    )
-    several.add_argument("--plot", metavar="FILE", help="draw pass@k curves, e.g. curves.png")
+    run = commands.add_parser("run", help="sample, grade and report (the default)")
+    report = commands.add_parser("report", help="figures, tables and files of a log")
+    several = commands.add_parser("compare", help="compare models on the same problems")
+    for one in (run, report, several):
+        one.add_argument("--config", metavar="FILE", help="options in YAML; typed ones win")
+        one.add_argument("--json", action="store_true", help="print one JSON object instead")
+        one.add_argument("--scorer", help="whose verdicts count (default: the log's first)")
+        text = "count samples that are missing or failed instead of refusing the log"
+        one.add_argument("--allow-missing", action="store_true", help=text)
+    for one in (run, report):
+        one.add_argument("--name", help="what tables call the model")
+        one.add_argument("--runs", type=int, help="independent runs (default: as the log says)")
+        one.add_argument("--paper", metavar="MODEL", help="print its rows of the paper beside")
+        one.add_argument("--card", metavar="FOLDER", help="put results into the model card here")
+        one.add_argument("--source", metavar="URL", help="where the samples are published")
+        one.add_argument("--output", metavar="FOLDER", help="where files go")
+        one.add_argument("--diversity", action=argparse.BooleanOptionalAction, default=True)
+        one.add_argument("--summarizer", default="extractive", help="who makes steps for that")
+        one.add_argument("--embedder", default="minilm", help="who encodes them")
+    report.add_argument("log", metavar="LOG", help="a log of Inspect, or a folder of one")
+    several.add_argument("logs", nargs="+", metavar="LOG", help="a model's logs, or its folder")
+    several.add_argument("--plot", metavar="FILE", help="draw curves and differences")
     several.add_argument("--markdown", action="store_true", help="print the table in Markdown")
-    several.add_argument("--json", action="store_true", help="print one JSON object instead")
-    return parser, stages_of
+    text = "compare although temperature, tokens, prompt or grader differ"
+    several.add_argument("--different-settings", action="store_true", help=text)
+    run.add_argument("--model", required=True, help="a folder, tgi:URL, openai:URL#MODEL, ...")
+    run.add_argument("--benchmark", required=True, help="e.g. aime24, or own with --data")
+    run.add_argument("--data", metavar="FILE", help="a local file of the benchmark")
+    run.add_argument("--limit", type=int, metavar="N", help="only the first so many problems")
+    run.add_argument("--since", metavar="DAY", help="of LiveCodeBench, contests from this day on")
+    run.add_argument("--until", metavar="DAY", help="likewise, up to this day")
+    run.add_argument("--samples", type=int, default=16, help="per problem and run")
+    run.add_argument("--max-tokens", type=int, default=14_000, help="limit on new tokens")
+    run.add_argument("--temperature", type=float, default=0.6)
+    run.add_argument("--top-p", type=float, default=0.95)
+    run.add_argument("--seed", type=int, default=0, help="of the first sample; then one more each")
+    text = "leave a thinking model's template as it is"
+    run.add_argument("--thinking", action=argparse.BooleanOptionalAction, default=True, help=text)
+    run.add_argument("--prompt", help="a name of rpd_datasets.instructions, or a text")
+    run.add_argument("--grader", metavar="FILE.py:NAME", help="decides which answers are right")
+    text = "run generated programs without a sandbox"
+    run.add_argument("--unsafe", action="store_true", help=text)
+    run.add_argument("--timeout", type=int, default=3600, help="seconds for a reply and retries")
+    run.add_argument("--max-connections", type=int, metavar="N", help="requests at a time")
+    run.add_argument("--device", help="for a model of this machine, e.g. cuda:1")
+    run.add_argument("--dtype", default="auto", help="weights of a model of this machine")
+    run.set_defaults(runs=4)
+    return parser, {"run": run, "report": report, "compare": several}
 
 
-def _evaluate(args: argparse.Namespace) -> None:
-    parts, _ = COMMANDS[args.command]
-    config = options_from(EvaluationConfig, args)
-    job = stages.open_evaluation(config, options_from(stages.EvaluationOptions, args))
-    if args.command == "run":  # what grading would refuse is said before hours of sampling
-        check_ready(job.benchmark, job.tasks, grader=config.grader, unsafe=args.unsafe)
-    if "generate" in parts:
-        stages.sample(job, options_from(stages.SamplingOptions, args), _bar)
-    if "grade" in parts:
-        how = options_from(stages.GradingOptions, args)
-        stages.grade(job, how, _bar, unsafe=args.unsafe)
-    if "report" in parts:
-        results = stages.report(job, options_from(stages.ReportOptions, args), _say)
-        text = report_text(results, paper=config.paper)
-        print(json.dumps(asdict(results)) if args.json else text)
+def _run(args: argparse.Namespace) -> None:
+    _check_paper(args.paper)
+    try:
+        from inspect_ai import eval_set
+        from inspect_ai._util.error import PrerequisiteError
+
+        from rpd_datasets.evaluation.inspect_tasks import TASKS, model_name
+    except ImportError as error:
+        module = error.name or "inspect_ai"
+        raise MissingExtraError("an evaluation", extra="inspect", module=module) from error
+    if args.temperature == 0 and args.samples * args.runs > 1:
+        raise InputError("temperature 0 gives the same sample again and again; raise it")
+    model, model_args = model_name(args.model)
+    if model.startswith("rpd/"):
+        model_args |= {name: getattr(args, name) for name in ("thinking", "device", "dtype")}
+    args.name = args.name or re.split(r"[/#]", args.model.rstrip("/"))[-1]
+    slug = re.sub(r"[^\w.-]+", "-", args.name).strip("-.") or "model"
+    args.output = args.output or f"evaluations/{slug}/{args.benchmark}"
+    given = {name: getattr(args, name) for name in ("data", "since", "until", "prompt", "grader")}
+    task = TASKS[find_benchmark(args.benchmark).name](**given, unsafe=args.unsafe)
+    task.metadata = {**(task.metadata or {}), "runs": args.runs, "name": args.name}
+    try:
+        eval_set(
+            task,
+            log_dir=args.output,
+            model=model,
+            model_args=model_args,
+            epochs=args.samples * args.runs,
+            limit=args.limit,
+            retry_attempts=1,
+            display="none" if args.json else "rich" if sys.stdout.isatty() else "log",
+            temperature=args.temperature,
+            top_p=args.top_p,
+            max_tokens=args.max_tokens,
+            seed=args.seed,
+            timeout=args.timeout,
+            max_retries=5,
+            max_connections=args.max_connections,
+        )
+    except PrerequisiteError as error:
+        raise InputError(re.sub(r"\[/?\w+\]", "", str(error.message))) from error
+    args.log = args.output
+    _report(args)
+
+
+def _report(args: argparse.Namespace) -> None:
+    _check_paper(args.paper)
+    (log, *others) = find_logs(Path(args.log))
+    if others:
+        raise InputError(f"{args.log} holds logs of several benchmarks; name one of them")
+    models = None
+    if args.diversity:
+        names = {"summarizer": args.summarizer, "embedder": args.embedder}
+        models = Models(load_summarizer(args.summarizer), load_embedder(args.embedder), names)
+    given = {"name": args.name, "scorer": args.scorer, "runs": args.runs, "name": args.name}
+    results = read_results(log, **given, allow_missing=args.allow_missing, models=models)
+    if args.output:
+        write_report(Path(args.output), results, paper=args.paper, source=args.source)
+    if args.card:
+        update_card(Path(args.card), results, paper=args.paper, source=args.source)
+    text = report_text(results, paper=args.paper)
+    print(json.dumps(asdict(results)) if args.json else f"{text}\nLog: {log}")
 
 
 def _compare(args: argparse.Namespace) -> None:
-    results = [found for folder in args.results for found in find_results(folder)]
-    differences = compare(results)
+    found: dict[str, dict[str, Results]] = {}
+    for place in args.logs:
+        for log in find_logs(Path(place)):
+            given = {"scorer": args.scorer, "allow_missing": args.allow_missing}
+            one = read_results(log, **given)
+            models = found.setdefault(one.title, {})
+            # Two logs of one model are told apart by their folders.
+            name = one.name if one.name not in models else log.parent.name
+            if name in models:
+                raise InputError(f"two logs of {one.title} are of {name}; move one to a new folder")
+            _same_kind(next(iter(models.values()), one), one, args.different_settings)
+            models[name] = one
+    counts = {
+        title: {
+            name: [one.counts[id_] for id_ in next(iter(models.values())).counts]
+            for name, one in models.items()
+        }
+        for title, models in found.items()
+    }
+    comparison = compare(counts)
     if args.plot:
-        plot(results, Path(args.plot))
+        plot(comparison, Path(args.plot))
     if args.json:
-        print(json.dumps(comparison_json(differences)))
+        print(json.dumps(comparison_json(comparison)))
     else:
-        print(comparison_text(results, differences, markdown=args.markdown))
+        print(comparison_text(comparison, markdown=args.markdown))
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr)
+def _same_kind(base: Results, other: Results, anyway: bool) -> None:
+    """Refuse to compare models on different problems, or sampled differently."""
+    if set(base.problems) != set(other.problems):
+        raise InputError(
+            f"{base.name} and {other.name} were evaluated on different problems of {base.title}; "
+            "use the same file and --limit"
+        )
+    differ = setting_differences(base.settings, other.settings)
+    if differ and not anyway:
+        said = ", ".join(f"{name} ({ours} and {theirs})" for name, (ours, theirs) in differ.items())
+        raise InputError(
+            f"{base.name} and {other.name} were evaluated with another {said}; "
+            "--different-settings compares them all the same"
+        )
 
 
-@contextmanager
-def _bar(label: str, total: int) -> Iterator[tuple[stages.Progress, stages.Say]]:
-    with Progress(label, total) as line:
-        yield line.reach, line.write
+def _check_paper(model: str | None) -> None:
+    known = list(dict.fromkeys(row.model for row in published_rows()))
+    if model is not None and model not in known:
+        raise InputError(f"the paper has no model {model!r}; it has {', '.join(known)}")
 
 
 if __name__ == "__main__":

@@ -1,33 +1,47 @@
 """Comparing models on the same problems: differences, a plot, a table, a plain sentence.
 
-The first model is the one that the others are compared with. Differences are of the unbiased
-pass@k, with a 95 % interval by Student's paired t over problems: what makes a problem hard for
-both models cancels. Looking at several k is looking several times, so a k tells two models apart
-only where its p value, corrected by Holm's method for all of them, is below 5 %.
+    {benchmark: {model: (problems, 2) of samples drawn and right}} -> Comparison
+
+A benchmark's first model is the one that the others are compared with. Differences are of the
+unbiased pass@k. A difference's band holds for all of its k at once, and what is called different is
+so after a correction for everything in the table: if all models are equal, one table in twenty says
+anything else (`docs/statistics.md`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.evaluation.benchmarks import find_benchmark
-from rpd_datasets.evaluation.results import Results
+import numpy as np
+import numpy.typing as npt
+
 from rpd_datasets.evaluation.tables import table_text
 from rpd_metric.errors import InputError, MissingExtraError, OutputError
-from rpd_metric.statistics.intervals import PairedDifference, holm, paired_difference
+from rpd_metric.statistics.estimators import pass_at_k
+from rpd_metric.statistics.intervals import (
+    Interval,
+    PairedDifference,
+    holm_rows,
+    mean_band,
+    paired_differences,
+)
 
 _LEVEL = 0.05
+# By benchmark and model: (problems, 2) integers.
+Counts = Mapping[str, Mapping[str, npt.ArrayLike]]
+# What may differ between two evaluations of one kind.
+NOT_COMPARED = frozenset(("model", "seed", "samples", "runs", "epochs", "ks"))
 
 
 @dataclass(frozen=True)
 class Difference:
     """How much more of a benchmark one model solves than another.
 
-    `by_k` holds pass@k of `other` minus that of `base`, from -1 to 1.
+    `by_k` holds pass@k of `other` minus that of `base`, from -1 to 1, with a band over all k; the
+    p values are corrected for the whole table.
     """
 
     benchmark: str
@@ -37,115 +51,131 @@ class Difference:
     by_k: dict[int, PairedDifference]
 
     @property
-    def corrected(self) -> dict[int, float]:
-        """The p value of each k, corrected for there being several."""
-        return dict(zip(self.by_k, holm([gap.p for gap in self.by_k.values()]), strict=True))
-
-    @property
     def sentence(self) -> str:
         """Whether the data can tell the models apart, in one plain sentence."""
-        apart = [k for k, p in self.corrected.items() if p < _LEVEL]
-        better = [k for k in apart if self.by_k[k].value > 0]
-        worse = [k for k in apart if self.by_k[k].value < 0]
-        unclear = [k for k in self.by_k if k not in better and k not in worse]
-        title = find_benchmark(self.benchmark).title
-        problems = f"the {self.num_problems} problems of {title}"
-        if not better and not worse:
+        apart = {k: gap.value for k, gap in self.by_k.items() if gap.p < _LEVEL}
+        problems = f"the {self.num_problems} problems of {self.benchmark}"
+        if not apart:
             return f"{problems[0].upper()}{problems[1:]} cannot tell {self.other} from {self.base}."
-        parts = [
-            f"{word} than {self.base} at {_names(ks)}"
-            for word, ks in (("better", better), ("worse", worse))
-            if ks
-        ]
-        text = f"On {problems}, {self.other} is " + " and ".join(parts)
-        if unclear:
+        signs = {"better": [k for k in apart if apart[k] > 0]}
+        signs["worse"] = [k for k in apart if apart[k] < 0]
+        said = [f"{word} than {self.base} at {_names(ks)}" for word, ks in signs.items() if ks]
+        text = f"On {problems}, {self.other} is " + " and ".join(said)
+        if unclear := [k for k in self.by_k if k not in apart]:
             text += f"; at {_names(unclear)} they cannot be told apart"
         return text + "."
 
 
-def compare(results: Sequence[Results]) -> list[Difference]:
+@dataclass(frozen=True)
+class Comparison:
+    """pass@k of models on benchmarks, and how they differ.
+
+    `figures` holds, by benchmark, model and k, pass@k with a band over all k of the model.
+    """
+
+    figures: dict[str, dict[str, dict[int, Interval]]]
+    differences: list[Difference]
+
+
+def compare(counts: Counts, ks: Sequence[int] | None = None) -> Comparison:
     """Compare the first model with each other one, on every benchmark that two have results of.
 
+    Args:
+        counts (`Mapping`): By benchmark and model an integer array `(problems, 2)`: samples drawn
+            and right ones among them, for the same problems in the same order.
+        ks (`Sequence[int]`, *optional*): The k of pass@k; by default the powers of two up to the
+            number of samples that every problem of a benchmark has, and that number.
+
     Raises:
-        [`InputError`]: Two results have one name, two models met different problems, or there is
-            no benchmark that two models share.
+        [`InputError`]: Two models met different numbers of problems, a k is above the number of
+            samples, or there is no benchmark that two models share.
     """
+    figures: dict[str, dict[str, dict[int, Interval]]] = {}
     differences = []
-    for group in by_benchmark(results):
-        base, *others = group
+    for benchmark, models in counts.items():
+        arrays = {name: _counted(array, name, benchmark) for name, array in models.items()}
+        base, *others = arrays
+        least = min(int(array[:, 0].min()) for array in arrays.values())
+        chosen = tuple(ks) if ks else tuple(sorted({*_powers_of_two(least), least}))
+        values = {name: _pass_at_ks(array, chosen) for name, array in arrays.items()}
+        figures[benchmark] = {
+            name: dict(zip(chosen, mean_band(found), strict=True)) for name, found in values.items()
+        }
         for other in others:
-            if base.problems != other.problems:
+            if len(arrays[other]) != len(arrays[base]):
                 raise InputError(
-                    f"{base.name} and {other.name} were evaluated on different problems of "
-                    f"{find_benchmark(base.benchmark).title}; use the same file and `limit`"
+                    f"{base} was evaluated on {len(arrays[base])} problems of {benchmark} and "
+                    f"{other} on {len(arrays[other])}; compare on the same problems"
                 )
-            ks = [k for k in base.ks if k in other.ks]
-            gaps = {k: paired_difference(other.per_problem(k), base.per_problem(k)) for k in ks}
-            names = (base.benchmark, base.name, other.name)
-            differences.append(Difference(*names, len(base.problems), gaps))
+            by_k = _differences(arrays[other], arrays[base], chosen)
+            differences.append(Difference(benchmark, base, other, len(arrays[base]), by_k))
     if not differences:
-        raise InputError("no benchmark has results of two models; name the folders of two")
-    return differences
+        raise InputError("no benchmark has results of two models; name the results of two")
+    corrected = holm_rows([[gap.p for gap in found.by_k.values()] for found in differences])
+    return Comparison(
+        figures,
+        [
+            replace(found, by_k=_with_p(found.by_k, row))
+            for found, row in zip(differences, corrected, strict=True)
+        ],
+    )
 
 
-def by_benchmark(results: Sequence[Results]) -> list[list[Results]]:
-    """Results grouped by benchmark, models in the order given; one name twice is an error."""
-    groups: dict[str, list[Results]] = {}
-    for found in results:
-        groups.setdefault(found.benchmark, []).append(found)
-    for group in groups.values():
-        name, count = Counter(found.name for found in group).most_common(1)[0]
-        if count > 1:
-            raise InputError(
-                f"two results of {find_benchmark(group[0].benchmark).title} are called "
-                f"{name!r}; give each model a name of its own (report --name)"
-            )
-    return list(groups.values())
+def setting_differences(
+    ours: Mapping[str, Any],
+    theirs: Mapping[str, Any],
+    *,
+    ignored: Collection[str] = NOT_COMPARED,
+) -> dict[str, tuple[Any, Any]]:
+    """The settings (temperature, prompt, grader, ...) in which two evaluations differ.
 
+    Figures of two models can be compared where this is empty. A setting that is absent is `None`.
 
-def comparison_json(differences: Sequence[Difference]) -> dict[str, Any]:
-    """What [`compare`] found, as plain JSON types."""
-    rows = [
-        asdict(found) | {"corrected_p": found.corrected, "sentence": found.sentence}
-        for found in differences
-    ]
-    return {"differences": rows}
-
-
-def comparison_text(
-    results: Sequence[Results], differences: Sequence[Difference], *, markdown: bool = False
-) -> str:
-    """The paper's kind of table, best figures bold in Markdown, then differences and sentences.
-
-    The figures are unbiased estimates, unlike the paper's.
+    >>> setting_differences({"temperature": 1, "seed": 0}, {"temperature": 0.6, "seed": 7})
+    {'temperature': (1, 0.6)}
     """
-    ks = list(dict.fromkeys(k for found in results for k in found.ks))
+    names = [name for name in dict.fromkeys([*ours, *theirs]) if name not in ignored]
+    pairs = {name: (ours.get(name), theirs.get(name)) for name in names}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def comparison_json(comparison: Comparison) -> dict[str, Any]:
+    """A comparison as plain JSON types."""
+    found = asdict(comparison)
+    for row, difference in zip(found["differences"], comparison.differences, strict=True):
+        row["sentence"] = difference.sentence
+    return found
+
+
+def comparison_text(comparison: Comparison, *, markdown: bool = False) -> str:
+    """The paper's kind of table, best figures bold in Markdown, then differences and sentences."""
+    ks = sorted({k for group in comparison.figures.values() for m in group.values() for k in m})
     rows = []
-    for group in by_benchmark(results):
-        title = find_benchmark(group[0].benchmark).title
-        figures = [found.figures["pass_at_k"] for found in group]
-        best = {k: max(f[str(k)]["value"] for f in figures if str(k) in f) for k in group[0].ks}
-        for found in group:
+    for benchmark, models in comparison.figures.items():
+        best = {k: max(f[k].value for f in models.values()) for f in models.values() for k in f}
+        for name, figures in models.items():
             cells = []
             for k in ks:
-                figure = found.figures["pass_at_k"].get(str(k))
-                text = "" if figure is None else f"{100 * figure['value']:.2f}"
-                bold = markdown and figure is not None and figure["value"] == best.get(k)
+                text = f"{100 * figures[k].value:.2f}" if k in figures else ""
+                bold = markdown and text and figures[k].value == best[k]
                 cells.append(f"**{text}**" if bold else text)
-            rows.append([title, found.name, *cells])
-        for difference in differences:
-            if difference.benchmark == group[0].benchmark:
-                cells = [_signed(difference.by_k.get(k)) for k in ks]
-                rows.append([title, f"{difference.other} − {difference.base}", *cells])
+            rows.append([benchmark, name, *cells])
+        for found in comparison.differences:
+            if found.benchmark == benchmark:
+                cells = [_signed(found.by_k[k]) if k in found.by_k else "" for k in ks]
+                rows.append([benchmark, f"{found.other} − {found.base}", *cells])
     names = ["Benchmark", "Model", *(f"pass@{k} (%)" for k in ks)]
     table = table_text(names, rows, left=2, markdown=markdown)
-    said = [found.sentence for found in differences]
-    note = "Intervals are of each k alone; sentences go by p values corrected for several k (Holm)."
+    said = [found.sentence for found in comparison.differences]
+    note = (
+        "Unbiased estimates. The bands of a row hold for all of its k at once (95 %); sentences "
+        "are corrected for the whole table: of equal models, 5 % of tables say that any differ."
+    )
     return "\n".join([table, "", *said, note])
 
 
-def plot(results: Sequence[Results], path: Path) -> None:
-    """Draw pass@k curves with 95 % bands, one panel per benchmark; a PNG, or as the path ends.
+def plot(comparison: Comparison, path: Path) -> None:
+    """Draw pass@k and differences with their bands, a column per benchmark; a PNG, or by suffix.
 
     Raises:
         [`MissingExtraError`]: matplotlib is not installed.
@@ -158,25 +188,26 @@ def plot(results: Sequence[Results], path: Path) -> None:
         raise MissingExtraError(
             "a plot", extra="report", module=error.name or "matplotlib"
         ) from error
-    groups = by_benchmark(results)
-    figure = Figure(figsize=(4.5 * len(groups), 3.8), layout="constrained")
+    groups = comparison.figures
+    figure = Figure(figsize=(4.5 * len(groups), 6.4), layout="constrained")
     FigureCanvasAgg(figure)
-    for panel, group in zip(figure.subplots(1, len(groups), squeeze=False)[0], groups, strict=True):
-        for found in group:
-            cells = list(found.figures["pass_at_k"].values())
-            values = [100 * cell["value"] for cell in cells]
-            (line,) = panel.plot(found.ks, values, marker="o", label=found.name)
-            panel.fill_between(
-                found.ks,
-                [100 * cell["low"] for cell in cells],
-                [100 * cell["high"] for cell in cells],
-                color=line.get_color(),
-                alpha=0.15,
-            )
-        panel.set_xscale("log", base=2)
-        panel.set_xticks(group[0].ks, [str(k) for k in group[0].ks])
-        panel.set(title=find_benchmark(group[0].benchmark).title, xlabel="k", ylabel="pass@k (%)")
-        panel.legend()
+    panels = figure.subplots(2, len(groups), squeeze=False, sharex="col")
+    for (benchmark, models), (above, below) in zip(groups.items(), panels.T, strict=True):
+        for name, by_k in models.items():
+            _curve(above, by_k, name)
+        below.axhline(0, color="0.5", linewidth=0.8)
+        below.plot([], [])  # the first model's colour
+        for found in comparison.differences:
+            if found.benchmark == benchmark:
+                _curve(below, found.by_k, f"{found.other} − {found.base}")
+        ks = list(next(iter(models.values())))
+        above.set_xscale("log", base=2)
+        above.set_xticks(ks, [str(k) for k in ks])
+        above.set(title=benchmark, ylabel="pass@k (%)")
+        below.set(xlabel="k", ylabel="difference (points)")
+        above.legend()
+        if len(models) > 1:
+            below.legend()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Without the date, so that the same results give the same file.
@@ -185,11 +216,65 @@ def plot(results: Sequence[Results], path: Path) -> None:
         raise OutputError(f"cannot write {path}: {error}") from error
 
 
+def _counted(counts: npt.ArrayLike, name: str, benchmark: str) -> npt.NDArray[np.int64]:
+    array = np.asarray(counts)
+    if array.ndim != 2 or array.shape[1] != 2 or not len(array) or array.dtype.kind not in "iu":
+        raise InputError(
+            f"{name} on {benchmark}: give integers of shape (problems, 2), samples drawn and "
+            f"right; got {array.dtype} of shape {array.shape}"
+        )
+    return array.astype(np.int64)
+
+
+def _powers_of_two(most: int) -> list[int]:
+    return [1 << power for power in range(most.bit_length())]
+
+
+def _pass_at_ks(counts: npt.NDArray[np.int64], ks: Sequence[int]) -> npt.NDArray[np.float64]:
+    """pass@k of every problem, a column for each k."""
+    drawn, right = counts.T
+    return np.stack([np.asarray(pass_at_k(drawn, right, k)) for k in ks], axis=1)
+
+
+def _differences(
+    other: npt.NDArray[np.int64], base: npt.NDArray[np.int64], ks: Sequence[int]
+) -> dict[int, PairedDifference]:
+    """Differences of all samples; bands and p values by as many samples of either model.
+
+    Near the ceiling, a model with fewer samples looks different from itself: its values are as
+    high on average, but coarser.
+    """
+    rng = np.random.default_rng(0)
+    fewest = np.minimum(other[:, 0], base[:, 0])
+    thinned = [
+        np.stack([fewest, rng.hypergeometric(c, n - c, fewest)], axis=1)
+        for n, c in (other.T, base.T)
+    ]
+    gaps = paired_differences(*(_pass_at_ks(counts, ks) for counts in thinned))
+    values = (_pass_at_ks(other, ks) - _pass_at_ks(base, ks)).mean(axis=0)
+    found = {}
+    for k, gap, value in zip(ks, gaps, map(float, values), strict=True):
+        low, high = value - gap.value + gap.low, value - gap.value + gap.high
+        found[k] = PairedDifference(value, max(-1.0, low), min(1.0, high), gap.p)
+    return found
+
+
+def _with_p(
+    by_k: Mapping[int, PairedDifference], ps: Sequence[float]
+) -> dict[int, PairedDifference]:
+    return {k: replace(gap, p=p) for (k, gap), p in zip(by_k.items(), ps, strict=True)}
+
+
+def _curve(panel: Any, by_k: Mapping[int, Interval], label: str) -> None:
+    found = list(by_k.values())
+    (line,) = panel.plot(list(by_k), [100 * f.value for f in found], marker="o", label=label)
+    low, high = [100 * f.low for f in found], [100 * f.high for f in found]
+    panel.fill_between(list(by_k), low, high, color=line.get_color(), alpha=0.15)
+
+
 def _names(ks: Sequence[int]) -> str:
     return ", ".join(f"pass@{k}" for k in ks)
 
 
-def _signed(interval: PairedDifference | None) -> str:
-    if interval is None:
-        return ""
-    return f"{100 * interval.value:+.2f} [{100 * interval.low:+.1f}, {100 * interval.high:+.1f}]"
+def _signed(gap: Interval) -> str:
+    return f"{100 * gap.value:+.2f} [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"

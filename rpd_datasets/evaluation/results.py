@@ -1,46 +1,46 @@
-"""The figures of one evaluation: what `results.json` holds.
+"""The figures of one evaluation, read from its log: ours or anybody's, `.eval` or `.json`.
 
-Every figure is a share from 0 to 1 with a 95 % interval over problems (`docs/statistics.md`). The
-verdicts themselves are kept, one string of 0 and 1 per run of each problem, so that two models
-can be compared problem by problem later, without their samples.
+Every figure is a share from 0 to 1 with an interval over problems (`docs/statistics.md`). A sample
+that is missing, failed or was not scored is never wrong and never left out in silence: a log that
+lacks one is refused, or read with the number of missing ones in every report.
 """
 
 from __future__ import annotations
 
-import json
+import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rpd_datasets.evaluation.benchmarks import Benchmark, Task
-from rpd_datasets.evaluation.marking import Mark
-from rpd_datasets.evaluation.passk_config import EvaluationConfig
-from rpd_datasets.evaluation.samples import Sample
+from rpd_datasets.evaluation.benchmarks import BENCHMARKS
+from rpd_datasets.inputs.inspect_rows import InspectLog, is_json_log, scores_of
 from rpd_metric.distance.diversity import PASS_COUNTS, diversity_by_pass_count
 from rpd_metric.errors import InputError
+from rpd_metric.metrics.inspect_text import problem_text, solution_texts
 from rpd_metric.metrics.matrices import step_matrices
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.embedders import Embedder
 from rpd_metric.statistics.estimators import (
-    Bools,
-    Floats,
     cons_at_n,
     first_k_error,
     first_k_per_problem,
-    mean_at_n,
-    pass_hat_k_per_problem,
-    unbiased_per_problem,
+    pass_at_k,
 )
-from rpd_metric.statistics.intervals import mean_interval
+from rpd_metric.statistics.intervals import mean_band, mean_interval
 from rpd_metric.steps.protocol import Summarizer
 
-RESULTS = "results.json"
+if TYPE_CHECKING:
+    from inspect_ai.log import EvalSample
+    from inspect_ai.scorer import Score
+
 # Table 3 splits by how many of 16 samples are right.
 _TABLE_3_SAMPLES = 16
+# What decides a sample, of what Inspect knows of a generation.
+_SAMPLING = ("temperature", "top_p", "top_k", "max_tokens", "reasoning_effort", "reasoning_tokens")
 
 
 @dataclass(frozen=True)
@@ -48,163 +48,265 @@ class Results:
     """One model on one benchmark.
 
     Args:
-        name, model (`str`): What tables call the model, and what its server or folder does.
-        sampling (`dict`): Everything that decided the samples.
+        name, model (`str`): What tables call the model, and what its log does.
+        benchmark (`str`): A name of [`BENCHMARKS`], or that of a task of anybody's.
+        settings (`dict`): What decided the samples and their scores.
         problems (`list[str]`): Ids.
         of_problems (`int`): Problems of the whole benchmark.
-        correct (`list[list[str]]`): Per problem and run, `"1"` or `"0"` for each sample in order.
-        verdicts (`dict[str, int]`): Samples by kind of verdict.
-        finish_reasons (`dict[str, int]`): Samples by why they ended; `"length"` is cut off.
+        correct (`list[str]`): Per problem `"1"` or `"0"` for each sample in order.
+        missing (`int`): Samples that are not there or have no score.
+        runs (`int`): Independent runs that the samples are of, one after the other.
+        verdicts, finish_reasons (`dict[str, int]`): Samples by kind of verdict, and by why they
+            ended.
         mean_tokens (`float`, *optional*): New tokens per sample, where the model counted them.
-        figures (`dict`): `pass_at_k`, `first_k` and `pass_hat_k` (pass^k) by k, `mean_at_n` and
-            `cons_at_n`; each a `value` with `low` and `high`, and with `standard_error` over runs
-            for `first_k`.
+        figures (`dict`): `pass_at_k`, `pass_hat_k` and, without missing samples, `first_k` by k;
+            `mean_at_n`; `cons_at_n` where there are answers.
         diversity (`list[dict]`, *optional*): Table 3, first run; `measured_with` names the
             summarizer and the embedder.
-        graded_by (`str`, *optional*): The user's own grader, where there was one.
         revision (`str`, *optional*): The commit of the benchmark's dataset on the Hub.
     """
 
     name: str
     model: str
     benchmark: str
-    sampling: dict[str, Any]
+    settings: dict[str, Any]
     problems: list[str]
     of_problems: int
-    correct: list[list[str]]
+    correct: list[str]
+    missing: int
+    runs: int
     verdicts: dict[str, int]
     finish_reasons: dict[str, int]
     mean_tokens: float | None
     figures: dict[str, Any]
     diversity: list[dict[str, Any]] | None = None
     measured_with: dict[str, str] = field(default_factory=dict)
-    graded_by: str | None = None
     revision: str | None = None
 
     @property
-    def verdict_array(self) -> Bools:
-        """Which samples are right, `(problems, runs, samples)`."""
-        return np.array([[[c == "1" for c in text] for text in runs] for runs in self.correct])
+    def title(self) -> str:
+        """What tables call the benchmark."""
+        known = BENCHMARKS.get(self.benchmark)
+        return known.title if known else self.benchmark
 
     @property
-    def ks(self) -> list[int]:
-        """The k that figures were computed for."""
-        return [int(k) for k in self.figures["pass_at_k"]]
+    def samples(self) -> int:
+        """Samples of a problem and run."""
+        return max(map(len, self.correct)) // self.runs
 
-    def per_problem(self, k: int) -> Floats:
-        """Unbiased pass@k of each problem."""
-        return unbiased_per_problem(self.verdict_array, k)
+    @property
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """By problem, how many samples there are, and how many of them are right."""
+        pairs = zip(self.problems, self.correct, strict=True)
+        return {name: (len(marks), marks.count("1")) for name, marks in pairs}
 
 
-def measure(
-    benchmark: Benchmark,
-    tasks: Sequence[Task],
-    samples: Sequence[Sample],
-    marks: Sequence[Mark],
-    config: EvaluationConfig,
+@dataclass(frozen=True)
+class Models:
+    """Who measures the diversity of right solutions."""
+
+    summarizer: Summarizer
+    embedder: Embedder
+    names: dict[str, str]
+
+
+def read_results(
+    path: Path,
     *,
-    name: str,
-    model: str,
-    of_problems: int,
+    name: str | None = None,
+    scorer: str | None = None,
+    runs: int | None = None,
+    allow_missing: bool = False,
+    models: Models | None = None,
 ) -> Results:
-    """Compute every figure but diversity.
+    """Read a log of Inspect and compute every figure.
 
-    Samples and marks are complete and in order ([`~rpd_datasets.evaluation.samples.complete`]); the
-    names are those of [`Results`].
+    Args:
+        path (`Path`): A `.eval` or `.json` log.
+        name (`str`, *optional*): What tables call the model.
+        scorer (`str`, *optional*): Whose verdicts count, `NAME` or `NAME_KEY`; the log's first.
+        runs (`int`, *optional*): Into so many runs the epochs are divided; as the log says, or one.
+        allow_missing (`bool`): Count missing samples instead of refusing the log.
+        models ([`Models`], *optional*): Measure diversity with them.
+
+    Raises:
+        [`InputError`]: It is no log, its scores are no verdicts, or samples are missing.
+        [`MissingExtraError`]: inspect-ai is not installed.
     """
-    shape = (config.runs, config.samples, len(tasks))
-    # From run, sample, problem to problem, run, sample.
-    correct = np.array([mark.correct for mark in marks]).reshape(shape).transpose(2, 0, 1)
+    log = InspectLog(path)
+    spec, about = log.header.eval, log.header.eval.metadata or {}
+    ids = [str(one) for one in spec.dataset.sample_ids or log.epochs]
+    wanted = (spec.config.epochs or 1) * len(ids)
+    scored: dict[str, list[_Scored]] = {}
+    for epochs in log.problems():
+        for sample in epochs:
+            scores = scores_of(sample)
+            scorer = scorer or next(iter(scores), None)
+            if sample.error is None and scorer in scores and scores[scorer][0] is not None:
+                scored.setdefault(str(sample.id), []).append(_Scored.of(sample, *scores[scorer]))
+    every = [one for group in scored.values() for one in group]
+    missing = wanted - len(every)
+    if not every or (missing and not allow_missing):
+        raise InputError(
+            f"{missing} of {wanted} samples of {path.name} have no verdict of "
+            f"{scorer or 'any scorer'}, and a missing sample is not a wrong one. "
+            + (
+                f"{log.shortfall}, --allow-missing counts them"
+                if log.shortfall
+                else f"`inspect score {path} --scorer rpd_metric/math` grades it"
+                if not every
+                else "--allow-missing counts them"
+            )
+        )
+    runs = runs or int(about.get("runs", 1))
+    found = Results(
+        name=name or about.get("name") or _short(spec.model),
+        model=spec.model,
+        benchmark=about.get("benchmark") or spec.task.rpartition("/")[2],
+        settings=_settings(log, scorer or ""),
+        problems=list(scored),
+        of_problems=int(about.get("of_problems", spec.dataset.samples or len(ids))),
+        correct=["".join("01"[one.right] for one in group) for group in scored.values()],
+        missing=missing,
+        runs=runs,
+        verdicts=dict(Counter(one.verdict for one in every).most_common()),
+        finish_reasons=dict(Counter(one.end for one in every).most_common()),
+        mean_tokens=float(np.mean([one.tokens for one in every]))
+        if all(one.tokens for one in every)
+        else None,
+        figures=_figures(list(scored.values()), runs, complete=not missing),
+        revision=about.get("revision"),
+    )
+    if models is None:
+        return found
+    return replace(
+        found,
+        diversity=_diversity([group[: found.samples] for group in scored.values()], models) or None,
+        measured_with=models.names,
+    )
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """What a figure needs of one sample."""
+
+    problem: str
+    text: str
+    right: bool
+    answer: str | None
+    verdict: str
+    end: str
+    tokens: int | None
+
+    @classmethod
+    def of(cls, sample: EvalSample, number: float, score: Score) -> _Scored:
+        right = number >= 1
+        target = sample.target if isinstance(sample.target, str) else sample.target[0]
+        usage = sample.output.usage
+        return cls(
+            problem_text(sample.input),
+            # Only right solutions are compared.
+            solution_texts(sample.messages, sample.output)[0] if right else "",
+            right,
+            # A right answer without a name has the target's.
+            score.answer or (target if right else None),
+            (score.metadata or {}).get("verdict") or ("correct" if right else "wrong"),
+            sample.output.stop_reason if sample.output.choices else "unknown",
+            usage.output_tokens if usage else None,
+        )
+
+
+def find_logs(path: Path) -> list[Path]:
+    """A log; of a folder, the latest log of each task in it and in each folder in it."""
+    if not path.is_dir():
+        return [path]
+    latest: dict[tuple[Path, str], Path] = {}
+    # Inspect names a log by the time, its task and an id.
+    for file in sorted(file for file in path.rglob("*.*") if _is_log(file)):
+        latest[file.parent, file.stem.partition("_")[2].rpartition("_")[0]] = file
+    if not latest:
+        raise InputError(f"{path} holds no log of Inspect; run the evaluation first")
+    return list(latest.values())
+
+
+def _is_log(file: Path) -> bool:
+    if file.suffix != ".json":
+        return file.suffix == ".eval"
+    with file.open("rb") as data:
+        return is_json_log(data.read(1000))
+
+
+def _short(model: str) -> str:
+    """What a table calls a model: the end of its path, or what stands behind a server's address."""
+    return re.split(r"[/#]", model.rstrip("/"))[-1] or model
+
+
+def _settings(log: InspectLog, scorer: str) -> dict[str, Any]:
+    """What two evaluations must share to be compared."""
+    config, spec = log.header.plan.config, log.header.eval
+    prompts = [step.params.get("template") for step in log.header.plan.steps if step.params]
+    graded = next((one for one in spec.scorers or [] if scorer.startswith(one.name)), None)
+    return {
+        **{name: getattr(config, name) for name in _SAMPLING},
+        "solver": " > ".join(step.solver for step in log.header.plan.steps),
+        "prompt": next(filter(None, prompts), None),
+        "scorer": scorer,
+        "grader": ((graded.options if graded else None) or {}).get("grader"),
+        "thinking": spec.model_args.get("thinking", True),
+        "seed": spec.model_generate_config.seed,
+    }
+
+
+def _figures(groups: Sequence[Sequence[_Scored]], runs: int, *, complete: bool) -> dict[str, Any]:
+    drawn = np.array([len(group) for group in groups])
+    right = np.array([sum(one.right for one in group) for group in groups])
+    ks = _ks(int(drawn.min()))
+    any_of = np.stack([pass_at_k(drawn, right, k) for k in ks], axis=1)
+    all_of = np.stack([1 - pass_at_k(drawn, drawn - right, k) for k in ks], axis=1)
     figures: dict[str, Any] = {
-        "pass_at_k": {str(k): _figure(unbiased_per_problem(correct, k)) for k in config.ks},
-        "first_k": {
-            str(k): _figure(first_k_per_problem(correct, k))
-            | {"standard_error": first_k_error(correct, k)}
-            for k in config.ks
-        },
-        "pass_hat_k": {str(k): _figure(pass_hat_k_per_problem(correct, k)) for k in config.ks},
-        "mean_at_n": _figure(mean_at_n(correct)),
+        "pass_at_k": dict(zip(map(str, ks), map(asdict, mean_band(any_of)), strict=True)),
+        "pass_hat_k": dict(zip(map(str, ks), map(asdict, mean_band(all_of)), strict=True)),
+        "mean_at_n": asdict(mean_interval(right / drawn)),
+        "first_k": {},
         "cons_at_n": None,
     }
-    if benchmark.kind == "math":
-        answers = np.empty(len(marks), dtype=object)
-        answers[:] = [mark.answer for mark in marks]
-        votes = cons_at_n(correct, answers.reshape(shape).transpose(2, 0, 1))
-        figures["cons_at_n"] = _figure(votes)
-    tokens = [sample.tokens for sample in samples if sample.tokens is not None]
-    return Results(
-        name=name,
-        model=model,
-        benchmark=benchmark.name,
-        sampling=config.sampling,
-        problems=[task.id for task in tasks],
-        of_problems=of_problems,
-        correct=[["".join("01"[c] for c in text) for text in runs] for runs in correct.tolist()],
-        verdicts=dict(Counter(mark.verdict for mark in marks).most_common()),
-        finish_reasons=dict(Counter(s.finish_reason or "unknown" for s in samples).most_common()),
-        mean_tokens=float(np.mean(tokens)) if len(tokens) == len(samples) else None,
-        figures=figures,
-        graded_by=config.grader,
-    )
+    if not complete:
+        return figures
+    if drawn[0] % runs:
+        raise InputError(f"{drawn[0]} epochs are not {runs} runs of one size; use another --runs")
+    shape = (len(groups), runs, int(drawn[0]) // runs)
+    correct = np.array([[one.right for one in group] for group in groups]).reshape(shape)
+    figures["first_k"] = {
+        str(k): asdict(mean_interval(first_k_per_problem(correct, k)))
+        | {"standard_error": first_k_error(correct, k)}
+        for k in _ks(shape[2])
+    }
+    answers = np.array([[one.answer for one in group] for group in groups], dtype=object)
+    if any(answer is not None for answer in answers.flat):
+        figures["cons_at_n"] = asdict(mean_interval(cons_at_n(correct, answers.reshape(shape))))
+    return figures
 
 
-def measure_diversity(
-    tasks: Sequence[Task],
-    samples: Sequence[Sample],
-    marks: Sequence[Mark],
-    summarizer: Summarizer,
-    embedder: Embedder,
-) -> list[dict[str, Any]]:
-    """Diversity of the correct solutions of the first run, by pass count (Table 3).
+def _ks(most: int) -> list[int]:
+    """1, 2, 4, ... up to a number, and that number."""
+    return sorted({*(1 << power for power in range(most.bit_length())), most})
 
-    One [`~rpd_metric.distance.diversity.PassCountDiversity`] per range of pass counts; empty unless
-    a run has 16 samples.
-    """
-    texts: dict[str, list[str]] = {task.id: [] for task in tasks}
-    correct: dict[str, list[bool]] = {task.id: [] for task in tasks}
-    for sample, mark in zip(samples, marks, strict=True):
-        if sample.run == 0:
-            texts[sample.problem_id].append(sample.text)
-            correct[sample.problem_id].append(mark.correct)
-    if any(len(group) != _TABLE_3_SAMPLES for group in texts.values()):
+
+def _diversity(groups: Sequence[Sequence[_Scored]], models: Models) -> list[dict[str, Any]]:
+    """Diversity of right solutions by pass count (Table 3); empty unless there are 16 samples."""
+    if any(len(group) != _TABLE_3_SAMPLES for group in groups):
         return []
-    groups = []
-    for task in tasks:
-        # Only correct solutions are compared, so only they need steps.
-        right = [place for place, verdict in enumerate(correct[task.id]) if verdict]
-        steps: list[list[str]] = [[] for _ in texts[task.id]]
+    steps = []
+    for group in groups:
+        right = [one.text for one in group if one.right]
+        summaries = []
         if any(low <= len(right) <= high for low, high in PASS_COUNTS):
-            found = run(
-                summarizer.summarize(task.problem, [texts[task.id][place] for place in right])
-            )
-            for place, summary in zip(right, found, strict=True):
-                steps[place] = list(summary.steps)
-        groups.append(steps)
+            summaries = run(models.summarizer.summarize(group[0].problem, right))
+        found = iter(summaries)
+        steps.append([next(found).steps if one.right and summaries else () for one in group])
     table = diversity_by_pass_count(
-        list(texts.values()), list(correct.values()), step_matrices(groups, embedder)
+        [[one.text for one in group] for group in groups],
+        [[one.right for one in group] for group in groups],
+        step_matrices(steps, models.embedder),
     )
     return [asdict(row) for row in table]
-
-
-def read_results(path: Path) -> Results:
-    """Read `results.json`."""
-    try:
-        return Results(**json.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{path} does not hold results: {error}; run the report stage") from error
-
-
-def find_results(path: str | Path) -> list[Results]:
-    """The results in a file, a folder, or the folders right in it (one per benchmark)."""
-    place = Path(path)
-    files = [place] if place.is_file() else [place / RESULTS, *sorted(place.glob(f"*/{RESULTS}"))]
-    found = [read_results(file) for file in files if file.is_file()]
-    if not found:
-        raise InputError(f"{path} holds no {RESULTS}; run the report stage for it first")
-    return found
-
-
-def _figure(per_problem: Floats) -> dict[str, Any]:
-    return asdict(mean_interval(per_problem))

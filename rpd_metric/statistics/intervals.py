@@ -1,19 +1,22 @@
 """How far to trust a figure, and whether two models differ, without claiming too much.
 
-    one value per problem (problems,), each a share     -> mean, interval
-    two models' values for the same problems            -> difference, interval, p value -> Holm
+    values of each problem (problems, figures), shares      -> means with a band over the figures
+    two models' values for the same problems, such an array -> differences, band, p values
 
 A percentile bootstrap and Student's t fail for a share where benchmarks are used: they print
-[0, 0] when nothing was solved, and near the ceiling they cover the truth in as few as 1 of 100
-cases. So a share's interval is Wilson's. Two models that meet the same problems are compared by
-Student's paired t, since what makes a problem hard for both cancels; looking at pass@1, 2, 4, 8 and
-16 is looking five times, and Holm's correction keeps the chance of any false alarm at 5 %.
-`docs/statistics.md` has the simulated coverage, made by `benchmarks/interval_coverage.py`.
+[0, 0] when nothing was solved, and a few hopeless problems that the benchmark lacks are never
+allowed for. A mean's interval here is Gaffke's: a Bayesian bootstrap with one more problem, which
+is all wrong for the lower end and all right for the upper one. For problems that are right or
+wrong it is the exact interval of Clopper and Pearson.
 
-The bootstrap is for figures that are no mean of shares, as an AUROC. A resample draws whole
-problems, because samples (or pairs) of one problem are not independent of each other. It is a
-vector of weights, how often each problem was drawn, so that a figure over thousands of resamples is
-a few matrix products, and the same weights for two models make their difference a paired one.
+Two models that meet the same problems are compared by flipping signs: if they are equal, a
+difference could as well have been the opposite one. Looking at pass@1, 2, 4, 8 and 16 is looking
+five times, so each difference is held against the largest that any k shows by chance (max-t).
+Several comparisons in one table are corrected by Holm's method (`holm_rows`). `docs/statistics.md`
+has the simulated coverage and error rates, made by `benchmarks/interval_coverage.py`.
+
+The percentile bootstrap is for figures that are no mean of shares, as an AUROC. A resample draws
+whole problems, because samples (or pairs) of one problem are not independent of each other.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ Floats = npt.NDArray[np.float64]
 
 # Weights are drawn in blocks of about this many numbers (32 MB of int64).
 _BLOCK = 4_000_000
+_RESAMPLES = 10_000
 
 
 @dataclass(frozen=True)
@@ -49,19 +53,13 @@ class Interval:
 
 @dataclass(frozen=True)
 class PairedDifference(Interval):
-    """A difference of two means, its own interval, and the two-sided p of a paired t test."""
+    """A difference of two means, and the p value of there being none."""
 
     p: float
 
 
 def mean_interval(per_problem: npt.ArrayLike, *, level: float = 0.95) -> Interval:
-    """Wilson's interval for a mean of shares, with the variance that the problems show.
-
-    Wilson's interval is for a number of successes out of n. A mean of shares varies less than
-    that: m (1 - m) / variance x problems is the number of yes-or-no problems that would vary as
-    much, and takes the place of n. Two things keep it honest for few problems: the variance is
-    taken with one more problem that was solved or not by lot, so that it is never zero, and the
-    quantile is Student's.
+    """Gaffke's interval for a mean of shares: it claims no more than so many problems can show.
 
     Args:
         per_problem (array of shape `(problems,)`): Values from 0 to 1 of any estimator.
@@ -72,69 +70,126 @@ def mean_interval(per_problem: npt.ArrayLike, *, level: float = 0.95) -> Interva
 
     >>> nothing_solved = mean_interval([0.0] * 240)
     >>> nothing_solved.low, round(nothing_solved.high, 3)
-    (0.0, 0.016)
+    (0.0, 0.015)
+    """
+    return mean_band(np.asarray(per_problem, dtype=np.float64)[..., None], level=level)[0]
+
+
+def mean_band(per_problem: npt.ArrayLike, *, level: float = 0.95) -> list[Interval]:
+    """Intervals for several means over the same problems that hold all of them at once.
+
+    Arguments as for [`mean_interval`], with a column for each mean.
     """
     values = _values(per_problem, "per_problem", level)
-    if values.min() < 0 or values.max() > 1:
-        raise InputError("per_problem must hold shares from 0 to 1")
-    problems, mean = len(values), float(values.mean())
-    quantile = student_quantile((1 + level) / 2, max(problems - 1, 1))
-    guess = (float(values.sum()) + 1) / (problems + 2)
-    variance = (float(((values - mean) ** 2).sum()) + guess * (1 - guess)) / problems
-    size = max(problems, mean * (1 - mean) / variance * problems)
-    square = quantile**2 / size
-    middle = (mean + square / 2) / (1 + square)
-    half = math.sqrt(square * (mean * (1 - mean) + square / 4)) / (1 + square)
-    # At 0 and 1 the ends are exact, which rounding must not spoil.
-    low = 0.0 if mean == 0 else max(0.0, middle - half)
-    return Interval(mean, low, 1.0 if mean == 1 else min(1.0, middle + half))
+    # The order of the problems makes no difference.
+    values = values[np.lexsort(values.T)]
+    problems, figures = values.shape
+    worst = np.concatenate([values, np.zeros((1, figures))])
+    best = np.concatenate([values, np.ones((1, figures))])
+    lows, highs = [], []
+    rng = np.random.default_rng(0)
+    for size in _block_sizes(problems + 1, _RESAMPLES):
+        weights = rng.standard_exponential((size, problems + 1))
+        weights /= weights.sum(axis=1, keepdims=True)
+        lows.append(weights @ worst)
+        highs.append(weights @ best)
+    low = 1 - _upper_ends(1 - np.concatenate(lows), level)
+    high = _upper_ends(np.concatenate(highs), level)
+    means = values.mean(axis=0)
+    # Rounding must not spoil the ends, nor put a figure outside its interval.
+    low = np.where(values.max(axis=0) == 0, 0.0, np.clip(low, 0.0, means))
+    high = np.where(values.min(axis=0) == 1, 1.0, np.clip(high, means, 1.0))
+    return [Interval(*map(float, ends)) for ends in zip(means, low, high, strict=True)]
 
 
-def paired_difference(
+def _upper_ends(drawn: Floats, level: float) -> Floats:
+    """For each column an end, above all of which lies half of what is outside of the level.
+
+    One rank for all columns: the least at which so many rows lie below all of the ends.
+    """
+    ordered = np.sort(drawn, axis=0)
+    ranks = np.max([np.searchsorted(o, d) for o, d in zip(ordered.T, drawn.T, strict=True)], axis=0)
+    rank = np.sort(ranks)[min(len(drawn) - 1, math.ceil((1 + level) / 2 * len(drawn)))]
+    return np.asarray(ordered[rank])
+
+
+def paired_differences(
     a: npt.ArrayLike, b: npt.ArrayLike, *, level: float = 0.95
-) -> PairedDifference:
-    """How much better model A does than model B on the same problems.
+) -> list[PairedDifference]:
+    """How much better model A does than model B on the same problems, in several figures at once.
 
     Args:
-        a (array of shape `(problems,)`): A's values, problem by problem.
-        b (array of shape `(problems,)`): B's, for the same problems in the same order.
-        level (`float`, defaults to 0.95): Of the interval.
+        a (array of shape `(problems, figures)`): A's values.
+        b (array of the same shape): B's, for the same problems in the same order.
+        level (`float`, defaults to 0.95): How often the band should hold all differences.
 
     Returns:
-        [`PairedDifference`]: Where no problem tells the models apart, the interval is as wide as
-        that for no success in so many problems, since another problem might.
+        `list` of [`PairedDifference`]: p values are corrected for there being several figures.
+        Where no problem tells the models apart, the interval is as wide as that for no success
+        in so many problems, since another problem might.
     """
-    from scipy.special import stdtr
-
     ours, theirs = _values(a, "a", level), _values(b, "b", level)
-    if len(ours) != len(theirs):
+    if ours.shape != theirs.shape:
         raise InputError(
-            f"a has {len(ours)} problems and b has {len(theirs)}; a paired comparison needs the "
-            "same problems in the same order"
+            f"a has {ours.shape} (problems, figures) and b {theirs.shape}; a paired comparison "
+            "needs the same problems in the same order"
         )
-    gaps, freedom = ours - theirs, len(ours) - 1
-    mean = float(gaps.mean())
-    if not gaps.any() or not freedom:
-        half = mean_interval(np.zeros(len(gaps)), level=level).high
-        return PairedDifference(mean, mean - half, mean + half, 1.0)
-    error = float(gaps.std(ddof=1)) / math.sqrt(len(gaps))
-    half = student_quantile((1 + level) / 2, freedom) * error
-    p = 2 * float(stdtr(freedom, -abs(mean) / error)) if error else 0.0
-    return PairedDifference(mean, mean - half, mean + half, p)
+    gaps = ours - theirs
+    means = gaps.mean(axis=0)
+    # Among flips of signs the sum of squares stays, so that t grows with this ratio alone.
+    lengths = np.sqrt((gaps**2).sum(axis=0))
+    scaled = np.divide(gaps, lengths, out=np.zeros_like(gaps), where=lengths > 0)
+    observed = np.abs(scaled.sum(axis=0))
+    largest = _largest_by_chance(scaled)
+    # The flip that was observed is one of them.
+    p = (1 + (largest[:, None] >= observed - 1e-9).sum(axis=0)) / (1 + len(largest))
+    critical = float(np.sort(largest)[min(len(largest) - 1, math.ceil(level * len(largest)))])
+    return [
+        PairedDifference(*map(float, found))
+        for found in zip(means, *_band(gaps, critical, level), p, strict=True)
+    ]
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """P values corrected for there being several (Holm 1979): compare them with the level itself.
+def _largest_by_chance(scaled: Floats) -> Floats:
+    """The largest sum of any column, for each random flip of the problems' signs."""
+    rng = np.random.default_rng(0)
+    problems, largest = len(scaled), []
+    for size in _block_sizes(problems, _RESAMPLES):
+        signs = 2.0 * rng.integers(0, 2, (size, problems)) - 1.0
+        largest.append(np.abs(signs @ scaled).max(axis=1))
+    return np.concatenate(largest)
 
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
+
+def _band(gaps: Floats, critical: float, level: float) -> tuple[Floats, Floats]:
+    """The ends of a band, from the largest scaled sum that chance reaches."""
+    problems, means = len(gaps), gaps.mean(axis=0)
+    # Back from the ratio to Student's t, whose quantile is the least that one figure needs.
+    square = min(critical**2, problems)
+    alone = _student_quantile((1 + level) / 2, max(problems - 1, 1))
+    ratio = square * (problems - 1) / max(problems - square, 1e-9)
+    error = gaps.std(axis=0) / math.sqrt(max(problems - 1, 1))
+    nothing = mean_interval(np.zeros(problems), level=level).high
+    half = np.where(error > 0, max(math.sqrt(ratio), alone) * error, nothing)
+    return np.clip(means - half, -1.0, 1.0), np.clip(means + half, -1.0, 1.0)
+
+
+def holm_rows(rows: Sequence[Sequence[float]]) -> list[list[float]]:
+    """P values corrected for there being several rows, each corrected for its own cells before.
+
+    Holm's method (1979), in which a row counts until all of its cells are rejected: compare the
+    results with the level itself, and any false alarm in the table is as rare as the level says.
+
+    >>> holm_rows([[0.01], [0.04], [0.03]]), holm_rows([[0.01, 0.04], [0.02]])
+    ([[0.03], [0.06], [0.06]], [[0.02, 0.04], [0.04]])
     """
-    order = sorted(range(len(p_values)), key=lambda place: p_values[place])
-    corrected = [0.0] * len(p_values)
+    corrected = [[0.0] * len(row) for row in rows]
+    open_cells = [len(row) for row in rows]
     highest = 0.0
-    for rank, place in enumerate(order):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[place]))
-        corrected[place] = highest
+    cells = [(p, place, cell) for place, row in enumerate(rows) for cell, p in enumerate(row)]
+    for p, place, cell in sorted(cells):
+        highest = max(highest, min(1.0, p * sum(count > 0 for count in open_cells)))
+        corrected[place][cell] = highest
+        open_cells[place] -= 1
     return corrected
 
 
@@ -148,9 +203,8 @@ def resample_weights(
     """
     rng = np.random.default_rng(seed)
     uniform = np.full(num_problems, 1 / num_problems)
-    block = max(1, _BLOCK // num_problems)
-    for start in range(0, num_resamples, block):
-        yield rng.multinomial(num_problems, uniform, size=min(block, num_resamples - start))
+    for size in _block_sizes(num_problems, num_resamples):
+        yield rng.multinomial(num_problems, uniform, size=size)
 
 
 def percentile_ends(resampled: Floats, level: float) -> tuple[float, float]:
@@ -160,21 +214,27 @@ def percentile_ends(resampled: Floats, level: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def student_quantile(share: float, freedom: int) -> float:
-    """The value below which a share of Student's t distribution lies."""
+def _block_sizes(width: int, rows: int) -> Iterator[int]:
+    block = max(1, _BLOCK // width)
+    for start in range(0, rows, block):
+        yield min(block, rows - start)
+
+
+def _student_quantile(share: float, freedom: int) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, share))
 
 
 def _values(values: npt.ArrayLike, name: str, level: float) -> Floats:
-    """One value per problem. Raises [`InputError`]."""
+    """Shares, a row for each problem. Raises [`InputError`]."""
     if not 0 < level < 1:
         raise InputError(f"level is {level}; use a share between 0 and 1, e.g. 0.95")
     array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 1 or array.size == 0 or not np.isfinite(array).all():
+    # NaN is in no range.
+    if array.ndim != 2 or array.size == 0 or not ((array >= 0) & (array <= 1)).all():
         raise InputError(
-            f"{name} must be a non-empty one-dimensional array of finite numbers, "
-            f"not one of shape {array.shape}"
+            f"{name} must be a non-empty array of shares from 0 to 1, a row for each problem; "
+            f"got one of shape {array.shape}"
         )
     return array

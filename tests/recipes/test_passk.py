@@ -220,7 +220,7 @@ def test_a_better_model_is_told_apart_and_an_equal_one_is_not(evaluated, capsys,
     assert main(["compare", *folders, "--json"]) == 0
     differences = json.loads(capsys.readouterr().out)["differences"]
     assert differences[0]["by_k"]["1"]["low"] > 0
-    assert differences[0]["corrected_p"]["1"] < 0.05
+    assert differences[0]["by_k"]["1"]["p"] < 0.05
     same = differences[1]["by_k"]["1"]
     assert (same["value"], same["p"]) == (0, 1)
     assert same["low"] < 0 < same["high"]  # another problem might tell them apart

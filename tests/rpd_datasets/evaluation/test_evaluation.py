@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from parts.local_hub import LocalHub, Repo
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS, load_benchmark
-from rpd_datasets.evaluation.comparison import Difference
 from rpd_datasets.evaluation.generation import claim, read_run
 from rpd_datasets.evaluation.paper import published_rows
 from rpd_datasets.evaluation.passk_config import EvaluationConfig
@@ -27,7 +26,6 @@ from rpd_datasets.evaluation.results import Results
 from rpd_datasets.evaluation.samples import Sample, read_samples, seed_of
 from rpd_metric.errors import InputError
 from rpd_metric.grading.code import FunctionTask, StdioTask
-from rpd_metric.statistics.intervals import PairedDifference
 
 SHARED = Path(__file__).resolve().parents[4] / "shared"
 DATA = SHARED / "data" / "benchmarks"
@@ -169,24 +167,6 @@ def test_the_papers_tables_equal_its_latex():
         printed.setdefault(row.label, []).extend(values)
     assert len(wanted) == 14
     assert printed == {label: numbers(bodies[label]) for label in wanted}
-
-
-@pytest.mark.parametrize(
-    ("by_k", "words"),
-    [
-        ({1: (0.1, 0.01), 2: (0.1, 0.04)}, "B is better than A at pass@1, pass@2."),
-        ({1: (-0.3, 0.001)}, "B is worse than A at pass@1."),
-        ({1: (0.1, 0.2), 2: (0.1, 0.3)}, "cannot tell B from A."),
-        ({1: (0.1, 0.2), 2: (0.1, 0.02)}, "better than A at pass@2; at pass@1 they cannot"),
-        # Below 5 % alone, but looked at with four others.
-        (dict.fromkeys((1, 2, 4, 8, 16), (0.1, 0.02)), "cannot tell B from A."),
-    ],
-)
-def test_the_sentence_goes_by_corrected_p_values(by_k, words):
-    gaps = {
-        k: PairedDifference(value, value - 0.2, value + 0.2, p) for k, (value, p) in by_k.items()
-    }
-    assert words in Difference("aime24", "A", "B", 30, gaps).sentence
 
 
 def test_the_hub_gets_an_entry_for_registered_benchmarks_alone(tmp_path):
