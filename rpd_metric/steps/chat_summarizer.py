@@ -2,8 +2,7 @@
 
 One request per solution. What comes back is read by `replies.py`; a reply that cannot be used is
 asked for once more with what was wrong, and then given up with its reason. Requests in flight,
-retries after a server's error and the store of replies are the business of the chat callable that
-is passed in (`flow.py`).
+retries and the store of replies belong to the chat callable that is passed in (`flow.py`).
 """
 
 from __future__ import annotations
@@ -65,7 +64,6 @@ class ChatSummarizer:
             a file with `{{problem}}`, `{{solution}}` and, where wanted, `{{min_steps}}` and
             `{{max_steps}}`.
         sampling ([`~rpd_metric.models.chat.Sampling`], *optional*): Defaults to the paper's.
-        repair (`int`): How often an invalid reply is asked for again, with what was wrong.
         solution_part (`"full"` or `"final"`): Whether the model sees the whole solution or only
             what follows its last `</think>`.
         schema (`Mapping`, *optional*): A JSON schema that guides decoding, usually
@@ -86,12 +84,9 @@ class ChatSummarizer:
         *,
         template: str | Path | PromptTemplate = "summarize",
         sampling: Sampling | None = None,
-        repair: int = 1,
         solution_part: Literal["full", "final"] = "full",
         schema: Mapping[str, Any] | None = None,
     ) -> None:
-        if repair < 0:
-            raise InputError(f"repair={repair}: choose 0 (never ask again) or more")
         if solution_part not in ("full", "final"):
             raise InputError(f"solution_part={solution_part!r}: choose 'full' or 'final'")
         self.chat = chat
@@ -100,7 +95,6 @@ class ChatSummarizer:
         )
         self.repair_template = load_template("repair", required=("fault",), optional=())
         self.sampling = sampling or Sampling()
-        self.repair = repair
         self.solution_part = solution_part
         self.schema = schema
         self.name = chat.model
@@ -112,7 +106,7 @@ class ChatSummarizer:
             "sampling": asdict(self.sampling),
             "schema": schema,
             "steps": [MIN_STEPS, MAX_STEPS],
-            "repair": repair,
+            "repair": 1,
             "solution_part": solution_part,
         }
         self.fingerprint = hashlib.sha256(
@@ -147,49 +141,41 @@ class ChatSummarizer:
     async def _extract(self, problem: str | None, solution: str) -> Summary:
         first = self.request(problem, solution)
         if first is None:
-            detail = "the solution is empty"
-            if solution.strip():
-                detail = "nothing follows the solution's block of thoughts"
+            empty = "nothing follows the solution's block of thoughts"
+            detail = empty if solution.strip() else "the solution is empty"
             return Summary((), Reason.EMPTY_SOLUTION, detail)
-        request = first
         sent = "\n".join(message["content"] for message in first.messages)
-        repairs = 0
-        while True:
-            again = repairs > 0
-            try:
-                reply = await self.chat(request)
-            except ModelError as error:
-                detail = " ".join(str(error).split())
-                return Summary((), Reason.MODEL_ERROR, detail, asked_again=again)
-            try:
-                if reply.only_thought:
-                    raise ReplyError(Reason.TRUNCATED, ONLY_THOUGHT)
-                steps = parse_steps(reply.text, reply.finish_reason, sent=sent)
-                check_steps(steps, self.template.text)
-                judge_reply(self.chat, reply)
-                return Summary(steps, asked_again=again)
-            except ReplyError as error:
-                judge_reply(self.chat, reply, str(error))
-                # A cut reply was asked for again with more tokens by the flow already.
-                if reply.finish_reason == "length" and ends_in_loop(reply.text):
-                    detail = "the reply repeats itself until it was cut off"
-                    return Summary((), Reason.REPETITION_LOOP, detail, asked_again=again)
-                cut = reply.finish_reason == "length" or reply.only_thought
-                if cut or repairs == self.repair:
-                    return Summary((), error.reason, error.detail, asked_again=again)
-                repairs += 1
-                request = self._repair_request(first, reply, error)
-
-    def _repair_request(
-        self, first: ChatRequest, reply: ChatReply, error: ReplyError
-    ) -> ChatRequest:
-        # Only the latest reply is shown: earlier ones would grow the prompt and repeat faults.
-        answer = (after_thinking(reply.text) or reply.text).strip()
-        return replace(
-            first,
-            messages=(
-                *first.messages,
-                {"role": "assistant", "content": sendable(answer) or "(empty)"},
-                *self.repair_template.render(fault=error.detail),
-            ),
+        summary, bad_reply = await self._ask(first, sent)
+        if bad_reply is None:
+            return summary
+        answer = (after_thinking(bad_reply.text) or bad_reply.text).strip()
+        messages = (
+            *first.messages,
+            {"role": "assistant", "content": sendable(answer) or "(empty)"},
+            *self.repair_template.render(fault=summary.detail),
         )
+        summary, _ = await self._ask(replace(first, messages=messages), sent)
+        return replace(summary, asked_again=True)
+
+    async def _ask(self, request: ChatRequest, sent: str) -> tuple[Summary, ChatReply | None]:
+        """The summary that a reply gives, and the reply itself if another one may be better."""
+        try:
+            reply = await self.chat(request)
+        except ModelError as error:
+            return Summary((), Reason.MODEL_ERROR, " ".join(str(error).split())), None
+        try:
+            if reply.only_thought:
+                raise ReplyError(Reason.TRUNCATED, ONLY_THOUGHT)
+            steps = parse_steps(reply.text, reply.finish_reason, sent=sent)
+            check_steps(steps, self.template.text)
+        except ReplyError as error:
+            judge_reply(self.chat, reply, str(error))
+            cut = reply.finish_reason == "length"
+            if cut and ends_in_loop(reply.text):
+                detail = "the reply repeats itself until it was cut off"
+                return Summary((), Reason.REPETITION_LOOP, detail), None
+            # A cut reply was asked for again with more tokens by the flow already.
+            again = None if cut or reply.only_thought else reply
+            return Summary((), error.reason, error.detail), again
+        judge_reply(self.chat, reply)
+        return Summary(steps), None

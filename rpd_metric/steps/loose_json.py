@@ -15,35 +15,27 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from json_repair import repair_json
 
 # LaTeX commands that begin with n or t, where `\n` and `\t` may also be meant as JSON escapes.
 # (`\b`, `\f` and `\r` followed by a letter are never meant as such in prose, `\u` only before four
-# hexadecimal digits.) Left out: `\ni`, because a new line may well begin with the letter i.
-_LATEX_N_OR_T = re.compile(
-    r"""
-    nabla | natural | ncong | ne | nearrow | neg | negmedspace | negthinspace | neq | newline
-    | nexists | ngeq | ngeqq | ngeqslant | ngtr | nleftarrow | nLeftarrow | nleftrightarrow
-    | nLeftrightarrow | nleq | nleqq | nleqslant | nless | nmid | nobreak | noindent | nolimits
-    | nonumber | norm | normalfont | normalsize | not | notag | notin | nparallel | nprec | npreceq
-    | nrightarrow | nRightarrow | nshortmid | nshortparallel | nsim | nsubseteq | nsubseteqq
-    | nsucc | nsucceq | nsupseteq | nsupseteqq | ntriangleleft | ntrianglelefteq | ntriangleright
-    | ntrianglerighteq | nu | nvdash | nvDash | nVdash | nVDash | nwarrow
-    | tag | tan | tanh | tau | tbinom | tensor | text | textasciicircum | textasciitilde
-    | textbackslash | textbf | textbullet | textcolor | textdegree | textgreater | textit
-    | textless | textmd | textnormal | textquotesingle | textrm | textsc | textsf | textsl
-    | textstyle | textsubscript | textsuperscript | texttt | textunderscore | textup | textwidth
-    | tfrac | tg | therefore | theta | thetasym | thickapprox | thicksim | thickspace | thinspace
-    | tilde | times | tiny | to | top | tr | trace | triangle | triangledown | triangleleft
-    | trianglelefteq | triangleq | triangleright | trianglerighteq | tt | twoheadleftarrow
-    | twoheadrightarrow
-    """,
-    re.VERBOSE,
+# hexadecimal digits.) Left out: `\ni`, for a new line may begin with the letter i.
+_LATEX_N_OR_T = r"""
+    n(?:abla|atural|cong|e|earrow|eg|eg(?:med|thin)space|eq|ewline|exists|[gl]eq(?:q|slant)?|gtr
+    |[lL]eft(?:right)?arrow|less|mid|obreak|oindent|olimits|onumber|orm|ormalfont
+    |ormalsize|ot|otag|otin|parallel|(?:prec|succ)(?:eq)?|[rR]ightarrow|short(?:mid|parallel)|sim
+    |su[bp]seteqq?|triangle(?:left|right)(?:eq)?|u|[vV][dD]ash|warrow)
+    |t(?:ag|an|anh|au|binom|ensor|ext[a-z]*|frac|g|herefore|heta|hetasym|hick(?:approx|sim|space)
+    |hinspace|ilde|imes|iny|o|op|r|race|riangle(?:down|q)?|riangle(?:left|right)(?:eq)?|t
+    |wohead(?:left|right)arrow)
+"""
+_JSON_ESCAPE = re.compile(
+    rf"""["'/bfr]? | u[0-9A-Fa-f]{{4}} | (?!(?:{_LATEX_N_OR_T})\Z) [nt] .*""",
+    re.VERBOSE | re.DOTALL,
 )
-_UNICODE_ESCAPE = re.compile(r"u[0-9A-Fa-f]{4}\Z")
 _ROW_BREAK_FOLLOWER = re.compile(r"[\s\d-]|\Z")
 # Whether quotes are balanced before it does not matter: a string is never split.
 _BETWEEN_QUOTES = re.compile(r'(?:[^"\\]++|\\.)+', re.DOTALL)
@@ -58,16 +50,16 @@ _MENDABLE_CHARACTERS = 6000
 # Strings in single quotes: an apostrophe inside is not followed by what follows a string.
 _SINGLE_QUOTED_OBJECT = re.compile(r"\{\s*'")
 _SINGLE_QUOTED = re.compile(r"(?<=[\[{,:\s])'((?:[^'\\]|\\.|'(?!\s*[,:\]}]))*)'(?=\s*[,:\]}])")
-_STRING = r'(?P<string>"(?:[^"\\]|\\.)*")|'
 # Trailing commas are looked for before the comments that may follow them are gone.
-_COMMENT_OR_COMMA = re.compile(_STRING + r",(?=(?:\s|//[^\n]*+)*+[}\]])|//[^\n]*", re.DOTALL)
-_DOUBLED_BRACE = re.compile(_STRING + r"\{\{|\}\}", re.DOTALL)
-_SURROGATE_PAIR = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_COMMENT_OR_COMMA = re.compile(
+    r'(?P<string>"(?:[^"\\]|\\.)*")|,(?=(?:\s|//[^\n]*+)*+[}\]])|//[^\n]*', re.DOTALL
+)
+_SURROGATE_PAIR = re.compile(r"(?i)\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}")
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _CONTROL_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _QUOTE = "[\"'“”‘’]"
 _NO_LETTERS = bytes(code for code in range(128) if not chr(code).isalnum())
-_UNESCAPED_QUOTE = re.compile(r'(?<!\\)(?:\\\\)*"')
+UNESCAPED_QUOTE = re.compile(r'(?<!\\)(?:\\\\)*"')
 
 
 def escape_latex(text: str) -> str:
@@ -109,8 +101,6 @@ def decode_mended(text: str) -> dict[str, Any]:
     # The mender would leave the two halves of such a character apart.
     text = _SURROGATE_PAIR.sub(lambda pair: str(json.loads(f'"{pair[0]}"')), text)
     plain = _COMMENT_OR_COMMA.sub(lambda match: match["string"] or "", text)
-    if any(match[0] == "{{" for match in _DOUBLED_BRACE.finditer(plain)):
-        plain = _DOUBLED_BRACE.sub(lambda match: match["string"] or match[0][0], plain)
     if found := decode(plain):
         return found
     try:
@@ -129,7 +119,7 @@ def occurs_in(value: dict[str, Any], text: str) -> bool:
 
 def _escape_string(text: str) -> str:
     unescaped = any(
-        len(match[1]) % 2 == 1 and not _is_json_escape(match[2])
+        len(match[1]) % 2 == 1 and not _JSON_ESCAPE.fullmatch(match[2])
         for match in _BACKSLASHES.finditer(text)
     )
     if not unescaped:
@@ -138,7 +128,7 @@ def _escape_string(text: str) -> str:
     def doubled(match: re.Match[str]) -> str:
         backslashes, follower = match.groups()
         if len(backslashes) % 2 == 1:
-            is_latex = not _is_json_escape(follower)
+            is_latex = _JSON_ESCAPE.fullmatch(follower) is None
         else:
             # A row break: nothing that could be a command's name follows.
             is_latex = backslashes == r"\\" and _ROW_BREAK_FOLLOWER.match(follower) is not None
@@ -147,19 +137,9 @@ def _escape_string(text: str) -> str:
     return _BACKSLASHES.sub(doubled, text)
 
 
-@lru_cache(maxsize=4096)
-def _is_json_escape(follower: str) -> bool:
-    if follower[:1] in ("n", "t"):
-        return _LATEX_N_OR_T.fullmatch(follower) is None
-    return (
-        follower in ("", '"', "'", "/", "b", "f", "r")
-        or _UNICODE_ESCAPE.match(follower) is not None
-    )
-
-
 def _in_double_quotes(string: re.Match[str]) -> str:
     inside = string[1].replace("\\'", "'")
-    return '"' + _UNESCAPED_QUOTE.sub(lambda match: match[0][:-1] + '\\"', inside) + '"'
+    return '"' + UNESCAPED_QUOTE.sub(lambda match: match[0][:-1] + '\\"', inside) + '"'
 
 
 def _is_faithful(value: dict[str, Any], text: str) -> bool:
@@ -175,11 +155,8 @@ def _is_faithful(value: dict[str, Any], text: str) -> bool:
 def _leaves(value: object, *, texts_only: bool = False) -> Iterator[str]:
     """Keys and values, in order; or those values alone that are texts."""
     if isinstance(value, dict):
-        for key, item in value.items():
-            if not texts_only:
-                yield key
-            yield from _leaves(item, texts_only=texts_only)
-    elif isinstance(value, list):
+        value = list(value.values() if texts_only else chain(*value.items()))
+    if isinstance(value, list):
         for item in value:
             yield from _leaves(item, texts_only=texts_only)
     elif not texts_only or isinstance(value, str):

@@ -16,10 +16,6 @@ from rpd_metric.steps.program import blocks, fenced
 
 Kind = Literal["sentence", "display", "heading", "code"]
 
-# Longer texts are read in evenly spaced parts: 200,000 characters hold four times a 14,000-token
-# chain of thought.
-_MAX_CHARS = 200_000
-_PARTS = 20
 # A write-up of fewer words only announces the answer.
 _LEAST_WRITE_UP = 60
 # A delimiter that is not closed within so many characters opens no formula.
@@ -95,7 +91,7 @@ def passages(solution: str) -> list[Passage]:
     >>> [passage.text for passage in passages("By Vieta, $a + b = 3$. Hence\\n$$ab = 2.$$")]
     ['By Vieta, $a + b = 3$.', 'Hence $$ab = 2.$$']
     """
-    masked, held = _masked(fenced(_sampled(answer_part(solution))))
+    masked, held = _masked(fenced(_readable(answer_part(solution))))
     found: list[Passage] = []
     for block in re.split(r"\n\s*\n", masked):
         for line in block.split("\n"):
@@ -212,11 +208,6 @@ def _belongs(passage: Passage, before: Passage) -> bool:
     return not ended and (passage.kind == "display" or first.islower() or first in ",;.")
 
 
-def _sampled(text: str) -> str:
-    """The text without tags and control characters; of a very long one, evenly spaced parts."""
-    if len(text) > _MAX_CHARS:
-        size = _MAX_CHARS // _PARTS
-        stride = (len(text) - size) / (_PARTS - 1)
-        starts = [round(part * stride) for part in range(_PARTS)]
-        text = "\n\n".join(text[start : start + size] for start in starts)
+def _readable(text: str) -> str:
+    """The text without tags and control characters."""
     return _TAG.sub("\n\n", _UNREADABLE.sub(" ", text.replace("\r\n", "\n")))

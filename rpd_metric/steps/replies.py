@@ -13,7 +13,6 @@ A model that has lost its thread repeats the prompt's example, or one step sever
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -21,7 +20,13 @@ from typing import Any
 
 from rpd_metric.errors import ReplyError
 from rpd_metric.reasons import Reason
-from rpd_metric.steps.loose_json import decode, decode_mended, escape_latex, occurs_in
+from rpd_metric.steps.loose_json import (
+    UNESCAPED_QUOTE,
+    decode,
+    decode_mended,
+    escape_latex,
+    occurs_in,
+)
 from rpd_metric.steps.protocol import MAX_STEPS, MIN_STEPS
 
 STEPS_KEY = "logical_steps"
@@ -45,9 +50,9 @@ _BOX = re.compile(r"boxed(?:_json)?\s*\{")
 _OBJECT_START = re.compile(r"\{\s*\\*[\"'“‘]?\w[\w -]{0,40}\\*[\"'”’]?\s*:")
 # The answer's brace is near its key; a model in a loop can give thousands.
 _BRACES_TRIED = 20
-_UNESCAPED_QUOTE = re.compile(r'(?<!\\)(?:\\\\)*"')
 _STEP_NUMBER = re.compile(r"^step\s+\d+\s*[:.)–—-]\s*", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def parse_steps(text: str, finish_reason: str | None = None, *, sent: str = "") -> tuple[str, ...]:
@@ -172,7 +177,7 @@ def _why_nothing(text: str, finish_reason: str | None) -> ReplyError:
     if match := _KEY.search(answer):
         rest = '"' + answer[match.start() :]
         closed = rest.rstrip().rstrip("`").rstrip().endswith(("}", "]"))
-        if not closed and len(_UNESCAPED_QUOTE.findall(rest)) % 2 == 1:
+        if not closed and len(UNESCAPED_QUOTE.findall(rest)) % 2 == 1:
             return ReplyError(Reason.TRUNCATED, "the reply breaks off in the middle of its JSON")
         return ReplyError(Reason.BAD_JSON, f"the object {key} is not valid JSON")
     if _BOX.search(answer):
@@ -180,21 +185,20 @@ def _why_nothing(text: str, finish_reason: str | None) -> ReplyError:
     return ReplyError(Reason.NO_ENVELOPE, f"the reply holds no JSON object {key}")
 
 
-def _steps_of(found: dict[str, Any]) -> tuple[str, ...]:
-    items = found[STEPS_KEY]
+def _steps_of(value: dict[str, Any]) -> tuple[str, ...]:
+    items = value[STEPS_KEY]
     if not isinstance(items, list):
         what = type(items).__name__
         raise ReplyError(Reason.WRONG_SHAPE, f"{STEPS_KEY!r} must be a list, not {what}")
     texts = [_text_of(item, number).strip() for number, item in enumerate(items, start=1)]
     steps = tuple(step for text in texts if (step := _STEP_NUMBER.sub("", text).strip()))
     for number, step in enumerate(steps, start=1):
-        for character in () if step.isprintable() else step:
-            if unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\r\t":
-                raise ReplyError(
-                    Reason.CONTROL_CHARACTERS,
-                    f"step {number} holds the control character U+{ord(character):04X}; "
-                    "in JSON, a backslash that is meant as such must be doubled",
-                )
+        if found := _CONTROL.search(step):
+            raise ReplyError(
+                Reason.CONTROL_CHARACTERS,
+                f"step {number} holds the control character U+{ord(found[0]):04X}; "
+                "in JSON, a backslash that is meant as such must be doubled",
+            )
     if not MIN_STEPS <= len(steps) <= MAX_STEPS:
         reason = Reason.TOO_FEW_STEPS if len(steps) < MIN_STEPS else Reason.TOO_MANY_STEPS
         raise ReplyError(reason, f"{len(steps)} steps, {MIN_STEPS} to {MAX_STEPS} wanted")

@@ -195,7 +195,6 @@ def test_the_fingerprint_changes_with_everything_that_can_change_the_steps(tmp_p
         summarizer_of(sampling=Sampling(seed=1)),
         summarizer_of(schema=steps_schema()),
         summarizer_of(solution_part="final"),
-        summarizer_of(repair=0),
     ]
     assert len({variant.fingerprint for variant in variants}) == len(variants)
     assert summarizer_of(GOOD).fingerprint == variants[0].fingerprint
