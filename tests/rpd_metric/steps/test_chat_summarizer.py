@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,8 @@ import pytest
 from rpd_metric.errors import ModelError
 from rpd_metric.models.chat import ChatReply, ChatRequest, Sampling
 from rpd_metric.models.flow import Flow
-from rpd_metric.prompts.templates import load_template
 from rpd_metric.steps.chat_summarizer import ChatSummarizer, steps_schema
 from rpd_metric.steps.protocol import Summary
-from rpd_metric.steps.replies import parse_steps
 
 PROBLEM = "How often does the line meet the circle?"
 SOLUTION = "Completing the square gives the centre. Its distance from the line exceeds the radius."
@@ -77,33 +76,16 @@ async def test_one_solution_s_failure_leaves_the_others_alone() -> None:
     ]
 
 
-# Repair
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        (TWO_STEPS.text, TWO_STEPS.text),
-        ("<think>Long.</think>" + TWO_STEPS.text, TWO_STEPS.text),
-    ],
-)
-async def test_an_invalid_reply_is_asked_for_again_with_what_was_wrong(text, shown) -> None:
-    summarizer = summarizer_of(ChatReply(text, "stop"), GOOD)
+async def test_an_invalid_reply_is_asked_for_again_with_what_was_wrong() -> None:
+    summarizer = summarizer_of(ChatReply("<think>Long.</think>" + TWO_STEPS.text, "stop"), GOOD)
     (summary,) = await summarizer.summarize(PROBLEM, [SOLUTION])
     assert (summary, summary.asked_again) == (Summary(STEPS), True)
     first, second = requests_of(summarizer)
     assert second.messages[:2] == first.messages
-    assert second.messages[2] == {"role": "assistant", "content": shown}
+    assert second.messages[2] == {"role": "assistant", "content": TWO_STEPS.text}
     assert second.messages[3]["role"] == "user"
     assert "2 steps, 3 to 5 wanted" in second.messages[3]["content"]
-    assert (second.sampling, second.schema, second.template) == (
-        first.sampling,
-        first.schema,
-        first.template,
-    )
-
-
-# Replies that were cut off
+    assert replace(second, messages=()) == replace(first, messages=())
 
 
 async def test_a_cut_reply_is_lengthened_once_and_by_the_scheduler_alone() -> None:
@@ -119,41 +101,11 @@ async def test_a_cut_reply_is_lengthened_once_and_by_the_scheduler_alone() -> No
     assert second.messages == first.messages
 
 
-# What the model must not get away with
-
-
-@pytest.mark.parametrize("template", ["summarize", "summarize_json"])
-async def test_a_copy_of_the_prompt_s_example_is_not_a_summary(template: str) -> None:
-    prompt = load_template(template).text
-    start = prompt.rindex("{", 0, prompt.index('"logical_steps": ['))
-    copy = prompt[start : prompt.index("[user]")]
-    assert len(parse_steps(copy)) == 3
-    parrot = ChatReply("### Analysis\nFine.\n" + copy, "stop")
-    summarizer = summarizer_of(parrot, parrot, template=template)
-    (summary,) = await summarizer.summarize(PROBLEM, [SOLUTION])
-    assert summary.reason == "quoted_envelope"
-
-
-# Which part of the solution is sent
-
-
-@pytest.mark.parametrize(
-    ("solution", "sent"),
-    [
-        ("<think>Completing? No.</think>\nThe final text.", "The final text."),
-        ("<think>a</think>b<think>c</think>d", "d"),
-        ("No thoughts at all.", "No thoughts at all."),
-    ],
-)
-async def test_the_final_part_is_what_follows_the_last_thoughts(solution: str, sent: str) -> None:
-    request = summarizer_of(solution_part="final").request(PROBLEM, solution)
-    assert request is not None
-    lines = request.messages[1]["content"].splitlines()
-    assert lines[-2] == sent
-    assert lines[-3].startswith("<solution-")
-
-
-# Errors that are not a solution's own
+async def test_the_final_part_is_what_follows_the_last_thoughts() -> None:
+    text = "<think>a</think>b<think>c</think>\nThe final text."
+    request = summarizer_of(solution_part="final").request(PROBLEM, text)
+    *_, opening, sent, _closing = request.messages[1]["content"].splitlines()
+    assert (opening.startswith("<solution-"), sent) == (True, "The final text.")
 
 
 async def test_a_cancellation_leaves_no_request_running() -> None:
@@ -177,9 +129,6 @@ async def test_a_cancellation_leaves_no_request_running() -> None:
         await task
     assert len(stopped) == 2
     assert len(asyncio.all_tasks()) == 1
-
-
-# Options, name and fingerprint
 
 
 def test_the_fingerprint_changes_with_everything_that_can_change_the_steps(tmp_path: Path) -> None:

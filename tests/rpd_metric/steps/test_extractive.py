@@ -80,18 +80,9 @@ def test_the_restated_problem_is_left_out() -> None:
     st.lists(
         st.sampled_from(
             [
-                "We complete the square.",
-                "By symmetry, $a = b$.",
-                "## Step 2: Work modulo 7",
-                "\\[ x^2 - 4 = 0 \\]",
-                "Answer: 12",
-                "so \\boxed{12}",
-                "<think>",
-                "</think>",
-                "```python",
-                "```",
-                "[asy] draw(A--B); [/asy]",
-                "1. Then look at both cases.",
+                *("We complete the square.", "By symmetry, $a = b$.", "## Step 2: Work modulo 7"),
+                *("\\[ x^2 - 4 = 0 \\]", "Answer: 12", "so \\boxed{12}", "<think>", "</think>"),
+                *("```python", "```", "[asy] draw(A--B); [/asy]", "1. Look at both cases."),
                 "\ud800\x00",
             ]
         )

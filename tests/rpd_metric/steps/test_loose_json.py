@@ -49,14 +49,6 @@ def unescaped(text: str) -> str:
     return '"' + text.replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_latex_command_survives_with_and_without_escaping(command: str) -> None:
-    text = rf"Rewrite $\pi {command} y$."
-    for written in (unescaped(text), json.dumps(text)):
-        reply = f'//boxed{{"logical_steps": [{written}, "Solve.", "Check."]}}'
-        assert parse_steps(reply)[0] == text
-
-
 @given(LATEX_TEXTS)
 def test_latex_survives_in_a_string_without_any_escaping(text: str) -> None:
     reply = f'Uses {text}\n//boxed{{"logical_steps": [{unescaped(text)}, "Solve.", "Check."]}}'

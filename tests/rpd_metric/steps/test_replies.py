@@ -15,10 +15,7 @@ from hypothesis import strategies as st
 
 from rpd_metric.errors import ReplyError
 from rpd_metric.prompts.templates import load_template
-from rpd_metric.steps.replies import (
-    check_steps,
-    parse_steps,
-)
+from rpd_metric.steps.replies import check_steps, parse_steps
 
 REPLIES = Path(__file__).parent / "replies"
 
@@ -112,16 +109,10 @@ def test_an_unusable_reply_says_why(name: str, finish_reason: str | None) -> Non
     assert reason_of(recorded(name), finish_reason) == UNREADABLE[name, finish_reason]
 
 
-# Which steps count
-
-
 @pytest.mark.parametrize("item", ["7", "null", "true", '["Expand."]', "{}", '{"step": "Expand."}'])
 def test_a_step_that_is_not_text_is_refused_rather_than_dropped(item: str) -> None:
     text = f'//boxed{{"logical_steps": ["Set up.", {item}, "Solve.", "Check."]}}'
     assert reason_of(text) == "wrong_shape"
-
-
-# Which object counts
 
 
 def test_an_object_from_the_prompt_is_no_answer() -> None:
@@ -180,7 +171,7 @@ NEAR_COPY = (
 )
 
 
-@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize("prompt", PROMPTS, ids=["summarize", "summarize_json"])
 def test_near_copies_of_the_prompts_example_are_refused_by_name(prompt: str) -> None:
     check_steps(OWN, prompt)
     check_steps((NEAR_COPY[0], *OWN), prompt)  # a solution may use the method of the example
