@@ -1,8 +1,7 @@
-"""What a run says of itself: how it chose, and whether it went well, in the same words everywhere.
+"""What a run says of itself: how it chose, and whether it went well.
 
-The terminal, the card and the page of `rpd report` print these. Rules are made from the options,
-the rest from the plain numbers that a manifest holds under `"outcome"`; no path and no date is
-among them, so that equal runs say equal things.
+The terminal, the card and the page of `rpd report` print these words. Rules are made from the
+options, the rest from the plain numbers of a manifest's `"outcome"`: equal runs say equal things.
 """
 
 from __future__ import annotations
@@ -88,60 +87,60 @@ def outcome_lines(found: Mapping[str, Any], summarizer: str) -> list[tuple[str, 
 
 
 def _difference(found: Mapping[str, Any]) -> str:
-    medians = found["median_distance"]
+    medians, reading = found["median_distance"], found.get("reading")
     if medians["chosen"] is None:
         return "not measured: nothing that was asked for compares solutions"
     name = "RPD" if found["distance"] == "rpd" else f"distance by {found['distance']}"
-    everywhere, reading = medians["all_problems"], found.get("reading")
-    beyond = "" if everywhere is None else f", {everywhere:.3f} over all problems"
-    number = (
-        "not known: no labelled pairs of this distance and encoder (see "
-        "rpd compare-metrics --calibrate)"
+    said = (
+        f"median {name} {medians['chosen']:.3f} among the chosen, {medians['random']:.3f} among as "
+        "many at random"
     )
+    if medians["all_problems"] is not None:
+        said += f", {medians['all_problems']:.3f} over all problems"
+    said += "; effective number of strategies "
     if counted := found.get("strategies"):
         low, high = counted["middle_half"]
         among = "" if counted["chosen"] is None else f", {counted['chosen']:.2f} among the chosen"
-        number = (
+        said += (
             f"{counted['candidates']:.2f} among a problem's candidates (median; half of the "
             f"problems {low:.2f} to {high:.2f}){among}, by chances from "
             f"{counted['labelled_pairs']:,} labelled pairs, valid for `{counted['distance']}` with "
             f"the encoder {counted['embedder']} only"
         )
-    return (
-        f"median {name} {medians['chosen']:.3f} among the chosen, {medians['random']:.3f} among as "
-        f"many at random{beyond}; effective number of strategies {number}"
-        + (f". By labelled pairs {reading}" if reading else "")
-    )
+    else:
+        said += (
+            "not known: no labelled pairs of this distance and encoder (see "
+            "rpd compare-metrics --calibrate)"
+        )
+    return said + (f". By labelled pairs {reading}" if reading else "")
 
 
 def _right(found: Mapping[str, Any]) -> str:
     right, agreement, signs = found["right"], found["agreement"], found["floundering"]
-    if not right["candidates_marked"]:
-        said = "not known: the input has neither marks nor reference answers"
-    else:
-        share = _share(right["chosen"], right["chosen_marked"])
-        everywhere = _share(right["candidates"], right["candidates_marked"])
+    said = "not known: the input has neither marks nor reference answers"
+    if right["candidates_marked"]:
         said = (
-            f"{share} of the chosen, {everywhere} of all candidates"
+            f"{_share(right['chosen'], right['chosen_marked'])} of the chosen, "
+            f"{_share(right['candidates'], right['candidates_marked'])} of all candidates"
             f" (by {' and '.join(right['by']) or 'marks'})"
         )
     if right["left_out"]:
         said += f"; {right['left_out']:,} left out for their answer (--keep-wrong keeps them)"
     elif right["wrong_kept"] and right["candidates"] < right["candidates_marked"]:
         said += "; wrong ones were kept"
-    if agreement["candidates_answered"]:
-        chosen = _share(agreement["chosen_dissenting"], agreement["chosen_answered"])
-        everywhere = _share(agreement["candidates_dissenting"], agreement["candidates_answered"])
+    if everyone := agreement["candidates_answered"]:
         said += (
-            f"; another answer than most of their problem's: {chosen} of the chosen, "
-            f"{everywhere} of all"
+            "; another answer than most of their problem's: "
+            f"{_share(agreement['chosen_dissenting'], agreement['chosen_answered'])} of the "
+            f"chosen, {_share(agreement['candidates_dissenting'], everyone)} of all"
         )
     if signs["candidates"]:
-        chosen = _share(signs["chosen"], signs["chosen_solutions"])
-        everywhere = _share(signs["candidates"], signs["candidate_solutions"])
-        left_out = f", {signs['left_out']:,} left out" if signs["left_out"] else ""
-        said += f"; signs of a failed argument in {chosen} of the chosen, {everywhere} of all"
-        said += left_out
+        said += (
+            "; signs of a failed argument in "
+            f"{_share(signs['chosen'], signs['chosen_solutions'])} of the chosen, "
+            f"{_share(signs['candidates'], signs['candidate_solutions'])} of all"
+        )
+        said += f", {signs['left_out']:,} left out" if signs["left_out"] else ""
     if soundness := found.get("soundness"):
         total, silent = sum(soundness.values()), soundness.get("no_verdict", 0)
         said += (
@@ -175,14 +174,13 @@ def _most_common(reasons: Mapping[str, int]) -> list[str]:
 def _steps(steps: Mapping[str, Any], summarizer: str) -> str:
     if not steps["solutions"]:
         return "none were needed"
-    asked = steps["solutions"] + steps["failed"]
-    number = steps["per_solution"]
+    usable, number = steps["solutions"], steps["per_solution"]
     length = "" if number is None else f", {number:g} each (median)"
     if "summaries" in steps:
         return f"by {summarizer}{length}: {health_line(steps['summaries'])}"
+    asked = usable + steps["failed"]
     return (
-        f"{summarizer} gave {steps['solutions']:,} of {asked:,} solutions ("
-        f"{steps['solutions'] / asked:.1%}) steps{length}"
+        f"{summarizer} gave {usable:,} of {asked:,} solutions ({usable / asked:.1%}) steps{length}"
     )
 
 

@@ -1,8 +1,7 @@
 """How a command ends: one line and an exit status for whatever comes of it.
 
-Every entry point runs through [`run_command`], `rpd` and the recipes' scripts alike. What the user
-can fix ends in one line on stderr; anything else is a fault of this project and keeps its
-traceback.
+Every entry point runs through [`run_command`]. What the user can fix ends in one line on stderr;
+anything else is a fault of this project and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def run_command(
             SIGTERM, 141 when the reader of the output went away.
     """
     try:
-        with _stopped_by_signals():
+        with stopped_by_signals():
             work()
     except KeyboardInterrupt:
         return _end(130, f"{name}: interrupted; {after_interrupt}")
@@ -57,15 +56,24 @@ def _end(status: int, line: str) -> int:
 
 
 @contextmanager
-def _stopped_by_signals() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM end what is within, the second one at once; former handlers return."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may have handlers
-        return
+def stopped_by_signals(second_at_once: bool = True) -> Iterator[Callable[[], None]]:
+    """Let Ctrl-C and SIGTERM end what is within, the second one at once; former handlers return.
+
+    What is yielded raises `KeyboardInterrupt` once more after a signal: Python drops an exception
+    that is raised in a destructor or in a callback from C.
+    """
     came: list[int] = []
 
-    def stop(number: int, _frame: FrameType | None) -> None:
+    def stop_if_interrupted() -> None:
         if came:
+            raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stop_if_interrupted  # only the main thread may have handlers
+        return
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        if came and second_at_once:
             # Threads and processes at work would hold up any other way out.
             for child in multiprocessing.active_children():
                 child.kill()
@@ -77,7 +85,7 @@ def _stopped_by_signals() -> Iterator[None]:
 
     former = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield stop_if_interrupted
     finally:
         for number, handler in former.items():
             # `None` stands for a handler that was not installed from Python.

@@ -25,6 +25,8 @@ PAPER_NUM_PROBLEMS = 100
 PAPER_NUM_SOLUTIONS = 3
 
 AUTO = "auto"
+# What a budget of samples leaves no room for.
+BESIDE_SAMPLES = ("num_problems", "num_solutions", "problems", "selection", "quality_column")
 
 
 class Choices(Iterable[str]):
@@ -43,8 +45,7 @@ class Choices(Iterable[str]):
         return name in self.names or (name not in self.HIDDEN and name in DISTANCES)
 
     def __iter__(self) -> Iterator[str]:
-        yield from (name for name in DISTANCES if name not in self.HIDDEN)
-        yield from self.names
+        return iter([*(name for name in DISTANCES if name not in self.HIDDEN), *self.names])
 
 
 METRICS = Choices()
@@ -218,7 +219,7 @@ class CurationConfig:
     def __post_init__(self) -> None:
         for name in ("num_samples", "num_problems", "num_solutions", "threads"):
             if (number := getattr(self, name)) is not None and number < 1:
-                raise InputError(f"{name} is {number}; it must be 1 or more")
+                raise InputError(f"{name} must be >= 1, got {number}")
         for name, value, known in (
             ("ties", self.ties, get_args(Ties)),
             ("selection", self.selection, SELECTIONS),
@@ -230,7 +231,20 @@ class CurationConfig:
                 raise InputError(f"unknown {name} {value!r}; use one of {', '.join(known)}")
         by_distance = self.solutions == AUTO or self.solutions in METRICS
         if self.num_samples is not None:
-            self._check_budget(by_distance)
+            settled = self._settled()
+            beside = [] if by_distance else ["solutions"]
+            for name in BESIDE_SAMPLES:
+                default = getattr(CurationConfig, name)
+                if getattr(self, name) not in (default, settled.get(name, default)):
+                    beside.append(name)
+            if beside:
+                values = " and ".join(
+                    f"{name} cannot be {getattr(self, name)!r}" for name in beside
+                )
+                raise InputError(
+                    "num_samples is spent over all problems, one by one by a distance, so "
+                    f"{values} beside it; leave one of the two out"
+                )
         elif self.solutions == "llm" and self.num_solutions < 2:
             raise InputError(
                 "a judge chooses sets of two solutions or more; raise num_solutions, or choose "
@@ -245,21 +259,6 @@ class CurationConfig:
             raise InputError(
                 '"llm" asks a chat model, and none is named: name one with judge (--judge), e.g. '
                 "tgi:http://host:port, or make one the summarizer"
-            )
-
-    def _check_budget(self, by_distance: bool) -> None:
-        """Whether the other options leave a budget of samples its freedom."""
-        settled = self._settled()
-        beside = [] if by_distance else ["solutions"]
-        for name in ("num_problems", "num_solutions", "problems", "selection", "quality_column"):
-            default = getattr(CurationConfig, name)
-            if getattr(self, name) not in (default, settled.get(name, default)):
-                beside.append(name)
-        if beside:
-            values = " and ".join(f"{name} cannot be {getattr(self, name)!r}" for name in beside)
-            raise InputError(
-                f"num_samples is spent over all problems, one by one by a distance, so {values} "
-                "beside it; leave one of the two out"
             )
 
     def _settled(self) -> dict[str, Any]:

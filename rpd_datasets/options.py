@@ -51,6 +51,11 @@ def option(
     return field(default=default, metadata=metadata)
 
 
+def hidden(default: Any, help: str) -> Any:
+    """The same, and not on the command line."""
+    return option(default, help, group=None)
+
+
 def documented(kind: type[Kind]) -> type[Kind]:
     """Write the fields' help into a dataclass's docstring, for `help()` and for readers."""
     lines = [f"        {one.name}: {one.metadata['help']}." for one in fields(kind)]  # type: ignore[arg-type]

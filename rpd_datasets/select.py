@@ -56,11 +56,10 @@ def select_solutions(
         method (`str`, defaults to `"maxmin"`): See above.
         seed (`int`, defaults to 0): For `"random"`.
         quality (`Sequence[float | None]`, *optional*): A score per solution, the higher the better,
-            brought to 0 to 1 over the usable ones: `q = (score - min) / (max - min)`, 0 where
-            there is none. `"maxmin"` and `"maxavg"` then add the solution with the largest
-            `distance + quality_weight * q` (distance to the nearest chosen one, or the mean to
-            those chosen; for the first one the mean to all others), `"exact"` takes the subset with
-            the largest `smallest distance + quality_weight * mean q`.
+            brought to 0 to 1 over the usable ones as `q`, 0 where there is none. `"maxmin"` and
+            `"maxavg"` then add the solution with the largest `distance + quality_weight * q`,
+            `"exact"` takes the subset with the largest `smallest distance + quality_weight * mean
+            q`.
         quality_weight (`float`, defaults to 0): What the whole range of scores is worth in
             distance; below 0 low scores are the better ones.
 
@@ -86,8 +85,7 @@ def select_solutions(
     np.fill_diagonal(distances, 0)
     if np.isnan(distances).any():
         raise InputError("a distance matrix has NaN in whole rows and columns only")
-    m = max(0, min(m, len(usable)))
-    if m == 0:
+    if (m := min(m, len(usable))) <= 0:
         return []
     if method not in SELECTIONS:
         raise InputError(f"unknown selection {method!r}; use one of {', '.join(SELECTIONS)}")
@@ -140,8 +138,7 @@ def scaled_quality(scores: Sequence[float | None]) -> Matrix:
 
 def _exact(distances: Matrix, m: int, worth: Matrix | None, _: Selection) -> list[int]:
     k = len(distances)
-    count = math.comb(k, m)
-    if count > MAX_SUBSETS:
+    if (count := math.comb(k, m)) > MAX_SUBSETS:
         raise InputError(
             f"selection 'exact' would look at {count} subsets of {m} out of {k} solutions, more "
             f"than {MAX_SUBSETS}; use 'maxmin'"
@@ -165,8 +162,11 @@ def rank(scores: Sequence[float | None]) -> list[int]:
     >>> rank([0.2, None, 0.5, 0.2])
     [2, 0, 3, 1]
     """
-    keys = [math.inf if score is None or math.isnan(score) else -score for score in scores]
-    return sorted(range(len(keys)), key=keys.__getitem__)
+    return sorted(range(len(scores)), key=[_descending(score) for score in scores].__getitem__)
+
+
+def _descending(score: float | None) -> float:
+    return math.inf if score is None or math.isnan(score) else -score
 
 
 def draw_lot(text: str, seed: int) -> str:
@@ -219,7 +219,7 @@ def select_problems(
             if by_score:
                 scored = method == "score" and "problem_score" in row
                 score = _value(row, "problem_score" if scored else "rpd_score")
-                yield (math.inf if score is None or math.isnan(score) else -score, place), row
+                yield (_descending(score), place), row
             elif _value(row, wanted):
                 yield (draw_lot(_value(row, problem_column), seed), place), row
 

@@ -122,7 +122,6 @@ def _curate(args: argparse.Namespace) -> None:
             models=models,
             engine=engine,
             contamination=contamination,
-            shard_size=args.shard_size,
             on_total=line.expect,
             on_problem=lambda _: scored_one(),
             on_stage=line.stage,

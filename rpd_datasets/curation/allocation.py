@@ -2,8 +2,8 @@
 
 Every problem gets one solution, the one nearest to its others (the medoid); of more problems than
 the budget holds, a draw. What is left goes, one by one over all problems, to the solution furthest
-from those chosen for its own problem: one greedy max-min over the whole corpus. Within a problem
-these gains never grow, so a heap as large as the budget finds the largest ones in one pass.
+from those chosen for its own problem. Within a problem these gains never grow, so a heap as large
+as the budget finds the largest ones in one pass.
 """
 
 from __future__ import annotations
@@ -143,35 +143,28 @@ def select_samples(ds: Any, n: int, *, seed: int = 0, problem_column: str = "pro
     budget = Allocation(n, seed)
     whole = hasattr(ds, "select")
     names = [name for name in (problem_column, *MATRICES) if whole and name in ds.column_names]
-    orders, held = dict[int, list[int]](), dict[int, Any]()
+    held = dict[int, tuple[list[int], Any]]()
     # Of a dataset, only the columns that are looked at; the others may be long.
     for place, row in enumerate(ds.select_columns(names) if names else ds):
         matrix = next((row[name] for name in MATRICES if name in row), None)
         if matrix is None or problem_column not in row:
             missing = "rpd_matrix" if matrix is None else problem_column
             raise InputError(f"the rows have no {missing}; run ds.map(rpd_curate) first")
-        orders[place], gains = spending_order(nan_for_none(matrix))
+        order, gains = spending_order(nan_for_none(matrix))
         budget.offer(place, row[problem_column], gains)
-        if not whole:
-            held[place] = row
-        if len(orders) > 2 * n:
+        held[place] = (order, None if whole else row)
+        if len(held) > 2 * n:
             # Only what is drawn can still be chosen.
-            drawn = budget.shares()
-            orders = {place: orders[place] for place in orders if place in drawn}
-            held = {place: held[place] for place in held if place in drawn}
+            held = {place: held[place] for place in budget.shares() if place in held}
     shares = budget.shares()
-    selected = [orders[place][:share] for place, share in shares.items()]
+    selected = [held[place][0][:share] for place, share in shares.items()]
+    from datasets import Dataset, List, Value
+
     if not whole:
-        rows = [
-            held[place] | {"selected": one} for place, one in zip(shares, selected, strict=True)
+        found = [
+            held[place][1] | {"selected": one} for place, one in zip(shares, selected, strict=True)
         ]
-        if isinstance(ds, list):
-            return rows
-        from datasets import Dataset
-
-        return Dataset.from_list(rows)
-    from datasets import List, Value
-
+        return found if isinstance(ds, list) else Dataset.from_list(found)
     rows = ds.select(list(shares))
     rows = rows.remove_columns("selected") if "selected" in rows.column_names else rows
     return rows.add_column("selected", selected, feature=List(Value("int64")))

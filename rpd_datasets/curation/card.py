@@ -75,6 +75,7 @@ def manifest(
         for one, spec in zip(summary.inputs, specs, strict=True)
     ]
     curves = {curve.distance: asdict(curve) for curve in summary.curves.values() if curve}
+    by_name = {name: one for name, one in config.as_dict().items() if name not in PRIVATE_OPTIONS}
     content = {
         "format": 1,
         "input": first,
@@ -82,10 +83,7 @@ def manifest(
         "preset": options.preset,
         "decontaminated": contamination
         and {"by": contamination.as_rows(), "fingerprint": contamination.fingerprint},
-        "options": {
-            name: value for name, value in config.as_dict().items() if name not in PRIVATE_OPTIONS
-        }
-        | {"filters": _public_filters(config)},
+        "options": by_name | {"filters": _public_filters(config)},
         "summarizer": {
             "name": models.summarizer.name,
             "fingerprint": models.summarizer.fingerprint,
@@ -180,10 +178,7 @@ def dataset_card(
         own_columns=sorted(choice_columns(None, 0, config)),
         sft=SFT_CONFIG,
         quantiles=[f"{quantile:.0%}" for quantile in QUANTILES],
-        statistics={
-            **_score_statistics(summary, config),
-            "Tokens of a chosen solution": quantiles(summary.selected_tokens, 0),
-        },
+        statistics=_statistics(summary, config),
         versions=versions(VERSIONED),
         terms=terms,
         terms_given=bool(options.license),
@@ -201,9 +196,7 @@ def _terms(summary: RunSummary, license: str | None, language: str | None) -> Te
     One input without a licence leaves the licence of the whole unknown.
     """
     known = [one.terms for one in summary.inputs]
-    licences = [name for one in known for name in one.license]
-    if not all(one.license for one in known):
-        licences = []
+    licences = [name for one in known for name in one.license if all(t.license for t in known)]
     languages = [name for one in known for name in one.language]
     return Terms(
         (license,) if license else tuple(dict.fromkeys(licences)),
@@ -230,16 +223,15 @@ def _card_data(summary: RunSummary, config: CurationConfig, terms: Terms) -> Any
             f"{num_problems} problems, {summary.num_selected} solutions (a budget of "
             f"{config.num_samples}, spent by {config.solutions})"
         )
-    tags = ["reasoning", "chain-of-thought", PAPER_TAG]
-    if "rpd" in (config.problems, config.solutions):
-        tags += ["reasoning-path-divergence", "diversity"]
+    by_rpd = "rpd" in (config.problems, config.solutions)
+    tags = ["reasoning-path-divergence", "diversity"] if by_rpd else []
     return DatasetCardData(
         pretty_name=title,
         size_categories=[SIZE_CATEGORIES[bisect(SIZES, num_problems)]],
         task_categories=["text-generation"],
         license=license,
         language=language,
-        tags=tags,
+        tags=["reasoning", "chain-of-thought", PAPER_TAG, *tags],
         configs=[
             {
                 "config_name": name,
@@ -281,20 +273,20 @@ def _example(summary: RunSummary) -> dict[str, Any] | None:
     }
 
 
-def _score_statistics(summary: RunSummary, config: CurationConfig) -> dict[str, list[str]]:
-    scores = summary.scores
-    chosen = [scores[index] for index in summary.chosen]
+def _statistics(summary: RunSummary, config: CurationConfig) -> dict[str, list[str]]:
+    """Quantiles of scores and lengths, by what the card calls them."""
+    chosen = [summary.scores[index] for index in summary.chosen]
     rows = {}
     if config.reads_steps:
-        by_rpd = [score.rpd_score for score in scores]
+        by_rpd = [score.rpd_score for score in summary.scores]
         rows["Problem score by RPD, all scored problems"] = quantiles(by_rpd, 3)
         rows["Problem score by RPD, chosen problems"] = quantiles([s.rpd_score for s in chosen], 3)
         rows["Mean pairwise RPD, chosen problems"] = quantiles([s.mean_rpd for s in chosen], 3)
     if config.problems in METRICS and config.problems != "rpd":
-        for whom, those in (("all scored", scores), ("chosen", chosen)):
+        for whom, those in (("all scored", summary.scores), ("chosen", chosen)):
             name = f"Problem score by `{config.problems}`, {whom} problems"
             rows[name] = quantiles([score.problem_score for score in those], 3)
-    return rows
+    return rows | {"Tokens of a chosen solution": quantiles(summary.selected_tokens, 0)}
 
 
 def quantiles(values: Sequence[float | None], digits: int) -> list[str]:
@@ -302,5 +294,4 @@ def quantiles(values: Sequence[float | None], digits: int) -> list[str]:
     known = [value for value in values if value is not None]
     if not known:
         return ["–"] * len(QUANTILES)
-    found = np.quantile(np.array(known, dtype=np.float64), QUANTILES)
-    return [f"{value:.{digits}f}" for value in found]
+    return [f"{value:.{digits}f}" for value in np.quantile(known, QUANTILES)]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.card import dataset_card, manifest
 from rpd_datasets.curation.folder import check_output
-from rpd_datasets.curation.mapping import StepsOfRows, made_columns
+from rpd_datasets.curation.mapping import check_made_by, made_columns
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.outcome import RunSummary
 from rpd_datasets.curation.parquet import SFT_CONFIG
@@ -36,7 +36,7 @@ from rpd_datasets.publish.pushing import Pushed, push_folder
 from rpd_datasets.report.charts import draw_card_figures
 
 if TYPE_CHECKING:
-    from huggingface_hub import DatasetCard, HfApi
+    from huggingface_hub import DatasetCard
 
     from rpd_datasets.report import WrittenReport
 
@@ -86,43 +86,18 @@ class Curated:
         file = self.folder / "report.html" if page is None else Path(page)
         return write_report(read_curated(self.folder, max_problems), file, None, figures=False)
 
-    def push_to_hub(
-        self,
-        repo_id: str,
-        *,
-        private: bool = True,
-        revision: str | None = None,
-        commit_message: str | None = None,
-        token: str | None = None,
-        exclude: Sequence[str] = (),
-        api: HfApi | None = None,
-    ) -> Pushed:
+    def push_to_hub(self, repo_id: str, *, token: str | None = None, **options: Any) -> Pushed:
         """Publish the folder in one commit: data, card, manifest, lists and figures.
 
         Args:
             repo_id (`str`): The id there; without a namespace, the user's own is taken.
-            private (`bool`, defaults to `True`): An existing public repository is refused unless
-                this is `False`.
             token (`str`, *optional*): Instead of `HF_TOKEN` or the stored login.
-            exclude (`Sequence[str]`): Files to leave out, as `"rejects.jsonl"`.
-            revision, commit_message, api: See
-                [`~rpd_datasets.publish.pushing.push_folder`].
-
-        Raises:
-            InputError: If a secret or a local path is in it, or there is no token.
-            OutputError: If the Hub cannot be reached or refuses.
+            options: `private` (`True` unless it is given), `revision`, `commit_message`, `exclude`
+                and `api`, see [`~rpd_datasets.publish.pushing.push_folder`].
         """
         from huggingface_hub import HfApi
 
-        return push_folder(
-            self.folder,
-            repo_id,
-            private=private,
-            revision=revision,
-            commit_message=commit_message,
-            exclude=exclude,
-            api=api or HfApi(token=token),
-        )
+        return push_folder(self.folder, repo_id, **{"api": HfApi(token=token), **options})
 
     @classmethod
     def from_rows(
@@ -137,33 +112,24 @@ class Curated:
         """Make a curated folder of rows that `ds.map(rpd_curate)` has scored.
 
         The best `config.num_problems` are chosen here, so pass all rows and not a selection: the
-        card counts what it was made of. No solution is summarised again.
+        card counts what it was made of. A chat model's replies are taken from the store.
 
         Args:
             rows (`datasets.Dataset`): What `ds.map(rpd_curate, ...)` gave.
             config ([`CurationConfig`], *optional*): What the rows were made with.
             output, options, changes: See [`curate_dataset`], which gives the same bytes from the
-                bare rows, but for the details of solutions without steps.
+                bare rows.
 
         Raises:
             InputError: If a column is missing, or a row cannot have come from the configuration.
             OutputError: If the folder exists or cannot be written.
-
-        Example:
-
-        ```py
-        config = CurationConfig(num_problems=100)
-        curated = Curated.from_rows(
-            ds.map(rpd_curate, fn_kwargs={"config": config}), "curated", config
-        )
-        ```
         """
         config = (config or CurationConfig()).resolved()
         options = replace(options or RunOptions(), **changes)
         # Opened once before, so that what is no dataset is said before its columns are looked at.
         DatasetRows(rows, name=options.name)
         models = options.models or load_models(config)
-        models = replace(models, summarizer=StepsOfRows(rows, config, models))
+        check_made_by(rows, config, models)
         options = replace(options, models=models)
         spec = replace(_spec_of(config), merge=False)  # each row was scored by itself
         return _make(
@@ -252,12 +218,10 @@ def _make(
         known = [score for score in scores if score is not None]
         chosen = [score for index in summary.chosen if (score := scores[index]) is not None]
         drawn = draw_card_figures(known, chosen, summary.selected_tokens)
-        figures = {f"figures/{name}": figure for name, figure in drawn.items()}
+        figures: dict[str, str | bytes] = {f"figures/{name}": one for name, one in drawn.items()}
         specs = [spec.as_dict() for _, _, spec in sources]
-        card = dataset_card(summary, config, models, options, sorted(figures))
-        return {
-            **figures,
-            "README.md": card,
+        return figures | {
+            "README.md": dataset_card(summary, config, models, options, sorted(figures)),
             "manifest.json": manifest(summary, config, models, options, specs),
         }
 

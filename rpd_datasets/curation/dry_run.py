@@ -95,7 +95,7 @@ class DryRun:
         # What a run would do with its config, but for distances that no request depends on.
         self._config = self.config
         if isinstance(summarizer, ChatSummarizer):
-            self.asked["summaries"].requests_each = 1 + summarizer.repair
+            self.asked["summaries"].requests_each = 2  # the second asks for a repair
             self.asked["summaries"].max_tokens = summarizer.sampling.max_tokens
             chat = self._on_the_store(summarizer.chat.model, "summaries")
             summarizer = _Supposing(summarizer, chat, self.reply_tokens)

@@ -1,10 +1,9 @@
 """Who scores: this process, several of this machine, or actors on a Ray cluster.
 
-An engine maps over shards; the result is the same bytes whoever scores. Processes each have their
-own copy of the models that run here. Ray Data hands shards out as its actors become free, and gives
-those of a lost worker or machine to others. Replies of chat models are kept in one store, next to
-the process that started the run, which an actor there opens to all others: nothing depends on
-SQLite over a network. Starting a cluster is left to others (see docs/scaling.md).
+An engine maps over shards; the result is the same bytes whoever scores. Ray Data hands shards out
+as its actors become free, and gives those of a lost worker or machine to others. Replies of chat
+models are kept in one store, next to the process that started the run, which an actor there opens
+to all others: nothing depends on SQLite over a network (see docs/scaling.md).
 """
 
 from __future__ import annotations
@@ -15,18 +14,20 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Literal
 
+from rpd_datasets.commands import stopped_by_signals
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import default_store
-from rpd_datasets.curation.shards import SHARD_SIZE, Engine, score_shard
+from rpd_datasets.curation.shards import Engine, score_shard
 from rpd_datasets.options import documented, option
 from rpd_metric.errors import InputError, MissingExtraError, RPDError, StoreError, first_line
 from rpd_metric.models.chat import ChatReply
@@ -72,7 +73,9 @@ class EngineOptions:
         "GPUs of each, e.g. 0.5 (default: 1 where there are any and st: or hf: runs on them)",
         metavar="SHARE",
     )
-    shard_size: int = option(SHARD_SIZE, "problems that a process is handed at a time", metavar="N")
+    shard_size: int = option(
+        Engine.shard_size, "problems that a process is handed at a time", metavar="N"
+    )
 
     def load(self, config: CurationConfig) -> Engine | None:
         """The engine; `None` is this process."""
@@ -86,55 +89,53 @@ class EngineOptions:
         for name in ("ray_address", "ray_actors", "gpus_per_actor"):
             if getattr(self, name) is not None and not on_ray:
                 raise InputError(f"--{name.replace('_', '-')} goes with --engine ray")
-        for name, least in (("num_proc", 1), ("ray_actors", 1), ("gpus_per_actor", 0)):
-            if (value := getattr(self, name)) is not None and value < least:
-                raise InputError(f"{name} is {value}; choose {least} or more")
+        least = {"num_proc": 1, "shard_size": 1, "ray_actors": 1, "gpus_per_actor": 0}
+        for name, bound in least.items():
+            if (value := getattr(self, name)) is not None and value < bound:
+                raise InputError(f"{name} must be >= {bound}, got {value}")
         if not on_ray:
-            return _processes(config, self.num_proc) if self.num_proc > 1 else None
+            on_processes = partial(_on_processes, config, self.num_proc)
+            return Engine(on_processes, self.shard_size) if self.num_proc > 1 else None
         if self.num_proc != 1:
             raise InputError("--num-proc is for one machine; with --engine ray use --ray-actors")
-        if self.ray_address is not None and "://" in self.ray_address:
-            raise InputError(
-                f"{self.ray_address} is an address for Ray Client, from outside the cluster; start "
-                "the run on a machine of the cluster (ray job submit does) and name host:port "
-                "or auto"
-            )
-        return _ray(config, self)
-
-
-def _processes(config: CurationConfig, num_proc: int) -> Engine:
-    """An engine of worker processes."""
-
-    def engine(shards: Sequence[Path], fingerprint: str) -> Iterator[Path]:
-        workers = min(num_proc, len(shards))
-        life, ours = multiprocessing.Pipe(duplex=False)
-        pool = ProcessPoolExecutor(
-            workers,
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=_start,
-            initargs=(life, num_proc),
-        )
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when ray is imported
         try:
-            futures = {
-                pool.submit(score_shard, shard, config, fingerprint, workers): shard
-                for shard in shards
-            }
-            for future in as_completed(futures):
-                if (error := future.result()) is not None:
-                    raise RPDError(error)
-                yield futures[future]
-            pool.shutdown()
-        except BrokenProcessPool as error:
-            raise RPDError(
-                "a worker process was killed, most often for want of memory; what is finished is "
-                "kept: run the same command again, with a smaller --num-proc"
-            ) from error
-        finally:
-            ours.close()
-            pool.shutdown(cancel_futures=True)
-            life.close()
+            import ray.data  # noqa: F401
+        except ImportError as error:
+            module = error.name or "ray"
+            raise MissingExtraError("--engine ray", extra="ray", module=module) from error
+        return Engine(partial(_on_ray, config, self), self.shard_size)
 
-    return engine
+
+def _on_processes(
+    config: CurationConfig, num_proc: int, shards: Sequence[Path], fingerprint: str
+) -> Generator[str]:
+    """Score shards in worker processes of this machine."""
+    if not shards:
+        return
+    workers = min(num_proc, len(shards))
+    life, ours = multiprocessing.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(
+        workers,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_start,
+        initargs=(life, num_proc),
+    )
+    score = partial(score_shard, config=config, fingerprint=fingerprint, sharers=workers)
+    try:
+        # Nothing else holds the futures: each goes with its records.
+        for future in as_completed([pool.submit(score, shard) for shard in shards]):
+            yield future.result()
+        pool.shutdown()
+    except BrokenProcessPool as error:
+        raise RPDError(
+            "a worker process was killed, most often for want of memory; what is finished is "
+            "kept: run the same command again, with a smaller --num-proc"
+        ) from error
+    finally:
+        ours.close()
+        pool.shutdown(cancel_futures=True)
+        life.close()
 
 
 def _start(life: Connection, num_proc: int) -> None:
@@ -156,56 +157,52 @@ def _start(life: Connection, num_proc: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _ray(config: CurationConfig, options: EngineOptions) -> Engine:
-    """An engine of actors on a Ray cluster."""
-    # Read when ray is imported.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        import ray.data  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError("--engine ray", extra="ray", module=error.name or "ray") from error
-
-    def engine(shards: Sequence[Path], fingerprint: str) -> Iterator[Path]:
-        with _connected(options.ray_address) as ray, _no_interrupt_lost() as stop_if_interrupted:
-            resources = ray.cluster_resources()
-            nodes = [node for node in ray.nodes() if node["Alive"]]
-            actors, gpus = actor_pool(options, config, resources, len(nodes), len(shards))
-            if gpus and not resources.get("GPU"):
-                raise InputError(
-                    "the cluster has no GPU; leave out --gpus-per-actor, or start Ray where it "
-                    "sees them"
-                )
-            chats = bool(config.judge) or asks_chat_model(config.summarizer)
-            store = RemoteReplies.open(config.store) if chats else None
-            at_once = SHARDS_AT_ONCE if chats else 1
-            # One shard to a block: each is handed out, repeated and given back by itself.
-            scored = ray.data.from_items(
-                [{"shard": str(shard.absolute())} for shard in shards],
-                override_num_blocks=len(shards),
-            ).map_batches(
-                _ScoreShards,
-                fn_constructor_args=(config, fingerprint, actors, store),
-                batch_size=1,
-                num_cpus=1,
-                num_gpus=gpus,
-                compute=ray.data.ActorPoolStrategy(
-                    min_size=1,
-                    max_size=actors,
-                    initial_size=actors,
-                    # None waits at an actor that may be lost with its machine.
-                    max_tasks_in_flight_per_actor=at_once,
-                    max_concurrent_calls_per_actor=at_once,
-                    enable_true_multi_threading=at_once > 1,
-                ),
+def _on_ray(
+    config: CurationConfig, options: EngineOptions, shards: Sequence[Path], fingerprint: str
+) -> Generator[str]:
+    """Score shards by actors on a Ray cluster."""
+    if not shards:
+        return
+    # Python drops an interrupt that is raised in a destructor or in a callback from Ray's core.
+    with (
+        stopped_by_signals(second_at_once=False) as stop_if_interrupted,
+        _connected(options.ray_address) as ray,
+    ):
+        resources = ray.cluster_resources()
+        nodes = [node for node in ray.nodes() if node["Alive"]]
+        actors, gpus = actor_pool(options, config, resources, len(nodes), len(shards))
+        if gpus and not resources.get("GPU"):
+            raise InputError(
+                "the cluster has no GPU; leave out --gpus-per-actor, or start Ray where it sees "
+                "them"
             )
-            for row in scored.iter_rows():
-                stop_if_interrupted()
-                if row["error"]:
-                    raise RPDError(row["error"])
-                yield Path(row["shard"])
+        chats = bool(config.judge) or asks_chat_model(config.summarizer)
+        store = RemoteReplies.open(config.store) if chats else None
+        at_once = SHARDS_AT_ONCE if chats else 1
+        # One shard to a block: each is handed out, repeated and given back by itself.
+        scored = ray.data.from_items(
+            [{"shard": str(shard.absolute())} for shard in shards],
+            override_num_blocks=len(shards),
+        ).map_batches(
+            _ScoreShards,
+            fn_constructor_args=(config, fingerprint, actors, store),
+            batch_size=1,
+            num_cpus=1,
+            num_gpus=gpus,
+            compute=ray.data.ActorPoolStrategy(
+                min_size=1,
+                max_size=actors,
+                initial_size=actors,
+                # None waits at an actor that may be lost with its machine.
+                max_tasks_in_flight_per_actor=at_once,
+                max_concurrent_calls_per_actor=at_once,
+                enable_true_multi_threading=at_once > 1,
+            ),
+        )
+        for row in scored.iter_rows():
             stop_if_interrupted()
-
-    return engine
+            yield row["scored"]
+        stop_if_interrupted()
 
 
 def actor_pool(
@@ -241,9 +238,7 @@ class _ScoreShards:
         self._options = options
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
-        shards = [str(shard) for shard in batch["shard"]]
-        errors = [score_shard(Path(shard), *self._options) or "" for shard in shards]
-        return {"shard": shards, "error": errors}
+        return {"scored": [score_shard(Path(one), *self._options) for one in batch["shard"]]}
 
 
 class RemoteReplies:
@@ -257,7 +252,7 @@ class RemoteReplies:
         """Hold a store open on this machine; the default one if unset."""
         import ray
 
-        file = Path(path) if path else default_store()
+        file = default_store(path)
         ReplyStore(file).close()  # what is wrong with it is said here
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
@@ -285,35 +280,6 @@ class RemoteReplies:
             raise StoreError(str(error.cause)) from error
         except ray.exceptions.RayError as error:
             raise StoreError(f"the store of replies cannot be reached: {error}") from error
-
-
-@contextmanager
-def _no_interrupt_lost() -> Iterator[Callable[[], None]]:
-    """Remember Ctrl-C and SIGTERM: what is yielded raises `KeyboardInterrupt` again.
-
-    Python drops an exception that is raised in a destructor or in a callback from Ray's core.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: None
-        return
-    received: list[int] = []
-
-    def stop_if_interrupted() -> None:
-        if received:
-            raise KeyboardInterrupt
-
-    def on_signal(number: int, _: object) -> None:
-        received.append(number)
-        stop_if_interrupted()
-
-    signals = (signal.SIGINT, signal.SIGTERM)
-    former = {number: signal.signal(number, on_signal) for number in signals}
-    try:
-        yield stop_if_interrupted
-    finally:
-        for number, handler in former.items():
-            # `None` stands for a handler that was not installed from Python.
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 @contextmanager

@@ -7,7 +7,6 @@ of a problem and the options that decide its scores, never by position.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import pickle
@@ -16,8 +15,9 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.filters.answer_checks import evidence_columns
@@ -46,13 +46,14 @@ class Journal:
             # Without EXCLUSIVE, WAL shares memory through a file, which network file systems do
             # not carry; the folder is this run's alone anyway.
             self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
-            self._db.execute("PRAGMA journal_mode=WAL")
             # With WAL, NORMAL can lose the last records on power failure but never corrupts;
             # a lost record is scored again.
-            self._db.execute("PRAGMA synchronous=NORMAL")
-            self._db.execute("CREATE TABLE IF NOT EXISTS scored (key TEXT PRIMARY KEY, value TEXT)")
-            self._db.execute("DROP TABLE IF EXISTS chosen")
-            self._db.execute("CREATE TABLE chosen (place INTEGER PRIMARY KEY, problem BLOB)")
+            self._db.executescript(
+                "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+                "CREATE TABLE IF NOT EXISTS scored (key TEXT PRIMARY KEY, value TEXT);"
+                "DROP TABLE IF EXISTS chosen;"
+                "CREATE TABLE chosen (place INTEGER PRIMARY KEY, problem BLOB)"
+            )
         except sqlite3.Error as error:
             raise OutputError(
                 f"cannot use the journal {path}: {error}. Delete it to start from the beginning"
@@ -74,11 +75,9 @@ class Journal:
 
     def at(self, key: str) -> Scored:
         """What is known under a key that is there."""
-        record = self._get(key)
-        assert record is not None, "a chosen problem was scored in this very run"
-        return Scored.from_record(record)
+        return Scored.from_record(self._get(key))
 
-    def _get(self, key: str) -> Any | None:
+    def _get(self, key: str) -> Any:
         row = self._db.execute("SELECT value FROM scored WHERE key = ?", (key,)).fetchone()
         return None if row is None else json.loads(row[0])
 
@@ -96,7 +95,7 @@ class Journal:
 
     def spill(self, place: int, problem: Problem) -> None:
         """Keep a chosen problem by its place: the input gives them in another order."""
-        # Pickled, because carried columns may hold dates, bytes and decimals.
+        # Pickled: carried columns may hold dates, bytes and decimals.
         self._db.execute("INSERT INTO chosen VALUES (?, ?)", (place, pickle.dumps(problem)))
 
     def spilled(self, place: int) -> Problem:
@@ -117,9 +116,7 @@ class Journal:
 def journal_key(problem: Problem, fingerprint: str, filters: FilterConfig) -> str:
     """A problem's name among those that were scored."""
     name, seen = f"{problem.key}:{fingerprint}", seen_columns(problem, filters)
-    if not seen:
-        return name
-    return f"{name}:{hashlib.sha256(encode_values(seen).encode()).hexdigest()[:16]}"
+    return f"{name}:{sha256(encode_values(seen).encode()).hexdigest()[:16]}" if seen else name
 
 
 def seen_columns(problem: Problem, filters: FilterConfig) -> dict[str, Any]:
@@ -149,14 +146,11 @@ def partial_folder(output: Path, overwrite: bool) -> Iterator[Path]:
     partial = output.with_name(output.name + ".partial")
     try:
         partial.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(partial / "lock", timeout=0)
-        with lock:
+        with FileLock(partial / "lock", timeout=0):
             yield partial
         shutil.rmtree(partial, ignore_errors=True)
     except Timeout:
         raise OutputError(f"another run is writing to {output}; wait for it or stop it") from None
-    except PermissionError as error:
-        raise OutputError(f"cannot write {error.filename}: permission denied") from error
     except sqlite3.OperationalError as error:
         raise OutputError(f"cannot write under {partial}: {error}") from error
     except OSError as error:
@@ -168,10 +162,8 @@ def partial_folder(output: Path, overwrite: bool) -> Iterator[Path]:
 def move_into_place(result: Path, output: Path, partial: Path) -> None:
     """Replace the output by the result in two renames, each of them atomic."""
     if output.exists():
-        replaced = partial / "replaced"
-        if replaced.exists():
-            shutil.rmtree(replaced)
-        os.replace(output, replaced)
+        shutil.rmtree(partial / "replaced", ignore_errors=True)
+        os.replace(output, partial / "replaced")
     os.replace(result, output)
 
 
@@ -179,22 +171,16 @@ def write_files(contents: Mapping[str, str | bytes], folder: Path) -> None:
     """Write files by their names, which may hold a folder."""
     for name, content in contents.items():
         (folder / name).parent.mkdir(exist_ok=True)
-        data = content if isinstance(content, bytes) else content.encode()
-        (folder / name).write_bytes(data)
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
-def open_text(path: Path) -> TextIO:
-    """A text file whose bytes are the same on every system."""
-    return path.open("w", encoding="utf-8", newline="\n")
-
-
-def reject_to(file: TextIO, drops: Counter[tuple[str, str, str]]) -> Callable[[Rejected], None]:
+def reject_to(file: BinaryIO, drops: Counter[tuple[str, str, str]]) -> Callable[[Rejected], None]:
     """Write down what is left out, and count it by stage, reason and unit."""
 
     def reject(rejected: Rejected) -> None:
         kind = "problem" if rejected.solution_index is None else "solution"
         drops[rejected.stage, rejected.reason, kind] += 1
         # ensure_ascii: a reject may be the very text that is no valid Unicode.
-        file.write(json.dumps(rejected.as_row()) + "\n")
+        file.write(json.dumps(rejected.as_row()).encode() + b"\n")
 
     return reject

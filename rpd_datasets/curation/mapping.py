@@ -2,10 +2,8 @@
 
 `datasets` runs a coroutine function on the current event loop, which fails where one is running
 already, as in every notebook. The work is therefore done on a loop of its own in a thread, and what
-comes back is awaitable, and also a mapping that waits when it is first looked into. `datasets` is
-told that this is a coroutine function where no loop is running: many rows are then in flight.
-
-[`StepsOfRows`] goes the other way: a folder is made of such rows without a second summary.
+comes back can be awaited or just looked into. `datasets` is told that this is a coroutine function
+where no loop is running: many rows are then in flight.
 """
 
 from __future__ import annotations
@@ -20,24 +18,20 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-import numpy as np
-
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import Models, load_models
 from rpd_datasets.curation.scoring import (
     MAX_IN_FLIGHT,
     choice_columns,
     choose,
-    score_all,
+    score_problem,
     scoring_fingerprint,
 )
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.problem import Problem
-from rpd_metric.arrays import MatrixRows, nan_for_none, none_for_nan
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import submit
 from rpd_metric.reasons import Reason
-from rpd_metric.steps.protocol import Summary
 
 FINGERPRINT = "rpd_fingerprint"
 
@@ -67,20 +61,18 @@ class _Worker:
         self.fingerprint = curation_fingerprint(config, self.models)
         self.room = asyncio.Semaphore(MAX_IN_FLIGHT)
 
-    def start(self, row: Mapping[str, Any]) -> Future[dict[str, Any]]:
-        """Begin a row, or a batch of rows."""
-        if not isinstance(row[self.config.problem_column], list):
-            return submit(self.one(row))
-        rows = [dict(zip(row, values, strict=True)) for values in zip(*row.values(), strict=True)]
-        return submit(self.several(rows))
-
     async def one(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of a row."""
         async with self.room:
             columns = await _curated(row, self.config, self.models)
         return {**_kept(row, columns), **columns, FINGERPRINT: self.fingerprint}
 
-    async def several(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        done = await asyncio.gather(*(self.one(row) for row in rows))
+    async def several(self, batch: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+        """The columns of a batch of rows."""
+        rows = [
+            dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)
+        ]
+        done = await asyncio.gather(*map(self.one, rows))
         return {name: [columns[name] for columns in done] for name in done[0]} if done else {}
 
 
@@ -148,21 +140,22 @@ class RowCurator(functools.partial[Any]):
                     "set problem_column and solutions_column in CurationConfig"
                 )
         # A forked process has the memory, but not the thread of the loop: it needs its own.
-        return CuratedRow(_worker(config, os.getpid()).start(dict(row)))
+        worker = _worker(config, os.getpid())
+        batched = isinstance(row[config.problem_column], list)
+        return CuratedRow(submit((worker.several if batched else worker.one)(dict(row))))
 
 
 rpd_curate = RowCurator(_coroutine_function)
 rpd_curate.__doc__ = """Score one row's solutions and choose among them: the function for `ds.map`.
 
-It works in a script, in a notebook, with `num_proc`, `with_indices` and `batched=True`, and on
-an `IterableDataset`. In a script many rows are in flight at once, which keeps a server busy; in
-a notebook that takes `batched=True`. Outside `map`, `rpd_curate(row)` gives a mapping with the
-columns, which may also be awaited.
+It works in scripts and notebooks, with `num_proc`, `with_indices` and `batched=True`, and on an
+`IterableDataset`. A script has many rows in flight, which keeps a server busy; a notebook does with
+`batched=True`. `rpd_curate(row)` gives a mapping with the columns, which may also be awaited.
 
 Args:
     row (`Mapping`): With the columns `problem` (`str`) and `solutions` (`list[str]`); other
         columns are carried along by `map`.
-    config ([`CurationConfig`], *optional*): The options; pass them as
+    config ([`CurationConfig`], *optional*): The options, passed as
         `fn_kwargs={"config": CurationConfig(...)}`.
 
 Returns:
@@ -219,31 +212,32 @@ async def _curated(
     row: Mapping[str, Any], config: CurationConfig, models: Models
 ) -> dict[str, Any]:
     text, solutions = row[config.problem_column], row[config.solutions_column]
-    if not isinstance(text, str) or not isinstance(solutions, (list, tuple)):
-        count = len(solutions) if isinstance(solutions, (list, tuple)) else 0
-        return _left_out([Reason.BAD_ROW] * count, config)
-    k = len(solutions)
-    good = [index for index, solution in enumerate(solutions) if isinstance(solution, str)]
-    reasons = ["" if index in good else Reason.NOT_TEXT for index in range(k)]
-    result = _left_out(reasons, config)
+    k = len(solutions) if isinstance(solutions, (list, tuple)) else 0
+    if not isinstance(text, str):
+        return _left_out([Reason.BAD_ROW] * k, config)
+    good = [index for index in range(k) if isinstance(solutions[index], str)]
+    result = _left_out(["" if index in good else Reason.NOT_TEXT for index in range(k)], config)
     if not good:
         return result
-    extra = {
-        name: value
-        for name, value in row.items()
-        if name not in (config.problem_column, config.solutions_column)
-    }
+    extra = dict(row)
+    del extra[config.problem_column], extra[config.solutions_column]
     problem = Problem(text, tuple(solution or "" for solution in solutions), extra).take(good)
-    (scored,) = [scored async for _, scored in score_all([problem], config, models)]
-    assert scored is not None
+    scored = await score_problem(problem, config, models)
+    result["rpd_score"] = scored.score
+    found = {"steps": scored.steps, "drop_reasons": scored.drop_reasons}
+    matrices = {"rpd_matrix": scored.matrix}
+    for name, value in choice_columns(scored, len(good), config).items():
+        if name == "distance_matrix":
+            matrices[name] = value
+        else:
+            result[name] = value
+    # What was left out stands between what was scored.
     for position, index in enumerate(good):
-        result["steps"][index] = scored.steps[position]
-        result["drop_reasons"][index] = scored.drop_reasons[position]
-    result |= {"rpd_matrix": scored.matrix, "rpd_score": scored.score}
-    result |= choice_columns(scored, len(good), config)
-    for name in ("rpd_matrix", "distance_matrix"):
-        if name in result:
-            result[name] = _spread(result[name], good, k)
+        for name, values in found.items():
+            result[name][index] = values[position]
+        for name, matrix in matrices.items():
+            for other, value in zip(good, matrix[position], strict=True):
+                result[name][index][other] = value
     if config.problems == "llm" and not scored.diverse:
         selected: Judgement[tuple[int, ...]] = Judgement(None, Reason.NOT_DIVERSE)
     else:
@@ -254,12 +248,6 @@ async def _curated(
     return result
 
 
-def _spread(matrix: MatrixRows, good: Sequence[int], k: int) -> MatrixRows:
-    spread = np.full((k, k), np.nan)
-    spread[np.ix_(good, good)] = nan_for_none(matrix)
-    return none_for_nan(spread)
-
-
 def _left_out(reasons: list[str], config: CurationConfig) -> dict[str, Any]:
     """The new columns of a row of which nothing can be used."""
     k = len(reasons)
@@ -268,7 +256,7 @@ def _left_out(reasons: list[str], config: CurationConfig) -> dict[str, Any]:
         "rpd_matrix": [[None] * k for _ in range(k)],
         "rpd_score": None,
         "selected": [],
-        "drop_reasons": list(reasons),
+        "drop_reasons": reasons,
         **choice_columns(None, k, config),
     }
     if "llm" in (config.problems, config.solutions):
@@ -281,43 +269,22 @@ def made_columns(config: CurationConfig) -> tuple[str, ...]:
     return (*_left_out([], config), FINGERPRINT)
 
 
-class StepsOfRows:
-    """A summarizer that finds the steps in rows that `ds.map(rpd_curate)` has made.
+def check_made_by(rows: Any, config: CurationConfig, models: Models) -> None:
+    """Whether `ds.map(rpd_curate)` made these rows by this configuration.
 
     Raises:
-        InputError: A column is missing, or a row was made by another configuration.
+        InputError: A column is missing, or a row was made by another one.
     """
-
-    def __init__(self, rows: Any, config: CurationConfig, models: Models) -> None:
-        self.name, self.fingerprint = models.summarizer.name, models.summarizer.fingerprint
-        for name in made_columns(config):
-            if name not in rows.column_names:
-                raise InputError(
-                    f"the rows have no column {name!r}, which this configuration makes; run "
-                    'ds.map(rpd_curate, fn_kwargs={"config": config}) with this very config'
-                )
-        plain, expected = rows.with_format(None), curation_fingerprint(config, models)
-        for number, found in enumerate(plain[FINGERPRINT], start=1):
-            if found != expected:
-                raise InputError(
-                    f"row {number} was not made by this configuration. Pass the config that "
-                    "ds.map had, or start from the bare rows with curate_dataset"
-                )
-        self._solutions = config.solutions_column
-        self._rows = plain
-        self._numbers: dict[Any, list[int]] = {}
-        for number, text in enumerate(plain[config.problem_column]):
-            self._numbers.setdefault(text, []).append(number)
-
-    async def summarize(self, problem: str | None, solutions: Sequence[str]) -> list[Summary]:
-        """See [`~rpd_metric.steps.protocol.Summarizer`]."""
-        for number in self._numbers[problem]:
-            row = self._rows[number]
-            known: dict[str, Summary] = {}
-            texts = row[self._solutions] or ()
-            for text, steps, reason in zip(texts, row["steps"], row["drop_reasons"], strict=True):
-                if steps or text not in known:  # a copy that was left out has none
-                    known[text] = Summary(tuple(steps), reason or None)
-            if all(text in known for text in solutions):
-                return [known[text] for text in solutions]
-        raise AssertionError("a problem is read from one of these rows")
+    for name in made_columns(config):
+        if name not in rows.column_names:
+            raise InputError(
+                f"the rows have no column {name!r}, which this configuration makes; run "
+                'ds.map(rpd_curate, fn_kwargs={"config": config}) with this very config'
+            )
+    expected = curation_fingerprint(config, models)
+    for number, found in enumerate(rows.with_format(None)[FINGERPRINT], start=1):
+        if found != expected:
+            raise InputError(
+                f"row {number} was not made by this configuration. Pass the config that "
+                "ds.map had, or start from the bare rows with curate_dataset"
+            )

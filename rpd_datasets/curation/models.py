@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -72,24 +72,23 @@ class LazyEmbedder:
     def __init__(self, name: str, load: Callable[[], Embedder]) -> None:
         self.name = name
         self._load = load
-
-    @cached_property
-    def _loaded(self) -> Embedder:
-        return self._load()
+        self._loaded: Embedder | None = None
 
     @property
     def texts_cut(self) -> int:
         """Texts that were longer than the encoder takes."""
-        return getattr(self._loaded, "texts_cut", 0) if "_loaded" in vars(self) else 0
+        return getattr(self._loaded, "texts_cut", 0)
 
     def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """See [`~rpd_metric.models.embedders.Embedder`]."""
+        if self._loaded is None:
+            self._loaded = self._load()
         return self._loaded.encode(texts)
 
 
-def default_store() -> Path:
-    """Where replies are kept by default: `$RPD_STORE`, or the user's cache folder."""
-    if named := os.environ.get("RPD_STORE"):
+def default_store(named: str | None = None) -> Path:
+    """Where replies are kept: the file that is `named`, `$RPD_STORE`, or in the user's cache."""
+    if named := named or os.environ.get("RPD_STORE"):
         return Path(named)
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "rpd" / "replies.sqlite"
@@ -103,8 +102,8 @@ def load_flow(
     requests: RequestOptions | None = None,
 ) -> Flow:
     """A chat model whose replies are kept in a file; [`default_store`] if unset."""
-    path = Path(store) if store else default_store()
-    return Flow(load_chat(spec), requests, store=ReplyStore(path) if keep_replies else None)
+    replies = ReplyStore(default_store(store)) if keep_replies else None
+    return Flow(load_chat(spec), requests, store=replies)
 
 
 def configured_summarizer(config: CurationConfig, *, keep_replies: bool = True) -> Summarizer:
@@ -112,10 +111,9 @@ def configured_summarizer(config: CurationConfig, *, keep_replies: bool = True) 
     if not asks_chat_model(config.summarizer):
         return load_summarizer(config.summarizer)
     guided = config.guided and config.template == DEFAULT_TEMPLATE
-    store = Path(config.store) if config.store else default_store()
     return load_summarizer(
         config.summarizer,
-        store=store if keep_replies else None,
+        store=default_store(config.store) if keep_replies else None,
         template="summarize_json" if guided else config.template,
         schema=steps_schema() if config.guided else None,
         solution_part=config.solution_part,
@@ -140,9 +138,21 @@ def load_models(
     config = config.resolved()
     in_store = keep_replies and replies is None
     summarizer = configured_summarizer(config, keep_replies=in_store)
+    load = partial(
+        load_embedder,
+        config.embedder,
+        device=config.device,
+        batch_size=config.batch_size,
+        timeout=config.requests.timeout,
+        dtype=config.dtype,
+        truncate_dim=config.truncate_dim,
+        threads=config.threads,
+    )
+    # A server is asked for its model's name even so: cards and fingerprints hold it.
+    unused = not (here and config.metrics) and embedder_spec(config.embedder).runs_here
     models = Models(
         summarizer=summarizer,
-        embedder=_embedder(config, here=here and bool(config.metrics), named=not keep_replies),
+        embedder=LazyEmbedder(config.embedder, load) if unused or not keep_replies else load(),
         count_tokens=token_counter(config.tokenizer),
         judges=_judges(config, getattr(summarizer, "chat", None), keep_replies=in_store),
     )
@@ -150,24 +160,6 @@ def load_models(
         for flow in models.flows:
             flow.store = replies
     return models
-
-
-def _embedder(config: CurationConfig, *, here: bool, named: bool) -> Embedder:
-    def load() -> Embedder:
-        return load_embedder(
-            config.embedder,
-            device=config.device,
-            batch_size=config.batch_size,
-            timeout=config.requests.timeout,
-            dtype=config.dtype,
-            truncate_dim=config.truncate_dim,
-            threads=config.threads,
-        )
-
-    # A server is asked for its model's name even so: cards and fingerprints hold it.
-    if named or (not here and embedder_spec(config.embedder).runs_here):
-        return LazyEmbedder(config.embedder, load)
-    return load()
 
 
 def _judges(

@@ -6,10 +6,10 @@ it are `rpd_datasets/account.py`.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from statistics import median
 from typing import Any
 
@@ -33,7 +33,7 @@ WRONG_REASONS = (
 MARKED_BY = {"marks": "marks in the input", "reference": "reference answers"}
 STATEMENT_CHARS = 220
 EXAMPLES = 2
-# Distinct steps that are remembered; beyond that every second one, then every fourth, and so on.
+# Distinct steps that are compared; those that come later are not looked at.
 REMEMBERED = 200_000
 
 
@@ -52,23 +52,6 @@ class ProblemScore:
     diverse: bool | None = None
     strategies: float | None = None  # the effective number among its usable solutions
     statement: str = ""  # the beginning of the problem's text, to know it by
-
-    @classmethod
-    def of(cls, problem: Problem, scored: Scored, curve: Calibration | None) -> ProblemScore:
-        """What is remembered of a problem that was scored."""
-        return cls(
-            key=problem.key,
-            where=problem.where,
-            rpd_score=scored.score,
-            mean_rpd=mean_pairwise(nan_for_none(scored.matrix)),
-            num_solutions=len(problem.solutions),
-            num_usable=len(scored.usable),
-            mean_tokens=sum(scored.num_tokens) / len(scored.num_tokens),
-            problem_score=scored.problem_score,
-            diverse=scored.diverse,
-            strategies=count_strategies(scored, curve),
-            statement=" ".join(problem.problem.split())[:STATEMENT_CHARS],
-        )
 
 
 @dataclass(frozen=True)
@@ -106,39 +89,18 @@ class Choice:
     num_chosen: int
     chosen: float | None
     random: float | None
-    known: Counter[str] = field(default_factory=Counter)
     steps_per_solution: float | None = None
     strategies: float | None = None
 
-    @classmethod
-    def of(
-        cls,
-        scored: Scored,
-        selected: Sequence[int],
-        config: CurationConfig,
-        curve: Calibration | None = None,
-    ) -> Choice:
-        """By RPD, or without steps by the distance that chose."""
-        matrix = nan_for_none(scored.matrix if config.reads_steps else scored.chosen_by)
-        lengths = [len(scored.steps[index]) for index in selected] if config.reads_steps else []
-        return cls(
-            num_chosen=len(selected),
-            chosen=mean_pairwise(matrix[np.ix_(selected, selected)]),
-            random=mean_pairwise(matrix),
-            known=tally(scored, selected),
-            steps_per_solution=_median(lengths),
-            strategies=count_strategies(scored, curve, selected),
-        )
 
-
-def tally(scored: Scored, among: Iterable[int] | None = None) -> Counter[str]:
+def tally(scored: Scored, among: Sequence[int] | None = None) -> Counter[str]:
     """What is known of solutions' answers: how many are `right` of how many `marked`, `dissenting`
     from most of their problem's of how many `answered`, and `floundering`."""
-    among = range(len(scored.drop_reasons)) if among is None else list(among)
+    among = range(len(scored.drop_reasons)) if among is None else among
 
     def known(values: Sequence[bool | None]) -> list[bool]:
         found = [values[index] for index in among] if values else []
-        return [value for value in found if isinstance(value, bool)]
+        return [value for value in found if value is not None]
 
     marks, agrees = known(scored.marks), known(scored.agrees)
     return Counter(
@@ -169,16 +131,6 @@ def curves(
     }
 
 
-def count_strategies(
-    scored: Scored, curve: Calibration | None, among: Sequence[int] | None = None
-) -> float | None:
-    """The effective number of strategies among solutions, by the chances of their pairs."""
-    if curve is None:
-        return None
-    number = curve.effective_strategies(nan_for_none(scored.chosen_by), among)
-    return None if number is None else round(number, 4)
-
-
 @dataclass
 class SummaryHealth:
     """How well a chat model's summaries went: how many were refused, and how much they repeat."""
@@ -189,10 +141,9 @@ class SummaryHealth:
     rejected: Counter[str] = field(default_factory=Counter)  # solutions without steps, by reason
     examples: list[str] = field(default_factory=list)  # what was wrong with the first of them
     problems: int = 0  # with steps
-    _first_in: dict[int, int] = field(default_factory=dict)  # step's hash: its first problem
+    _first_in: dict[bytes, int] = field(default_factory=dict)  # step's hash: its first problem
     _sharing: set[int] = field(default_factory=set)
     _steps: int = 0
-    _mask: int = 0
 
     def add(self, scored: Scored) -> None:
         """Count one problem."""
@@ -207,19 +158,15 @@ class SummaryHealth:
         self.accepted += len(with_steps)
         self.problems += bool(with_steps)
         for step in (step for steps in with_steps for step in steps):
-            # Not hash(), which differs from process to process.
-            digest = hashlib.blake2b(" ".join(step.lower().split()).encode("utf-8", "replace"))
-            code = int.from_bytes(digest.digest()[:8], "big")
-            if code & self._mask:
-                continue
+            if len(self._first_in) == REMEMBERED:
+                return
+            words = " ".join(step.lower().split()).encode("utf-8", "replace")
             self._steps += 1
-            first = self._first_in.setdefault(code, self.problems)
+            first = self._first_in.setdefault(
+                blake2b(words, digest_size=8).hexdigest(), self.problems
+            )
             if first != self.problems:
                 self._sharing |= {first, self.problems}
-            if len(self._first_in) > REMEMBERED:
-                self._mask = mask = 2 * self._mask + 1
-                self._first_in = {c: first for c, first in self._first_in.items() if not c & mask}
-                self._steps //= 2
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types, for the manifest."""
@@ -250,6 +197,7 @@ class RunSummary:
     json_columns: list[str] = field(default_factory=list)  # stored as text for want of one type
     tables: dict[str, TableInfo] = field(default_factory=dict)  # by configuration of the dataset
     candidates: Counter[str] = field(default_factory=Counter)  # see `tally`
+    chosen_known: Counter[str] = field(default_factory=Counter)  # the same of chosen solutions
     marked_by: Counter[str] = field(default_factory=Counter)  # "marks", "reference", "": problems
     soundness: Counter[str] = field(default_factory=Counter)  # what a judge made of solutions
     health: SummaryHealth | None = None  # where a chat model wrote the summaries
@@ -260,25 +208,67 @@ class RunSummary:
 
     def add(self, problem: Problem, scored: Scored) -> None:
         """Take a problem in that was scored."""
-        self.scores.append(ProblemScore.of(problem, scored, self.curves.get("")))
+        score = ProblemScore(
+            key=problem.key,
+            where=problem.where,
+            rpd_score=scored.score,
+            mean_rpd=mean_pairwise(nan_for_none(scored.matrix)),
+            num_solutions=len(problem.solutions),
+            num_usable=len(scored.usable),
+            mean_tokens=sum(scored.num_tokens) / len(scored.num_tokens),
+            problem_score=scored.problem_score,
+            diverse=scored.diverse,
+            strategies=self.strategies(scored),
+            statement=" ".join(problem.problem.split())[:STATEMENT_CHARS],
+        )
+        self.scores.append(score)
         self.candidates.update(tally(scored))
         self.soundness.update(filter(None, scored.soundness))
         self.marked_by[scored.marked_by] += 1
         if self.health is not None:
             self.health.add(scored)
 
+    def add_choice(
+        self, problem: Problem, scored: Scored, selected: Sequence[int], config: CurationConfig
+    ) -> None:
+        """Measure a choice by RPD, or without steps by the distance that chose; the first one is
+        the card's example.
+        """
+        self.num_selected += len(selected)
+        self.chosen_known.update(tally(scored, selected))
+        self.selected_tokens += [scored.num_tokens[index] for index in selected]
+        if self.example is None:
+            steps = {index: scored.steps[index] for index in selected}
+            self.example = (problem.problem, steps)
+        matrix = nan_for_none(scored.matrix if config.reads_steps else scored.chosen_by)
+        lengths = [len(scored.steps[index]) for index in selected] if config.reads_steps else []
+        choice = Choice(
+            num_chosen=len(selected),
+            chosen=mean_pairwise(matrix[np.ix_(selected, selected)]),
+            random=mean_pairwise(matrix),
+            steps_per_solution=_median(lengths),
+            strategies=self.strategies(scored, selected),
+        )
+        self.choices.append(choice)
+
+    def strategies(self, scored: Scored, among: Sequence[int] | None = None) -> float | None:
+        """The effective number of strategies among solutions, by the chances of their pairs."""
+        if (curve := self.curves.get("")) is None:
+            return None
+        number = curve.effective_strategies(nan_for_none(scored.chosen_by), among)
+        return None if number is None else round(number, 4)
+
 
 def counts(summary: RunSummary) -> dict[str, int]:
     """How much came in, could be used, and was chosen."""
     scores = summary.scores
+    compared = [(score.rpd_score, score.problem_score) != (None, None) for score in scores]
     return {
         "rows_read": sum(one.rows_read for one in summary.inputs),
         "problems_read": len(scores),
         "solutions_read": sum(score.num_solutions for score in scores),
         "solutions_usable": sum(score.num_usable for score in scores),
-        "problems_scored": sum(
-            score.rpd_score is not None or score.problem_score is not None for score in scores
-        ),
+        "problems_scored": sum(compared),
         "problems_chosen": len(summary.chosen),
         "solutions_chosen": summary.num_selected,
     }
@@ -291,29 +281,38 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
         `dict`: Plain JSON types; `None` where something cannot be known.
     """
     drops, number, filters = summary.drops, counts(summary), config.filters
-    known = {"candidates": summary.candidates, "chosen": Counter[str]()}
-    for choice in summary.choices:
-        known["chosen"].update(choice.known)
+    candidates, chosen = summary.candidates, summary.chosen_known
     both = [one for one in summary.choices if one.chosen is not None and one.random is not None]
     left_out: dict[str, Counter[str]] = {"problem": Counter(), "solution": Counter()}
-    failed = 0
-    for (stage, reason, unit), count in drops.items():
+    for (_, reason, unit), count in sorted(drops.items()):
         left_out[unit][reason] += count
-        failed += count if (stage, unit) == ("steps", "solution") else 0
     distance = "rpd" if config.reads_steps else None
     if distance is None and config.solutions in METRICS:
         distance = config.solutions
     curve = summary.curves.get("rpd" if distance == "rpd" else "")
     among_chosen = _median([one.chosen for one in both])
-    found: dict[str, Any] = {
+    by_rpd = [one.mean_rpd for one in summary.scores] if config.reads_steps else []
+    failed = sum(n for what, n in drops.items() if (what[0], what[2]) == ("steps", "solution"))
+    steps: dict[str, Any] = {
+        "solutions": number["solutions_usable"] if config.reads_steps else 0,
+        "failed": failed,
+        "per_solution": _median([one.steps_per_solution for one in summary.choices]),
+    }
+    if summary.health:
+        steps["summaries"] = summary.health.as_dict()
+    wanted = {
+        "problems": sum(one.problems_wanted for one in summary.inputs),
+        "chosen": len(summary.chosen),
+    }
+    if config.num_samples is not None:
+        wanted |= {"samples": config.num_samples, "samples_chosen": summary.num_selected}
+    found = {
         "distance": distance,
         "reading": curve.in_words(among_chosen) if curve and among_chosen is not None else None,
         "median_distance": {
             "chosen": among_chosen,
             "random": _median([one.random for one in both]),
-            "all_problems": _median([one.mean_rpd for one in summary.scores])
-            if config.reads_steps
-            else None,
+            "all_problems": _median(by_rpd),
         },
         "strategies": _strategies(summary),
         "right": {
@@ -322,38 +321,32 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
             "wrong_kept": not filters.only_correct
             and (filters.keep_wrong or filters.answers == "any"),
             "left_out": sum(drops["filter", reason, "solution"] for reason in WRONG_REASONS),
+            "candidates": candidates["right"],
+            "candidates_marked": candidates["marked"],
+            "chosen": chosen["right"],
+            "chosen_marked": chosen["marked"],
         },
-        "agreement": {},
+        "agreement": {
+            "candidates_dissenting": candidates["dissenting"],
+            "candidates_answered": candidates["answered"],
+            "chosen_dissenting": chosen["dissenting"],
+            "chosen_answered": chosen["answered"],
+        },
         "floundering": {
-            "chosen_solutions": summary.num_selected,
+            "candidates": candidates["floundering"],
             "candidate_solutions": number["solutions_read"],
+            "chosen": chosen["floundering"],
+            "chosen_solutions": summary.num_selected,
             "left_out": drops["filter", Reason.FLOUNDERING, "solution"],
         },
-        "left_out": {unit: dict(sorted(reasons.items())) for unit, reasons in left_out.items()},
-        "steps": {
-            "solutions": number["solutions_usable"] if config.reads_steps else 0,
-            "failed": failed,
-            "per_solution": _median([one.steps_per_solution for one in summary.choices]),
-        },
-        "wanted": {
-            "problems": sum(one.problems_wanted for one in summary.inputs),
-            "chosen": len(summary.chosen),
-        },
+        "left_out": left_out,
+        "steps": steps,
+        "wanted": wanted,
     }
-    for whose, counted in known.items():
-        found["right"] |= {whose: counted["right"], f"{whose}_marked": counted["marked"]}
-        found["floundering"][whose] = counted["floundering"]
-        found["agreement"][f"{whose}_dissenting"] = counted["dissenting"]
-        found["agreement"][f"{whose}_answered"] = counted["answered"]
-    if summary.health:
-        found["steps"]["summaries"] = summary.health.as_dict()
     if summary.soundness:
         found["soundness"] = dict(sorted(summary.soundness.items()))
     if summary.missing:
         found["missing"] = summary.missing
-    if config.num_samples is not None:
-        samples = {"samples": config.num_samples, "samples_chosen": summary.num_selected}
-        found["wanted"] |= samples
     return found
 
 

@@ -8,8 +8,7 @@ nothing, where they have no type in common.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from rpd_datasets.sft import sft_messages
 
 SFT_CONFIG = "sft"
 ROWS_PER_GROUP = 64
-BYTES_PER_SHARD = 500 * 1024**2
+BYTES_PER_FILE = 500 * 1024**2
 
 # A chosen problem, its scores, and the indices of its chosen solutions in order of choice.
 Chosen = tuple[Problem, Scored, list[int]]
@@ -36,14 +35,14 @@ def write_tables(
 ) -> None:
     """Write the chosen problems best first, and the training rows made from them.
 
-    The summary gets what the tables hold: columns, rows, bytes. `chosen` is called twice, for the
-    types and for the rows.
+    `chosen` is called for the types and for the rows of each table, so that none are held. The
+    summary gets what the tables hold: columns, rows, bytes.
     """
+    import pyarrow as pa
 
     def rows() -> Iterator[dict[str, Any]]:
         for problem, scored, selected in chosen():
-            yield {
-                **_kept_names(problem.extra, config),
+            own = {
                 "problem": problem.problem,
                 "solutions": list(problem.solutions),
                 "steps": scored.steps,
@@ -54,31 +53,27 @@ def write_tables(
                 "num_tokens": scored.num_tokens,
                 **choice_columns(scored, len(problem.solutions), config),
             }
+            # A column of the input that is called like a new one gets another name.
+            new = own.keys() - {"problem", "solutions"}
+            extra = problem.extra.items()
+            yield {f"original_{name}" if name in new else name: one for name, one in extra} | own
 
-    types = ColumnTypes.of(rows())
-    summary.json_columns = types.json_columns
-    with (
-        ShardWriter(folder / "data", types) as curated,
-        ShardWriter(folder / SFT_CONFIG, ColumnTypes.sft()) as sft,
-    ):
-        for row in rows():
-            curated.write(row)
-            summary.num_selected += len(row["selected"])
-            for index in row["selected"]:
-                summary.selected_tokens.append(row["num_tokens"][index])
-                prompt, completion = sft_messages(row["problem"], row["solutions"][index])
-                sft.write({"prompt": prompt, "completion": completion})
+    def training_rows() -> Iterator[dict[str, Any]]:
+        for problem, _, selected in chosen():
+            for index in selected:
+                prompt, completion = sft_messages(problem.problem, problem.solutions[index])
+                yield {"prompt": prompt, "completion": completion}
+
+    turns = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
+    schema, summary.json_columns = column_types(rows())
     summary.tables = {
-        "default": TableInfo(curated.schema, len(summary.chosen), curated.num_bytes),
-        SFT_CONFIG: TableInfo(sft.schema, summary.num_selected, sft.num_bytes),
+        "default": write_table(rows(), folder / "data", schema, summary.json_columns),
+        SFT_CONFIG: write_table(
+            training_rows(),
+            folder / SFT_CONFIG,
+            pa.schema([("prompt", turns), ("completion", turns)]),
+        ),
     }
-
-
-def _kept_names(extra: Mapping[str, Any], config: CurationConfig) -> dict[str, Any]:
-    """The input's other columns; those that are called like a new one, under another name."""
-    taken = {"steps", "rpd_matrix", "rpd_score", "selected", "drop_reasons", "num_tokens"}
-    taken |= set(choice_columns(None, 0, config))
-    return {f"original_{name}" if name in taken else name: extra[name] for name in extra}
 
 
 def write_scores(summary: RunSummary, path: Path) -> None:
@@ -90,114 +85,80 @@ def write_scores(summary: RunSummary, path: Path) -> None:
             file.write(json.dumps({**vars(score), "rank": place.get(index)}) + "\n")
 
 
-@dataclass(frozen=True)
-class ColumnTypes:
-    """The Arrow schema of a table, and which of its columns hold values as JSON text."""
+def column_types(rows: Iterable[Mapping[str, Any]]) -> tuple[Any, list[str]]:
+    """The Arrow schema that holds all rows, and which columns hold their values as JSON text.
 
-    schema: Any
-    json_columns: list[str]
-
-    @classmethod
-    def of(cls, rows: Iterable[Mapping[str, Any]]) -> ColumnTypes:
-        """The types that hold all rows; reads them once, a few at a time."""
-        import pyarrow as pa
-
-        own = {
-            "problem": pa.string(),
-            "solutions": pa.list_(pa.string()),
-            "steps": pa.list_(pa.list_(pa.string())),
-            "rpd_matrix": pa.list_(pa.list_(pa.float64())),
-            "rpd_score": pa.float64(),
-            "selected": pa.list_(pa.int64()),
-            "drop_reasons": pa.list_(pa.string()),
-            "num_tokens": pa.list_(pa.int64()),
-        }
-        types: dict[str, Any] = {}
-        as_json: dict[str, None] = {}
-        iterator = iter(rows)
-        while chunk := list(islice(iterator, ROWS_PER_GROUP)):
-            for name in dict.fromkeys(name for row in chunk for name in row):
-                if name in own or name in as_json:
-                    continue
-                try:
-                    found = pa.array([row.get(name) for row in chunk]).type
-                    both = [pa.schema([("x", one)]) for one in (types.get(name, pa.null()), found)]
-                    common = pa.unify_schemas(both, promote_options="permissive")
-                    types[name] = common.field("x").type
-                except (pa.ArrowException, OverflowError):
-                    as_json[name] = None
-        carried = {
-            name: pa.string() if name in as_json else types[name]
-            for name in dict.fromkeys([*types, *as_json])
-        }
-        return cls(pa.schema((own | carried).items()), list(as_json))
-
-    @classmethod
-    def sft(cls) -> ColumnTypes:
-        """The types of conversational prompt-completion rows."""
-        import pyarrow as pa
-
-        turns = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
-        return cls(pa.schema([("prompt", turns), ("completion", turns)]), [])
-
-
-class ShardWriter:
-    """Writes rows as `train-00000-of-00001.parquet` and so on; the count is known at the end.
-
-    A new file begins after so many bytes in memory; `num_bytes` is the size of all rows.
+    Rows are read once, a few at a time.
     """
+    import pyarrow as pa
 
-    def __init__(
-        self, folder: Path, types: ColumnTypes, bytes_per_shard: int = BYTES_PER_SHARD
-    ) -> None:
-        folder.mkdir(parents=True)
-        self.schema = types.schema
-        self.num_bytes = 0
-        self._folder = folder
-        self._json_columns = types.json_columns
-        self._bytes_per_shard = bytes_per_shard
-        self._rows: list[dict[str, Any]] = []
-        self._shards: list[Path] = []
-        self._writer: Any = None
-        self._written = 0
+    own = {
+        "problem": pa.string(),
+        "solutions": pa.list_(pa.string()),
+        "steps": pa.list_(pa.list_(pa.string())),
+        "rpd_matrix": pa.list_(pa.list_(pa.float64())),
+        "rpd_score": pa.float64(),
+        "selected": pa.list_(pa.int64()),
+        "drop_reasons": pa.list_(pa.string()),
+        "num_tokens": pa.list_(pa.int64()),
+    }
+    types: dict[str, Any] = {}
+    as_json: dict[str, Any] = {}
+    iterator = iter(rows)
+    while chunk := list(islice(iterator, ROWS_PER_GROUP)):
+        for name in dict.fromkeys(name for row in chunk for name in row):
+            if name in own or name in as_json:
+                continue
+            try:
+                found = pa.array([row.get(name) for row in chunk]).type
+                both = [pa.schema([("x", one)]) for one in (types.get(name, pa.null()), found)]
+                common = pa.unify_schemas(both, promote_options="permissive")
+                types[name] = common.field("x").type
+            except (pa.ArrowException, OverflowError):
+                as_json[name] = pa.string()
+    return pa.schema((own | types | as_json).items()), list(as_json)
 
-    def write(self, row: Mapping[str, Any]) -> None:
-        """Add one row."""
-        as_json = {
+
+def write_table(
+    rows: Iterable[Mapping[str, Any]],
+    folder: Path,
+    schema: Any,
+    json_columns: Sequence[str] = (),
+    bytes_per_file: int = BYTES_PER_FILE,
+) -> TableInfo:
+    """Write rows as `train-00000-of-00001.parquet` and so on; the count is known at the end.
+
+    A new file begins after so many bytes in memory.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def as_stored(row: Mapping[str, Any]) -> Mapping[str, Any]:
+        texts = {
             name: json.dumps(row.get(name), ensure_ascii=False, default=str)
-            for name in self._json_columns
+            for name in json_columns
         }
-        self._rows.append({**row, **as_json})
-        if len(self._rows) == ROWS_PER_GROUP:
-            self._flush()
+        return {**row, **texts}
 
-    def _flush(self) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        table = pa.Table.from_pylist(self._rows, schema=self.schema)
-        self._rows = []
-        if self._writer is None:
-            self._shards.append(self._folder / f"shard-{len(self._shards):05d}")
-            self._writer, self._written = pq.ParquetWriter(self._shards[-1], self.schema), 0
-        self._writer.write_table(table)
-        self._written += table.nbytes
-        self.num_bytes += table.nbytes
-        if self._written >= self._bytes_per_shard:
-            self._close_shard()
-
-    def _close_shard(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
-
-    def __enter__(self) -> ShardWriter:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None and (self._rows or not self._shards):
-            self._flush()
-        self._close_shard()
-        for index, shard in enumerate(self._shards if kind is None else ()):
-            name = f"train-{index:05d}-of-{len(self._shards):05d}.parquet"
-            shard.rename(self._folder / name)
+    folder.mkdir(parents=True)
+    files: list[Path] = []
+    writer = None
+    num_rows = num_bytes = written = 0
+    iterator = iter(rows)
+    while (chunk := list(islice(iterator, ROWS_PER_GROUP))) or not files:
+        table = pa.Table.from_pylist([as_stored(row) for row in chunk], schema=schema)
+        if writer is None:
+            files.append(folder / f"shard-{len(files):05d}")
+            writer, written = pq.ParquetWriter(files[-1], schema), 0
+        writer.write_table(table)
+        num_rows += len(chunk)
+        num_bytes += table.nbytes
+        written += table.nbytes
+        if written >= bytes_per_file:
+            writer.close()
+            writer = None
+    if writer is not None:
+        writer.close()
+    for index, file in enumerate(files):
+        file.rename(folder / f"train-{index:05d}-of-{len(files):05d}.parquet")
+    return TableInfo(schema, num_rows, num_bytes)

@@ -51,11 +51,10 @@ def check_input(
             continue
         flag = f"--{option.replace('_', '-')}"
         near = difflib.get_close_matches(column, columns, n=1)
-        perhaps = f" Perhaps {flag} {near[0]}." if near else ""
         where = source if isinstance(source, str | Path) else name
         raise InputError(
             f"{where} has no column {column!r} for {flag} ({option}). Its columns are: "
-            f"{', '.join(columns)}.{perhaps}"
+            f"{', '.join(columns)}." + (f" Perhaps {flag} {near[0]}." if near else "")
         )
     if problem is not None:
         # What it keeps is of no interest: a missing column or file of decisions is an error.

@@ -1,9 +1,8 @@
 """From an input to a curated folder: resumable, atomic, in bounded memory.
 
-A run scores every problem once (journalled as it goes), ranks the scores, reads the input a
-second time for the chosen problems only, and writes them. Several inputs can be mixed: each is
-scored and ranked by itself. Everything is built in `<output>.partial` and moved into place at the
-end; an interrupted run goes on when it is started again.
+A run scores every problem once (journalled as it goes), ranks the scores, reads the input a second
+time for the chosen problems only, and writes them. Several inputs can be mixed: each is scored and
+ranked by itself. Everything is built in `<output>.partial` and moved into place at the end.
 """
 
 from __future__ import annotations
@@ -25,13 +24,12 @@ from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
 from rpd_datasets.curation.folder import (
     Journal,
     move_into_place,
-    open_text,
     partial_folder,
     reject_to,
     write_files,
 )
 from rpd_datasets.curation.models import Models
-from rpd_datasets.curation.outcome import Choice, InputInfo, RunSummary, SummaryHealth, curves
+from rpd_datasets.curation.outcome import InputInfo, RunSummary, SummaryHealth, curves
 from rpd_datasets.curation.parquet import Chosen, write_scores, write_tables
 from rpd_datasets.curation.scoring import (
     MAX_IN_FLIGHT,
@@ -42,11 +40,11 @@ from rpd_datasets.curation.scoring import (
     scoring_fingerprint,
     solution_order,
 )
-from rpd_datasets.curation.shards import SHARD_SIZE, Engine, harvest_earlier, score_in_shards
+from rpd_datasets.curation.shards import Engine, score_in_shards
 from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.inputs.source import IN_MEMORY, Source
 from rpd_datasets.judging.judges import Judgement
-from rpd_datasets.options import documented, option
+from rpd_datasets.options import documented, hidden, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import draw_lot, rank
@@ -95,35 +93,18 @@ class RunOptions:
         "strategies are then counted by it, and distances said in words, in the report, too",
         metavar="FILE",
     )
-    preset: str | None = option(
-        None, "the name of a training set of the paper, for the card", group=None
-    )
-    name: str = option(IN_MEMORY, "what the card calls a dataset in memory", group=None)
-    models: Models | None = option(None, "what the configuration names, loaded already", group=None)
-    engine: Engine | None = option(None, "who scores; this process if unset", group=None)
-    shard_size: int = option(
-        SHARD_SIZE, "problems that an engine's workers are handed at a time", group=None
-    )
-    contamination: Contamination | None = option(
-        None, "problems of benchmarks; what stands among them is left out", group=None
-    )
-    max_in_flight: int = option(MAX_IN_FLIGHT, "problems worked on at once", group=None)
-    on_total: Callable[[int], None] = option(
-        _nothing, "called with the number of problems once it is known", group=None
-    )
-    on_problem: Callable[[Scored], None] = option(
-        _nothing, "called after each problem, for progress bars", group=None
-    )
-    on_stage: Callable[[str], None] = option(
-        _nothing, "called with the name of each stage that follows the first scoring", group=None
-    )
-    on_read: Callable[[int], None] = option(
-        _nothing, "called with the number of rows read so far, in each pass", group=None
-    )
-    on_chosen: Callable[[Problem, Scored, list[int]], None] = option(
-        _nothing,
-        "called for each chosen problem, best first, with its solutions' chosen indices",
-        group=None,
+    preset: str | None = hidden(None, "the name of a training set of the paper, for the card")
+    name: str = hidden(IN_MEMORY, "what the card calls a dataset in memory")
+    models: Models | None = hidden(None, "what the configuration names, loaded already")
+    engine: Engine | None = hidden(None, "who scores; this process if unset")
+    contamination: Contamination | None = hidden(None, "problems of benchmarks, to be left out")
+    max_in_flight: int = hidden(MAX_IN_FLIGHT, "problems worked on at once")
+    on_total: Callable[[int], None] = hidden(_nothing, "called with how many there are, once known")
+    on_problem: Callable[[Scored], None] = hidden(_nothing, "called after each problem")
+    on_stage: Callable[[str], None] = hidden(_nothing, "called with each later stage's name")
+    on_read: Callable[[int], None] = hidden(_nothing, "called with the rows read, in each pass")
+    on_chosen: Callable[[Problem, Scored, list[int]], None] = hidden(
+        _nothing, "called for each chosen problem, best first, with its chosen indices"
     )
 
 
@@ -151,15 +132,12 @@ def curate_folder(
             "a budget (num_samples) is spent over one input: put several into one folder, or mix "
             "with num_problems and num_solutions"
         )
-    with partial_folder(output, options.overwrite) as partial, ExitStack() as stack:
+    with partial_folder(output, options.overwrite) as folder, ExitStack() as stack:
         fingerprint = scoring_fingerprint(config, models)
-        journal = stack.enter_context(
-            closing(Journal(partial / "journal.sqlite", fingerprint, config.filters))
-        )
-        result = partial / "result"
-        harvest_earlier(partial / "shards", journal)
-        if result.exists():
-            shutil.rmtree(result)  # half of an earlier attempt: it is cheap to write again
+        journal = Journal(folder / "journal.sqlite", fingerprint, config.filters)
+        stack.enter_context(closing(journal))
+        result = folder / "result"
+        shutil.rmtree(result, ignore_errors=True)  # half of an earlier attempt
         result.mkdir()
         # Who else writes steps does not misread them: only a chat model's can be unfit.
         asks = config.reads_steps and asks_chat_model(config.summarizer)
@@ -171,14 +149,16 @@ def curate_folder(
         # Reading runs ahead of scoring by as much as is in flight. Each of the two writes in an
         # order of its own, or equal runs would not give equal files.
         read_rejects, reject = (
-            reject_to(stack.enter_context(open_text(partial / name)), summary.drops)
+            reject_to(stack.enter_context((folder / name).open("wb")), summary.drops)
             for name in REJECTS
         )
         work = _Run(config, models, options, journal, summary, reject)
         for open_source, num_problems in inputs:
-            source = open_source(partial / "scratch", read_rejects)
-            work.take_in(source, num_problems, partial)
-        summary.missing = work.missing()
+            source = open_source(folder / "scratch", read_rejects)
+            work.take_in(source, num_problems, folder / "shards")
+        if work.undone is not None:
+            spent = models.flows[0].spending.said()
+            summary.missing = {"spent": spent, **work.undone.shortfall()}
         if summary.missing and not (options.partial and summary.chosen):
             rest = (
                 "no problem is complete" if options.partial else "--partial writes what is complete"
@@ -195,15 +175,14 @@ def curate_folder(
                 f"{_most_common(summary)}. Try another model"
             )
         write_tables(work.chosen, config, summary, result)
-        work.look_at_chosen()
         write_scores(summary, result / "scores.jsonl")
         write_files(describe(summary), result)
         stack.close()
         with (result / "rejects.jsonl").open("wb") as file:
             for name in REJECTS:
-                with (partial / name).open("rb") as part:
+                with (folder / name).open("rb") as part:
                     shutil.copyfileobj(part, file)
-        move_into_place(result, output, partial)
+        move_into_place(result, output, folder)
     return summary
 
 
@@ -227,21 +206,14 @@ class _Run:
         self.shares: dict[int, int] = {}  # of the budget, by index into the scores
         self.undone: DryRun | None = None  # what is left once the money is spent
 
-    def take_in(self, source: Source, num_problems: int, partial: Path) -> None:
+    def take_in(self, source: Source, num_problems: int, shards: Path) -> None:
         """Score an input, and choose from it."""
         before = len(self.summary.scores)
         if before:
             self.options.on_stage("Scoring problems")
         engine = self.options.engine
         if engine is not None:
-            score_in_shards(
-                source,
-                self.journal,
-                partial / "shards",
-                engine,
-                size=self.options.shard_size,
-                on_problem=self.options.on_problem,
-            )
+            score_in_shards(source, self.journal, shards, engine, self.options.on_problem)
         _outside_loops(self.score_all(source, scored_already=engine is not None))
         self.options.on_stage("Choosing")
         rows_read = source.rows_read  # the next pass ends with the last chosen problem
@@ -282,13 +254,11 @@ class _Run:
             self.journal.put(self.journal.key(problem), scored.as_record())
             return scored
 
-        total_said, most = False, self.options.max_in_flight
-        results = score_all(source, self.config, self.models, score=score, max_in_flight=most)
-        async with aclosing(results):
+        most = self.options.max_in_flight
+        async with aclosing(score_all(source, self.config, self.models, score, most)) as results:
             async for problem, scored in results:
-                if source.num_problems is not None and not total_said:
+                if source.num_problems is not None:
                     self.options.on_total(source.num_problems)
-                    total_said = True
                 if scored is None:
                     self.reject(problem.rejected("budget", *SPENT))
                     continue
@@ -309,20 +279,10 @@ class _Run:
             flows = self.models.flows
             done = sum(flow.stats.done for flow in flows)
             tokens = sum(flow.stats.completion_tokens for flow in flows)
-            self.undone = DryRun(
-                self.config,
-                self.models,
-                next((flow.store for flow in flows), None),
-                # As long as the replies of this run are, on average.
-                reply_tokens=round(tokens / done) if done and tokens else ASSUMED_REPLY_TOKENS,
-            )
+            # As long as the replies of this run are, on average.
+            length = round(tokens / done) if done and tokens else ASSUMED_REPLY_TOKENS
+            self.undone = DryRun(self.config, self.models, flows[0].store, reply_tokens=length)
         await self.undone.count(problem)
-
-    def missing(self) -> dict[str, object] | None:
-        """What a spent budget left undone, and what it would cost; `None` where nothing is."""
-        if self.undone is None:
-            return None
-        return {"spent": self.models.flows[0].spending.said(), **self.undone.shortfall()}
 
     def order(self, indices: Sequence[int], name: str) -> list[int]:
         """The problems of one input that can be chosen, those to be chosen first in front."""
@@ -368,13 +328,16 @@ class _Run:
             if any(verdict.reason == SPENT[0] for verdict in verdicts):
                 waiting.clear()  # a lower one must not take the place of what was not asked for
             for index, verdict in zip(batch, verdicts, strict=True):
-                if verdict.value is not None:
-                    self.picks[index] = list(verdict.value)
-                    chosen.append(index)
+                problem, scored = self.journal.spilled(index), self.journal.at(self.keys[index])
+                if verdict.value is None:
+                    detail = f"the judge chose no solutions: {verdict.detail}"
+                    reason = verdict.reason or Reason.NO_VERDICT
+                    self.reject(problem.rejected("select", reason, detail))
                     continue
-                detail = f"the judge chose no solutions: {verdict.detail}"
-                reason = verdict.reason or Reason.NO_VERDICT
-                self.reject(self.journal.spilled(index).rejected("select", reason, detail))
+                self.picks[index] = list(verdict.value)
+                chosen.append(index)
+                self.summary.add_choice(problem, scored, self.picks[index], self.config)
+                self.options.on_chosen(problem, scored, self.picks[index])
         return chosen
 
     def _spill(self, source: Source, batch: Sequence[int]) -> None:
@@ -406,16 +369,6 @@ class _Run:
         for index in self.summary.chosen:
             scored = self.journal.at(self.keys[index])
             yield self.journal.spilled(index), scored, self.picks[index]
-
-    def look_at_chosen(self) -> None:
-        """Measure every choice, and keep the first for the card."""
-        for problem, scored, selected in self.chosen():
-            if self.summary.example is None:
-                steps = {index: scored.steps[index] for index in selected}
-                self.summary.example = (problem.problem, steps)
-            choice = Choice.of(scored, selected, self.config, self.summary.curves.get(""))
-            self.summary.choices.append(choice)
-            self.options.on_chosen(problem, scored, selected)
 
 
 def _most_common(summary: RunSummary) -> str:

@@ -156,7 +156,6 @@ async def score_all(
     problems: Iterable[Problem],
     config: CurationConfig,
     models: Models,
-    *,
     score: Score = score_problem,
     max_in_flight: int = MAX_IN_FLIGHT,
 ) -> AsyncGenerator[tuple[Problem, Scored | None], None]:

@@ -1,9 +1,8 @@
 """Problems in shards that any process on any machine can score, and what comes back of them.
 
-A shard is one file of problems, named by a hash of its content and of everything that decides
-its scores. Scoring it makes one file of records beside it, which appears under its name only when
-it is complete. The run puts these records into its journal and then goes on as if it had scored the
-problems itself. Every machine has to see the folder under the same path.
+A shard is one file of problems, named by a hash of its content and of everything that decides its
+scores, so that no more than the shards at work are in memory. Its records go back to the run, which
+keeps them in its journal and goes on as if it had scored the problems itself.
 """
 
 from __future__ import annotations
@@ -11,16 +10,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import shutil
 import socket
 import threading
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.folder import Journal, journal_key, seen_columns
@@ -31,52 +29,48 @@ from rpd_metric.errors import InputError, RPDError
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.store import Replies
 
-SHARD_SIZE = 16
-WAITING, DONE = ".waiting", ".done"
 
-# Scores shards, given the fingerprint that they were cut with, and gives each back once its records
-# are there: a map over a process pool, or over a cluster.
-Engine = Callable[[Sequence[Path], str], Iterator[Path]]
+@dataclass(frozen=True)
+class Engine:
+    """A map of [`score_shard`] over shards, on a process pool or on a cluster.
+
+    `map` is given the shards and the fingerprint they were cut with, and yields what
+    [`score_shard`] returns for each, in any order.
+    """
+
+    map: Callable[[Sequence[Path], str], Generator[str]]
+    shard_size: int = 16
 
 
 def cut(problems: Iterable[Problem], folder: Path, journal: Journal, size: int) -> list[Path]:
     """Write problems into shards of `size`, one at a time, and return these, each once."""
+    import pyarrow as pa
+
     shards: dict[Path, None] = {}
     iterator = iter(problems)
     while chunk := list(islice(iterator, size)):
-        lines = []
+        rows = []
         for one in chunk:
             # The bare names of the columns that scoring does not look at: an error says what could
             # have been meant.
             extra = {**dict.fromkeys(one.extra), **seen_columns(one, journal.filters)}
-            row = {"problem": one.problem, "solutions": one.solutions}
-            lines.append(_line({**row, "extra": extra, "where": one.where}))
-        name = hashlib.sha256(journal.fingerprint.encode() + b"".join(lines)).hexdigest()[:32]
-        shards[folder / (name + WAITING)] = None
-        _write_lines(folder / (name + WAITING), lines)
+            rows.append([one.problem, one.solutions, extra, one.where])
+        content = json.dumps(rows, default=str).encode("ascii")
+        name = hashlib.sha256(journal.fingerprint.encode() + content).hexdigest()[:32]
+        shards[folder / name] = None
+        with pa.CompressedOutputStream(str(folder / name), "zstd") as file:
+            file.write(content)
     return list(shards)
 
 
 def problems_of(shard: Path) -> Iterator[Problem]:
     """The problems of a shard, without the columns that scoring does not look at."""
-    for row in _read_lines(shard):
-        yield Problem(**{**row, "solutions": tuple(row["solutions"])})
+    import pyarrow as pa
 
-
-def harvest(done: Path, journal: Journal) -> Iterator[Scored]:
-    """Put a finished shard's records into the journal."""
-    for row in _read_lines(done):
-        journal.put(row["key"], row["record"])
-        yield Scored.from_record(row["record"])
-
-
-def harvest_earlier(folder: Path, journal: Journal) -> None:
-    """Take up what an earlier run, killed perhaps, left in its folder of shards; then empty it."""
-    for done in sorted(folder.glob(f"*{DONE}")):
-        for _ in harvest(done, journal):
-            pass
-    if folder.exists():
-        shutil.rmtree(folder)
+    with pa.CompressedInputStream(str(shard), "zstd") as file:
+        rows = json.loads(file.read())
+    for text, solutions, extra, where in rows:
+        yield Problem(text, tuple(solutions), extra, where)
 
 
 def score_in_shards(
@@ -84,16 +78,12 @@ def score_in_shards(
     journal: Journal,
     folder: Path,
     engine: Engine,
-    *,
-    size: int = SHARD_SIZE,
     on_problem: Callable[[Scored], None] = lambda _: None,
 ) -> None:
     """Fill the journal: let an engine score all problems that are not in it, in `folder`.
 
     `on_problem` is called for each problem, those in the journal included.
     """
-    if size < 1:
-        raise InputError(f"a shard of {size} problems is none; choose 1 or more")
 
     def missing() -> Iterator[Problem]:
         for problem in problems:
@@ -103,15 +93,18 @@ def score_in_shards(
             else:
                 on_problem(known)
 
-    folder.mkdir(exist_ok=True)
-    shards = cut(missing(), folder, journal, size)
-    # A retry after a fault may give a shard back twice.
-    finished: set[Path] = set()
-    for shard in engine(shards, journal.fingerprint) if shards else ():
-        if shard not in finished:
-            finished.add(shard)
-            for scored in harvest(shard.with_suffix(DONE), journal):
-                on_problem(scored)
+    shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed
+    folder.mkdir()
+    shards = cut(missing(), folder, journal, engine.shard_size)
+    # Closed whatever happens: an engine has processes.
+    with closing(engine.map(shards, journal.fingerprint)) as results:
+        for text in results:
+            scored = json.loads(text)
+            if "error" in scored:
+                raise RPDError(scored["error"])
+            for key, record in scored["records"]:
+                journal.put(key, record)
+                on_problem(Scored.from_record(record))
     shutil.rmtree(folder)
 
 
@@ -121,13 +114,14 @@ def score_shard(
     fingerprint: str,
     sharers: int = 1,
     replies: Replies | None = None,
-) -> str | None:
-    """Score a shard in this process, unless its records are there already; `sharers` workers ask
-    the same servers, and several threads may score shards at once.
+) -> str:
+    """Score a shard in this process; `sharers` workers ask the same servers, and several threads
+    may score shards at once.
 
-    What the user can fix comes back as one line: not every exception survives pickling.
+    Returns:
+        `str`: JSON, with `records` or with an `error` that the user can fix: not every exception
+            survives pickling.
     """
-    done = shard.with_suffix(DONE)
     try:
         if not shard.exists():
             raise InputError(
@@ -136,13 +130,9 @@ def score_shard(
             )
         with _LOADING:
             models = _models(config, fingerprint, sharers, replies)  # type: ignore[arg-type]
-        if not done.exists():
-            _write_lines(done, run(_records(shard, config, models, fingerprint)))
+        return json.dumps({"records": run(_records(shard, config, models, fingerprint))})
     except RPDError as error:
-        return str(error)
-    except OSError as error:
-        return f"cannot write beside {shard}: {error.strerror or error}"
-    return None
+        return json.dumps({"error": str(error)})
 
 
 _LOADING = threading.Lock()
@@ -167,34 +157,10 @@ def _models(
 
 async def _records(
     shard: Path, config: CurationConfig, models: Models, fingerprint: str
-) -> list[bytes]:
-    lines = []
+) -> list[tuple[str, dict[str, object]]]:
+    records = []
     async for problem, scored in score_all(problems_of(shard), config, models):
         assert scored is not None, "only a run with a budget leaves problems undone"
         key = journal_key(problem, fingerprint, config.filters)
-        lines.append(_line({"key": key, "record": scored.as_record()}))
-    return lines
-
-
-def _line(row: Mapping[str, Any]) -> bytes:
-    return json.dumps(row, default=str).encode("ascii") + b"\n"
-
-
-def _write_lines(path: Path, lines: Iterable[bytes]) -> None:
-    import pyarrow as pa
-
-    # A name of its own: a worker given up for lost may still be writing the same file.
-    part = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
-    with pa.CompressedOutputStream(str(part), "zstd") as file:
-        for line in lines:
-            file.write(line)
-    os.replace(part, path)
-
-
-def _read_lines(path: Path) -> Iterator[Any]:
-    import pyarrow as pa
-
-    with pa.CompressedInputStream(str(path), "zstd") as file:
-        content: bytes = file.read()
-    for line in content.splitlines():
-        yield json.loads(line)
+        records.append((key, scored.as_record()))
+    return records

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rpd_datasets.curation.parquet import ColumnTypes, ShardWriter
+from rpd_datasets.curation.parquet import column_types, write_table
 from rpd_datasets.rejects import Rejected
 from rpd_metric.distance.core import mean_pairwise, problem_score
 from rpd_metric.metrics.matrices import step_matrices
@@ -82,9 +82,7 @@ def write_folder(
     for place, value in enumerate(not_chosen, start=len(rows)):
         scores.append(_score(place, value, value, 4, 100.0 + place % 7, None))
     folder.mkdir(parents=True)
-    with ShardWriter(folder / "data", ColumnTypes.of(full), bytes_per_shard=200_000) as data:
-        for row in full:
-            data.write(row)
+    write_table(full, folder / "data", *column_types(full), bytes_per_file=200_000)
     for name, lines in (("scores", scores), ("rejects", [one.as_row() for one in rejects])):
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (folder / f"{name}.jsonl").write_text(text)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rpd_datasets.commands import run_command
+from rpd_datasets.commands import run_command, stopped_by_signals
 from rpd_metric.errors import InputError
 from rpd_metric.models.failures import Interrupted
 
@@ -57,6 +57,22 @@ def test_a_program_keeps_its_own_handlers_and_may_run_commands_in_threads():
             assert thread.submit(run_command, "rpd x", ending(KeyboardInterrupt())).result() == 130
     finally:
         signal.signal(signal.SIGTERM, former)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_python_drops_is_raised_again(stop):
+    class Dropped:
+        def __del__(self) -> None:
+            signal.raise_signal(stop)
+
+    former = signal.getsignal(stop)
+    with stopped_by_signals() as stop_if_interrupted:
+        stop_if_interrupted()
+        Dropped()
+        with pytest.raises(KeyboardInterrupt):
+            stop_if_interrupted()
+    assert signal.getsignal(stop) is former
 
 
 STOPPED = """

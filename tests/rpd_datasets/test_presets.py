@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-from pathlib import Path
 
 import datasets
 import pytest
@@ -16,7 +14,6 @@ from rpd_datasets import CurationConfig, rpd_curate, select_problems
 from rpd_datasets.presets import PRESETS, preset_config
 from rpd_metric.errors import InputError
 
-LONG = Path(__file__).parents[3] / "shared/data/multi_solution/candidates_long.jsonl"
 MODELS = {"summarizer": "extractive", "embedder": "minilm"}
 
 
@@ -51,39 +48,6 @@ def test_a_preset_is_the_same_from_python_and_from_the_command_line(name, rows, 
         assert counts["problems_chosen"] == problems
         assert counts["solutions_chosen"] == problems * min(5, preset.num_solutions)
     assert manifest(tmp_path / "out")["preset"] == name
-
-
-@pytest.fixture(scope="module")
-def real_rows(tmp_path_factory):
-    """As many real problems and solutions as the largest preset needs."""
-    if not LONG.exists():
-        pytest.skip(f"{LONG} is not there")
-    with LONG.open(encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in itertools.islice(lines, 5)]
-    for row in rows:
-        row["solutions"], row["correct"] = row["solutions"][:5], row["correct"][:5]
-    file = tmp_path_factory.mktemp("real") / "rows.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return file
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_works_on_real_solutions(name, real_rows, tmp_path, capsys):
-    with FakeTGI(reply=judge_reply) as server:
-        result = curate(
-            capsys,
-            real_rows,
-            tmp_path / "out",
-            *("--preset", name, "--min-solutions", 4, "--num-problems", 4),
-            *("--summarizer", "extractive", "--embedder", "minilm"),
-            *(["--mix", str(real_rows)] if PRESETS[name].mixed else []),
-            *(["--judge", f"tgi:{server.url}"] if name == "llm" else []),
-            *("--store", str(tmp_path / "replies.sqlite")),
-        )
-    num_problems = 8 if PRESETS[name].mixed else 4
-    assert result["counts"]["problems_chosen"] == num_problems or name == "llm"
-    assert result["counts"]["problems_chosen"] > 1
 
 
 def test_options_beside_a_preset_win(rows, tmp_path, capsys):

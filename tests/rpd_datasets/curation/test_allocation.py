@@ -74,16 +74,6 @@ def test_what_a_person_kept_comes_first_and_costs_the_budget_first():
     assert spending_order(matrix, kept=[2, 0]) == ([2, 0, 1], [math.inf, math.inf, 0.1])
 
 
-def test_no_more_is_held_than_the_budget_has_room_for():
-    budget = Allocation(10, seed=0)
-    for name in range(1000):
-        budget.offer(name, str(name), [math.inf, 0.5, 0.4, 0.3])
-        assert len(budget._drawn) <= 10
-        assert len(budget._deeper) <= max(0, 10 - name - 1)
-    drawn = sorted(range(1000), key=lambda name: draw_lot(str(name), 0))[:10]
-    assert budget.shares() == dict.fromkeys(drawn, 1)
-
-
 def rows_of(matrices):
     none = [[[None if math.isnan(v) else v for v in row] for row in m.tolist()] for m in matrices]
     return [

@@ -12,6 +12,7 @@ from datasets import Dataset, DatasetDict
 from huggingface_hub import HfApi, constants
 
 from parts.fake_tgi import FakeTGI
+from parts.kill_loop import contents, summary
 from parts.local_hub import TOKEN, LocalHub
 from rpd_datasets import (
     Curated,
@@ -58,25 +59,6 @@ def mapped(bare: Dataset) -> Dataset:
     return bare.map(rpd_curate, fn_kwargs={"config": CONFIG})
 
 
-def summary_of(body: dict[str, Any]) -> str:
-    """A reply in the wanted form, another one for each way of solving."""
-    text = str(body["messages"])
-    word = next(word for word in WORDS if f"First {word} the sum" in text)
-    steps = [
-        {"step_title": title, "step_description": f"{title} by {word}ing."}
-        for title in ("Begin", "Check", "Conclude")
-    ]
-    return "//boxed" + json.dumps({"logical_steps": steps})
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-
-
 def changed(rows: Dataset, number: int, **values: Any) -> Dataset:
     listed = rows.to_list()
     listed[number] |= values
@@ -112,25 +94,6 @@ def test_rows_in_memory_give_the_folder_of_their_file_but_for_its_fingerprint(
     assert cli == python
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"problems": "random", "solutions": "random"},
-        {"problems": "raw", "solutions": "summary", "selection": "maxavg"},
-        {"solutions": "all", "num_solutions": 3},
-    ],
-    ids=lambda options: options.get("problems", "all"),
-)
-def test_other_ways_of_choosing_go_through_scored_rows_unchanged_too(
-    bare: Dataset, tmp_path: Path, options: dict[str, Any]
-) -> None:
-    config = replace(CONFIG, **options)
-    curate_dataset(bare, tmp_path / "scored", config)
-    rows = bare.map(rpd_curate, fn_kwargs={"config": config})
-    Curated.from_rows(rows, tmp_path / "taken", config)
-    assert contents(tmp_path / "scored") == contents(tmp_path / "taken")
-
-
 def test_rows_that_the_configuration_does_not_make_are_refused(
     bare: Dataset, mapped: Dataset, tmp_path: Path
 ) -> None:
@@ -149,7 +112,7 @@ def test_rows_that_the_configuration_does_not_make_are_refused(
 
 
 def test_rows_that_a_server_summarised_ask_it_nothing_more(bare: Dataset, tmp_path: Path) -> None:
-    with FakeTGI(reply=summary_of) as server:
+    with FakeTGI(reply=summary) as server:
         config = replace(
             CONFIG,
             summarizer=f"openai:{server.url}/v1#Qwen/Qwen3-14B",

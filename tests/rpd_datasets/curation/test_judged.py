@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import datasets
 import pytest
 
 from parts.curate_rows import curate, curated, manifest, rejects, write_rows
-from parts.fake_judge import judge_reply, kind_of
+from parts.fake_judge import kind_of
 from parts.fake_tgi import FakeTGI
-from parts.kill_loop import contents
-from rpd_datasets import Curated, CurationConfig, FilterConfig, Problem, curate_dataset, rpd_curate
+from rpd_datasets import CurationConfig, FilterConfig, Problem, rpd_curate
 from rpd_datasets.cli import main
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.scoring import score_problem
@@ -23,14 +21,6 @@ from rpd_metric.models.kinds import load_embedder
 @pytest.fixture
 def rows(tmp_path):
     return write_rows(tmp_path / "rows.jsonl")
-
-
-class NoSteps:
-    name = "nobody"
-    fingerprint = "nobody/1"
-
-    async def summarize(self, problem, solutions):
-        raise AssertionError("nothing that was asked for reads steps")
 
 
 def loose(**options):
@@ -134,19 +124,6 @@ class Answers:
         return ChatReply(answer, "stop")
 
 
-def test_rows_that_a_judge_has_seen_give_the_folder_of_bare_rows(rows, store, tmp_path):
-    bare = datasets.Dataset.from_json(str(rows))
-    with FakeTGI(reply=judge_reply) as server:
-        options = {"problems": "llm", "solutions": "llm", "num_problems": 2, "store": store}
-        config = loose(judge=f"tgi:{server.url}", **options)
-        mapped = bare.map(rpd_curate, fn_kwargs={"config": config})
-        asked = len(server.requests)
-        Curated.from_rows(mapped, tmp_path / "taken", config)
-        curate_dataset(bare, tmp_path / "scored", config)
-        assert len(server.requests) == asked
-    assert contents(tmp_path / "taken") == contents(tmp_path / "scored")
-
-
 def test_map_with_a_judge_says_why_nothing_was_selected(store):
     with FakeTGI(reply=lambda body: "//boxed{1}") as server:
         config = loose(problems="llm", solutions="llm", judge=f"tgi:{server.url}", store=store)
@@ -167,7 +144,7 @@ def judged_filter(chat, *solutions, **filters):
         filters=FilterConfig(**settings),
     )
     problem = Problem("p", solutions)
-    return run(score_problem(problem, config, models(NoSteps(), CurationJudges(chat))))
+    return run(score_problem(problem, config, models(None, CurationJudges(chat))))
 
 
 def test_the_completeness_judge_sees_the_ends_and_decides():

@@ -21,13 +21,12 @@ from rpd_datasets.curation.outcome import (
     ProblemScore,
     RunSummary,
     SummaryHealth,
-    count_strategies,
     curves,
     outcome,
-    tally,
 )
 from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.tokens import token_counter
 from rpd_metric.distance.calibration import Calibration
@@ -49,10 +48,7 @@ NAMES = ["Difference", "Right answers", "Left out", "Steps", "Next"]
 def a_run(**changes) -> RunSummary:
     scores = [ProblemScore(f"k{n}", f"r:{n}", 0.5, 0.3, 4, 3, 10.0) for n in range(3)]
     inputs = [InputInfo("rows", "grouped", "f", 3, 3, 2, 2)]
-    choices = [
-        Choice(2, 0.6, 0.4, Counter(right=1, marked=2), 4.0),
-        Choice(2, 0.5, 0.4, Counter(right=2, marked=2), 3.0),
-    ]
+    choices = [Choice(2, 0.6, 0.4, 4.0), Choice(2, 0.5, 0.4, 3.0)]
     drops = Counter({("steps", "no_steps", "solution"): 3, ("filter", "duplicate", "solution"): 1})
     values = {
         "inputs": inputs,
@@ -61,6 +57,7 @@ def a_run(**changes) -> RunSummary:
         "choices": choices,
         "drops": drops,
         "candidates": Counter(right=9, marked=12),
+        "chosen_known": Counter(right=3, marked=4),
         "curves": curves(CurationConfig().resolved(), "minilm"),
     }
     return RunSummary(**{**values, **changes})
@@ -76,11 +73,13 @@ def test_a_choice_is_measured_beside_all_that_could_have_been_chosen():
     marks = [True, None, False, True]
     steps = [["x", "y", "z"], ["x"], ["x", "y", "z", "w", "v"], []]
     scored = Scored(steps, MATRIX, 0.5, ["", "", "", "no_steps"], [1] * 4, [], marks=marks)
-    found = Choice.of(scored, [2, 0], CurationConfig().resolved())
+    run = RunSummary()
+    run.add_choice(Problem("p", ("a",) * 4), scored, [2, 0], CurationConfig().resolved())
+    (found,) = run.choices
     assert (found.chosen, found.num_chosen, found.steps_per_solution) == (0.6, 2, 4.0)
     assert found.random == pytest.approx(0.4)
-    assert (found.known["right"], found.known["marked"]) == (1, 2)
-    assert tally(scored)["right"] == 2
+    assert (run.chosen_known["right"], run.chosen_known["marked"]) == (1, 2)
+    assert (run.num_selected, run.selected_tokens) == (2, [1, 1])
 
 
 def test_the_lines_hold_the_numbers():
@@ -142,20 +141,16 @@ def test_a_file_of_curves_of_ones_own_takes_the_place_of_the_packaged_ones(tmp_p
             curves(config, "st:another", str(tmp_path / name))
 
 
-def test_a_problem_counts_its_pairs_by_their_chances():
-    curve = Calibration("pieces", "minilm", "", -6.0, 12.0, 10)
-    steps = [["x"]] * 4
+def test_a_problem_counts_its_pairs_by_the_distance_that_chose():
+    run = RunSummary(curves={"": Calibration("pieces", "minilm", "", -6.0, 12.0, 10)})
+    steps, far = [["x"]] * 4, [[0.0, 2.0], [2.0, 0.0]]
     scored = Scored(steps, MATRIX, 0.5, ["", "", "", "no_steps"], [1] * 4, [])
     chances = [1 / (1 + np.exp(6 - 12 * distance)) for distance in (0.2, 0.6, 0.4)]
     expected = 9 / (3 + 2 * sum(1 - chance for chance in chances))
-    assert count_strategies(scored, curve) == pytest.approx(expected, abs=1e-4)
-    # Another distance that chose is the one that counts.
-    far = [[0.0, 2.0], [2.0, 0.0]]
+    assert run.strategies(scored) == pytest.approx(expected, abs=1e-4)
     two = Scored(steps[:2], [[None] * 2] * 2, None, ["", ""], [1] * 2, [], distances=far)
-    assert count_strategies(two, curve) == pytest.approx(2, abs=1e-3)
-    assert count_strategies(scored, None) is None
-    assert count_strategies(scored, curve, among=[0]) == 1
-    assert count_strategies(scored, curve, among=[3]) is None
+    assert run.strategies(two) == pytest.approx(2, abs=1e-3)
+    assert RunSummary().strategies(scored) is None
 
 
 # Summaries of a chat model
@@ -184,15 +179,6 @@ def test_under_eighty_percent_accepted_the_summarizer_is_not_fit_with_two_exampl
     assert "not fit" in warning
     assert "8 of 11" in warning
     assert warning.count("detail") == 2
-
-
-def test_what_is_remembered_of_the_steps_is_bounded(monkeypatch) -> None:
-    monkeypatch.setattr("rpd_datasets.curation.outcome.REMEMBERED", 100)
-    health = SummaryHealth()
-    for number in range(2000):
-        health.add(made([f"Step {number}."]))
-    assert len(health._first_in) <= 100
-    assert health.as_dict()["distinct_steps"] > 0.9
 
 
 def test_card_manifest_and_terminal_carry_the_health_of_a_run(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rpd_datasets.curation.parquet import ColumnTypes, ShardWriter
+from rpd_datasets.curation.parquet import column_types, write_table
 
 OWN = {
     "problem": "p",
@@ -24,10 +24,7 @@ OWN = {
 
 
 def write(rows, folder, **options):
-    types = ColumnTypes.of(rows)
-    with ShardWriter(folder, types, **options) as writer:
-        for row in rows:
-            writer.write(row)
+    write_table(rows, folder, *column_types(rows), **options)
     return pa.concat_tables([pq.read_table(path) for path in sorted(folder.iterdir())])
 
 
@@ -50,15 +47,14 @@ def test_dates_bytes_and_structs_stay_what_they_are(tmp_path):
 @pytest.mark.parametrize("values", [[1, "one"], [[1], {"a": 1}], [["x", 2], None], [10**30, 1]])
 def test_values_without_a_common_type_are_kept_as_json_text(values, tmp_path):
     rows = [{**OWN, "mixed": value} for value in values]
-    types = ColumnTypes.of(rows)
-    assert types.json_columns == ["mixed"]
+    assert column_types(rows)[1] == ["mixed"]
     table = write(rows, tmp_path / "t")
     assert [json.loads(text) for text in table["mixed"].to_pylist()] == values
 
 
 def test_shards_are_numbered_with_their_count(tmp_path):
     rows = [{**OWN, "n": n} for n in range(200)]
-    table = write(rows, tmp_path / "t", bytes_per_shard=1)
+    table = write(rows, tmp_path / "t", bytes_per_file=1)
     assert sorted(path.name for path in (tmp_path / "t").iterdir()) == [
         f"train-{index:05d}-of-00004.parquet" for index in range(4)
     ]

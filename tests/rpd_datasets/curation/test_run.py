@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import datasets
 import pytest
 
+from parts.curate_rows import write_rows
+from parts.kill_loop import contents
 from rpd_datasets import CurationConfig, FilterConfig, curate_dataset, rpd_curate, select_samples
 from rpd_datasets.curation.card import dataset_card, manifest
 from rpd_datasets.curation.models import Models
@@ -45,24 +45,9 @@ class CountingSteps:
         ]
 
 
-VERBS = ["Factor", "Integrate", "Count", "Draw", "Substitute", "Guess", "Induct", "Reflect"]
-
-
-def write_rows(path: Path, num_problems: int = 12) -> Path:
-    rows = []
-    for n in range(num_problems):
-        solutions = [
-            f"{VERBS[(n + i) % 8]} the expression number {n}. {VERBS[(3 * i + n) % 8]} again."
-            for i in range(4)
-        ]
-        rows.append({"problem": f"Problem {n}", "solutions": solutions, "level": n})
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 @pytest.fixture
 def rows(tmp_path):
-    return write_rows(tmp_path / "rows.jsonl")
+    return write_rows(tmp_path / "rows.jsonl", num_solutions=4)
 
 
 def opened(rows, scratch, reject):
@@ -89,14 +74,6 @@ def curate(rows, output, summarizer=None, **options):
         },
         options=options,
     )
-
-
-def contents(folder: Path) -> dict[str, str]:
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def test_the_folder_is_a_dataset_with_a_configuration_for_training(rows, tmp_path):
@@ -130,7 +107,9 @@ def test_resuming_is_keyed_on_content_so_a_changed_input_is_scored_anew(rows, tm
     with pytest.raises(KeyboardInterrupt):
         curate(rows, tmp_path / "out", CountingSteps(stop_at="Problem 7"))
     lines = rows.read_text().splitlines(keepends=True)
-    rows.write_text("".join(reversed(lines)).replace("number 3", "number three"))
+    rows.write_text(
+        "".join(reversed(lines)).replace("So the answer is 3.", "So the answer is three.")
+    )
     again = CountingSteps()
     curate(rows, tmp_path / "out", again)
     assert sorted(again.asked) == sorted([f"Problem {n}" for n in range(7, 12)] + ["Problem 3"])

@@ -149,18 +149,10 @@ def test_to_sft_gives_one_conversational_row_per_chosen_solution_in_order_of_cho
     assert rows[0]["completion"][0]["role"] == "assistant"
 
 
-class NoSteps:
-    name = "nobody"
-    fingerprint = "nobody/1"
-
-    async def summarize(self, problem, solutions):
-        raise AssertionError("nothing that was asked for reads steps")
-
-
 @pytest.mark.parametrize("choice", ["raw", "raw_chunks", "random"])
 def test_no_summary_is_made_where_nothing_reads_steps(choice):
     config = loose(problems=choice, solutions=choice, num_solutions=2)
-    models = replace(given_models(config), summarizer=NoSteps())
+    models = replace(given_models(config), summarizer=None)
     scored = run(score_problem(THREE, config, models))
     assert (scored.score, scored.steps) == (None, [[], [], []])
     assert len(run(choose(THREE, scored, config, models)).value) == 2

@@ -23,8 +23,7 @@ from rpd_datasets.curation.engines import EngineOptions
 from rpd_datasets.curation.folder import Journal
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.shards import (
-    DONE,
-    WAITING,
+    Engine,
     cut,
     problems_of,
     score_in_shards,
@@ -50,29 +49,16 @@ class Here:
         self.stop_after = stop_after
         self.shards: list[Path] = []
 
-    def __call__(self, shards: Sequence[Path], fingerprint: str) -> Iterator[Path]:
+    def __call__(self, shards: Sequence[Path], fingerprint: str) -> Iterator[str]:
         for shard in shards:
             if len(self.shards) == self.stop_after:
                 raise KeyboardInterrupt
-            assert score_shard(shard, CONFIG, fingerprint) is None
             self.shards.append(shard)
-            yield shard
+            yield score_shard(shard, CONFIG, fingerprint)
 
 
 def journal_in(folder: Path, fingerprint: str = FINGERPRINT) -> Journal:
     return Journal(folder / f"{fingerprint[:5]}.sqlite", fingerprint, CONFIG.filters)
-
-
-def test_a_shard_is_named_by_its_content_and_by_what_decides_its_scores(tmp_path):
-    problems = [problem(n) for n in range(10)]
-    journal = journal_in(tmp_path)
-    names = cut(problems, tmp_path, journal, 4)
-    assert len(names) == 3
-    assert cut(problems, tmp_path, journal, 4) == names
-    assert not set(cut(problems, tmp_path, journal_in(tmp_path, "other"), 4)) & set(names)
-    changed = [replace(problems[0], solutions=("Other. Steps.",)), *problems[1:]]
-    assert cut(changed, tmp_path, journal, 4)[1:] == names[1:]
-    assert cut(changed, tmp_path, journal, 4)[0] != names[0]
 
 
 def test_a_shard_gives_back_its_problems_with_the_one_column_that_scoring_looks_at(tmp_path):
@@ -91,7 +77,7 @@ def test_only_problems_that_the_journal_lacks_or_that_a_server_failed_are_cut(tm
 
     def run(engine: Here) -> None:
         folder = tmp_path / "shards"
-        score_in_shards(problems, journal, folder, engine, size=2, on_problem=seen.append)
+        score_in_shards(problems, journal, folder, Engine(engine, 2), seen.append)
         assert not folder.exists()
 
     run(first)
@@ -111,9 +97,9 @@ def test_finished_shards_of_a_killed_run_are_taken_up_whatever_size_they_have_no
     rows = write_problems(tmp_path / "rows.jsonl", 12)
     expected = curate_dataset(rows, tmp_path / "expected", CONFIG)
     with pytest.raises(KeyboardInterrupt):
-        curate_dataset(rows, tmp_path / "out", CONFIG, engine=Here(stop_after=2), shard_size=3)
+        curate_dataset(rows, tmp_path / "out", CONFIG, engine=Engine(Here(stop_after=2), 3))
     rest = Here()
-    curate_dataset(rows, tmp_path / "out", CONFIG, engine=rest, shard_size=2)
+    curate_dataset(rows, tmp_path / "out", CONFIG, engine=Engine(rest, 2))
     assert len(rest.shards) == 3, "six of twelve problems, two at a time"
     assert contents(tmp_path / "out") == contents(expected.folder)
 
@@ -124,14 +110,14 @@ def test_equal_problems_keep_their_own_places_in_the_rejects(tmp_path):
     rows.write_text(line + rows.read_text() + line)
     apart = InputSpec(merge=False)
     curate_dataset(rows, tmp_path / "one", CONFIG, spec=apart)
-    curate_dataset(rows, tmp_path / "two", CONFIG, spec=apart, engine=Here(), shard_size=1)
+    curate_dataset(rows, tmp_path / "two", CONFIG, spec=apart, engine=Engine(Here(), 1))
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
     rejects = [json.loads(row) for row in (tmp_path / "two" / "rejects.jsonl").open()]
     assert {reject["where"] for reject in rejects} == {"rows.jsonl:1", "rows.jsonl:6"}
 
 
 def test_a_machine_that_sees_no_folder_or_would_score_differently_says_so_in_one_line(tmp_path):
-    said = score_shard(tmp_path / "elsewhere" / f"shard{WAITING}", CONFIG, FINGERPRINT)
+    said = score_shard(tmp_path / "elsewhere" / "shard", CONFIG, FINGERPRINT)
     assert "must be on a file system that every machine has under the same path" in said
     (shard,) = cut([problem(1)], tmp_path, journal_in(tmp_path), 4)
     said = score_shard(shard, CONFIG, FINGERPRINT)
@@ -145,10 +131,15 @@ def curation_fingerprint() -> str:
 
 
 @pytest.fixture(scope="module")
-def embeddings() -> Iterator[str]:
-    """A server, so that worker processes need not load a model each."""
+def server() -> Iterator[OpenAIEmbeddings]:
+    """So that worker processes need not load a model each."""
     with OpenAIEmbeddings(max_batch=64) as server:
-        yield f"openai:{server.url}/v1#minilm"
+        yield server
+
+
+@pytest.fixture
+def embeddings(server) -> str:
+    return f"openai:{server.url}/v1#minilm"
 
 
 def command(rows: Path, output: Path, *more: str) -> list[str]:
@@ -167,8 +158,11 @@ def workers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
 
 
 @pytest.fixture
-def half_done(tmp_path, embeddings) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
+def half_done(
+    tmp_path, server, embeddings
+) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
     """A run by two processes, some of whose shards are finished."""
+    before = len(server.requests)
     rows = write_problems(tmp_path / "rows.jsonl", 100)
     process = subprocess.Popen(
         command(
@@ -182,7 +176,7 @@ def half_done(tmp_path, embeddings) -> Iterator[tuple[subprocess.Popen[str], lis
         start_new_session=True,
     )
     deadline = time.monotonic() + 120
-    while len(list((tmp_path / "out.partial" / "shards").glob(f"*{DONE}"))) < 3:
+    while len(workers_of(process)) < 2 or len(server.requests) < before + 12:
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -191,20 +185,6 @@ def half_done(tmp_path, embeddings) -> Iterator[tuple[subprocess.Popen[str], lis
     yield process, workers
     process.kill()
     process.wait()
-
-
-def finish(tmp_path: Path, embeddings: str) -> None:
-    rows = tmp_path / "rows.jsonl"
-    for name in ("out", "expected"):
-        arguments = ("--num-proc", "2") if name == "out" else ()
-        run = subprocess.run(
-            command(rows, tmp_path / name, "--embedder", embeddings, *arguments),
-            env=environment(),
-            capture_output=True,
-            text=True,
-        )
-        assert run.returncode == 0, run.stderr
-    assert contents(tmp_path / "out") == contents(tmp_path / "expected")
 
 
 @pytest.mark.slow
@@ -216,7 +196,10 @@ def test_when_the_run_is_killed_its_processes_go_too_and_the_next_run_goes_on(
     process.communicate()
     gone, alive = psutil.wait_procs(workers, timeout=120)
     assert (len(gone), alive) == (2, [])
-    finish(tmp_path, embeddings)
+    for name in ("out", "expected"):
+        run = command(tmp_path / "rows.jsonl", tmp_path / name, "--embedder", embeddings)
+        assert subprocess.run(run, env=environment(), capture_output=True).returncode == 0
+    assert contents(tmp_path / "out") == contents(tmp_path / "expected")
 
 
 @pytest.mark.slow
@@ -258,8 +241,8 @@ def test_threads_and_processes_give_equal_bytes(tmp_path):
         curate_dataset(str(rows), tmp_path / "threads", replace(config, threads=2))
     finally:
         torch.set_num_threads(before)
-    engine = EngineOptions(num_proc=2).load(config)
-    curate_dataset(str(rows), tmp_path / "processes", config, engine=engine, shard_size=2)
+    engine = EngineOptions(num_proc=2, shard_size=2).load(config)
+    curate_dataset(str(rows), tmp_path / "processes", config, engine=engine)
     expected = contents(tmp_path / "one")
     for name in ("torch", "threads", "processes"):
         assert contents(tmp_path / name) == expected, name
