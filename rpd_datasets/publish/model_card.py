@@ -9,6 +9,7 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -115,10 +116,8 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
     """The versions of Python and of the packages, where they are installed."""
     found = {"python": platform.python_version()}
     for name in packages:
-        try:
+        with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
     return found
 
 

@@ -1,7 +1,6 @@
 """What of a folder is published, once the folder is known to be complete.
 
 A curated folder is checked against its own card, a model against the headers of its weights.
-Secrets and local paths are the business of `secrets.py`, sending of `pushing.py`.
 """
 
 from __future__ import annotations
@@ -57,9 +56,7 @@ def curated_files(folder: Path) -> dict[str, Path]:
 
     for name in NEEDED:
         if not (folder / name).is_file():
-            raise InputError(
-                f"{folder} is not complete: it has no {name}. Run rpd curate to its end first"
-            )
+            raise InputError(f"{folder} is not complete: it has no {name}. Run rpd curate again")
     try:
         json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         data = DatasetCard.load(folder / "README.md").data.to_dict()
@@ -102,16 +99,13 @@ def model_files(folder: Path) -> dict[str, Path]:
             )
     files = _by_name(folder, [path for pattern in MODEL_FILES for path in folder.glob(pattern)])
     weights = [name for name in files if name.endswith(".safetensors")]
+    wanted = {"a": "*.safetensors"} if not weights else {}
     if index := files.get("model.safetensors.index.json"):
         wanted = _read_json(index).get("weight_map")
         if not wanted:
             raise InputError(f"{index} is damaged: it has no weight_map. Save the model again")
-        if missing := sorted(set(wanted.values()) - set(weights)):
-            raise InputError(
-                f"{folder} is not complete: it has no {missing[0]}. Save the model again"
-            )
-    if not weights:
-        raise InputError(f"{folder} is not complete: it has no *.safetensors. Train it to its end")
+    if missing := sorted(set(wanted.values()) - set(weights)):
+        raise InputError(f"{folder} is not complete: it has no {missing[0]}. Save the model again")
     for name in weights:
         if not _whole(folder / name):
             raise InputError(f"{folder / name} is cut off or damaged: save the model again")
@@ -143,14 +137,12 @@ def _read_json(path: Path) -> dict[str, Any]:
 def _shards(folder: Path, pattern: str) -> list[Path]:
     """The shards of one split, none of them missing."""
     shards = sorted(folder.glob(pattern))
-    if not shards:
-        raise InputError(f"{folder} is not complete: there is no {pattern}. Run rpd curate again")
     ends = [f"-{place:05}-of-{len(shards):05}.parquet" for place in range(len(shards))]
-    if not all(shard.name.endswith(end) for shard, end in zip(shards, ends, strict=True)):
-        names = ", ".join(shard.name for shard in shards[:3])
+    whole = all(shard.name.endswith(end) for shard, end in zip(shards, ends, strict=True))
+    if not shards or not whole:
         raise InputError(
-            f"{folder} is not complete: its shards are {names}{', ...' * (len(shards) > 3)}; "
-            "some are missing or left over. Run rpd curate again"
+            f"{folder} is not complete: some of {pattern} are missing or left over. Run rpd curate "
+            "again"
         )
     return shards
 
@@ -162,9 +154,8 @@ def _num_rows(shard: Path) -> int:
     try:
         return int(pq.read_metadata(shard).num_rows)
     except ArrowInvalid as error:
-        raise InputError(
-            f"{shard} is damaged: {first_line(error)}. Run rpd curate again"
-        ) from error
+        said = f"{shard} is damaged: {first_line(error)}. Run rpd curate again"
+        raise InputError(said) from error
 
 
 def _whole(weights: Path) -> bool:

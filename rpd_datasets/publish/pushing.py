@@ -1,12 +1,9 @@
 """Publishing on the Hub: a curated folder, a model, or any set of files, in one commit.
 
-One commit is what keeps a half-finished push from anybody's sight: large files are sent first and
-belong to nobody until the commit names them all. `HfApi.upload_folder` is not used, because it
-splits large folders into several commits. A push that broke is completed by running it again; the
-Hub knows by their hashes which files it already has.
-
-Uploads go through Xet where `hf_xet` is installed, which the hub client decides by itself;
-`HF_HUB_DISABLE_XET=1` makes it use Git LFS.
+One commit keeps a half-finished push from anybody's sight; `HfApi.upload_folder` would split large
+folders into several. A push that broke is completed by running it again: the Hub knows by their
+hashes which files it already has. Uploads go through Xet where `hf_xet` is installed;
+`HF_HUB_DISABLE_XET=1` makes the hub client use Git LFS.
 """
 
 from __future__ import annotations
@@ -84,22 +81,13 @@ def push_folder(
         exclude (`Sequence[str]`): Files to leave out, as `"rejects.jsonl"` or `"*.png"`.
         allowed_secrets (`Sequence[str]`): Kinds of tokens that are let through, as the error that
             refuses them names them: `"Hugging Face Token"`.
-        api ([`~huggingface_hub.HfApi`], *optional*): A client of your own, with its token; else
-            `HF_TOKEN` or the stored login.
+        api ([`~huggingface_hub.HfApi`], *optional*): A client of your own, with its token.
 
     Raises:
-        InputError: If the folder is not complete, holds a secret or a local path, or there is no
+        InputError: The folder is not complete, holds a secret or a local path, or there is no
             token.
-        OutputError: If the Hub cannot be reached or refuses. It then holds either the whole push
+        OutputError: The Hub cannot be reached or refuses. It then holds either the whole push
             or nothing of it.
-
-    Example:
-
-    ```py
-    from rpd_datasets.publish.pushing import push_folder
-
-    push_folder("curated", "me/diverse-math")
-    ```
     """
     folder = Path(folder)
     repo_type, found = publishable(folder)
@@ -128,13 +116,14 @@ def _message(folder: Path, repo_type: RepoType) -> str:
     if repo_type == "model":
         return "Trained on a set curated with Reasoning Path Divergence"
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    counts, options = manifest.get("counts", {}), manifest.get("options", {})
-    if "problems_chosen" not in counts or "solutions" not in options:
+    try:
+        counts, rule = manifest["counts"], manifest["options"]["solutions"]
+        return (
+            f"{counts['problems_chosen']:,} problems, {counts['solutions_chosen']:,} solutions "
+            f"chosen by {rule} from {counts['solutions_read']:,}"
+        )
+    except KeyError:
         return "Curated with Reasoning Path Divergence"
-    return (
-        f"{counts['problems_chosen']:,} problems, {counts['solutions_chosen']:,} solutions chosen "
-        f"by {options['solutions']} from {counts['solutions_read']:,}"
-    )
 
 
 def publish(
@@ -187,15 +176,14 @@ def publish(
             # Somebody else's commit in the meantime is then refused, not overwritten.
             parent_commit=info.sha,
         ).oid
-    notes: tuple[str, ...] = ()
+    notes = []
     overwritten = [name for name in contents if name in there]
     if commit != info.sha and "README.md" in overwritten:
         name = getattr(info.card_data, "pretty_name", None)
-        called = f", {name!r}" if name else ""
-        notes = (
-            f"It replaced an earlier {repo_type}{called}: {len(overwritten)} of its files were "
-            f"written over, {len(deleted)} deleted; that one stays readable with "
-            f"revision={info.sha[:8]!r}",
+        notes.append(
+            f"It replaced an earlier {repo_type}{f', {name!r}' if name else ''}: "
+            f"{len(overwritten)} of its files were written over, {len(deleted)} deleted; that one "
+            f"stays readable with revision={info.sha[:8]!r}"
         )
     prefix = "" if repo_type == "model" else f"{repo_type}s/"
     return Pushed(
@@ -207,7 +195,7 @@ def publish(
         private=bool(info.private),
         files=len(contents),
         deleted=tuple(deleted),
-        notes=notes,
+        notes=tuple(notes),
     )
 
 
@@ -245,6 +233,8 @@ def check_access(
 @contextmanager
 def _one_line_errors(repo_id: str, state: str) -> Iterator[None]:
     """Say in one line what went wrong between us and the Hub, how things stand, and what to do."""
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
+
     # The HTTP library differs between versions of the hub client; this name stays.
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
 
@@ -255,37 +245,33 @@ def _one_line_errors(repo_id: str, state: str) -> Iterator[None]:
     except RPDError:
         raise
     except (OSError, RuntimeError, ValueError, httpx.HTTPError) as error:
-        raise OutputError(_explained(error, repo_id, state, httpx.HTTPError)) from error
-
-
-def _explained(error: BaseException, repo_id: str, state: str, broken: type[BaseException]) -> str:
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
-
-    chain = [error]
-    while chain[-1].__cause__ is not None:
-        chain.append(chain[-1].__cause__)
-    last = _one_line(chain[-1]).rstrip(".")
-    if any(isinstance(cause, OfflineModeIsEnabled) for cause in chain):
-        return "the hub client is in offline mode: unset HF_HUB_OFFLINE to publish"
-    if isinstance(error, HFValidationError):
-        return f"{repo_id!r} is no repository id: {_one_line(error)}"
-    if isinstance(error, ValueError):
-        return f"the Hub refuses {repo_id}: {_one_line(error)}"
-    for cause in chain:
-        if isinstance(cause, HfHubHTTPError):
-            status = cause.response.status_code
-            said = _one_line(cause.server_message or cause).rstrip(".")
+        chain: list[BaseException] = [error]
+        while chain[-1].__cause__ is not None:
+            chain.append(chain[-1].__cause__)
+        refused = next((one for one in chain if isinstance(one, HfHubHTTPError)), None)
+        last = _one_line(chain[-1]).rstrip(".")
+        if any(isinstance(cause, OfflineModeIsEnabled) for cause in chain):
+            said = "the hub client is in offline mode: unset HF_HUB_OFFLINE to publish"
+        elif isinstance(error, HFValidationError):
+            said = f"{repo_id!r} is no repository id: {_one_line(error)}"
+        elif isinstance(error, ValueError):
+            said = f"the Hub refuses {repo_id}: {_one_line(error)}"
+        elif refused is not None:
+            status = refused.response.status_code
             other = "the Hub is in trouble: try later"
-            if status < 500:
-                other = "the Hub refuses to write {repo}"
-            why = REFUSALS.get(status, other).format(repo=repo_id)
-            return f"{why} (HTTP {status}: {said}). {state}"
-    if any(isinstance(cause, broken) for cause in chain):
-        return f"the connection to the Hub broke: {last}. {state}"
-    return (
-        f"the upload to {repo_id} failed: {last}. If it is Xet that fails, set "
-        f"HF_HUB_DISABLE_XET=1. {state}"
-    )
+            why = REFUSALS.get(
+                status, other if status >= 500 else "the Hub refuses to write {repo}"
+            )
+            answer = _one_line(refused.server_message or refused).rstrip(".")
+            said = f"{why.format(repo=repo_id)} (HTTP {status}: {answer}). {state}"
+        elif any(isinstance(cause, httpx.HTTPError) for cause in chain):
+            said = f"the connection to the Hub broke: {last}. {state}"
+        else:
+            said = (
+                f"the upload to {repo_id} failed: {last}. If it is Xet that fails, set "
+                f"HF_HUB_DISABLE_XET=1. {state}"
+            )
+        raise OutputError(said) from error
 
 
 def _one_line(said: BaseException | str) -> str:

@@ -1,9 +1,8 @@
 """Secrets, e-mail addresses and folders of this machine in what is about to be published.
 
-Tokens are found by detect-secrets' detectors of known providers, which are kept up to date there,
-and by the patterns it lacks. Its guesses by entropy and by words such as "password" are left out:
-mathematics is full of both. A token is a reason not to publish, an address or a home folder in a
-solution one to look: solutions may speak of any path they like.
+Tokens are found by detect-secrets' detectors of known providers and by the patterns it lacks. Its
+guesses by entropy and by words such as "password" are left out: mathematics is full of both. A
+token is a reason not to publish, an address or a home folder in a solution one to look.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cache
 from io import BytesIO, TextIOWrapper
@@ -53,16 +51,6 @@ VOCABULARIES = ("tokenizer*.json", "vocab*", "merges.txt")
 SHOWN = 24
 
 
-@dataclass(frozen=True)
-class Leak:
-    """What should not be published, and where it stands."""
-
-    kind: str  # "a secret" or "a path of this machine"
-    line: int  # from 1
-    excerpt: str  # how it begins; of a secret only the first characters
-    name: str = ""  # whose secret it is, e.g. "Hugging Face Token"
-
-
 def check_text(files: Mapping[str, Path | bytes], *, allowed: Sequence[str] = ()) -> None:
     """Refuse files, or contents, with a secret or a path of this machine in their text.
 
@@ -73,14 +61,30 @@ def check_text(files: Mapping[str, Path | bytes], *, allowed: Sequence[str] = ()
             continue
         with path.open("rb") if isinstance(path, Path) else BytesIO(path) as raw:
             lines = TextIOWrapper(raw, encoding="utf-8", errors="replace")
-            leak = find_leak(lines, home=Path.home(), allowed=allowed)
-        if leak is not None:
-            what = f"{leak.name}, {leak.excerpt}" if leak.name else leak.excerpt
-            override = f", or if it is none, --allow-secret {leak.name!r}" if leak.name else ""
-            raise InputError(
-                f"{name}, line {leak.line}, holds {leak.kind} ({what}), so nothing was "
-                f"sent. Take it out, or leave the file out (--exclude {name}){override}"
-            )
+            if leak := find_leak(lines, home=Path.home(), allowed=allowed):
+                raise InputError(
+                    f"{name}, {leak}, so nothing was sent. Take it out, or leave the file out "
+                    f"(--exclude {name})"
+                )
+
+
+def find_leak(
+    lines: Iterable[str], *, home: Path | None = None, allowed: Sequence[str] = ()
+) -> str | None:
+    """The first secret or local path in the lines of a text; `home` is found wherever it lies."""
+    # A home directly under the root, as a container's user may have, would match half of all text.
+    own = str(home) if home is not None and len(home.parts) > 2 else None
+    for number, line in enumerate(lines, start=1):
+        for name, excerpt in secrets_in(line):
+            if name not in allowed:
+                override = f"if it is none, let it through with --allow-secret {name!r}"
+                return f"line {number}, holds a secret ({name}, {excerpt}; {override})"
+        found = LOCAL_PATHS.search(line)
+        start = found.start() if found else line.find(own) if own else -1
+        if start >= 0:
+            excerpt = line[start : start + SHOWN].strip()
+            return f"line {number}, holds a path of this machine ({excerpt})"
+    return None
 
 
 def check_rows(files: Mapping[str, Path | bytes], *, allowed: Sequence[str] = ()) -> list[str]:
@@ -102,13 +106,11 @@ def check_rows(files: Mapping[str, Path | bytes], *, allowed: Sequence[str] = ()
                 doubts[name, column, "e-mail addresses"].add(row)
             if HOME_PATHS.search(text):
                 doubts[name, column, "home folders"].add(row)
-    if tokens:
-        (name, column, provider), rows = next(iter(tokens.items()))
-        more = f"; {len(tokens) - 1} more kinds or columns" if len(tokens) > 1 else ""
+    for (name, column, provider), rows in tokens.items():
         raise InputError(
-            f"{name} holds a secret ({provider}) in column {column}, {_rows(rows)}{more}, so "
-            f"nothing was sent. Take it out of the input and curate again, or if it is none, "
-            f"--allow-secret {provider!r}"
+            f"{name} holds a secret ({provider}) in column {column}, {_rows(rows)}, so nothing was "
+            "sent. Take it out of the input and curate again, or if it is none, --allow-secret "
+            f"{provider!r}"
         )
     return [
         f"{name}, column {column}: {what} in {_rows(rows)}"
@@ -143,23 +145,6 @@ def emails_in(text: str) -> list[str]:
     return [found for found in EMAIL.findall(text) if not NOBODY.search(found)]
 
 
-def find_leak(
-    lines: Iterable[str], *, home: Path | None = None, allowed: Sequence[str] = ()
-) -> Leak | None:
-    """The first secret or local path in the lines of a text; `home` is found wherever it lies."""
-    # A home directly under the root, as a container's user may have, would match half of all text.
-    own = str(home) if home is not None and len(home.parts) > 2 else None
-    for number, line in enumerate(lines, start=1):
-        for name, excerpt in secrets_in(line):
-            if name not in allowed:
-                return Leak("a secret", number, excerpt, name)
-        found = LOCAL_PATHS.search(line)
-        start = found.start() if found else line.find(own) if own else -1
-        if start >= 0:
-            return Leak("a path of this machine", number, line[start : start + SHOWN].strip())
-    return None
-
-
 def _rows(numbers: Iterable[int]) -> str:
     once = sorted(numbers)
     named = ", ".join(map(str, once[:5])) + (", ..." if len(once) > 5 else "")
@@ -174,15 +159,14 @@ def _texts(path: Path) -> Iterator[tuple[int, str, str]]:
         batches = file.iter_batches(batch_size=64)
         for number, row in enumerate(row for batch in batches for row in batch.to_pylist()):
             for column, value in row.items():
-                if texts := list(_strings(value)):
-                    yield number, column, "\n".join(texts)
+                if text := "\n".join(_strings(value)):
+                    yield number, column, text
 
 
 def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping):
-        yield from _strings([part for pair in value.items() for part in pair])
-    elif isinstance(value, list):
-        for inner in value:
+    elif isinstance(value, Mapping | list):
+        inside = value if isinstance(value, list) else (*value.keys(), *value.values())
+        for inner in inside:
             yield from _strings(inner)

@@ -47,19 +47,11 @@
     if (one.subject) head.append(make("span", "", one.subject));
     if (one.strategies !== null) head.append(make("span", "", `${one.strategies.toFixed(1)} strategies`));
     if (one.wrong) head.append(make("span", "bad", `${one.wrong} wrong`));
-    const made = make(
-      "div",
-      {
-        class: `entry${one.rank === null ? " other" : ""}`,
-        id: `row${one.number}`,
-        role: "option",
-        "aria-selected": one === current,
-        "aria-setsize": shown.length,
-        "aria-posinset": at + 1,
-      },
-      head,
-      textView.line(make("span", "statement"), one.statement || one.where),
-    );
+    const place = { "aria-setsize": shown.length, "aria-posinset": at + 1 };
+    const named = { class: `entry${one.rank === null ? " other" : ""}`, id: `row${one.number}` };
+    const attributes = { ...named, ...place, role: "option", "aria-selected": one === current };
+    const statement = textView.line(make("span", "statement"), one.statement || one.where);
+    const made = make("div", attributes, head, statement);
     made.style.top = `${at * ROW}px`;
     made.addEventListener("click", () => open(one));
     return made;
@@ -118,12 +110,6 @@
       if (!(error instanceof DOMException)) throw error; // a private window keeps nothing
     }
   };
-  const mark = (key, index, decision) => {
-    const name = `${key} ${index}`;
-    if (marks.get(name) === decision) marks.delete(name);
-    else marks.set(name, decision);
-    marked();
-  };
   byId("save").addEventListener("click", () => {
     const decisions = [...marks].sort().map(([name, decision]) => {
       const [problem, solution] = name.split(" ");
@@ -145,11 +131,7 @@
   };
   const lazily = (title, fill) => {
     const details = make("details", "", make("summary", "", title));
-    const once = () => {
-      details.append(fill());
-      textView.fit(details);
-    };
-    details.addEventListener("toggle", once, { once: true });
+    details.addEventListener("toggle", () => details.append(fill()), { once: true });
     return details;
   };
   const nameOf = (record, index) => {
@@ -173,17 +155,16 @@
     return made;
   };
   const keepOrReject = (one, index) => {
-    const buttons = make("span", "marks");
+    const buttons = make("span", "marks"), name = `${one.key} ${index}`;
     const paint = () => {
-      const now = marks.get(`${one.key} ${index}`);
-      [...buttons.children].forEach((child) =>
-        child.setAttribute("aria-pressed", String(child.dataset.decision === now)),
-      );
+      for (const child of buttons.children) child.setAttribute("aria-pressed", child.dataset.decision === marks.get(name));
     };
     for (const [decision, text] of [["keep", "Keep"], ["reject", "Reject"]]) {
       const named = { "data-decision": decision, "aria-label": `${decision} solution ${index}` };
       buttons.append(button(named, text, () => {
-        mark(one.key, index, decision);
+        if (marks.get(name) === decision) marks.delete(name);
+        else marks.set(name, decision);
+        marked();
         paint();
       }));
     }
@@ -312,7 +293,6 @@
         passage.addEventListener("focus", show);
       }
       columns[side].replaceChildren(choice, facts(record, index), text);
-      textView.fit(columns[side]);
     };
     fill(0);
     fill(1);
@@ -356,9 +336,7 @@
       }
     }
     target.replaceChildren(...parts);
-    textView.fit(target);
   };
-  window.addEventListener("resize", () => textView.fit(byId("problem")));
   const open = async (one, { focus = false } = {}) => {
     current = one;
     document.body.classList.add("open");
@@ -379,9 +357,9 @@
   };
   const move = (by) => {
     const at = current ? shown.indexOf(current) : by > 0 ? -1 : shown.length;
-    const next = shown[Math.min(shown.length - 1, Math.max(0, at + by))];
+    const place = Math.min(shown.length - 1, Math.max(0, at + by)), next = shown[place];
     if (!next) return;
-    const top = shown.indexOf(next) * ROW;
+    const top = place * ROW;
     if (top < list.scrollTop) list.scrollTop = top;
     if (top + ROW > list.scrollTop + list.clientHeight) list.scrollTop = top + ROW - list.clientHeight;
     open(next);

@@ -1,9 +1,9 @@
 """The problems as the page's script reads them: JSON in compressed pieces.
 
 The first piece is the list with everything that it is sorted and filtered by; the others hold a
-few dozen problems each and are unpacked by the browser when one of them is looked at, and in the
-background for the search. A page stays under `BUDGET` whatever the corpus: first solutions that
-were not chosen are shortened, then the chosen ones too, and each shortened text says so.
+few dozen problems each and are unpacked when one of them is looked at, and for the search. A page
+stays under `BUDGET` whatever the corpus: first solutions that were not chosen are shortened, then
+the chosen ones too, and each shortened text says so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from rpd_datasets.filters.answer_checks import mark_column
 from rpd_datasets.problem import strategy_labels
-from rpd_datasets.report.contents import Array, ChosenProblem, CuratedFolder, Score
+from rpd_datasets.report.contents import Array, ChosenProblem, CuratedFolder, Line
 from rpd_datasets.report.measures import Case, Pair
 from rpd_metric.distance.calibration import Calibration, calibration
 from rpd_metric.steps.summarizers import SUMMARIZERS
@@ -32,13 +32,9 @@ BUDGET = 8_500_000
 LIMITS = (
     (200_000, 200_000, 2_000),
     (200_000, 12_000, 2_000),
-    (40_000, 6_000, 1_000),
     (20_000, 3_000, 500),
-    (10_000, 1_500, 300),
     (5_000, 800, 200),
-    (2_500, 400, 120),
     (1_000, 200, 80),
-    (400, 100, 40),
     (200, 50, 20),
 )
 SAMPLED = 6
@@ -50,16 +46,12 @@ VALUE_CHARS = 600
 
 @dataclass(frozen=True)
 class Archive:
-    """What the page embeds.
+    """What the page embeds: the list, and the compressed problems."""
 
-    The list holds chosen problems by rank, then others, best first; `index` is the same,
-    compressed. `limits` say how long chosen and other solutions and steps may be.
-    """
-
-    listed: list[dict[str, Any]]
-    index: str
+    listed: list[Line]  # chosen problems by rank, then others, best first
+    index: str  # the same, compressed
     pieces: list[str]
-    limits: tuple[int, int, int]
+    limits: tuple[int, int, int]  # characters of a chosen solution, another one and a step
 
 
 def archive(folder: CuratedFolder, cases: Sequence[Case], budget: int = BUDGET) -> Archive:
@@ -100,8 +92,7 @@ def curves_of(folder: CuratedFolder) -> Curves:
 def effective_number(mean_distance: float, size: int) -> float:
     """How many fully different solutions a set of `size` is worth, by its mean pairwise distance.
 
-    The similarity-sensitive diversity of order 2 (Leinster and Cobbold, 2012) with similarity
-    1 - distance and equal weights: 1 where all are alike, `size` where all distances are 1.
+    The similarity-sensitive diversity of order 2 (Leinster and Cobbold, 2012).
 
     >>> [round(effective_number(distance, 3), 2) for distance in (0.0, 1.0, 0.3)]
     [1.0, 3.0, 1.25]
@@ -116,7 +107,7 @@ def _pack(value: Any) -> str:
     return base64.b64encode(zlib.compress(data, 6)).decode()
 
 
-def _entry(row: ChosenProblem) -> dict[str, Any]:
+def _entry(row: ChosenProblem) -> Line:
     marks = row.extra.get(mark_column(row.extra) or "")
     chosen: list[Any] = []
     if isinstance(marks, list) and len(marks) == len(row.solutions):
@@ -130,46 +121,41 @@ def _entry(row: ChosenProblem) -> dict[str, Any]:
     }
 
 
-def _numbers(score: Score) -> dict[str, Any]:
-    number = score.strategies
-    if number is None and score.mean_rpd is not None and score.num_usable > 1:
-        number = effective_number(score.mean_rpd, score.num_usable)
+def _numbers(score: Line) -> Line:
+    number, mean, usable = score.get("strategies"), score["mean_rpd"], score["num_usable"]
+    if number is None and mean is not None and usable > 1:
+        number = effective_number(mean, usable)
     return {
-        "rank": score.rank,
-        "key": score.key,
-        "where": score.where,
-        "score": _rounded(score.score),
+        **{name: score[name] for name in ("rank", "key", "where")},
+        "score": _rounded(score["score"]),
         "strategies": None if number is None else round(number, 2),
-        "usable": score.num_usable,
-        "solutions": score.num_solutions,
-        "tokens": round(score.mean_tokens),
+        "usable": usable,
+        "solutions": score["num_solutions"],
+        "tokens": round(score["mean_tokens"]),
     }
 
 
-def _others(folder: CuratedFolder) -> list[dict[str, Any]]:
+def _others(folder: CuratedFolder) -> list[Line]:
     """Problems that were not chosen, best first, with why and as far as known their text."""
-    reasons = {one.where: one for one in folder.left_out}
-    others = [score for score in folder.scores if score.rank is None]
-    others.sort(key=lambda score: (score.score is None, -(score.score or 0)))
+    reasons = {one["where"]: one for one in folder.left_out}
+    others = [score for score in folder.scores if score["rank"] is None]
+    others.sort(key=lambda score: (score["score"] is None, -(score["score"] or 0)))
+    listed = [(_numbers(one), one.get("statement", "")) for one in others[:MAX_OTHERS]]
+    # Some never came to be a problem.
+    read = {one["where"] for one in others}
+    unknown = dict.fromkeys(("rank", "score", "strategies"))
+    listed += [({**unknown, "where": where}, "") for where in reasons if where not in read]
     found = []
-    for score in others[:MAX_OTHERS]:
-        why = reasons.pop(score.where, None)
+    for entry, statement in listed[:MAX_OTHERS]:
         said = "not chosen: other problems came first"
-        if why:
-            said = f"{why.reason.replace('_', ' ')}: {why.detail}"
-        statement = _one_line((why.problem if why else None) or score.statement)
-        found.append({**_numbers(score), "statement": statement, "why": said})
-    for why in list(reasons.values())[: MAX_OTHERS - len(found)]:  # never came to be a problem
-        said = f"{why.reason.replace('_', ' ')}: {why.detail}"
-        unknown = dict.fromkeys(("rank", "score", "strategies"))
-        statement = _one_line(why.problem or "")
-        found.append({**unknown, "where": why.where, "statement": statement, "why": said})
+        if why := reasons.get(entry["where"]):
+            said = f"{why['reason'].replace('_', ' ')}: {why['detail']}"
+            statement = why.get("problem") or statement
+        found.append({**entry, "statement": _one_line(statement), "why": said})
     return found
 
 
-def _record(
-    case: Case, limits: tuple[int, int, int], curves: Curves, chosen_by: str
-) -> dict[str, Any]:
+def _record(case: Case, limits: tuple[int, int, int], curves: Curves, chosen_by: str) -> Line:
     row = case.row
     of_solutions = {
         name: value
@@ -206,7 +192,7 @@ def _record(
     }
 
 
-def _pair(pair: Pair, curves: Curves, chosen_by: str) -> dict[str, Any]:
+def _pair(pair: Pair, curves: Curves, chosen_by: str) -> Line:
     """A pair with its distances, and what the one that chose means in words."""
     by, distance = chosen_by, pair.chosen_by
     if distance is None:
@@ -220,8 +206,7 @@ def _pair(pair: Pair, curves: Curves, chosen_by: str) -> dict[str, Any]:
         "rpd": _rounded(pair.rpd),
         "raw": _rounded(pair.raw),
         "matches": [
-            [match.asker, match.step, match.match, round(match.distance, 4)]
-            for match in pair.matches
+            [one.asker, one.step, one.match, round(one.distance, 4)] for one in pair.matches
         ],
     }
 
@@ -230,7 +215,7 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-def _cut(text: str, limit: int) -> dict[str, Any]:
+def _cut(text: str, limit: int) -> Line:
     if len(text) <= limit:
         return {"text": text}
     head, tail = limit * 2 // 3, limit // 3

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -22,29 +21,6 @@ LEFT, RIGHT, TOP, BOTTOM = 44, 12, 12, 40
 NUM_BINS = 30
 
 Values = Sequence[float] | npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Bins:
-    """A histogram: all values in `counts`, and those of them that are set apart in `marked`."""
-
-    edges: npt.NDArray[np.float64]
-    counts: npt.NDArray[np.int64]
-    marked: npt.NDArray[np.int64]
-
-
-def bins_of(values: Values, marked: Values = (), upper: float = 0.0) -> Bins:
-    """Count values in about thirty equal bins from 0 to a round number, of `upper` at least."""
-    largest = float(max(upper, max(values, default=0)))
-    step = nice_step(largest or 1.0, NUM_BINS)
-    edges = np.arange(max(1, math.ceil(largest / step - 1e-9)) + 1, dtype=np.float64) * step
-
-    def counted(group: Values) -> npt.NDArray[np.int64]:
-        # Rounding may leave the largest value a hair beyond the last edge.
-        inside = np.minimum(np.asarray(group, dtype=np.float64), edges[-1])
-        return np.histogram(inside, edges)[0].astype(np.int64)
-
-    return Bins(edges, counted(values), counted(marked))
 
 
 def nice_step(span: float, count: int) -> float:
@@ -114,20 +90,38 @@ def _text(name: str, anchor: str, x: float, y: float, text: str) -> str:
     )
 
 
-def histogram(bins: Bins, *, title: str, x_label: str, y_label: str, kind: str) -> Markup:
-    """A histogram whose `kind` is the class of its bars; their marked part is in full colour."""
-    highest, end = int(bins.counts.max(initial=1)) or 1, float(bins.edges[-1])
+def histogram(
+    values: Values,
+    marked: Values = (),
+    upper: float = 0.0,
+    *,
+    title: str,
+    x_label: str,
+    y_label: str,
+    kind: str,
+) -> Markup:
+    """A histogram from 0 to a round number, of `upper` at least, with some values set apart.
+
+    `kind` is the class of its bars; their marked part is in full colour.
+    """
+    largest = float(max(upper, max(values, default=0)))
+    width = nice_step(largest or 1.0, NUM_BINS)
+    edges = np.arange(max(1, math.ceil(largest / width - 1e-9)) + 1, dtype=np.float64) * width
+    # Rounding may leave the largest value a hair beyond the last edge.
+    counts, in_colour = (
+        np.histogram(np.minimum(np.asarray(group, dtype=np.float64), edges[-1]), edges)[0]
+        for group in (values, marked)
+    )
+    highest, end = int(counts.max()) or 1, float(edges[-1])
     step = max(1.0, nice_step(highest, 4))
     top = math.ceil(highest / step - 1e-9) * step
     chart = _Chart(title, (400, 220), (0, end), (0, top))
     chart.axes(x_label, y_label, nice_step(end, 6), step)
-    lefts = [chart.x(edge) for edge in bins.edges]
-    for left, right, count, marked in zip(
-        lefts[:-1], lefts[1:], bins.counts, bins.marked, strict=True
-    ):
-        for name, number in ((kind, count), (f"{kind} marked", marked)):
-            if number:
-                y = chart.y(number)
+    lefts = [chart.x(edge) for edge in edges]
+    for left, right, count, number in zip(lefts, lefts[1:], counts, in_colour, strict=False):
+        for name, height in ((kind, count), (f"{kind} marked", number)):
+            if height:
+                y = chart.y(height)
                 chart.parts.append(
                     f'<rect class="{name}" x="{left + 0.5:.1f}" y="{y:.1f}" '
                     f'width="{right - left - 1:.1f}" height="{chart.y(0) - y:.1f}"/>'
@@ -192,7 +186,8 @@ def as_file(chart: Markup) -> bytes:
 def scores_chart(scores: Values, chosen: Values) -> Markup:
     """The histogram of problem scores, with those of the chosen problems set apart."""
     return histogram(
-        bins_of(scores, chosen),
+        scores,
+        chosen,
         title=f"Histogram of the problem scores of {len(scores)} problems",
         x_label="problem score",
         y_label="problems",
@@ -203,7 +198,7 @@ def scores_chart(scores: Values, chosen: Values) -> Markup:
 def lengths_chart(tokens: Values) -> Markup:
     """The histogram of the lengths of chosen solutions, in tokens."""
     return histogram(
-        bins_of(tokens),
+        tokens,
         title=f"Histogram: length of the chosen solutions, {len(tokens)} solutions",
         x_label="tokens",
         y_label="solutions",

@@ -1,15 +1,15 @@
 """What a folder that `rpd curate` made holds, as far as a report needs it, in bounded memory.
 
 All scores are read (a line each), but texts only of a sample of the chosen problems, and of the
-rejects file only a few examples per reason. Nothing is computed here but the counts of what was
-left out, stage by stage.
+rejects file only a few examples per reason.
 """
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,54 +20,14 @@ from rpd_metric.arrays import nan_for_none
 from rpd_metric.errors import InputError
 
 Array = npt.NDArray[np.float64]
+Line = dict[str, Any]
 EXAMPLES_PER_REASON = 3
 # Problems that were left out as a whole are listed with their reason, up to so many.
 MAX_LEFT_OUT = 2000
 SCORED = ("rank", "key", "where", "mean_rpd", "num_solutions", "num_usable", "mean_tokens")
+REJECTED = ("stage", "reason", "where", "detail", "solution_index")
 SHOWN = ("problem", "solutions", "steps", "selected", "drop_reasons", "num_tokens")
 OWN = {*SHOWN, "rpd_matrix", "rpd_score", "problem_score", "diverse", "distance_matrix"}
-
-
-@dataclass(frozen=True)
-class Score:
-    """One line of `scores.jsonl`.
-
-    `rank` is that of a chosen problem, 0 for the first; `key` names the problem whatever its
-    position, `where` says where it stood. `score` is Eq. 3 by the distance that ranked problems,
-    else by RPD; `strategies` the effective number among the usable solutions.
-    """
-
-    rank: int | None
-    key: str
-    where: str
-    score: float | None
-    mean_rpd: float | None
-    num_solutions: int
-    num_usable: int
-    mean_tokens: float
-    statement: str = ""
-    strategies: float | None = None
-
-
-@dataclass(frozen=True)
-class Drop:
-    """What was left out for one reason, with the first few examples, each in one line."""
-
-    stage: str
-    reason: str
-    unit: str
-    count: int
-    examples: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """A problem that was left out as a whole: where it stands, its text, and why."""
-
-    where: str
-    problem: str | None
-    reason: str
-    detail: str
 
 
 @dataclass(frozen=True)
@@ -79,7 +39,7 @@ class ChosenProblem:
     columns, `details` say in a sentence why solutions were left out.
     """
 
-    score: Score
+    score: Line
     problem: str
     solutions: list[str]
     steps: list[list[str]]
@@ -89,7 +49,7 @@ class ChosenProblem:
     drop_reasons: list[str]
     num_tokens: list[int]
     extra: Mapping[str, Any]
-    details: Mapping[int, str] = field(default_factory=dict)
+    details: Mapping[int, str]
 
     @property
     def usable(self) -> list[int]:
@@ -101,16 +61,18 @@ class ChosenProblem:
 class CuratedFolder:
     """What a report is made from.
 
-    `scores` are those of every problem, in the order of the input, `shown` the sample with texts,
-    by rank. `left_out` are problems that were left out, the first ones.
+    `scores` are the lines of `scores.jsonl`, one for every problem in the order of the input, with
+    their `score`: Eq. 3 by the distance that ranked problems, else by RPD. `shown` is the sample
+    with texts, by rank. `left_out` are the first lines of `rejects.jsonl` about whole problems,
+    `drops` the manifest's, with examples.
     """
 
-    manifest: dict[str, Any]
-    scores: list[Score]
+    manifest: Line
+    scores: list[Line]
     shown: list[ChosenProblem]
     selected_tokens: list[int]
-    drops: list[Drop]
-    left_out: list[LeftOut] = field(default_factory=list)
+    drops: list[Line]
+    left_out: list[Line] = field(default_factory=list)
 
     @property
     def chosen_by(self) -> str:
@@ -130,19 +92,19 @@ def read_curated(folder: Path, max_problems: int) -> CuratedFolder:
     """
     if max_problems < 1:
         raise InputError(f"max_problems is {max_problems}; it must be 1 or more")
-    shards = sorted((folder / "data").glob("train-*.parquet"))
     for name in ("manifest.json", "scores.jsonl", "data/train-*.parquet"):
         if not any(folder.glob(name)):
             raise InputError(
                 f"{folder} has no {name}: name a folder that rpd curate made (its --output)"
             )
     manifest = _manifest(folder / "manifest.json")
-    scores = list(_scores(folder / "scores.jsonl"))
-    by_rank = {score.rank: score for score in scores if score.rank is not None}
-    wanted = set(spread(len(by_rank), max_problems))
-    shown, selected_tokens = _rows(shards, by_rank, wanted)
+    scores = list(_lines(folder / "scores.jsonl", SCORED, "score"))
+    for line in scores:
+        ranked_by = line.get("problem_score")
+        line["score"] = line["rpd_score"] if ranked_by is None else ranked_by
+    by_rank = {line["rank"]: line for line in scores if line["rank"] is not None}
     drops, left_out, details = _drops(manifest, folder / "rejects.jsonl")
-    shown = [replace(row, details=details.get(row.score.where, {})) for row in shown]
+    shown, selected_tokens = _rows(folder / "data", by_rank, max_problems, details)
     return CuratedFolder(manifest, scores, shown, selected_tokens, drops, left_out)
 
 
@@ -159,7 +121,7 @@ def spread(count: int, wanted: int) -> list[int]:
     return [place * (count - 1) // (wanted - 1) for place in range(wanted)]
 
 
-def _manifest(path: Path) -> dict[str, Any]:
+def _manifest(path: Path) -> Line:
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -169,33 +131,34 @@ def _manifest(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def _scores(path: Path) -> Iterator[Score]:
-    for number, line in enumerate(_lines(path), 1):
-        try:
-            row = json.loads(line)
-            ranked_by = row.get("problem_score")
-            yield Score(
-                score=row["rpd_score"] if ranked_by is None else ranked_by,
-                statement=row.get("statement", ""),
-                strategies=row.get("strategies"),
-                **{name: row[name] for name in SCORED},
-            )
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise InputError(
-                f"{path}:{number} is no score as rpd curate writes them; curate again"
-            ) from None
+def _lines(path: Path, needed: tuple[str, ...], what: str) -> Iterator[Line]:
+    """The lines of a file of `rpd curate`, each with what is needed of it."""
+    with path.open(encoding="utf-8") as file:
+        for number, text in enumerate(file, 1):
+            try:
+                line = json.loads(text)
+            except ValueError:
+                line = {}
+            if not isinstance(line, dict) or not line.keys() >= set(needed):
+                raise InputError(
+                    f"{path}:{number} is no {what} as rpd curate writes them; curate again"
+                )
+            yield line
 
 
 def _rows(
-    shards: list[Path], by_rank: Mapping[int, Score], wanted: set[int]
+    data: Path,
+    by_rank: Mapping[int, Line],
+    max_problems: int,
+    details: Mapping[str, Mapping[int, str]],
 ) -> tuple[list[ChosenProblem], list[int]]:
-    """The wanted rows, and the lengths of the chosen solutions of all rows."""
+    """A sample of the rows, and the lengths of the chosen solutions of all of them."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    shown, tokens = [], []
+    wanted, shown, tokens = set(spread(len(by_rank), max_problems)), [], []
     rank = 0
-    for shard in shards:
+    for shard in sorted(data.glob("train-*.parquet")):
         try:
             with pq.ParquetFile(shard) as file:
                 for group in range(file.num_row_groups):
@@ -207,106 +170,101 @@ def _rows(
                         table = file.read_row_group(group)
                         rows = table.take([found - rank for found in here]).to_pylist()
                         for found, row in zip(here, rows, strict=True):
-                            shown.append(_chosen(row, by_rank[found]))
+                            score = by_rank[found]
+                            shown.append(_chosen(row, score, details.get(score["where"], {})))
                     rank += len(lengths)
         except (pa.ArrowException, OSError, KeyError) as error:
             raise InputError(f"{shard} cannot be read ({error}); curate again") from error
     if rank != len(by_rank):
         raise InputError(
-            f"{shards[0].parent} holds {rank} problems, but scores.jsonl says that {len(by_rank)} "
-            "were chosen; curate again"
+            f"{data} holds {rank} problems, but scores.jsonl says that {len(by_rank)} were chosen; "
+            "curate again"
         )
     return shown, tokens
 
 
-def _chosen(row: dict[str, Any], score: Score) -> ChosenProblem:
+def _chosen(row: Line, score: Line, details: Mapping[int, str]) -> ChosenProblem:
     distances = row.get("distance_matrix")
     return ChosenProblem(
         score=score,
         rpd=nan_for_none(row["rpd_matrix"]),
         distances=None if distances is None else nan_for_none(distances),
         extra={name: value for name, value in row.items() if name not in OWN},
+        details=details,
         **{name: row[name] for name in SHOWN},
     )
 
 
-def _drops(
-    manifest: Mapping[str, Any], rejects: Path
-) -> tuple[list[Drop], list[LeftOut], dict[str, dict[int, str]]]:
+def _drops(manifest: Line, rejects: Path) -> tuple[list[Line], list[Line], dict[str, Any]]:
     """The drops with examples, the problems left out, and by problem why solutions were."""
-    counts = {
-        (drop["stage"], drop["reason"], drop["unit"]): drop["count"] for drop in manifest["drops"]
+    drops = {
+        (drop["stage"], drop["reason"], drop["unit"]): {**drop, "examples": []}
+        for drop in manifest["drops"]
     }
-    examples: dict[tuple[str, str, str], list[str]] = {key: [] for key in counts}
-    left_out: list[LeftOut] = []
-    details: dict[str, dict[int, str]] = {}
+    left_out: list[Line] = []
+    details: dict[str, dict[int, str]] = defaultdict(dict)
     # Reasons in words are a help, the counts are the result: a folder may come without rejects.
-    for number, line in enumerate(_lines(rejects) if counts and rejects.is_file() else (), 1):
-        try:
-            row = json.loads(line)
-            index, where, detail = row["solution_index"], row["where"], row["detail"]
-            unit = "problem" if index is None else "solution"
-            found = examples.get((row["stage"], row["reason"], unit))
-            if index is not None:
-                details.setdefault(where, {})[index] = detail
-            elif len(left_out) < MAX_LEFT_OUT:
-                left_out.append(LeftOut(where, row.get("problem"), row["reason"], detail))
-        except (ValueError, KeyError, TypeError):
-            raise InputError(
-                f"{rejects}:{number} is no reject as rpd curate writes them; curate again, or "
-                "delete the file"
-            ) from None
-        if found is not None and len(found) < EXAMPLES_PER_REASON:
-            place = where if index is None else f"{where}, solution {index}"
-            found.append(f"{place}: {detail}")
-    drops = [Drop(*key, count, tuple(examples[key])) for key, count in counts.items()]
-    return drops, left_out, details
+    there = drops and rejects.is_file()
+    for line in _lines(rejects, REJECTED, "reject") if there else ():
+        index, place = line["solution_index"], line["where"]
+        if index is not None:
+            details[place][index] = line["detail"]
+            place += f", solution {index}"
+        elif len(left_out) < MAX_LEFT_OUT:
+            left_out.append(line)
+        drop = drops.get(
+            (line["stage"], line["reason"], "problem" if index is None else "solution")
+        )
+        if drop and len(drop["examples"]) < EXAMPLES_PER_REASON:
+            drop["examples"].append(f"{place}: {line['detail']}")
+    return list(drops.values()), left_out, details
 
 
-def _lines(path: Path) -> Iterator[str]:
-    with path.open(encoding="utf-8") as file:
-        yield from file
+def funnel(folder: CuratedFolder, unit: Literal["problem", "solution"]) -> list[Line]:
+    """What is left after each stage and what left in between, in order and without zeros.
 
-
-@dataclass(frozen=True)
-class Level:
-    """One line of a funnel: how many are left, or with a `drop` how many left and why."""
-
-    label: str
-    count: int
-    share: float
-    drop: Drop | None = None
-
-
-def funnel(folder: CuratedFolder, unit: Literal["problem", "solution"]) -> list[Level]:
-    """What is left after each stage and what left in between, in order and without zeros."""
+    Each line has its `label`, `count` and `share` in percent, and one about what left its `drop`.
+    """
     counts = folder.manifest["counts"]
     read, chosen = counts[f"{unit}s_read"], counts[f"{unit}s_chosen"]
-    drops = [drop for drop in folder.drops if drop.unit == unit]
-    on_reading = [drop for drop in drops if drop.stage in ("read", "group")]
-    at_choice = [drop for drop in drops if drop.stage == "select"]
+    drops = [drop for drop in folder.drops if drop["unit"] == unit]
+    on_reading = [drop for drop in drops if drop["stage"] in ("read", "group")]
+    at_choice = [drop for drop in drops if drop["stage"] == "select"]
     between = [drop for drop in drops if drop not in (*on_reading, *at_choice)]
-    compared = read - sum(drop.count for drop in between)
-    stages: list[tuple[str, int] | Drop] = [*on_reading, (f"{unit}s read", read), *between]
+    compared = read - sum(drop["count"] for drop in between)
+    stages: list[tuple[str, int, Line | None]] = []
+
+    def left(label: str, count: int) -> None:
+        stages.append((label, count, None))
+
+    def gone(*drops: Line) -> None:
+        stages.extend((drop["reason"], drop["count"], drop) for drop in drops if drop["count"])
+
     if unit == "problem" and on_reading:
-        stages.insert(0, ("rows read", counts["rows_read"]))
+        left("rows read", counts["rows_read"])
+    gone(*on_reading)
+    left(f"{unit}s read", read)
+    gone(*between)
     if unit == "solution":
         # Solutions of a problem that goes as a whole have no record of their own.
         with_problem = compared - counts["solutions_usable"]
+        gone({"stage": "filter", "reason": "problem_left_out", "count": with_problem})
         compared = counts["solutions_usable"]
-        stages.append(Drop("filter", "problem_left_out", unit, with_problem))
-        stages.append(("solutions compared", compared))
+        left("solutions compared", compared)
     elif counts["problems_scored"]:  # nothing is scored where problems are drawn
         compared = counts["problems_scored"]
-        stages.append(("problems scored", compared))
-    rest = max(0, compared - sum(drop.count for drop in at_choice) - chosen)
-    stages += [*at_choice, Drop("select", "not_chosen", unit, rest), (f"{unit}s chosen", chosen)]
+        left("problems scored", compared)
+    gone(*at_choice)
+    rest = max(0, compared - sum(drop["count"] for drop in at_choice) - chosen)
+    gone({"stage": "select", "reason": "not_chosen", "count": rest})
+    left(f"{unit}s chosen", chosen)
     total = max(1, read, counts["rows_read"] if unit == "problem" else 0)
-    levels = []
-    for one in stages:
-        if isinstance(one, Drop):
-            name, share = one.reason.replace("_", " "), 100 * one.count / total
-            levels += [Level(name, one.count, share, one)] if one.count else []
-        else:
-            levels.append(Level(one[0], one[1], 100 * one[1] / total))
-    return levels
+    return [
+        {
+            "label": label.replace("_", " "),
+            "count": count,
+            "share": 100 * count / total,
+            "drop": drop and {"examples": [], **drop},
+        }
+        for label, count, drop in stages
+    ]

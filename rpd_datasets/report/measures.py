@@ -7,7 +7,7 @@ embedding per solution; Fig. 3). Without an encoder only the stored distances ar
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -19,17 +19,14 @@ from rpd_metric.models.embedders import Embedder
 
 @dataclass(frozen=True)
 class Pair:
-    """Two chosen solutions, their stored RPD, the distance that chose if another, and the raw one.
-
-    `matches` are empty without an encoder; `"a"` is the first.
-    """
+    """Two chosen solutions and their distances."""
 
     first: int
     second: int
-    rpd: float | None
-    chosen_by: float | None
+    rpd: float | None  # as stored
+    chosen_by: float | None  # by the distance that chose, if another
     raw: float | None
-    matches: list[StepMatch]
+    matches: list[StepMatch]  # empty without an encoder; "a" is the first
 
 
 @dataclass(frozen=True)
@@ -43,17 +40,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Measures:
-    """All cases by rank, and the distances of all pairs of solutions in them, one value a pair.
-
-    `rpd` and `choosing`, the distance that chose solutions where that is another one, are as
-    stored. `raw` is empty without an encoder.
-    """
+    """All cases by rank, and the distances of all pairs of solutions in them, one value a pair."""
 
     cases: list[Case]
     embedder: str | None
-    rpd: Array = field(default_factory=lambda: np.zeros(0))
-    raw: Array = field(default_factory=lambda: np.zeros(0))
-    choosing: Array = field(default_factory=lambda: np.zeros(0))
+    rpd: Array  # as stored
+    choosing: Array  # by the distance that chose, if another
+    raw: Array  # empty without an encoder
 
 
 def measure(
@@ -78,12 +71,10 @@ def measure(
     cases: list[Case] = []
     found: dict[str, list[Array]] = {name: [np.zeros(0)] for name in ("rpd", "raw", "choosing")}
     for place, row in enumerate(rows):
-        raw = None
-        if embedder is None or place not in encoded:
-            cases.append(Case(row, _pairs(row, None, {}, ties)))
-        else:
-            case, raw = _measured(row, embedder, ties)
-            cases.append(case)
+        raw, steps = None, dict[int, Array]()
+        if embedder is not None and place in encoded:
+            raw, steps = _encoded(row, embedder)
+        cases.append(Case(row, _pairs(row, raw, steps, ties), raw is not None))
         for name, matrix in (("rpd", row.rpd), ("raw", raw), ("choosing", row.distances)):
             if matrix is not None:
                 values = matrix[np.ix_(row.usable, row.usable)]
@@ -94,7 +85,8 @@ def measure(
     return Measures(cases, encoder, **{name: np.concatenate(all_) for name, all_ in found.items()})
 
 
-def _measured(row: ChosenProblem, embedder: Embedder, ties: Ties) -> tuple[Case, Array]:
+def _encoded(row: ChosenProblem, embedder: Embedder) -> tuple[Array, dict[int, Array]]:
+    """The raw-text distances, and the vectors of the chosen solutions' steps."""
     # What was compared at curation: blank steps are none there.
     steps = {i: [step for step in row.steps[i] if step.strip()] for i in row.selected}
     texts = [row.solutions[index] for index in row.usable]
@@ -103,12 +95,8 @@ def _measured(row: ChosenProblem, embedder: Embedder, ties: Ties) -> tuple[Case,
     raw = np.full(row.rpd.shape, np.nan)
     # Lists of one vector each: their distance is the plain cosine distance.
     raw[np.ix_(row.usable, row.usable)] = rpd_matrix(list(vectors[: len(texts), None]))
-    bounds = np.cumsum([len(texts), *(len(steps[index]) for index in row.selected)])
-    step_vectors = {
-        index: vectors[start:end]
-        for index, start, end in zip(row.selected, bounds[:-1], bounds[1:], strict=True)
-    }
-    return Case(row, _pairs(row, raw, step_vectors, ties), encoded=True), raw
+    ends = np.cumsum([len(texts), *(len(steps[index]) for index in row.selected)])
+    return raw, dict(zip(row.selected, np.split(vectors, ends[:-1])[1:], strict=True))
 
 
 def _pairs(

@@ -46,8 +46,9 @@ class Chart:
 
 def charts_of(folder: CuratedFolder, measures: Measures) -> dict[str, list[Chart]]:
     """The charts of a report by what they show; of distances (Fig. 3) the one that chose first."""
-    scored = [score.score for score in folder.scores if score.score is not None]
-    chosen = [s.score for s in folder.scores if s.score is not None and s.rank is not None]
+    known = [line for line in folder.scores if line["score"] is not None]
+    scored = [line["score"] for line in known]
+    chosen = [line["score"] for line in known if line["rank"] is not None]
     found: dict[str, list[Chart]] = {"distances": _distances(folder, measures), "scores": []}
     if scored:
         svg = charts.scores_chart(scored, chosen)
@@ -75,7 +76,9 @@ def _distances(folder: CuratedFolder, measures: Measures) -> list[Chart]:
     for name, kind, values, of_chosen in shown:
         picked = [value for value in of_chosen if value is not None]
         svg = charts.histogram(
-            charts.bins_of(values, picked, upper),
+            values,
+            picked,
+            upper,
             title=f"Histogram: {name} of {len(values)} pairs of solutions",
             x_label=f"{name} of a pair",
             y_label="pairs",
@@ -140,7 +143,7 @@ def render(folder: CuratedFolder, measures: Measures, drawn: dict[str, list[Char
         "map": charts.corpus_map(packed.listed),
         "charts": drawn,
         "num_scores": len(folder.scores),
-        "num_chosen": sum(score.rank is not None for score in folder.scores),
+        "num_chosen": sum(line["rank"] is not None for line in folder.scores),
         "num_shown": len(measures.cases),
         "num_measured": sum(case.encoded for case in measures.cases),
         "num_pairs": max(map(len, (measures.choosing, measures.rpd, measures.raw))),

@@ -30,14 +30,14 @@ const textView = (() => {
   // `stop` is the punctuation behind an inline formula: it must not stand on a line of its own.
   const formula = ({ source, tex, block }, stop) => {
     const holder = element(block ? "div" : "span", block ? "block" : "formula");
-    holder.tex = tex;
     const grouped = tex.includes("\\begin") || tex.includes("\\\\") || tex.includes("\\tag");
     // Outside Temml's display mode limits stand beside their sign unless they are told where to.
     const placed = block && !grouped ? tex.replace(LIMITED, "$&\\limits") : tex;
     const options = { throwOnError: true, trust: false, maxExpand: 500, maxSize: [20, 20] };
     try {
       // A displayed formula without lines of its own may break after its operators, which Temml
-      // allows outside its display mode only; the style sheet then sets it in display style.
+      // allows outside its display mode only; the style sheet sets it in display style. Others
+      // scroll where they are too wide.
       temml.render(stop ? `${tex}\\text{${stop}}` : placed, holder, { ...options, displayMode: block && grouped, wrap: "tex" });
     } catch (error) {
       if (!(error instanceof Error)) throw error;
@@ -45,45 +45,6 @@ const textView = (() => {
       holder.classList.add("source");
     }
     return holder;
-  };
-
-  // The lines of a formula that has lines of its own, each a formula that may break; else null.
-  const LINED = /^\s*\\begin\{(align|aligned|gather|gathered|eqnarray|multline|split|equation)(\*?)\}([\s\S]*)\\end\{\1\2\}\s*$/;
-  const linesOf = (tex) => {
-    const inside = LINED.exec(tex)?.[3];
-    if (inside === undefined || inside.includes("\\begin")) return null;
-    const lines = inside.split(/\\\\(?:\[[^\]]*\])?/).map((line) => line.replace(/(?<!\\)&/g, " ").trim());
-    // A line break inside braces, as in \substack, is none of these.
-    const whole = lines.every((line) => line.split("{").length === line.split("}").length);
-    return whole ? lines.filter(Boolean) : null;
-  };
-  const SMALLEST = 0.65;
-  // What is drawn too wide for its place: lines are set one by one, so that each may break; what
-  // cannot break, as a matrix or a fraction, becomes smaller, and then says that it scrolls.
-  const fit = (root) => {
-    for (const block of root.querySelectorAll(".block")) {
-      block.style.fontSize = "";
-      block.classList.remove("wide");
-      if (!block.clientWidth || block.scrollWidth <= block.clientWidth) continue;
-      const lines = block.tex && linesOf(block.tex);
-      if (lines) {
-        const set = lines.map((line) => formula({ source: line, tex: line, block: true }, ""));
-        block.tex = null;
-        block.replaceChildren(...set);
-        fit(block);
-        continue;
-      }
-      // Not all of a formula shrinks with its letters: the gaps of a matrix stay.
-      for (let size = 1; size > SMALLEST && block.scrollWidth > block.clientWidth; ) {
-        size = Math.max(SMALLEST, (0.98 * size * block.clientWidth) / block.scrollWidth);
-        block.style.fontSize = `${size}em`;
-      }
-      if (block.scrollWidth <= block.clientWidth) continue;
-      block.classList.add("wide");
-      block.tabIndex = 0;
-      block.setAttribute("role", "group");
-      block.setAttribute("aria-label", "A wide formula; scroll it sideways");
-    }
   };
 
   const take = (text) => {
@@ -149,14 +110,10 @@ const textView = (() => {
         }
       });
       if (any || bag.size === 0) return;
-      let best = -1, most = 0.5;
-      bags.forEach((other, index) => {
-        let shared = 0;
-        for (const word of bag) shared += other.has(word) ? 1 : 0;
-        if (shared < 3) return; // two common words are in every other sentence
-        if (shared / bag.size >= most + (best < 0 ? 0 : 1e-9)) [best, most] = [index, shared / bag.size];
-      });
-      if (best >= 0) found[best].push(number);
+      const shared = bags.map((other) => [...bag].filter((word) => other.has(word)).length);
+      const most = Math.max(0, ...shared);
+      // Two common words are in every other sentence.
+      if (most >= Math.max(3, bag.size / 2)) found[shared.indexOf(most)].push(number);
     });
     return found;
   };
@@ -256,5 +213,5 @@ const textView = (() => {
     return seen;
   };
 
-  return { line, whole, fit, element };
+  return { line, whole, element };
 })();

@@ -66,7 +66,7 @@ CSS = """
 
 
 def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
-    """Look at solutions: how far apart they are, and why.
+    """Say in Markdown how far apart solutions are, what that means, and which steps matched.
 
     Args:
         embedder ([`~rpd_metric.models.embedders.Embedder`]): Encodes the steps.
@@ -74,26 +74,19 @@ def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
         kind (`str`): [`SOLUTIONS`] or [`STEPS`].
         entries (`str`): Empty ones are left out.
 
-    Returns:
-        `str`: Markdown: distances and what they mean, the steps that found each other, all steps.
-
     Raises:
-        InputError: If fewer than two entries have steps, or there is too much text.
+        InputError: Fewer than two entries have steps, or there is too much text.
     """
-    named = {
-        f"Solution {place}": text
-        for place, text in enumerate(entries, start=1)
-        if text and text.strip()
-    }
+    given = enumerate(entries, start=1)
+    named = {f"Solution {place}": text for place, text in given if text and text.strip()}
     if len(named) < 2:
         raise InputError("paste at least two solutions")
     if sum(map(len, named.values())) > MAX_CHARACTERS:
         raise InputError(f"that is more than {MAX_CHARACTERS:,} characters; shorten the solutions")
     names, short = list(named), []
     if kind == STEPS:
-        steps = [
-            [line.strip() for line in text.splitlines() if line.strip()] for text in named.values()
-        ]
+        lines_of = (text.splitlines() for text in named.values())
+        steps = [[line.strip() for line in lines if line.strip()] for lines in lines_of]
     else:
         summarizer = load_summarizer("extractive")
         taken = run(summarizer.summarize(problem.strip() or None, list(named.values())))
@@ -109,20 +102,18 @@ def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
     lines.append("|---" * (len(names) + 1) + "|")
     for name, row in zip(names, matrix, strict=True):
         lines.append(f"| **{name}** |" + "|".join(f"{distance:.3f}" for distance in row) + "|")
-    lines.append("")
     if short:
-        lines += [
-            f"**{', '.join(short)}: fewer than {FEW_WORDS} words.** That is too little to judge "
-            "by: such distances follow single words.",
-            "",
-        ]
+        few = (
+            f"**{', '.join(short)}: fewer than {FEW_WORDS} words.** That is too little to judge by"
+        )
+        lines += ["", f"{few}: such distances follow single words."]
     pairs = list(combinations(range(len(names)), 2))
     # Steps that somebody wrote are nearer to a language model's than to the extractive ones.
     curve = calibration("rpd", "minilm", chat=kind == STEPS)
     if curve is not None:
-        lines += [
-            f"- {names[a]} and {names[b]}, {curve.in_words(float(matrix[a, b]))}" for a, b in pairs
-        ]
+        lines.append("")
+        for a, b in pairs:
+            lines.append(f"- {names[a]} and {names[b]}, {curve.in_words(float(matrix[a, b]))}")
         scale = f"A scale to read it by: {curve.scale()}."
         lines += ["", f"{scale} The pairs are solutions to competition problems."]
     lines += ["", "### Steps that found each other"]

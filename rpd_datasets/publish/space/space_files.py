@@ -3,8 +3,7 @@
 `evaluate` downloads one file from the Space, named after it, and runs it where `rpd_metric` is
 installed; the page (`app.py`) runs in the Space. As long as the package is on no index, its wheel
 lies beside the page, which imports it from there: a Space sees nothing but `requirements.txt`
-while that is installed, and a private one may not download its own files. Nothing here needs
-Gradio.
+while that is installed, and a private one may not download its own files.
 """
 
 from __future__ import annotations

@@ -234,7 +234,7 @@ def test_shards_must_be_all_there_readable_and_of_the_cards_size(folder: Path) -
         publishable(folder)
 
     shard.rename(folder / "data/train-00000-of-00002.parquet")
-    with pytest.raises(InputError, match="some are missing or left over"):
+    with pytest.raises(InputError, match="are missing or left over"):
         publishable(folder)
 
 
@@ -335,10 +335,9 @@ def test_a_model_must_be_whole(model: Path) -> None:
     secret=st.from_regex(r"hf_[A-Za-z0-9]{30,36}", fullmatch=True),
 )
 def test_a_token_is_found_wherever_it_stands(before: str, secret: str) -> None:
-    leak = find_leak(["fine", before + secret])
-    assert leak is not None
-    assert (leak.kind, leak.line) == ("a secret", 2)
-    assert secret not in leak.excerpt
+    leak = find_leak(["fine", before + secret]) or ""
+    assert leak.startswith("line 2, holds a secret (Hugging Face Token, hf_")
+    assert secret not in leak
     here = find_leak(["see /srv/people/ada/x"], home=Path("/srv/people/ada"))
     assert here is not None, "a home in another place is found, too"
 

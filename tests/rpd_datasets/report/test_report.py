@@ -390,8 +390,8 @@ def test_a_funnel_adds_up_from_read_to_chosen(tmp_path):
         ("solution", [12, -1, 11, -9, 2]),
     ):
         levels = funnel(read_curated(folder, 5), unit)
-        assert [-one.count if one.drop else one.count for one in levels] == expected
-    assert levels[1].drop.examples == ("rows.jsonl:1, solution 2: same as 0",)
+        assert [-one["count"] if one["drop"] else one["count"] for one in levels] == expected
+    assert levels[1]["drop"]["examples"] == ["rows.jsonl:1, solution 2: same as 0"]
 
 
 def test_charts_are_files_of_their_own_too(tmp_path):
