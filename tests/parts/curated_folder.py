@@ -13,6 +13,7 @@ import numpy as np
 
 from rpd_datasets.curation.parquet import column_types, write_table
 from rpd_datasets.rejects import Rejected
+from rpd_metric.arrays import none_for_nan
 from rpd_metric.distance.core import mean_pairwise, problem_score
 from rpd_metric.metrics.matrices import step_matrices
 
@@ -32,25 +33,22 @@ class HashEmbedder:
         self.name = name
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
-        rows = []
-        for text in texts:
-            digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-            rows.append(np.random.default_rng(list(digest)).standard_normal(16) + 0.7)
+        digests = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
+        rows = [np.random.default_rng(list(one)).standard_normal(16) + 0.7 for one in digests]
         return np.array(rows, dtype=np.float32).reshape(len(rows), 16)
 
 
 def a_row(problem: str = "What is $1+1$?", **changes: Any) -> dict[str, Any]:
     """A row with four solutions of which the last but one was left out."""
-    row: dict[str, Any] = {
+    return {
         "problem": problem,
         "solutions": ["We add: $1+1=2$.", "A picture shows 2.", "Two", "By counting, 2."],
         "steps": [STEPS[0], STEPS[1], [], STEPS[3]],
         "selected": [3, 0],
         "drop_reasons": ["", "", "duplicate", ""],
         "num_tokens": [40, 30, 2, 35],
+        **changes,
     }
-    row.update(changes)
-    return row
 
 
 def write_folder(
@@ -61,21 +59,15 @@ def write_folder(
     rejects: Sequence[Rejected] = (),
     **options: Any,
 ) -> Path:
-    """Write a folder.
+    """Write a folder of chosen problems, best first, with their distances.
 
-    Args:
-        folder (`Path`): Made here.
-        rows (`Sequence[dict]`): The chosen problems, best first; distances are made here.
-        not_chosen (`Sequence`): Scores of problems that were not chosen.
-        rejects (`Sequence[Rejected]`): What was left out.
-        options: Of the manifest.
+    `not_chosen` has the scores of other problems; `options` are the manifest's.
     """
     full, scores = [], []
     for rank, row in enumerate(rows):
         matrix = step_matrices([row["steps"]], HashEmbedder())[0]
-        plain = [[None if value != value else value for value in line] for line in matrix.tolist()]
         score = problem_score(matrix)
-        full.append({**row, "rpd_matrix": plain, "rpd_score": score})
+        full.append({**row, "rpd_matrix": none_for_nan(matrix), "rpd_score": score})
         tokens = sum(row["num_tokens"]) / len(row["num_tokens"])
         usable = row["drop_reasons"].count("")
         scores.append(_score(rank, score, mean_pairwise(matrix), usable, tokens, rank))
