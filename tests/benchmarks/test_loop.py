@@ -8,28 +8,13 @@ from dataclasses import replace
 import pytest
 from filelock import FileLock
 
-from benchmarks.loop.arms import ArmResult, finished, settings_of
-from benchmarks.loop.catalogue import (
-    BUDGET,
-    CORE,
-    FULL,
-    GROUPS,
-    MAP,
-    QUICK,
-    QUICK_ARMS,
-)
+from benchmarks.loop.arms import ArmResult, finished
+from benchmarks.loop.catalogue import BUDGET, GROUPS, QUICK, QUICK_ARMS
 from benchmarks.loop.measure import difference, figure, over_seeds
 from benchmarks.loop.page import verdict
 from benchmarks.loop.pipeline import curate
 from benchmarks.loop.run import main
-from benchmarks.loop.task import (
-    all_problems,
-    attempts,
-    candidates,
-    check,
-    pool_rows,
-    strategy_of,
-)
+from benchmarks.loop.task import all_problems, attempts, candidates, check, pool_rows, strategy_of
 
 
 def test_every_candidate_is_right_and_of_the_strategy_it_states():
@@ -40,30 +25,13 @@ def test_every_candidate_is_right_and_of_the_strategy_it_states():
         assert all(check(problem.gold, text) for text in texts)
         known = {attempt.strategy for attempt in attempts(problem.numbers)[problem.target]}
         assert {strategy_of(text) for text in texts} <= known
-
-
-@pytest.mark.parametrize(
-    ("response", "right"),
-    [
-        (r"\boxed{ ( 3 * 5 ) + 9 }", True),
-        (r"\boxed{9+5*3}", True),
-        (r"\boxed{24}", False),
-        (r"\boxed{ ( 3 + 3 ) * 4 }", False),
-        (r"\boxed{ 3 * 5 + 9", False),
-        (r"\boxed{ 3 ** 5 }", False),
-        (r"\boxed{ 3 / ( 5 - 5 ) }", False),
-        (r"\boxed{ __import__('os') }", False),
-        ("", False),
-    ],
-)
-def test_only_an_expression_of_the_given_numbers_counts(response: str, right: bool):
-    assert check("24 from 3 5 7 9 11", response) is right
+    for wrong in ("24", " ( 3 + 3 ) * 4 ", " 3 ** 5 ", " __import__('os') "):
+        assert not check("24 from 3 5 7 9 11", f"\\boxed{{{wrong}}}")
 
 
 def test_base_pool_and_tests_share_no_problem():
     parts = [{problem.text for problem in part} for part in all_problems().values()]
     assert not parts[0] & parts[1] | parts[0] & parts[2] | parts[1] & parts[2]
-    assert all(len(part) > 600 for part in parts)
 
 
 def test_a_pool_is_of_its_seed_and_of_few_strategies_unevenly_often():
@@ -95,21 +63,6 @@ def test_differences_are_paired_by_seed():
     assert verdict(gap) == "**higher** (+10.0 [+10.0, +10.0])"
     assert "not told apart" in verdict(over_seeds([0.1, -0.1, 0.05]))
     assert verdict(over_seeds([0.1])) == "+10.0, one seed only"
-
-
-def test_arms_of_equal_size_have_equal_samples():
-    for arm in (*CORE, *GROUPS["numbers"], *GROUPS["choices"]):
-        samples = FULL.num_problems(arm) * arm.per_problem * arm.repeat
-        assert abs(samples - FULL.samples) <= arm.per_problem // 2, arm.name
-    names = [arm.name for group in (*GROUPS.values(), MAP) for arm in group]
-    assert len(set(names)) == len(names)
-
-
-def test_what_concerns_only_reinforcement_learning_leaves_other_results_valid():
-    more = replace(FULL, practice=7)
-    assert settings_of(CORE[1], FULL) == settings_of(CORE[1], more)
-    reinforced = GROUPS["grpo"][0]
-    assert settings_of(reinforced, FULL) != settings_of(reinforced, more)
 
 
 def test_an_unknown_arm_and_a_second_run_are_one_line_and_status_1(tmp_path, capsys):

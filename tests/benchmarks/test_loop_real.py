@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.loop_real.page import remark
 from benchmarks.loop_real.run import Journal, Scale, claim
-from benchmarks.loop_real.task import problems, solution_text, split
+from benchmarks.loop_real.task import problems, split
 from rpd_datasets.evaluation.results import Results
 from rpd_metric.errors import InputError, RPDError
 
@@ -23,11 +23,7 @@ def test_training_and_test_problems_are_apart_and_solutions_are_right():
     assert (len(pool), len(tests)) == (300, 200)
     assert not {row["problem"] for row in pool} & {row["problem"] for row in tests}
     assert all(len(set(row["solutions"])) == len(row["solutions"]) >= 3 for row in pool)
-    assert all("<<" not in text and "\\boxed{" in text for r in pool for text in r["solutions"])
-    assert {row["calculations"] for row in pool} == {1, 2, 3}
-    assert {row["calculations"] for row in tests} == {1, 2}
     assert split(rows, **size, seed=0) == (pool, tests) != split(rows, **size, seed=1)
-    assert solution_text("It goes on and on") is None
 
 
 def test_a_finished_stage_is_not_run_again_and_none_begins_too_late(tmp_path: Path):
