@@ -1,17 +1,155 @@
-"""How a row of each layout is taken apart: what is bad costs itself, with its reason and place."""
+"""Rows of every layout: which one an input has, and that what is bad in a row costs only itself."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rpd_datasets.inputs.layouts import Columns, conversation_row, flat_row, grouped_items
+from parts.rows import write_rows
+from rpd_datasets.filters.answer_checks import AnswerChecker, marks_of, reference_of
+from rpd_datasets.inputs.layouts import (
+    LAYOUTS,
+    Columns,
+    check_only,
+    conversation_row,
+    find_layout,
+    flat_row,
+    grouped_items,
+)
 from rpd_datasets.inputs.raw_rows import Row
+from rpd_datasets.inputs.source import InputSpec, Source, open_source
+from rpd_datasets.inputs.understanding import Understood
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
+from rpd_metric.errors import InputError
 
-COLUMNS = Columns()
+P = "What is 2 + 3?"
+ONE, OTHER = "We count on from two. The answer is 5.", "Add the ones. The answer is 6."
+HUMAN, GPT = {"role": "user", "content": P}, "assistant"
+THOUGHT = {ONE: f"<think>\nHm.\n</think>\n\n{ONE}", OTHER: f"<think>\nHm.\n</think>\n\n{OTHER}"}
+S1K = {"question": P, "solution": "5", "cot_type": "math", "metadata": "{}", "cot": None}
+DEEP_MATH = {"question": P, "final_answer": "5", "difficulty": 2.0, "topic": "Arithmetic"}
+DEEP_MATH |= {"r1_solution_1": ONE, "r1_solution_2": OTHER, "r1_solution_3": None}
+TURNS = [{"role": "system", "content": "Think."}, HUMAN]
+
+
+def each(row: Any) -> list[dict[str, Any]]:
+    return [row(ONE), row(OTHER)]
+
+
+# For each layout rows as the dataset has them; all hold one problem with both solutions.
+ROWS: dict[str, list[dict[str, Any]]] = {
+    "grouped": [{"problem": P, "solutions": [ONE, OTHER]}],
+    "openr1-math": [
+        {"problem": P, "solution": "A reference text: 5.", "answer": "5", "uuid": "a"}
+        | {"generations": [ONE, None, OTHER], "correctness_math_verify": [True, None, False]}
+    ],
+    "openmathreasoning": each(
+        lambda text: {"problem": P, "generated_solution": text, "expected_answer": "5"}
+    ),
+    "flat": each(lambda text: {"source": "x", "problem": P, "solution": text}),
+    "openthoughts": each(
+        lambda text: {
+            "difficulty": 8,
+            "conversations": [{"from": "human", "value": P}, {"from": "gpt", "value": text}],
+        }
+    ),
+    "deepmath": [DEEP_MATH],
+    "s1k": each(lambda text: {**S1K, "thinking_trajectories": ["Hm."], "attempt": text}),
+    "s1k-1.1": [
+        {**S1K, "gemini_thinking_trajectory": "Hm.", "gemini_attempt": ONE, "gemini_grade": "No"}
+        | {"deepseek_thinking_trajectory": "Hm.", "deepseek_attempt": OTHER}
+        | {"deepseek_grade": "Yes", "deepseek_grade_reason": "..."}
+    ],
+    "limo": each(lambda text: {"question": P, "solution": text, "answer": "5"}),
+    "acereason": each(lambda text: {"category": "math", "input": P, "output": text}),
+    "prompt-completion": [
+        {"prompt": P, "completion": ONE},
+        {"prompt": [HUMAN], "completion": [{"role": GPT, "content": OTHER}]},
+        {"prompt": [HUMAN, HUMAN], "completion": "Two questions cost their row."},
+    ],
+    "messages": each(lambda text: {"messages": [*TURNS, {"role": GPT, "content": text}]}),
+}
+
+
+def opened(tmp_path: Path, rows: list[dict[str, Any]], **options: Any) -> Source:
+    file = write_rows(tmp_path / "rows.jsonl", rows)
+    spec = InputSpec(**options)
+    return open_source(file, spec, scratch=tmp_path / "scratch", on_reject=print)
+
+
+# What is kept beside the solutions, in step with them: marks, the reference, other columns.
+BESIDE: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "openr1-math": ((True, False), "5", {"solution": "A reference text: 5.", "uuid": "a"}),
+    "s1k-1.1": ((False, True), None, {"solution": "5", "gemini_grade": "No"}),
+    "deepmath": (None, "5", {"difficulty": 2.0, "topic": "Arithmetic"}),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_rows_of_a_well_known_dataset_need_no_option(tmp_path: Path, layout: str) -> None:
+    source = opened(tmp_path, ROWS[layout])
+    (problem,) = source
+    expected = (ONE, OTHER) if "s1k" not in layout else (THOUGHT[ONE], THOUGHT[OTHER])
+    assert (source.layout, problem.problem, problem.solutions) == (layout, P, expected)
+    if layout in BESIDE:
+        marks, reference, kept = BESIDE[layout]
+        assert (marks_of(problem), reference_of(problem)) == (marks, reference)
+        assert kept.items() <= problem.extra.items()
+    # What a manifest says of layout and columns reads them again.
+    again = opened(tmp_path, ROWS[layout], columns=source.columns, layout=layout)
+    assert list(again) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("samples", "layout"),
+    [
+        ([{"problem": "p", "solutions": [], "solution": "s", "conversations": []}], "grouped"),
+        ([{"problem": "p", "solution": "s", "conversations": []}], "flat"),
+        ([{"problem": "p"}, {"problem": "p", "solutions": ["s"]}], "grouped"),
+    ],
+)
+def test_the_layout_is_the_first_whose_columns_are_there(samples: Any, layout: str) -> None:
+    assert find_layout(samples, "a.jsonl", Columns()) == layout
+    # What the options name is never overruled.
+    assert find_layout(ROWS["openr1-math"], "a.jsonl", Columns(solution="answer")) == "flat"
+
+
+@pytest.mark.parametrize(
+    ("there", "layout", "message"),
+    [
+        (
+            {"question": "p", "responses": ["s"], "level": 3},
+            "auto",
+            r"a.jsonl has no column 'problem' and 'solutions'. Its columns are: question, "
+            r"responses, level. .*--problem-column question --solutions-column responses.",
+        ),
+        ({"Problem": "p", "solutions": ["s"]}, "grouped", "--problem-column Problem"),
+        ({"question": "p"}, "deepmath", "no column 'r1_solution_1'.*The layout deepmath has it"),
+        ({"problem": "p", "solutions": "s"}, "auto", "holds one text a row.*--solution-column"),
+    ],
+)
+def test_an_error_names_what_is_missing_and_what_fits(
+    there: dict[str, Any], layout: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        find_layout([there], "a.jsonl", Columns(), layout)
+    with pytest.raises(InputError, match=r"no column 'domain'.*The option only asks for it"):
+        check_only([{"Domain": "math"}], "a.jsonl", {"domain": "math"})
+
+
+def test_what_was_understood_is_counted_and_shown(tmp_path: Path) -> None:
+    source = opened(tmp_path, ROWS["deepmath"])
+    understood = Understood(source)
+    for problem in source:
+        understood.add(problem, AnswerChecker().check(problem))
+    found = understood.as_dict()
+    assert (found["layout"], found["problems"], found["solutions"]) == ("deepmath", 1, 2)
+    assert found["correctness"] == {"reference in the column final_answer": 1}
+    assert (found["right"], found["marked"]) == (1, 2)
+    assert dict(understood.lines())["Example"] == P
 
 
 def row(**values: Any) -> Row:
@@ -38,7 +176,7 @@ def test_a_grouped_row_becomes_a_problem_with_its_other_columns() -> None:
 def test_bad_solutions_are_dropped_by_index_and_lists_beside_them_stay_aligned() -> None:
     solutions = ["good", None, 3, "  ", "\ud800", "x\0y", ["list"]]
     given = row(problem="p", solutions=solutions, correct=[1, 2, 3, 4, 5, 6, 7], tags=["a"])
-    *left_out, problem = grouped_items(given, COLUMNS)
+    *left_out, problem = grouped_items(given, Columns())
     extra = {"correct": [1, 6], "tags": ["a"]}
     assert problem == Problem("p", ("good", "x\0y"), extra, "a.jsonl:7")
     assert rejects(left_out) == [
@@ -48,7 +186,7 @@ def test_bad_solutions_are_dropped_by_index_and_lists_beside_them_stay_aligned()
         ("not_unicode", 4),
         ("solution_not_text", 6),
     ]
-    *_, last = rejects(grouped_items(row(problem="p", solutions=[None, ""]), COLUMNS))
+    *_, last = rejects(grouped_items(row(problem="p", solutions=[None, ""]), Columns()))
     assert last == ("no_usable_solution", None)
 
 
@@ -78,7 +216,7 @@ BAD = [
 def test_a_row_without_a_usable_problem_is_left_out(
     read: Any, values: dict[str, Any], reason: str
 ) -> None:
-    (item,) = read(row(**values), COLUMNS)
+    (item,) = read(row(**values), Columns())
     assert rejects([item]) == [(reason, None)]
     str(item.as_row()).encode("utf-8")  # what is said about it can itself be written
 
@@ -95,5 +233,5 @@ ANSWER = "<think>\n</think>\ns"
     ],
 )
 def test_a_conversation_in_any_spelling_gives_question_and_answer(talk: Any) -> None:
-    (item,) = conversation_row(row(conversations=talk, difficulty=6), COLUMNS)
+    (item,) = conversation_row(row(conversations=talk, difficulty=6), Columns())
     assert item == Problem("p", (ANSWER,), {"difficulty": 6}, "a.jsonl:7")
