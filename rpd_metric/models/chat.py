@@ -1,8 +1,6 @@
-"""One protocol for every chat model, a request in, a raw reply out.
+"""One protocol for every chat model: an async callable, a request in, a raw reply out.
 
-A chat model is an async callable from `ChatRequest` to `ChatReply`. The request holds
-everything that decides the reply, so that it is also the key under which a reply can be
-stored. Parsing a reply is not done here: the raw text goes back untouched.
+The request holds everything that decides the reply, so that a reply can be stored under it.
 """
 
 from __future__ import annotations
@@ -14,17 +12,13 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a reply is sampled; the defaults are those of the paper's summaries.
-
-    The fields' help is their documentation, and that of the command line's options.
-    """
+    """How a reply is sampled; the defaults are those of the paper's summaries."""
 
     temperature: float = field(default=0.1, metadata={"help": "of sampling; 0 is greedy"})
     top_p: float = field(default=0.95, metadata={"help": "of sampling: the nucleus' mass"})
     max_tokens: int = field(
         default=2048, metadata={"help": "limit on the tokens of a summary", "metavar": "N"}
     )
-    # Passed on to servers that take one.
     seed: int | None = None
     thinking: bool = field(
         default=False, metadata={"help": "let a chat model think aloud first, where it can"}
@@ -55,9 +49,8 @@ class ChatReply:
     Args:
         text (`str`): The reply exactly as it came.
         finish_reason (`str`, *optional*): `"stop"`, or `"length"` when it was cut.
-        prompt_tokens (`int`, *optional*): As the server counted them.
-        completion_tokens (`int`, *optional*): As the server counted them.
-        seconds (`float`, *optional*): Time from request to reply.
+        prompt_tokens, completion_tokens (`int`, *optional*): As the server counted them.
+        seconds (`float`, *optional*): Time from request to reply, where a flow asked.
         cached (`bool`): Whether it came from the store rather than from the model.
         reasoning (`str`, *optional*): What the model thought before, where the server tells it
             from the reply.
@@ -88,7 +81,7 @@ class Chat(Protocol):
     model: str
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
-        """Send one request; raise `ModelError` when no reply can be had."""
+        """Send one request. Raises [`ModelError`]."""
         ...
 
 

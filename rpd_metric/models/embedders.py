@@ -31,12 +31,11 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True)
 class EmbedderOptions:
-    """How an encoder is loaded; `batch_size` is for all, `timeout` for servers, the rest for models
-    of this process.
+    """How an encoder is loaded; but for the first two, of this process.
 
     Args:
         batch_size (`int`): Texts per request or, on a GPU, per forward pass.
-        timeout (`float`): Seconds for one attempt at a request.
+        timeout (`float`): Seconds for one attempt at a request to a server.
         device (`str`, *optional*): `"cpu"`, `"cuda"`, `"mps"`, ...; the library's choice if unset.
         dtype (`"float32"`, `"bfloat16"` or `"float16"`): Weights' type; vectors are float32.
         truncate_dim (`int`, *optional*): Keep the first so many dimensions, renormalised to unit

@@ -13,25 +13,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections import Counter
 from collections.abc import Sequence
-from itertools import count
+from contextlib import aclosing
 from typing import Any
 
 import numpy as np
 
-from rpd_metric.models.concurrency import run
+from rpd_metric.models.concurrency import run, run_bounded
 from rpd_metric.models.embedders import EmbedderOptions, Floats
 from rpd_metric.models.failures import UNFIT_REQUEST, ServerError, backoff
 from rpd_metric.models.http import (
-    InTurn,
+    Servers,
     context_length,
     moved,
     only_model,
     protocol_error,
-    the_same,
     timeout_error,
 )
 from rpd_metric.models.openai import OpenAIClient
+from rpd_metric.models.requests import RequestOptions
 from rpd_metric.models.spec import Address
 
 logger = logging.getLogger(__name__)
@@ -39,9 +40,8 @@ logger = logging.getLogger(__name__)
 _TOO_LONG = re.compile(r"token|length|too long|context", re.IGNORECASE)
 # Requests at once, to each server; servers batch them further.
 IN_FLIGHT = 4
-# How often a failed attempt is repeated, by the kind of failure.
-RETRIES = 6
-RETRIES_OF = {"timeout": 1, "protocol": 2}
+# How often a failed attempt is repeated.
+RETRIES = RequestOptions(max_retries=6)
 # A server that asks for a longer wait is not waited for.
 PATIENCE = 600.0
 
@@ -49,14 +49,12 @@ PATIENCE = 600.0
 class OpenAIEmbeddings(OpenAIClient):
     """One server; a call is one attempt at one batch."""
 
-    def __init__(self, address: Address, *, model: str) -> None:
-        super().__init__(address, model=model)
-        self._limit: int | None = None
+    _limit: int | None = None
 
     @classmethod
     def load(cls, address: Address, _options: EmbedderOptions) -> OpenAIEmbeddings:
         """A client for a server, which is asked for its model where none is named."""
-        return cls(address, model=address.model or only_model(address, "openai"))
+        return cls(address, model=address.model or only_model(address))
 
     async def __call__(self, texts: Sequence[str], **extra: int) -> list[Any]:
         """Send one batch; returns what should be its vectors, in order. Raises [`ServerError`]."""
@@ -68,25 +66,23 @@ class OpenAIEmbeddings(OpenAIClient):
             )
             moved(self.address, reply.http_response)
             body = reply.http_response.json()
-        rows = body.get("data") if isinstance(body, dict) else None
-        if not isinstance(rows, list) or not all(
-            isinstance(row, dict) and "embedding" in row for row in rows
-        ):
-            raise protocol_error(self.address, f"no embeddings in {str(body)[:200]}")
-        # The protocol promises an index, not an order.
-        by_index = {row.get("index"): row["embedding"] for row in rows}
-        if len(rows) != len(texts) or by_index.keys() != set(range(len(texts))):
-            raise protocol_error(self.address, f"{len(rows)} vectors for {len(texts)} texts")
+        try:
+            # The protocol promises an index, not an order.
+            by_index = {row["index"]: row["embedding"] for row in body["data"]}
+        except (KeyError, TypeError):
+            raise protocol_error(self.address, f"no embeddings in {str(body)[:200]}") from None
+        if len(body["data"]) != len(texts) or by_index.keys() != set(range(len(texts))):
+            raise protocol_error(self.address, f"{len(by_index)} vectors for {len(texts)} texts")
         return [by_index[index] for index in range(len(texts))]
 
-    async def cut(self, text: str) -> list[Any]:
+    async def cut(self, text: str) -> Any:
         """Send the beginning of a text that is too long, cut by the server where it can."""
         if self._limit is None:
             known = await asyncio.to_thread(context_length, self.address, self.model)
             self._limit = -1 if known is None else known  # -1: as many as the model takes
         while True:
             try:
-                return await self([text], truncate_prompt_tokens=self._limit)
+                return (await self([text], truncate_prompt_tokens=self._limit))[0]
             except ServerError as error:
                 if error.status not in UNFIT_REQUEST or len(text) < 2:
                     raise
@@ -94,23 +90,15 @@ class OpenAIEmbeddings(OpenAIClient):
 
 
 class EmbeddingServer:
-    """Encodes texts on one server, or on several with one model; an [`~embedders.Embedder`].
+    """Encodes texts on one server, or on several with one model; an [`~embedders.Embedder`]."""
 
-    Raises:
-        [`SpecError`]: They serve different models.
-    """
-
-    def __init__(
-        self, clients: Sequence[OpenAIEmbeddings], options: EmbedderOptions | None = None
-    ) -> None:
-        options = options or EmbedderOptions()
-        model = the_same([client.model for client in clients], "embedding server")
-        self.name = f"openai:{model}"
+    def __init__(self, clients: Sequence[OpenAIEmbeddings], options: EmbedderOptions) -> None:
+        self._servers = Servers(clients)
+        self.name = f"openai:{self._servers.model}"
         self.batch_size = options.batch_size
         self.texts_cut = 0
         self._address = clients[0].address
         self._in_flight = IN_FLIGHT * len(clients)
-        self._servers = InTurn(clients)
         self._timeout = options.timeout
         self._dimension: int | None = None
 
@@ -128,31 +116,22 @@ class EmbeddingServer:
         return vectors[[row_of[text] for text in texts]]
 
     async def _encode(self, texts: list[str]) -> list[Floats]:
-        places = asyncio.Semaphore(self._in_flight)
-
-        async def one(batch: list[str]) -> list[Floats]:
-            async with places:
-                return await self._batch(batch)
-
         size = self.batch_size
         batches = [texts[start : start + size] for start in range(0, len(texts), size)]
-        tasks = [asyncio.create_task(one(batch)) for batch in batches]
-        try:
-            return [vector for part in await asyncio.gather(*tasks) for vector in part]
-        finally:
-            for task in tasks:
-                task.cancel()
+        parts = run_bounded(batches, self._batch, max_in_flight=self._in_flight)
+        async with aclosing(parts):
+            return [vector async for part in parts for vector in part]
 
     async def _batch(self, texts: list[str]) -> list[Floats]:
         """The vectors of a batch, sent in parts if the server wants smaller ones."""
         if len(texts) <= self.batch_size:
             try:
-                return self._checked(texts, await self._ask(texts))
+                return list(map(self._vector, texts, await self._ask(texts)))
             except ServerError as error:
                 if error.status not in UNFIT_REQUEST:
                     raise
                 if len(texts) == 1:
-                    return self._checked(texts, await self._ask_cut(texts[0], error))
+                    return [self._vector(texts[0], await self._ask_cut(texts[0], error))]
         half, cut = (len(texts) + 1) // 2, self.texts_cut
         vectors = [*await self._batch(texts[:half]), *await self._batch(texts[half:])]
         if self.texts_cut == cut and half < self.batch_size:
@@ -163,24 +142,24 @@ class EmbeddingServer:
     async def _ask(self, texts: Sequence[str]) -> list[Any]:
         # A lone surrogate cannot be written in UTF-8.
         sendable = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
-        for attempt in count(1):
+        failed: Counter[str] = Counter()
+        while True:
             try:
                 with self._servers.turn() as client:
                     try:
                         async with asyncio.timeout(self._timeout):
-                            return await client(sendable)
+                            found: list[Any] = await client(sendable)
+                            return found
                     except TimeoutError:
                         raise timeout_error(client.address, f"{self._timeout:g} s") from None
             except ServerError as error:
-                if not error.retryable or attempt > RETRIES_OF.get(error.kind, RETRIES):
+                failed[error.kind] += 1
+                if not RETRIES.repeats(error, failed) or (error.retry_after or 0) > PATIENCE:
                     raise
-                wait = backoff(attempt, error)
-                if wait > PATIENCE:
-                    raise
+                wait = backoff(failed.total(), error)
             await asyncio.sleep(wait)
-        raise AssertionError("attempts are counted without end")
 
-    async def _ask_cut(self, text: str, error: ServerError) -> list[Any]:
+    async def _ask_cut(self, text: str, error: ServerError) -> Any:
         if error.status != 413 and not _TOO_LONG.search(str(error)):
             raise error
         if not self.texts_cut:
@@ -191,9 +170,6 @@ class EmbeddingServer:
                 return await client.cut(text)
         except ServerError:
             raise error from None
-
-    def _checked(self, texts: Sequence[str], found: Sequence[Any]) -> list[Floats]:
-        return [self._vector(text, one) for text, one in zip(texts, found, strict=True)]
 
     def _vector(self, text: str, found: Any) -> Floats:
         try:

@@ -1,14 +1,9 @@
 """The flow of requests to a chat model: keeps the server busy, loses no reply, bounds the cost.
 
-`Flow` wraps a chat client, which makes one attempt per call, and is itself a chat model: it answers
-from the store what the store holds, sends equal requests once, repeats what failed for a passing
-reason, and stops without losing what is in flight. How many start is for `Places` to say
-(`concurrency.py`), when a run gives up for `GivingUp` (`failures.py`).
-
 A `ServerError` is one request's failure. `Interrupted`, `BudgetSpent`, `ServerUnavailable` and a
 `StoreError` (a reply that cannot be kept is money lost) end the run. They are raised only once the
 requests in flight have ended, so whoever cancels the other tasks on the first error cancels
-nothing that was paid for.
+nothing that was paid for. How many are sent at once and when a run gives up: `patience.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +14,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
@@ -27,18 +22,16 @@ from typing import Any
 
 from rpd_metric.errors import InputError, ModelError, RPDError, StoreError
 from rpd_metric.models.chat import Chat, ChatReply, ChatRequest
-from rpd_metric.models.concurrency import Places
 from rpd_metric.models.failures import (
-    UNANSWERED,
     BudgetSpent,
-    GivingUp,
     Interrupted,
     ServerError,
     ServerUnavailable,
     backoff,
 )
+from rpd_metric.models.patience import GivingUp, Places
 from rpd_metric.models.repetition import ends_in_loop
-from rpd_metric.models.requests import RequestOptions
+from rpd_metric.models.requests import RequestOptions, Spending
 from rpd_metric.models.stats import FlowStats
 from rpd_metric.models.store import Replies, RequestKeys
 
@@ -46,23 +39,20 @@ logger = logging.getLogger(__name__)
 
 # Requests at once where neither the options nor the server say how many.
 IN_FLIGHT = 64
-GOES_ON = "replies so far are kept, and the same command with a larger budget goes on"
 # What is in flight when a run is asked to stop has so long to end.
 DRAIN_SECONDS = 60.0
 
 
 class Flow:
-    """A chat model that is answered from the store first; serves one event loop at a time.
+    """A chat model around another: answers from the store what it holds, sends equal requests once,
+    repeats what failed for a passing reason. Serves one event loop at a time.
 
     Args:
         chat ([`Chat`]): The client; it makes one attempt per call and raises [`ServerError`].
         options ([`RequestOptions`], *optional*): How requests are sent.
         store ([`~store.Replies`], *optional*): Where replies are looked up and kept.
-        notify (`Callable`): Called with a line about a server that does not answer.
         other_lengths (`bool`): Whether a stored reply to the same request with another limit on
             its length may answer, where it would have been the same or longer.
-
-    Example:
 
     >>> class Echo:
     ...     model = "echo"
@@ -78,18 +68,17 @@ class Flow:
         options: RequestOptions | None = None,
         *,
         store: Replies | None = None,
-        notify: Callable[[str], object] = logger.warning,
         other_lengths: bool = True,
     ) -> None:
         self.chat = chat
         self.model = chat.model
         self.options = options or RequestOptions()
         self.store = store
-        self.spending = self.options.spending()
+        self.spending = Spending(self.options)
         self.stats = FlowStats()
-        self._notify = notify
         self._other_lengths = other_lengths
         self._giving_up = GivingUp(chat.model, self.options.timeout, self.options.keep_going)
+        self._numbers = count(1)
         self._sharers = 1
         self._began: float | None = None
         self._ending: RPDError | None = None
@@ -104,35 +93,28 @@ class Flow:
         """
         self._attach()
         keys = RequestKeys.of(self.model, request)
-        outcome: ChatReply | RPDError | None
-        while (other := self._asking.get(keys.exact)) is not None:
-            # The outcome is `None` when the task that asked was cancelled: then ask ourselves.
-            outcome = await asyncio.shield(other)
-            if isinstance(outcome, ChatReply):
-                self.stats.shared += 1
-                return outcome
-            if outcome is not None:
-                self._count_failure(outcome)
-                raise outcome
-        mine: asyncio.Future[ChatReply | RPDError | None]
-        mine = self._asking[keys.exact] = asyncio.get_running_loop().create_future()
-        outcome = None
+        key = keys.exact
+        shared = key in self._asking
+        if not shared:
+            self._asking[key] = asyncio.create_task(self._answer(request, keys))
+        self._waiting[key] += 1
         try:
-            outcome = await self._answer(request, keys)
-            return outcome
-        except ModelError as error:
-            outcome = error
-            self._count_failure(error)
+            reply = await asyncio.shield(self._asking[key])
+        except ModelError:
+            self.stats.failed += 1
             raise
-        except (StoreError, Interrupted, BudgetSpent, ServerUnavailable) as error:
-            outcome = error
+        except RPDError as error:
             self._end(error)
             await self._places.idle.wait()
             raise
         finally:
+            self._waiting[key] -= 1
+            if not self._waiting[key]:  # it is done, or nobody wants it any more
+                del self._waiting[key]
+                self._asking.pop(key).cancel()
             self.tick()
-            self._asking.pop(keys.exact, None)
-            mine.set_result(outcome)
+        self.stats.shared += shared
+        return reply
 
     def judge_reply(self, reply: ChatReply, fault: str | None = None) -> None:
         """Note whether a reply could be used, and its fault where not: such a run ends soon."""
@@ -142,28 +124,20 @@ class Flow:
         """Take only a part of the places: so many processes ask the server, this one included."""
         self._sharers = sharers
 
-    def drain(self) -> None:
+    def drain(self, seconds: float = DRAIN_SECONDS) -> None:
         """Start no new request; calls raise [`Interrupted`] once what is in flight has ended.
 
-        That has `DRAIN_SECONDS`. May be called from a signal handler or another thread.
+        That has so many seconds. May be called from a signal handler or another thread.
         """
         kept = " (replies so far are in the store)" if self.store else ""
         again = f"stopped on request; run the same command again to continue{kept}"
-        self._end(Interrupted(again))
-
-    def abort(self) -> None:
-        """Like [`~Flow.drain`], but what is in flight is given up too."""
-        self.drain()
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._end_within, 0.0)
+        self._end(Interrupted(again), seconds)
 
     def tick(self) -> FlowStats:
         """Bring the clock's figures in `stats` up to date; for a display's timer."""
-        now = time.monotonic()
-        self.stats.seconds = now - (now if self._began is None else self._began)
-        if self._loop is not None:
+        if self._began is not None:
+            self.stats.seconds = time.monotonic() - self._began
             self.stats.in_flight = self._places.in_flight
-            self.stats.oldest = now - min(list(self._deadlines.values()), default=now)
         return self.stats
 
     def _attach(self) -> None:
@@ -173,42 +147,37 @@ class Flow:
             return
         if self._loop is not None and self._loop.is_running():
             raise InputError("a Flow serves one event loop at a time; make one per thread")
-        self._asking: dict[str, asyncio.Future[ChatReply | RPDError | None]] = {}
         limits = (self.options.max_in_flight, getattr(self.chat, "max_concurrency", None))
         known = [limit for limit in limits if limit is not None]
         most = max(1, min(known, default=IN_FLIGHT) // self._sharers)
         self._places = Places(most, known=bool(known))
-        self._deadlines: dict[asyncio.Timeout, float] = {}  # with the time that each began
+        self._asking: dict[str, asyncio.Task[ChatReply]] = {}
+        self._waiting: Counter[str] = Counter()  # calls that wait for each of them
+        self._deadlines: set[asyncio.Timeout] = set()
         self._halt: asyncio.Future[None] = loop.create_future()
         self._loop = loop
         self._began = self._began or time.monotonic()
         if self._ending is not None:
-            self._places.close()
-            self._halt.set_result(None)
+            self._end_within(0.0)
 
     async def _answer(self, request: ChatRequest, keys: RequestKeys) -> ChatReply:
         reply = await self._fetch(request, keys)
-        longer = self._longer(request, reply)
-        if longer is not None:
-            try:
-                reply = await self._fetch(longer, RequestKeys.of(self.model, longer), once=True)
-                self.stats.extended += not reply.cached
-            except ServerError:
-                # Too slow, or more tokens than the server's context holds. The cut reply stands.
-                self.stats.kept_cut += 1
+        sampling = request.sampling
+        tokens = self.options.longer(sampling.max_tokens)
+        if reply.finish_reason == "length" and tokens > sampling.max_tokens:
+            if ends_in_loop(reply.text):
+                self.stats.looping += not reply.cached
+            else:
+                longer = replace(request, sampling=replace(sampling, max_tokens=tokens))
+                try:
+                    reply = await self._fetch(longer, RequestKeys.of(self.model, longer), once=True)
+                    self.stats.extended += not reply.cached
+                except ServerError:
+                    # Too slow, or more tokens than the context holds. The cut reply stands.
+                    self.stats.kept_cut += 1
         self.stats.cached += reply.cached
         self.stats.done += not reply.cached
         return reply
-
-    def _longer(self, request: ChatRequest, reply: ChatReply) -> ChatRequest | None:
-        sampling = request.sampling
-        tokens = self.options.longer(sampling.max_tokens)
-        if reply.finish_reason != "length" or tokens <= sampling.max_tokens:
-            return None
-        if ends_in_loop(reply.text):
-            self.stats.looping += not reply.cached
-            return None
-        return replace(request, sampling=replace(sampling, max_tokens=tokens))
 
     async def _fetch(
         self, request: ChatRequest, keys: RequestKeys, *, once: bool = False
@@ -221,71 +190,72 @@ class Flow:
             reply = self.store.find(keys, other_lengths=self._other_lengths)
             if reply is not None:
                 return reply
-        number = self._giving_up.number()
+        number = next(self._numbers)
         failed: Counter[str] = Counter()
         for attempt in count(1):
-            self._check()
-            if not await self._places.take(again=once or attempt > 1):  # what was begun is first
-                self._check()
+            await self._places.take(begun=once or attempt > 1)
             try:
                 return await self._attempt(request, keys, number)
             except ServerError as error:
                 failure = error
+            finally:
+                self._places.leave()
             failed[failure.kind] += 1
             self.stats.trouble[failure.reason] += 1
-            if once and failure.status != 429:
-                raise failure
-            if not self.options.repeats(failure, failed):
+            if (once and failure.status != 429) or not self.options.repeats(failure, failed):
                 break
             self.stats.retried += 1
-            # Until then somebody else may start.
             await asyncio.wait((self._halt,), timeout=backoff(attempt, failure))
-        self._give_up(self._giving_up.lost(failure))
         self._check()
         raise failure
 
     async def _attempt(self, request: ChatRequest, keys: RequestKeys, number: int) -> ChatReply:
-        reply = share = None
+        share = await self._afford(request)
+        reply = None
         try:
-            share = await self._afford(request)
             reply = await self._send(request, number)
-            self.stats.prompt_tokens += reply.prompt_tokens or 0
-            self.stats.completion_tokens += reply.completion_tokens or 0
-            if self.store is None:
-                return reply
-            # In a thread, because another process may be writing. The place is kept until the
-            # reply is: a store that stands still must hold up the requests, or replies would be
-            # paid for that may have to be thrown away.
-            kept = await asyncio.to_thread(self.store.keep, keys, reply)
-            self.stats.paid_twice += kept.cached
-            return replace(kept, cached=False)
-        except StoreError as error:
-            self._end(error)  # before leaving, which lets the next one start
-            raise
         except ServerError as error:
             if error.status is not None:
                 reply = ChatReply("", prompt_tokens=0, completion_tokens=0)
             raise
         finally:
-            if share is not None:
-                self.spending.settle(share, reply)
-            self._places.leave()
+            self.spending.settle(share, reply)
+        self.stats.prompt_tokens += reply.prompt_tokens or 0
+        self.stats.completion_tokens += reply.completion_tokens or 0
+        if self.store is None:
+            return reply
+        try:
+            # In a thread, because another process may be writing. The place is kept until the
+            # reply is: a store that stands still must hold up the requests, or replies would be
+            # paid for that may have to be thrown away.
+            kept = await asyncio.to_thread(self.store.keep, keys, reply)
+        except StoreError as error:
+            self._end(error)  # before leaving, which lets the next one start
+            raise
+        self.stats.paid_twice += kept.cached
+        return replace(kept, cached=False)
 
     async def _afford(self, request: ChatRequest) -> tuple[int, float]:
         """Set the most that an attempt can cost aside, or end the run."""
-        while (share := self.spending.take(request)) is None:
+        while True:
             self._check()
-            if not self.spending.waiting:
-                self._end(BudgetSpent(f"the budget is spent: {self.spending.said()}; {GOES_ON}"))
+            if (share := self.spending.take(request)) is not None:
+                return share
+            if not self.spending.aside:
+                self._end(
+                    BudgetSpent(
+                        f"the budget is spent: {self.spending.said()}; replies so far are kept, "
+                        "and the same command with a larger budget goes on"
+                    )
+                )
             # What is in flight may cost less than was set aside for it.
             await asyncio.wait((self._halt,), timeout=0.05)
-        return share
 
     async def _send(self, request: ChatRequest, number: int) -> ChatReply:
         started = time.monotonic()
         try:
             async with asyncio.timeout(self.options.timeout) as deadline:
-                self._deadlines[deadline] = started
+                self._deadlines.add(deadline)
                 reply = await self.chat(request)
         except TimeoutError:
             self._check()
@@ -299,15 +269,11 @@ class Flow:
         else:
             self._places.replied()
             self._giving_up.replied()
-            seconds = time.monotonic() - started
-            return reply if reply.seconds is not None else replace(reply, seconds=seconds)
+            return replace(reply, seconds=time.monotonic() - started)
         finally:
-            self._deadlines.pop(deadline, None)
+            self._deadlines.discard(deadline)
         if failure.retryable:
             self._places.failed(failure)
-        first = not self.stats.trouble["connection"]
-        if failure.kind == "connection" and first and self._giving_up.unreached:
-            self._notify(f"{failure} It is tried for {UNANSWERED:g} s.")
         self._give_up(self._giving_up.failed(failure, number))
         raise failure
 
@@ -316,18 +282,16 @@ class Flow:
             kept = " Replies so far are kept." if self.store else ""
             self._end(ServerUnavailable(f"{why.rstrip('.')}.{kept}"))
 
-    def _end(self, error: RPDError) -> None:
-        if self._ending is None:
-            self._ending = error
-            if self._loop is not None and not self._loop.is_closed():
-                self._places.close()
-                # Also wakes a loop that waits for the network when a signal handler called.
-                self._loop.call_soon_threadsafe(self._end_within, DRAIN_SECONDS)
+    def _end(self, error: RPDError, seconds: float = DRAIN_SECONDS) -> None:
+        self._ending = self._ending or error
+        if self._loop is not None and not self._loop.is_closed():
+            # Also wakes a loop that waits for the network when a signal handler called.
+            self._loop.call_soon_threadsafe(self._end_within, seconds)
 
     def _end_within(self, seconds: float) -> None:
         if not self._halt.done():
             self._halt.set_result(None)
-        self._places.dismiss()
+        self._places.close()
         latest = asyncio.get_running_loop().time() + seconds
         for deadline in self._deadlines:
             when = deadline.when()
@@ -338,58 +302,46 @@ class Flow:
         if self._ending is not None:
             raise self._ending.with_traceback(None)
 
-    def _count_failure(self, error: RPDError) -> None:
-        if isinstance(error, ModelError):
-            reason = error.reason if isinstance(error, ServerError) else "model_error"
-            self.stats.failed += 1
-            self.stats.failures[reason] += 1
-
 
 @contextmanager
 def draining(*flows: Flow, notify: Callable[[str], object] = logger.warning) -> Iterator[None]:
     """On Ctrl-C or SIGTERM, let the requests in flight finish; on the second, stop at once.
 
     After the first signal whoever asks for more meets [`Interrupted`], and work that needed no
-    more is complete. After the second the former handlers are back, so a third does what it did
-    before (Ctrl-C: `KeyboardInterrupt`); so does the second when nothing is in flight. Not sooner,
-    because an exception thrown into the middle of an event loop can leave it hanging.
-
-    It also goes around code that runs an event loop of its own, such as `datasets.Dataset.map`. In
-    other threads than the main one, which hear no signals, and without flows it does nothing.
-    `notify` is told in one line what happens now.
+    more is complete. After the second the former handlers are back; where nothing was in flight,
+    they are called at once. Not sooner, because an exception thrown into the middle of an event
+    loop can leave it hanging. Other threads than the main one hear no signals: there it does
+    nothing. `notify` is told in one line what happens now.
     """
     if not flows or threading.current_thread() is not threading.main_thread():
         yield
         return
-    former: dict[signal.Signals, Any] = {}
-    received = False
+    former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    def put_back() -> None:
-        for number, handler in former.items():
+    def handle(handlers: Mapping[signal.Signals, Any]) -> None:
+        for number, handler in handlers.items():
             # `None` stands for a handler that was not installed from Python.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
-    def on_signal(number: int, _frame: object) -> None:
-        nonlocal received
+    def first(number: int, _frame: object) -> None:
         waiting = sum(flow.tick().in_flight for flow in flows)
-        if received:
-            put_back()
-            for flow in flows:
-                flow.abort()
-            if not waiting:
-                signal.raise_signal(number)
-            return
-        received = True
         for flow in flows:
             flow.drain()
+        handle(dict.fromkeys(former, second))
         notify(
             f"{signal.Signals(number).name}: finishing {waiting} requests in flight, at most "
             f"{DRAIN_SECONDS:g} s; again to stop at once"
         )
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        former[number] = signal.signal(number, on_signal)
+    def second(number: int, _frame: object) -> None:
+        handle(former)
+        for flow in flows:
+            flow.drain(0)
+        if not any(flow.tick().in_flight for flow in flows):
+            signal.raise_signal(number)
+
+    handle(dict.fromkeys(former, first))
     try:
         yield
     finally:
-        put_back()
+        handle(former)

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import httpx2
 
@@ -28,10 +28,8 @@ from rpd_metric.models.spec import Address
 CONNECT_SECONDS = 3.0
 # How long a reply may take is the flow's to say; a client gives up on connecting only.
 PATIENT = httpx2.Timeout(None, connect=CONNECT_SECONDS)
-
 # A server that failed is left alone for so long, where there are others.
 REST = 10.0
-
 # Sent where no key is set: both client libraries would otherwise look for one elsewhere,
 # huggingface_hub in the file that `hf auth login` wrote.
 NO_KEY = "no-key"
@@ -40,8 +38,6 @@ _QUOTA = re.compile(
     r"insufficient_quota|exceeded your current quota|billing|insufficient.credit", re.I
 )
 _FINISH_REASONS = {"eos_token": "stop", "stop_sequence": "stop"}
-
-Client = TypeVar("Client")
 
 
 def get_json(address: Address, path: str) -> Any:
@@ -52,12 +48,11 @@ def get_json(address: Address, path: str) -> Any:
         reply = httpx2.get(
             f"{address.root}{path}", headers=headers, timeout=limits, follow_redirects=True
         )
+        if reply.status_code not in (200, 404, 405):
+            raise http_error(address, reply)
+        return reply.json() if reply.status_code == 200 else None
     except httpx2.HTTPError as error:
         raise transport_error(address, error) from None
-    if reply.status_code not in (200, 404, 405):
-        raise http_error(address, reply)
-    try:
-        return reply.json() if reply.status_code == 200 else None
     except ValueError:
         return None
 
@@ -69,7 +64,7 @@ def _models(address: Address) -> dict[str, dict[str, Any]]:
     return {str(row["id"]): row for row in rows or () if isinstance(row, dict) and "id" in row}
 
 
-def only_model(address: Address, kind: str) -> str:
+def only_model(address: Address) -> str:
     """The name of the one model that an OpenAI-style server lists.
 
     Raises [`SpecError`] where it lists none or several, and [`ServerError`].
@@ -85,7 +80,7 @@ def only_model(address: Address, kind: str) -> str:
         return names[0]
     some = f" ({', '.join(names[:5])}{', ...' if len(names) > 5 else ''})"
     found = f"lists {len(names)} models{some}" if names else "does not list its models"
-    raise SpecError(f"{address.url} {found}; say which one: {kind}:{address.url}#model")
+    raise SpecError(f"{address.url} {found}; say which one: openai:{address.url}#model")
 
 
 def context_length(address: Address, model: str) -> int | None:
@@ -144,7 +139,7 @@ def transport_error(address: Address, error: Exception) -> ServerError:
     name = address.hide(f"{type(error).__name__}: {error}".rstrip(": "))
     if isinstance(error, httpx2.DecodingError):
         return protocol_error(address, f"its encoding is not what its headers say ({name})")
-    timed_out = isinstance(error, (httpx2.TimeoutException, TimeoutError, asyncio.TimeoutError))
+    timed_out = isinstance(error, (httpx2.TimeoutException, TimeoutError))
     if timed_out and not isinstance(error, httpx2.ConnectTimeout):
         return timeout_error(address, name)
     return ServerError(
@@ -167,7 +162,7 @@ def protocol_error(address: Address, what: str) -> ServerError:
     return ServerError(said, kind="protocol")
 
 
-def read_chat_reply(address: Address, body: str | Mapping[str, Any], seconds: float) -> ChatReply:
+def read_chat_reply(address: Address, body: str | Mapping[str, Any]) -> ChatReply:
     """A chat completion, from JSON, its text or that of a stream. Raises [`ServerError`]."""
     reply: Any = body
     if isinstance(body, str):
@@ -194,7 +189,6 @@ def read_chat_reply(address: Address, body: str | Mapping[str, Any], seconds: fl
         finish_reason=_FINISH_REASONS.get(finish, finish) if isinstance(finish, str) else None,
         prompt_tokens=_count(usage, "prompt_tokens"),
         completion_tokens=_count(usage, "completion_tokens"),
-        seconds=seconds,
         reasoning=reasoning if isinstance(reasoning, str) else None,
     )
 
@@ -248,6 +242,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 class ServerClient:
     """One model of one server, by a client library."""
 
+    max_concurrency: int | None = None
+
     def __init__(self, address: Address, *, model: str) -> None:
         self.address = address
         self.model = model
@@ -297,27 +293,39 @@ class ServerClient:
 
 
 @dataclass
-class _Server(Generic[Client]):
-    client: Client
+class _Server:
+    client: Any
     places: int
     in_flight: int = 0
     rests_until: float = 0.0  # 0: it has not failed since it last answered
 
 
-class InTurn(Generic[Client]):
+class Servers:
     """Several servers with the same model: each request goes where most places are free.
 
     One that fails rests for `REST` seconds, and is then tried with a single request. Each process
-    counts its own requests only, so equally loaded servers are chosen at random.
+    counts its own requests only, so equally loaded servers are chosen at random. Called, it is a
+    [`~chat.Chat`].
+
+    Raises:
+        [`SpecError`]: They serve different models.
     """
 
-    def __init__(self, clients: Sequence[Client]) -> None:
+    def __init__(self, clients: Sequence[Any]) -> None:
+        names = sorted({client.model for client in clients})
+        if len(names) > 1:
+            raise SpecError(
+                f"the servers of one spec must serve the same model; these serve {', '.join(names)}"
+            )
+        self.model: str = names[0]
+        limits = [client.max_concurrency for client in clients]
+        self.max_concurrency = None if None in limits else sum(limits)
         self._servers = [
-            _Server(client, getattr(client, "max_concurrency", None) or 1) for client in clients
+            _Server(client, limit or 1) for client, limit in zip(clients, limits, strict=True)
         ]
 
     @contextmanager
-    def turn(self) -> Iterator[Client]:
+    def turn(self) -> Iterator[Any]:
         """The client for one request, which is made within; its outcome is taken note of."""
         now = time.monotonic()
         awake = [server for server in self._servers if server.rests_until <= now]
@@ -337,34 +345,13 @@ class InTurn(Generic[Client]):
         finally:
             server.in_flight -= 1
 
-
-def the_same(names: Sequence[str], what: str) -> str:
-    """The name that all servers give their model. Raises [`SpecError`] where they differ."""
-    if len(set(names)) > 1:
-        raise SpecError(
-            f"the {what}s of one spec must serve the same model; these serve "
-            f"{', '.join(sorted(set(names)))}"
-        )
-    return names[0]
-
-
-class ChatServers:
-    """Several chat servers with one model, asked in turn; a [`~chat.Chat`]."""
-
-    def __init__(self, chats: Sequence[Any]) -> None:
-        self.model = the_same([chat.model for chat in chats], "chat server")
-        self._chats = chats
-        self._servers = InTurn(chats)
-        limits = [chat.max_concurrency for chat in chats]
-        self.max_concurrency = None if None in limits else sum(limits)
-
     async def __call__(self, request: ChatRequest) -> ChatReply:
         """Send one request to one of them. Raises [`ServerError`]."""
-        with self._servers.turn() as chat:
+        with self.turn() as chat:
             reply: ChatReply = await chat(request)
             return reply
 
     async def aclose(self) -> None:
         """Close the running loop's connections."""
-        for chat in self._chats:
-            await chat.aclose()
+        for server in self._servers:
+            await server.client.aclose()

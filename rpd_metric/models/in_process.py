@@ -5,9 +5,8 @@ nothing else, which no batch of the library's can promise. For many requests on 
 `vllm:model-id` or a server. Torch and transformers are imported when a model is loaded, never by
 importing this module.
 
-Of the model's own settings only top-k is heeded, as it stands in its generation_config.json.
-
-Not done here: guided decoding (a request's schema is ignored; the parser checks the reply).
+Of the model's own settings only top-k is heeded, as it stands in its generation_config.json. A
+request's schema is ignored; the parser checks the reply.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import threading
-import time
 import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,14 +26,9 @@ from rpd_metric.models.chat import ChatOptions, ChatReply, ChatRequest, Sampling
 
 @lru_cache(maxsize=2)
 def load(name: str, options: ChatOptions) -> InProcessChat:
-    """Load the model that follows `hf:`; the same arguments give the same object.
+    """Load the model that follows `hf:`, with `?4bit` as NF4; the same arguments give one object.
 
-    `name?4bit` loads NF4 weights through bitsandbytes.
-
-    Raises:
-        [`SpecError`]: An option after `?` is not known.
-        [`MissingExtraError`]: The packages for it are not installed.
-        [`ModelError`]: The model cannot be loaded, or has no chat template.
+    Raises [`SpecError`], [`MissingExtraError`] and [`ModelError`].
     """
     model_id, _, option = name.partition("?")
     if option not in ("", "4bit"):
@@ -44,8 +37,7 @@ def load(name: str, options: ChatOptions) -> InProcessChat:
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
 
-        if option == "4bit":
-            # accelerate places the quantised weights.
+        if option:  # accelerate places the quantised weights
             import accelerate  # type: ignore[import-untyped,unused-ignore]  # noqa: F401
             import bitsandbytes  # type: ignore[import-untyped,unused-ignore]  # noqa: F401
     except ImportError as error:
@@ -54,11 +46,13 @@ def load(name: str, options: ChatOptions) -> InProcessChat:
         ) from error
     place = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     settings: dict[str, Any] = {"dtype": options.dtype}
-    if option == "4bit":
+    if option:
         settings["device_map"] = {"": place}
-        nf4: dict[str, Any] = {"bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True}
         settings["quantization_config"] = BitsAndBytesConfig(
-            load_in_4bit=True, bnb_4bit_compute_dtype=torch.bfloat16, **nf4
+            load_in_4bit=True,
+            bnb_4bit_compute_dtype=torch.bfloat16,
+            bnb_4bit_quant_type="nf4",
+            bnb_4bit_use_double_quant=True,
         )
     try:
         tokenizer = AutoTokenizer.from_pretrained(model_id)
@@ -67,9 +61,8 @@ def load(name: str, options: ChatOptions) -> InProcessChat:
         raise ModelError(
             f"cannot load the chat model {model_id!r}: {first_line(error)} Check the id or path."
         ) from error
-    if not option:
-        model = model.to(place)
     check_template(tokenizer, model_id)
+    model = model if option else model.to(place)
     return InProcessChat(name, model=model.eval(), tokenizer=tokenizer)
 
 
@@ -82,11 +75,7 @@ def check_template(tokenizer: Any, model: str) -> None:
 
 
 def encode_prompt(tokenizer: Any, request: ChatRequest, model: str, context: Any) -> list[int]:
-    """A request's tokens.
-
-    Raises:
-        [`ModelError`]: Prompt and reply do not fit the context, if it is a number of tokens.
-    """
+    """A request's tokens. Raises [`ModelError`] where they and the reply do not fit `context`."""
     # Templates without such a switch ignore it.
     text = tokenizer.apply_chat_template(
         [dict(message) for message in request.messages],
@@ -118,12 +107,8 @@ class InProcessChat:
         self._ends = end if isinstance(end, list) else [] if end is None else [end]
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rpd-generate")
 
-    def __repr__(self) -> str:
-        return f"InProcessChat({self.model!r})"
-
     async def __call__(self, request: ChatRequest) -> ChatReply:
         """Answer one request; see [`~chat.Chat`]."""
-        started = time.perf_counter()
         context = getattr(self._model.config, "max_position_embeddings", None)
         prompt = encode_prompt(self._tokenizer, request, self.model, context)
         given_up = threading.Event()
@@ -141,7 +126,6 @@ class InProcessChat:
             finish_reason="stop" if ended else "length",
             prompt_tokens=len(prompt),
             completion_tokens=len(written),
-            seconds=time.perf_counter() - started,
         )
 
     def _generate(

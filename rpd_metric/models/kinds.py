@@ -78,19 +78,16 @@ def load_chat(spec: str | Chat, options: ChatOptions | None = None) -> Chat:
     `tgi:` asks the server for its model's name and limits; `openai:` asks only when no model is
     given after `#`. Several servers with one model are named with commas.
 
-    Raises:
-        [`SpecError`]: The spec has none of the forms, or holds a secret.
-        [`ModelError`]: The server cannot be asked, or a model of this process not be loaded.
-        [`MissingExtraError`]: The packages for it are not installed.
+    Raises [`SpecError`], [`ModelError`] and [`MissingExtraError`].
     """
     if not isinstance(spec, str):
         if not callable(spec):
             raise SpecError(f"a chat model is a spec string or a Chat, not {type(spec).__name__}")
         return spec
-    from rpd_metric.models.http import ChatServers
+    from rpd_metric.models.http import Servers
 
     chats: list[Chat] = load_models(chat_spec(spec), CHAT_MODELS, options or ChatOptions())
-    return chats[0] if len(chats) == 1 else ChatServers(chats)
+    return chats[0] if len(chats) == 1 else Servers(chats)
 
 
 def load_embedder(spec: str | Embedder, **options: Any) -> Embedder:
@@ -102,10 +99,7 @@ def load_embedder(spec: str | Embedder, **options: Any) -> Embedder:
             object with an `encode` method is returned as it is.
         options: The fields of [`~embedders.EmbedderOptions`].
 
-    Raises:
-        [`SpecError`]: The spec has none of these forms.
-        [`MissingExtraError`]: The packages for it are not installed.
-        [`ModelError`]: The model cannot be loaded, or its weights are not what they claim to be.
+    Raises [`SpecError`], [`ModelError`] and [`MissingExtraError`].
     """
     if not isinstance(spec, str):
         if not callable(getattr(spec, "encode", None)):

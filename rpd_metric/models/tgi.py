@@ -9,7 +9,6 @@ the last message; other thinking models need a chat template that does not think
 from __future__ import annotations
 
 import re
-import time
 from typing import Any, cast
 
 import httpx2
@@ -17,13 +16,7 @@ import httpx2
 from rpd_metric.errors import SpecError
 from rpd_metric.models.chat import ChatOptions, ChatReply, ChatRequest
 from rpd_metric.models.failures import ServerError
-from rpd_metric.models.http import (
-    NO_KEY,
-    PATIENT,
-    ServerClient,
-    get_json,
-    read_chat_reply,
-)
+from rpd_metric.models.http import NO_KEY, PATIENT, ServerClient, get_json, read_chat_reply
 from rpd_metric.models.spec import Address
 
 # Qwen3 models that think unless told not to; the later 2507, Coder and Next ones do not, and
@@ -32,23 +25,9 @@ _THINKING_QWEN = re.compile(r"qwen3(?![.\d])(?!.*(2507|coder|next|embedding|rera
 
 
 class TGIChat(ServerClient):
-    """A Text Generation Inference server, through `huggingface_hub.AsyncInferenceClient`.
+    """A Text Generation Inference server, through `huggingface_hub.AsyncInferenceClient`."""
 
-    `max_concurrency` are the requests that it takes at once, `context` the tokens that prompt and
-    reply may have together.
-    """
-
-    def __init__(
-        self,
-        address: Address,
-        *,
-        model: str,
-        max_concurrency: int | None = None,
-        context: int | None = None,
-    ) -> None:
-        super().__init__(address, model=model)
-        self.max_concurrency = max_concurrency
-        self._context = context
+    _context: int | None = None
 
     @classmethod
     def load(cls, address: Address, _options: ChatOptions) -> TGIChat:
@@ -71,16 +50,13 @@ class TGIChat(ServerClient):
                 f"{address.url} serves {served!r}, not {address.model!r}; "
                 "correct what stands after '#', or leave it out"
             )
-        limit = info.get("max_concurrent_requests")
-        return cls(
-            address,
-            model=served,
-            max_concurrency=limit if isinstance(limit, int) and limit > 0 else None,
-            context=info.get("max_total_tokens"),
-        )
+        chat = cls(address, model=served)
+        chat.max_concurrency = info.get("max_concurrent_requests") or None
+        chat._context = info.get("max_total_tokens")
+        return chat
 
     def context_length(self) -> int | None:
-        """Tokens that prompt and reply may have together, as the server said when it was loaded."""
+        """Tokens of a prompt and its reply together, as the server said when it was loaded."""
         return self._context
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
@@ -98,11 +74,10 @@ class TGIChat(ServerClient):
         }
         if request.schema is not None:
             body["response_format"] = {"type": "json", "value": dict(request.schema)}
-        started = time.perf_counter()
         # The library reads the reply itself, and meets another shape with a TypeError.
         with self._raising(HfHubHTTPError, InferenceTimeoutError, (TypeError, ValueError)):
             reply = await self._client().chat_completion(**body)
-        return read_chat_reply(self.address, reply, time.perf_counter() - started)
+        return read_chat_reply(self.address, reply)
 
     def _make_client(self) -> Any:
         from huggingface_hub import AsyncInferenceClient

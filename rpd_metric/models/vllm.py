@@ -15,8 +15,6 @@ import asyncio
 import atexit
 import json
 import os
-import time
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 from uuid import uuid4
@@ -32,10 +30,7 @@ ARGS_VARIABLE = "RPD_VLLM_ARGS"
 def load(name: str, options: ChatOptions) -> VLLMChat:
     """Load the model that follows `vllm:`; the same name gives the same engine.
 
-    Raises:
-        [`MissingExtraError`]: vLLM is not installed.
-        [`InputError`]: RPD_VLLM_ARGS is not a JSON object.
-        [`ModelError`]: The model cannot be loaded, or has no chat template.
+    Raises [`MissingExtraError`], [`InputError`] (RPD_VLLM_ARGS) and [`ModelError`].
     """
     return _load(name, options.dtype, os.environ.get(ARGS_VARIABLE, "{}"))
 
@@ -79,14 +74,9 @@ class VLLMChat:
     def __init__(self, name: str, *, engine: Any, tokenizer: Any) -> None:
         self.model = name
         # Half as many again as run at once: the next ones wait where they need not travel.
-        self.max_concurrency: int | None = int(
-            1.5 * engine.vllm_config.scheduler_config.max_num_seqs
-        )
+        self.max_concurrency = int(1.5 * engine.vllm_config.scheduler_config.max_num_seqs)
         self._engine = engine
         self._tokenizer = tokenizer
-
-    def __repr__(self) -> str:
-        return f"VLLMChat({self.model!r})"
 
     def context_length(self) -> int:
         """Tokens that prompt and reply may have together."""
@@ -97,16 +87,11 @@ class VLLMChat:
         return await asyncio.wrap_future(submit(self._generate(request)))
 
     async def _generate(self, request: ChatRequest) -> ChatReply:
-        from vllm.sampling_params import RequestOutputKind
-
-        started = time.perf_counter()
         ids = encode_prompt(self._tokenizer, request, self.model, self.context_length())
-        sampling = _sampling(request)
-        sampling.output_kind = RequestOutputKind.FINAL_ONLY
         prompt = {"prompt_token_ids": ids}
         last: Any = None
         try:
-            async for output in self._engine.generate(prompt, sampling, uuid4().hex):
+            async for output in self._engine.generate(prompt, _sampling(request), uuid4().hex):
                 last = output
         except ValueError as error:  # e.g. a schema that it cannot follow
             raise ModelError(f"{self.model!r} refuses a request: {first_line(error)}") from error
@@ -118,22 +103,19 @@ class VLLMChat:
             finish_reason=written.finish_reason,
             prompt_tokens=len(last.prompt_token_ids),
             completion_tokens=len(written.token_ids),
-            seconds=time.perf_counter() - started,
         )
 
 
 def _sampling(request: ChatRequest) -> Any:
     from vllm import SamplingParams
-    from vllm.sampling_params import StructuredOutputsParams
+    from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
-    asked = request.sampling
-    settings: Mapping[str, Any] = {
-        "temperature": max(asked.temperature, 0.0),
-        "top_p": asked.top_p,
-        "max_tokens": asked.max_tokens,
-        "seed": asked.seed,
-    }
-    if request.schema is None:
-        return SamplingParams(**settings)
-    guide = StructuredOutputsParams(json=dict(request.schema))
-    return SamplingParams(**settings, structured_outputs=guide)
+    asked, schema = request.sampling, request.schema
+    return SamplingParams(
+        temperature=max(asked.temperature, 0.0),
+        top_p=asked.top_p,
+        max_tokens=asked.max_tokens,
+        seed=asked.seed,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+        structured_outputs=None if schema is None else StructuredOutputsParams(json=dict(schema)),
+    )

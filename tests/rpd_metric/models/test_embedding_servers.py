@@ -70,13 +70,6 @@ def test_several_servers_share_the_batches_and_stand_in_for_each_other() -> None
         a.stop()
         more = [f"{text} And more." for text in TEXTS]
         assert embedder.encode(more).shape == expected.shape
-    with pytest.raises(SpecError, match="same model"):
-        EmbeddingServer(
-            [
-                embedding_servers.OpenAIEmbeddings(embedder._address, model=name)
-                for name in ("one", "two")
-            ]
-        )
 
 
 def test_no_texts_give_no_vectors() -> None:

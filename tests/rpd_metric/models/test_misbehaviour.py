@@ -8,20 +8,19 @@ from pathlib import Path
 import pytest
 
 from parts.misbehaving import MODES, run
-from rpd_metric.models import concurrency, failures
+from rpd_metric.models import failures, patience
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits of a hundredth, and as little patience."""
-    for name, seconds in (
-        ("FIRST_WAIT", 0.05),
-        ("LONGEST_WAIT", 0.4),
-        ("PATIENCE", 2.5),
-        ("UNANSWERED", 0.6),
+    for module, name, seconds in (
+        (failures, "FIRST_WAIT", 0.05),
+        (failures, "LONGEST_WAIT", 0.4),
+        (patience, "PATIENCE", 2.5),
+        (patience, "UNANSWERED", 0.6),
     ):
-        monkeypatch.setattr(failures, name, seconds)
-    monkeypatch.setattr(concurrency, "FIRST_SECONDS", 60.0)
+        monkeypatch.setattr(module, name, seconds)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -24,7 +24,7 @@ from rpd_metric.errors import SpecError
 from rpd_metric.models.chat import Chat, ChatReply, ChatRequest, Sampling
 from rpd_metric.models.failures import ServerError
 from rpd_metric.models.flow import Flow
-from rpd_metric.models.http import InTurn, read_chat_reply, retry_after
+from rpd_metric.models.http import ServerClient, Servers, read_chat_reply, retry_after
 from rpd_metric.models.kinds import load_chat
 from rpd_metric.models.spec import Address
 from rpd_metric.models.store import ReplyStore
@@ -81,13 +81,11 @@ def test_the_fake_server_notices_what_its_contract_forbids() -> None:
 
 
 @both
-async def test_a_reply_carries_text_finish_reason_usage_and_time(form: str) -> None:
+async def test_a_reply_carries_text_finish_reason_and_usage(form: str) -> None:
     with playing(form, reply=lambda body: "Hello, \\frac{1}{2}\n") as server:
         (reply,) = await ask(load_chat(spec(form, server)), request("x" * 400, thinking=True))
     # The fake counts four characters as one token.
-    assert reply == ChatReply("Hello, \\frac{1}{2}\n", "stop", 102, 4, reply.seconds)
-    assert reply.seconds is not None
-    assert reply.seconds > 0
+    assert reply == ChatReply("Hello, \\frac{1}{2}\n", "stop", 102, 4)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +149,7 @@ async def test_openai_servers_get_json_schema_and_the_thinking_switch() -> None:
 def test_reasoning_is_kept_beside_the_reply_under_either_name(name: str) -> None:
     message = {"role": "assistant", "content": None, name: "Let me think."}
     body = json.dumps({"choices": [{"message": message, "finish_reason": "length"}]})
-    reply = read_chat_reply(HERE, body, 1.0)
+    reply = read_chat_reply(HERE, body)
     assert (reply.text, reply.reasoning, reply.only_thought) == ("", "Let me think.", True)
 
 
@@ -163,8 +161,8 @@ def test_a_stream_of_events_is_one_reply_with_its_reasoning_and_counts() -> None
         {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3}},
     ]
     body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n"
-    read = ChatReply("Two ways.", "stop", 7, 3, 1.0, reasoning="Hm.")
-    assert read_chat_reply(HERE, body, 1.0) == read
+    read = ChatReply("Two ways.", "stop", 7, 3, reasoning="Hm.")
+    assert read_chat_reply(HERE, body) == read
 
 
 FIELDS = ["choices", "message", "content", "text", "usage", "delta", "error"]
@@ -180,7 +178,7 @@ ANY_JSON = st.recursive(
 def test_whatever_json_comes_is_a_reply_or_a_typed_error(body: Any) -> None:
     for text in (json.dumps(body), f"data: {json.dumps(body)}"):
         with contextlib.suppress(ServerError):
-            assert isinstance(read_chat_reply(HERE, text, 1.0).text, str)
+            assert isinstance(read_chat_reply(HERE, text).text, str)
 
 
 # ---------------------------------------------------------------- fields that a server refuses
@@ -341,7 +339,7 @@ def test_a_server_that_failed_rests_and_is_then_tried_with_one_request(
 ) -> None:
     now = 100.0
     monkeypatch.setattr("rpd_metric.models.http.time.monotonic", lambda: now)
-    servers = InTurn(["a", "b"])
+    servers = Servers([ServerClient(HERE, model="m"), ServerClient(HERE, model="m")])
     with pytest.raises(ServerError), servers.turn() as failed:
         raise ServerError("gone", kind="connection")
     with servers.turn() as first, servers.turn() as second:
