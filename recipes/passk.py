@@ -13,6 +13,7 @@ command goes on where a run was stopped. `report` and `compare` read anybody's l
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import re
 import sys
@@ -23,16 +24,10 @@ from pathlib import Path
 from rpd_datasets.cli.arguments import with_config
 from rpd_datasets.commands import run_command
 from rpd_datasets.evaluation.benchmarks import find_benchmark
-from rpd_datasets.evaluation.comparison import (
-    compare,
-    comparison_json,
-    comparison_text,
-    plot,
-    setting_differences,
-)
+from rpd_datasets.evaluation.comparison import compare, comparison_json, comparison_text, plot
 from rpd_datasets.evaluation.paper import published_rows
 from rpd_datasets.evaluation.reporting import report_text, update_card, write_report
-from rpd_datasets.evaluation.results import Models, Results, find_logs, read_results
+from rpd_datasets.evaluation.results import Models, comparable, find_logs, read_results
 from rpd_metric.errors import InputError, MissingExtraError
 from rpd_metric.models.kinds import load_embedder
 from rpd_metric.steps.summarizers import load_summarizer
@@ -82,7 +77,9 @@ def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentP
         one.add_argument("--summarizer", default="extractive", help="who makes steps for that")
         one.add_argument("--embedder", default="minilm", help="who encodes them")
     report.add_argument("log", metavar="LOG", help="a log of Inspect, or a folder of one")
-    several.add_argument("logs", nargs="+", metavar="LOG", help="a model's logs, or its folder")
+    several.add_argument(
+        "logs", nargs="+", metavar="LOG", help="[NAME=] a log, or a folder of some"
+    )
     several.add_argument("--plot", metavar="FILE", help="draw curves and differences")
     several.add_argument("--markdown", action="store_true", help="print the table in Markdown")
     text = "compare although temperature, tokens, prompt or grader differ"
@@ -134,25 +131,33 @@ def _run(args: argparse.Namespace) -> None:
     task = TASKS[find_benchmark(args.benchmark).name](**given, unsafe=args.unsafe)
     task.metadata = {**(task.metadata or {}), "runs": args.runs, "name": args.name}
     try:
-        eval_set(
-            task,
-            log_dir=args.output,
-            model=model,
-            model_args=model_args,
-            epochs=args.samples * args.runs,
-            limit=args.limit,
-            retry_attempts=1,
-            display="none" if args.json else "rich" if sys.stdout.isatty() else "log",
-            temperature=args.temperature,
-            top_p=args.top_p,
-            max_tokens=args.max_tokens,
-            seed=args.seed,
-            timeout=args.timeout,
-            max_retries=5,
-            max_connections=args.max_connections,
-        )
+        with contextlib.redirect_stdout(sys.stderr):
+            eval_set(
+                task,
+                log_dir=args.output,
+                model=model,
+                model_args=model_args,
+                epochs=args.samples * args.runs,
+                limit=args.limit,
+                retry_attempts=0,
+                retry_immediate=False,
+                display="rich" if sys.stderr.isatty() else "log",
+                temperature=args.temperature,
+                top_p=args.top_p,
+                max_tokens=args.max_tokens,
+                seed=args.seed,
+                timeout=args.timeout,
+                max_retries=5,
+                max_connections=args.max_connections,
+            )
     except PrerequisiteError as error:
-        raise InputError(re.sub(r"\[/?\w+\]", "", str(error.message))) from error
+        said = re.sub(r"\[/?\w+\]", "", str(error.message))
+        if "not associated with a task" in said:
+            said = (
+                f"{args.output} holds a log that was made with another model, benchmark, prompt or "
+                "sampling; use another --output"
+            )
+        raise InputError(said) from error
     args.log = args.output
     _report(args)
 
@@ -166,7 +171,7 @@ def _report(args: argparse.Namespace) -> None:
     if args.diversity:
         names = {"summarizer": args.summarizer, "embedder": args.embedder}
         models = Models(load_summarizer(args.summarizer), load_embedder(args.embedder), names)
-    given = {"name": args.name, "scorer": args.scorer, "runs": args.runs, "name": args.name}
+    given = {"name": args.name, "scorer": args.scorer, "runs": args.runs}
     results = read_results(log, **given, allow_missing=args.allow_missing, models=models)
     if args.output:
         write_report(Path(args.output), results, paper=args.paper, source=args.source)
@@ -177,48 +182,17 @@ def _report(args: argparse.Namespace) -> None:
 
 
 def _compare(args: argparse.Namespace) -> None:
-    found: dict[str, dict[str, Results]] = {}
+    results = []
     for place in args.logs:
-        for log in find_logs(Path(place)):
+        name, named, path = place.rpartition("=")
+        for log in find_logs(Path(path if named else place)):
             given = {"scorer": args.scorer, "allow_missing": args.allow_missing}
-            one = read_results(log, **given)
-            models = found.setdefault(one.title, {})
-            # Two logs of one model are told apart by their folders.
-            name = one.name if one.name not in models else log.parent.name
-            if name in models:
-                raise InputError(f"two logs of {one.title} are of {name}; move one to a new folder")
-            _same_kind(next(iter(models.values()), one), one, args.different_settings)
-            models[name] = one
-    counts = {
-        title: {
-            name: [one.counts[id_] for id_ in next(iter(models.values())).counts]
-            for name, one in models.items()
-        }
-        for title, models in found.items()
-    }
-    comparison = compare(counts)
+            results.append(read_results(log, name=name or None, **given))
+    comparison = compare(comparable(results, different_settings=args.different_settings))
     if args.plot:
         plot(comparison, Path(args.plot))
-    if args.json:
-        print(json.dumps(comparison_json(comparison)))
-    else:
-        print(comparison_text(comparison, markdown=args.markdown))
-
-
-def _same_kind(base: Results, other: Results, anyway: bool) -> None:
-    """Refuse to compare models on different problems, or sampled differently."""
-    if set(base.problems) != set(other.problems):
-        raise InputError(
-            f"{base.name} and {other.name} were evaluated on different problems of {base.title}; "
-            "use the same file and --limit"
-        )
-    differ = setting_differences(base.settings, other.settings)
-    if differ and not anyway:
-        said = ", ".join(f"{name} ({ours} and {theirs})" for name, (ours, theirs) in differ.items())
-        raise InputError(
-            f"{base.name} and {other.name} were evaluated with another {said}; "
-            "--different-settings compares them all the same"
-        )
+    text = comparison_text(comparison, markdown=args.markdown)
+    print(json.dumps(comparison_json(comparison)) if args.json else text)
 
 
 def _check_paper(model: str | None) -> None:

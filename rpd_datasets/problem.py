@@ -21,12 +21,15 @@ class Problem:
         extra (`Mapping[str, Any]`): Every other column. A list as long as `solutions` holds one
             entry per solution, in the same order.
         where (`str`): Where it stands in the input, e.g. `"rows.jsonl:17"`.
+        group (`str`): Rows with one text are one problem only if this, too, is the same: the id
+            that a log has for it.
     """
 
     problem: str
     solutions: tuple[str, ...]
     extra: Mapping[str, Any] = field(default_factory=dict)
     where: str = ""
+    group: str = ""
 
     @cached_property
     def key(self) -> str:
@@ -50,6 +53,7 @@ class Problem:
             solutions=tuple(self.solutions[index] for index in indices),
             extra=_take(self.extra, len(self.solutions), indices),
             where=self.where,
+            group=self.group,
         )
 
     def rejected(

@@ -59,6 +59,7 @@ class Reason(StrEnum):
     NOT_OF_THE_HARNESS = "not_of_the_harness", "the row is not as the harness writes its rows"
     NO_TEXTS = "no_texts", "the row holds log-likelihoods, and no texts that were written"
     FAILED_EPOCH = "failed_epoch", "the sample failed in Inspect"
+    UNFINISHED_LOG = "unfinished_log", "the log of Inspect is cancelled, failed or not finished"
     # Grouping.
     DUPLICATE_PROBLEM = "duplicate_problem", "an earlier row has the same problem"
     WRONG_COUNT = "wrong_count", "another number of solutions than was asked for"

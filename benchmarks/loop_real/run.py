@@ -23,7 +23,7 @@ from typing import Any
 
 from benchmarks.loop.sampling import sample
 from benchmarks.loop_real.model import make_smollm2
-from benchmarks.loop_real.page import write_page
+from benchmarks.loop_real.page import LOG, write_page
 from benchmarks.loop_real.task import FILE, problems, split
 from rpd_datasets.evaluation.results import read_results
 from rpd_metric.errors import InputError, RPDError
@@ -97,9 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     scale = Scale(**{name: getattr(args, name) for name in Scale.__annotations__})
     try:
         loop(scale, args.data, args.output, gpu=args.gpu, minutes=args.minutes)
-        results = [
-            read_results(args.output / name / "evaluation/results.json") for name in (BASE, *ARMS)
-        ]
+        results = [read_results(args.output / name / LOG) for name in (BASE, *ARMS)]
         facts = {name: _facts(args.output / name) for name in ARMS}
         seconds = Journal(args.output / "seconds.json").seconds
         write_page(args.page, scale, results, facts, seconds, args.output)
@@ -168,20 +166,14 @@ def _tune(scale: Scale, model: Path, folder: Path, gpu: bool) -> None:
 
 
 def _evaluate(scale: Scale, output: Path, name: str, model: Path, gpu: bool) -> None:
-    config, tests, folder = (
-        HERE / "passk.yaml",
-        output / "tests.jsonl",
-        output / name / "evaluation",
-    )
     changes = {"samples": scale.attempts, "max_tokens": scale.tokens}
     # On a CPU each token is compared with the caches of all replies: more at once gain little.
     at_once = scale.tests * scale.attempts // 2 if gpu else CPU_BATCH
     loading = {"dtype": "bfloat16", "device_map": "cuda" if gpu else "cpu"}
-    sample(model, config, tests, folder, changes, at_once=at_once, **loading)
-    line: list[object] = ["--config", config, "--name", name, "--data", tests, "--output", folder]
-    line += ["--samples", scale.attempts, "--max-tokens", scale.tokens]
-    for stage in ("grade", "report"):
-        _script("passk", [stage, *line])
+    config, tests, log = HERE / "passk.yaml", output / "tests.jsonl", output / name / LOG
+    sample(model, config, tests, log, changes, name=name, at_once=at_once, **loading)
+    report = ["report", log, "--output", log.parent, "--no-diversity"]
+    _script("passk", report)
 
 
 def _script(name: str, line: Sequence[object]) -> None:

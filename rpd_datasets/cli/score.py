@@ -12,8 +12,9 @@ from rpd_datasets.cli import arguments
 from rpd_datasets.cli.output import Progress, cell, print_json, print_scored, scoring
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.scoring import score_all
+from rpd_datasets.filters.answer_checks import mark_column
 from rpd_datasets.filters.pipeline import FilterConfig
-from rpd_datasets.inputs.source import Source
+from rpd_datasets.inputs.source import Source, look_at_head
 from rpd_datasets.rejects import Rejected
 from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.calibration import Calibration, calibration, reading
@@ -35,12 +36,33 @@ def add_score(commands: Any) -> None:
     arguments.add_input(parser)
     help = "problems to print in the table"
     parser.add_argument("--num-rows", type=int, default=20, metavar="N", help=help)
+    group = parser.add_argument_group("which solutions count")
+    marked = group.add_mutually_exclusive_group()
+    marked.add_argument(
+        "--only-correct",
+        action="store_true",
+        default=True,
+        help="those that are marked as correct, where the input has marks (the default)",
+    )
+    marked.add_argument(
+        "--all", dest="only_correct", action="store_false", help="wrong solutions, too"
+    )
+    group.add_argument("--correct-column", metavar="NAME", help="the column with the marks")
     arguments.add_models(parser)
 
 
 def _score(args: argparse.Namespace) -> None:
+    column = args.correct_column
+    if args.only_correct and column is None:
+        columns, _ = look_at_head(args.input, arguments.input_spec(args))
+        column = mark_column(dict.fromkeys(columns, True))
     filters = FilterConfig(
-        min_solutions=1, require_complete=False, drop_duplicates=False, answers="any"
+        min_solutions=1,
+        require_complete=False,
+        drop_duplicates=False,
+        answers="any",
+        only_correct=args.only_correct and column is not None,
+        correct_column=column,
     )
     config = arguments.checked_config(args, ("models",), filters)
     rejects: list[Rejected] = []

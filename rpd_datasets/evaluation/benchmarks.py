@@ -1,25 +1,18 @@
 """The benchmarks of the paper and their neighbours: problems with reference answers or tests.
 
-Each is known by a name, a dataset on the Hub and the number of its problems; a local file
-(JSONL, JSONL.gz or JSON) of the same rows serves as well. A file with another number of
-problems is refused, because a figure on other problems is another figure. `own` is for a local
-file of problems of one's own, which may be graded by a function of one's own, too.
+Each is known by a name, a dataset on the Hub and the number of its problems; a local file of the
+same rows serves as well. Another number of problems is refused: a figure on other problems is
+another figure. `own` is for a local file of problems of one's own.
 
 OlympiadBench has two sizes. Its English text-only subset with open answers
-(`OE_TO_maths_en_COMP`) has 674 rows on the Hub, while the file that many evaluation harnesses
-copy from one another has 675. The paper's figures are those of 674: taken as means of two
-runs whose figures were rounded to two decimals, 131 of its 135 OlympiadBench figures are
-multiples of 1/674 and only 39 are multiples of 1/675. Both sizes are accepted; which row is the
-extra one cannot be told from the paper, and it moves a figure by 0.15 points at most.
-
-LiveCodeBench is `livecodebench.py`. A file of its prompts alone (rows with `prompt`, without
-tests) can be sampled, and is refused when it comes to grading.
+(`OE_TO_maths_en_COMP`) has 674 rows on the Hub, and 675 in the file that many harnesses copy. The
+paper's figures are those of 674: as means of two runs rounded to two decimals, 131 of its 135 are
+multiples of 1/674 and only 39 of 1/675. Which row is the extra one cannot be told; it moves a
+figure by 0.15 points at most.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,12 +27,15 @@ from rpd_datasets.evaluation.livecodebench import (
     read_problems,
 )
 from rpd_datasets.inputs.hub_rows import COMMIT, HubRows
+from rpd_datasets.inputs.local_files import LocalRows
 from rpd_datasets.inputs.raw_rows import Row
+from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 from rpd_metric.grading.code import CodeTask, FunctionTask, StdioTask
 
 Kind = Literal["math", "function", "contest"]
 
+_PROMPTS = {"math": "reason_and_box", "function": "python_function", "contest": "problem"}
 _PROBLEM = ("problem", "Problem", "question", "prompt")
 _ANSWER = ("answer", "Answer", "final_answer")
 _ID = ("unique_id", "task_id", "question_id", "id", "ID", "problem_idx")
@@ -73,6 +69,11 @@ class Benchmark:
     release: int | None = None
     task_id: str | None = None
 
+    @property
+    def prompt(self) -> str:
+        """The name of the prompt for its kind, where no other is asked for."""
+        return _PROMPTS[self.kind]
+
 
 _KNOWN = (
     Benchmark("aime24", "AIME24", "math", (30,), "Maxwell-Jia/AIME_2024", split="train"),
@@ -105,12 +106,11 @@ BENCHMARKS = {benchmark.name: benchmark for benchmark in _KNOWN}
 
 
 @dataclass(frozen=True)
-class Task:
+class Problem:
     """One problem of a benchmark.
 
     Args:
-        id (`str`): Names it in every file; unique in its benchmark.
-        problem (`str`): Its text, without an instruction on how to answer.
+        id, text (`str`): Unique in its benchmark; without an instruction on how to answer.
         gold (`str`, *optional*): The reference answer of a mathematical problem.
         code (`CodeTask` or `StoredTests`, *optional*): What a program is graded by, or where that
             is kept; `None` for a programming problem whose tests are not at hand.
@@ -118,7 +118,7 @@ class Task:
     """
 
     id: str
-    problem: str
+    text: str
     gold: str | None = None
     code: CodeTask | StoredTests | None = None
     day: date | None = None
@@ -131,54 +131,63 @@ def find_benchmark(name: str) -> Benchmark:
     return BENCHMARKS[name]
 
 
-def load_benchmark(name: str, path: str | Path | None = None) -> list[Task]:
+def load_problems(name: str, path: str | Path | None = None) -> tuple[list[Problem], str | None]:
     """Load a benchmark's problems, in order, from a local file or, without one, from the Hub.
 
-    A file is `.jsonl`, `.jsonl.gz` or `.json`; of LiveCodeBench also its folder or Parquet.
+    Args:
+        name (`str`): Of [`BENCHMARKS`].
+        path (`str` or `Path`, *optional*): Any data file; of LiveCodeBench also its folder.
+
+    Returns:
+        `tuple`: The problems, and the commit of the Hub's dataset where they come from there.
 
     Raises:
         [`InputError`]: The name is unknown, the file or dataset cannot be read, a row lacks what
             the benchmark's kind needs, or the number of problems is not the benchmark's.
     """
-    return load_tasks(name, path)[0]
-
-
-def load_tasks(name: str, path: str | Path | None = None) -> tuple[list[Task], str | None]:
-    """As [`load_benchmark`], with the commit of the Hub's dataset; `None` for a local file."""
     benchmark = find_benchmark(name)
-    revision = None
+    where, revision = str(path or benchmark.hub), None
     if benchmark.release and path is not None and is_livecodebench(Path(path)):
-        problems = read_problems(Path(path), benchmark.release)
-        contest = [Task(p.id, p.text, code=p.tests, day=p.day) for p in problems]
-        return _checked(benchmark, contest, str(path)), None
-    if path is None:
-        rows: Iterable[Mapping[str, Any]]
-        rows, revision = _hub_rows(benchmark)
-        where = str(benchmark.hub)
+        problems = [Problem(**found) for found in read_problems(Path(path), benchmark.release)]
     else:
-        rows, where = _file_rows(Path(path)), str(path)
-    if benchmark.level is not None:
-        rows = [row for row in rows if str(row.get("level")).split()[-1] == str(benchmark.level)]
-    tasks = [_task(benchmark, row, number, where) for number, row in enumerate(rows)]
-    return _checked(benchmark, tasks, where), revision
+        if path is not None:
+            rows = _values(LocalRows(Path(path), name=where, split=benchmark.split))
+        else:
+            rows, revision = _hub_rows(benchmark)
+        if level := benchmark.level:
+            rows = [row for row in rows if str(row.get("level")).split()[-1] == str(level)]
+        problems = [_problem(benchmark, row, f"{where}, row {n}", n) for n, row in enumerate(rows)]
+    if benchmark.sizes and len(problems) not in benchmark.sizes:
+        wanted = " or ".join(map(str, benchmark.sizes))
+        raise InputError(
+            f"{where} has {len(problems)} problems of {benchmark.title}, which has {wanted}; "
+            "use the whole benchmark, and `limit` for a quick look"
+        )
+    if len({problem.id for problem in problems}) < len(problems):
+        raise InputError(f"{where} names two problems alike; make their ids differ")
+    return problems, revision
 
 
-def in_window(tasks: Sequence[Task], since: date | None, until: date | None) -> list[Task]:
+def in_window(
+    problems: Sequence[Problem], since: str | date | None, until: str | date | None
+) -> list[Problem]:
     """The problems of contests from one day to another, both included.
 
     Raises:
-        [`InputError`]: A problem has no day, or none lies in the window.
+        [`InputError`]: A day cannot be read, a problem has none, or none lies in the window.
     """
     if since is None and until is None:
-        return list(tasks)
+        return list(problems)
+    first, last = _day(since, "since"), _day(until, "until")
     kept = []
-    for task in tasks:
-        if task.day is None:
+    for problem in problems:
+        if problem.day is None:
             raise InputError(
-                f"problem {task.id} has no date; since and until are for LiveCodeBench's own files"
+                f"problem {problem.id} has no date; since and until are for LiveCodeBench's own "
+                "files"
             )
-        if (since or task.day) <= task.day <= (until or task.day):
-            kept.append(task)
+        if (first or problem.day) <= problem.day <= (last or problem.day):
+            kept.append(problem)
     if not kept:
         raise InputError(
             f"no problem lies between {since or 'the first'} and {until or 'the last'}"
@@ -186,42 +195,31 @@ def in_window(tasks: Sequence[Task], since: date | None, until: date | None) -> 
     return kept
 
 
-def _checked(benchmark: Benchmark, tasks: list[Task], where: str) -> list[Task]:
-    if benchmark.sizes and len(tasks) not in benchmark.sizes:
-        wanted = " or ".join(map(str, benchmark.sizes))
-        raise InputError(
-            f"{where} has {len(tasks)} problems of {benchmark.title}, which has {wanted}; "
-            "use the whole benchmark, and `limit` in the configuration for a quick look"
-        )
-    if len({task.id for task in tasks}) < len(tasks):
-        raise InputError(f"{where} names two problems alike; make their ids differ")
-    return tasks
+def _day(text: str | date | None, name: str) -> date | None:
+    try:
+        return None if text is None else date.fromisoformat(str(text))
+    except ValueError:
+        raise InputError(f"{name} is {text!r}; use a day such as 2024-08-01") from None
 
 
-def _task(benchmark: Benchmark, row: Mapping[str, Any], number: int, where: str) -> Task:
-    place = f"{where}, row {number}"
-    problem = _INSTRUCTION.sub("", _first(row, _PROBLEM, place))
+def _problem(benchmark: Benchmark, row: Mapping[str, Any], place: str, number: int) -> Problem:
+    text = _INSTRUCTION.sub("", _first(row, _PROBLEM, place))
     id_ = next((str(row[name]) for name in _ID if row.get(name) is not None), f"{number:03}")
     if benchmark.kind == "math":
-        return Task(id_, problem, gold=_first(row, _ANSWER, place))
+        return Problem(id_, text, gold=_first(row, _ANSWER, place))
     if benchmark.kind == "function":
         if not row.get("test") or not row.get("entry_point"):
             raise InputError(f"{place} has no test and entry_point; use HumanEval's own file")
-        # Not `problem`: its white space is part of the program.
+        # Not `text`: its white space is part of the program.
         task = FunctionTask(str(row["prompt"]), str(row["entry_point"]), str(row["test"]))
-        return Task(id_, task.prompt, code=task)
+        return Problem(id_, task.prompt, code=task)
     tests = row.get("tests")
     if not isinstance(tests, list) or not tests:
-        return Task(id_, problem)
-    return Task(id_, problem, code=StdioTask([_test(test, place) for test in tests]))
-
-
-def _test(test: Any, place: str) -> tuple[str, str]:
-    if isinstance(test, Mapping):
-        given, expected = test.get("input"), test.get("output")
-        if isinstance(given, str) and isinstance(expected, str):
-            return given, expected
-    raise InputError(f'{place}: a test is {{"input": text, "output": text}}')
+        return Problem(id_, text)
+    try:
+        return Problem(id_, text, code=StdioTask([(t["input"], t["output"]) for t in tests]))
+    except (TypeError, KeyError):
+        raise InputError(f'{place}: a test is {{"input": text, "output": text}}') from None
 
 
 def _first(row: Mapping[str, Any], names: Sequence[str], place: str) -> str:
@@ -235,21 +233,13 @@ def _first(row: Mapping[str, Any], names: Sequence[str], place: str) -> str:
     return str(value)
 
 
-def _file_rows(path: Path) -> list[Mapping[str, Any]]:
-    try:
-        data = path.read_bytes()
-        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
-        if path.suffix == ".json":
-            rows = json.loads(text)
-        else:
-            rows = [json.loads(line) for line in text.split("\n") if line.strip()]
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise InputError(f"{path} is not JSON lines in UTF-8: {error}") from error
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise InputError(f"{path} must hold one JSON object per problem")
-    return rows
+def _values(rows: Iterable[Row | Rejected]) -> list[Mapping[str, Any]]:
+    found: list[Mapping[str, Any]] = []
+    for row in rows:
+        if isinstance(row, Rejected):
+            raise InputError(f"{row.where} cannot be read: {row.detail}")
+        found.append(row.values)
+    return found
 
 
 def _hub_rows(benchmark: Benchmark) -> tuple[list[Mapping[str, Any]], str | None]:
@@ -263,7 +253,6 @@ def _hub_rows(benchmark: Benchmark) -> tuple[list[Mapping[str, Any]], str | None
             benchmark.hub, config=benchmark.config, split=benchmark.split, streaming=False
         )
         commit = rows.fingerprint()
-        found: list[Mapping[str, Any]] = [row.values for row in rows if isinstance(row, Row)]
-        return found, commit if COMMIT.fullmatch(commit) else None
+        return _values(rows), commit if COMMIT.fullmatch(commit) else None
     except InputError as error:
         raise InputError(f"{error} Or name a local file of the benchmark with --data.") from error

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rpd_datasets.evaluation.benchmarks import BENCHMARKS, load_benchmark
+from rpd_datasets.evaluation.benchmarks import BENCHMARKS, load_problems
 from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.inputs.local_files import LocalRows
 from rpd_datasets.inputs.raw_rows import Row
@@ -65,7 +65,7 @@ def _texts(name: str) -> list[str]:
         raise InputError(
             f"--decontaminate {name} is neither a file nor one of {', '.join(BENCHMARKS)}"
         )
-    return [task.problem for task in load_benchmark(name)]
+    return [problem.text for problem in load_problems(name)[0]]
 
 
 def _file_texts(path: Path) -> list[str]:

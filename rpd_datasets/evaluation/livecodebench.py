@@ -60,16 +60,6 @@ class StoredTests:
         return read_tests(_row_at(self.path, self.place), self.id)
 
 
-@dataclass(frozen=True)
-class Problem:
-    """One row: what is asked, when the contest was, and where its tests are."""
-
-    id: str
-    text: str
-    day: date
-    tests: StoredTests
-
-
 def is_livecodebench(path: Path) -> bool:
     """Whether a folder or file holds LiveCodeBench's own rows."""
     if path.is_dir():
@@ -80,8 +70,8 @@ def is_livecodebench(path: Path) -> bool:
     return first is not None and set(_COLUMNS) <= set(first[1])
 
 
-def read_problems(path: Path, release: int) -> Iterator[Problem]:
-    """The problems of a release, 1 to 6: of a folder, its first so many files, in order."""
+def read_problems(path: Path, release: int) -> Iterator[dict[str, Any]]:
+    """The fields of the problems of a release, 1 to 6: of a folder, its first so many files."""
     files = [path]
     if path.is_dir():
         files = [path / f"test{'' if n == 1 else n}.jsonl" for n in range(1, release + 1)]
@@ -164,7 +154,7 @@ def _refuse(name: str, why: str) -> NoReturn:
     raise InputError(f"problem {name} of LiveCodeBench cannot be graded: {why}")
 
 
-def _problem(path: Path, place: int, row: Mapping[str, Any]) -> Problem:
+def _problem(path: Path, place: int, row: Mapping[str, Any]) -> dict[str, Any]:
     where = f"{path}, row at {place}"
     lacking = [name for name in (*_COLUMNS, "question_id", "contest_date") if row.get(name) is None]
     if lacking:
@@ -176,7 +166,7 @@ def _problem(path: Path, place: int, row: Mapping[str, Any]) -> Problem:
         raise InputError(f"{where}: contest_date is no date: {error}") from error
     start = _CALL.replace("{starter}", starter.rstrip()) if starter.strip() else _STDIO
     text = start + str(row["question_content"]).strip()
-    return Problem(id_, text, day, StoredTests(path, place, id_))
+    return {"id": id_, "text": text, "code": StoredTests(path, place, id_), "day": day}
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -16,15 +16,10 @@ from rpd_metric.errors import InputError
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """One row of one of the paper's tables, in percent.
+    """One row of a table, in percent, under the table's LaTeX label and number.
 
-    Args:
-        label (`str`), table (`int`): The table's LaTeX label, and its number.
-        pass_at_k (`Mapping[int, float]`): By k, by the first-k-of-each-run estimator; empty in
-            Table 3.
-        div_self_bleu, rpd (`Mapping[str, float]`): By pass count, in Table 3; 100 times the mean
-            pairwise distance.
-        note (`str`): What a reader has to know to compare it; empty as a rule.
+    `pass_at_k` is by k, by the first-k-of-each-run estimator; in Table 3 `div_self_bleu` and `rpd`
+    (100 times the mean distance) are by pass count. `note` is what a reader has to know.
     """
 
     label: str
@@ -55,8 +50,8 @@ def published_rows() -> list[PublishedRow]:
     return rows
 
 
-def published(model: str, benchmark: str) -> list[PublishedRow]:
-    """The rows to print beside a run: those of the table with most rows about it, if any.
+def published(model: str, benchmark: str, *, diversity: bool = False) -> list[PublishedRow]:
+    """The rows to print beside a run: those of the table with most rows about it, or of Table 3.
 
     Raises:
         [`InputError`]: The paper has no such model.
@@ -67,15 +62,6 @@ def published(model: str, benchmark: str) -> list[PublishedRow]:
         raise InputError(f"the paper has no model {model!r}; it has {', '.join(models)}")
     tables: dict[str, list[PublishedRow]] = {}
     for row in rows:
-        if row.model == model and row.benchmark == benchmark and row.pass_at_k:
+        if (row.model, row.benchmark) == (model, benchmark) and bool(row.rpd) == diversity:
             tables.setdefault(row.label, []).append(row)
     return max(tables.values(), key=len, default=[])
-
-
-def published_diversity(model: str, benchmark: str) -> list[PublishedRow]:
-    """The rows of Table 3, where it is about this model and benchmark."""
-    return [
-        row
-        for row in published_rows()
-        if row.model == model and row.benchmark == benchmark and row.rpd
-    ]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS
+from rpd_datasets.evaluation.comparison import setting_differences
 from rpd_datasets.inputs.inspect_rows import InspectLog, is_json_log, scores_of
 from rpd_metric.distance.diversity import PASS_COUNTS, diversity_by_pass_count
 from rpd_metric.errors import InputError
@@ -135,8 +136,7 @@ def read_results(
     """
     log = InspectLog(path)
     spec, about = log.header.eval, log.header.eval.metadata or {}
-    ids = [str(one) for one in spec.dataset.sample_ids or log.epochs]
-    wanted = (spec.config.epochs or 1) * len(ids)
+    wanted = (spec.config.epochs or 1) * len(log.epochs)
     scored: dict[str, list[_Scored]] = {}
     for epochs in log.problems():
         for sample in epochs:
@@ -148,14 +148,12 @@ def read_results(
     missing = wanted - len(every)
     if not every or (missing and not allow_missing):
         raise InputError(
-            f"{missing} of {wanted} samples of {path.name} have no verdict of "
-            f"{scorer or 'any scorer'}, and a missing sample is not a wrong one. "
+            f"{missing} of {wanted} samples of {path.name} have no verdict"
+            f"{f' of {scorer}' if scorer else ''}, and a missing sample is not a wrong one: "
             + (
                 f"{log.shortfall}, --allow-missing counts them"
                 if log.shortfall
-                else f"`inspect score {path} --scorer rpd_metric/math` grades it"
-                if not every
-                else "--allow-missing counts them"
+                else f"`inspect score {path} --scorer rpd_metric/math` grades them"
             )
         )
     runs = runs or int(about.get("runs", 1))
@@ -165,7 +163,7 @@ def read_results(
         benchmark=about.get("benchmark") or spec.task.rpartition("/")[2],
         settings=_settings(log, scorer or ""),
         problems=list(scored),
-        of_problems=int(about.get("of_problems", spec.dataset.samples or len(ids))),
+        of_problems=int(about.get("of_problems", spec.dataset.samples or len(log.epochs))),
         correct=["".join("01"[one.right] for one in group) for group in scored.values()],
         missing=missing,
         runs=runs,
@@ -209,11 +207,51 @@ class _Scored:
             solution_texts(sample.messages, sample.output)[0] if right else "",
             right,
             # A right answer without a name has the target's.
-            score.answer or (target if right else None),
+            score.answer or (target or None if right else None),
             (score.metadata or {}).get("verdict") or ("correct" if right else "wrong"),
             sample.output.stop_reason if sample.output.choices else "unknown",
             usage.output_tokens if usage else None,
         )
+
+
+def comparable(
+    results: Sequence[Results], *, different_settings: bool = False
+) -> dict[str, dict[str, list[tuple[int, int]]]]:
+    """Samples drawn and right by benchmark, model and problem, for [`~comparison.compare`].
+
+    Raises:
+        [`InputError`]: Two models met different problems, were sampled or graded differently
+            (unless `different_settings`), or have one name.
+    """
+    groups: dict[str, dict[str, Results]] = {}
+    for one in results:
+        models = groups.setdefault(one.title, {})
+        base = next(iter(models.values()), one)
+        if one.name in models:
+            raise InputError(
+                f"two results of {one.title} are called {one.name!r}; give one another name "
+                "(NAME=LOG)"
+            )
+        if set(base.problems) != set(one.problems):
+            raise InputError(
+                f"{base.name} and {one.name} were evaluated on different problems of {one.title}; "
+                "use the same file and --limit"
+            )
+        differ = setting_differences(base.settings, one.settings)
+        if differ and not different_settings:
+            said = ", ".join(f"{name} ({a} and {b})" for name, (a, b) in differ.items())
+            raise InputError(
+                f"{base.name} and {one.name} were evaluated with another {said}; "
+                "--different-settings compares them all the same"
+            )
+        models[one.name] = one
+    return {
+        title: {
+            name: [one.counts[id_] for id_ in next(iter(models.values())).problems]
+            for name, one in models.items()
+        }
+        for title, models in groups.items()
+    }
 
 
 def find_logs(path: Path) -> list[Path]:

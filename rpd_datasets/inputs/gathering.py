@@ -36,13 +36,14 @@ CREATE TABLE info (content TEXT);
 """
 
 
-def problem_digest(problem: str) -> bytes:
-    """What two rows of the same problem share: a digest of its text, blank space aside.
+def problem_digest(problem: str, group: str = "") -> bytes:
+    """What two rows of one problem share: a digest of its text, blank space aside, and its group.
 
     >>> problem_digest("Find  $x$.") == problem_digest(" Find $x$.\\n")
     True
     """
-    return sha256(" ".join(problem.split()).encode()).digest()
+    text = " ".join(problem.split()) + (f"\n{group}" if group else "")
+    return sha256(text.encode()).digest()
 
 
 def write_scratch(
@@ -101,7 +102,7 @@ def _fill(
                 record = json.dumps(item.as_row())
                 database.execute("INSERT INTO reject (record) VALUES (?)", (record,))
             continue
-        digest = problem_digest(item.problem)
+        digest = problem_digest(item.problem, item.group)
         query = "SELECT id, extra FROM problem WHERE digest = ?"
         known = database.execute(query, (digest,)).fetchone()
         if known is None and problems == limit:
@@ -183,7 +184,7 @@ def join_rows(path: Path, items: Iterable[Problem | Rejected]) -> Iterator[Probl
         query = "SELECT solutions, extra FROM row WHERE problem = ? ORDER BY id"
         for item in items:
             if isinstance(item, Problem) and repeated:
-                digest = problem_digest(item.problem)
+                digest = problem_digest(item.problem, item.group)
                 if digest in done:
                     continue
                 if digest in repeated:

@@ -80,7 +80,7 @@ def read_harness(
                 detail = "The row holds log-likelihoods, and no texts that were written."
                 yield Rejected("read", Reason.NO_TEXTS, row.place, detail)
             else:
-                yield Row(row.place, with_scores(problem, found))
+                yield Row(row.place, with_scores(problem, found), problem["id"])
 
 
 def with_scores(row: Values, scores: Mapping[str, Any]) -> dict[str, Any]:

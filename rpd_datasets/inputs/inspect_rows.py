@@ -12,7 +12,7 @@ id is a name nor a column that the first five samples lack.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -26,11 +26,19 @@ from rpd_metric.reasons import Reason
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalSample
+    from inspect_ai.scorer import Score
 
 # What a log holds beside the texts, often most of its size.
 _NOT_READ = {"events", "store", "attachments"}
 # How a log in JSON begins.
 _JSON_LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
+
+_STATUS = {
+    "success": "lacks samples",
+    "started": "was not finished",
+    "cancelled": "was cancelled",
+    "error": "failed",
+}
 
 Result = TypeVar("Result")
 
@@ -65,28 +73,27 @@ class InspectLog:
         found = self.header.samples or []
         if self._zipped:
             found = self._read(partial(read_eval_log_sample_summaries, str(path)))
-        self.epochs: dict[int | str, list[int]] = {}
+        # A log holds its samples in the order in which they ended.
+        self.epochs: dict[int | str, list[int]] = {
+            id_: [] for id_ in self.header.eval.dataset.sample_ids or ()
+        }
         for sample in found:
             self.epochs.setdefault(sample.id, []).append(sample.epoch)
-        if not self.epochs:
+        self.num_finished = sum(not sample.error for sample in found)
+        if not found:
             raise InputError(f"{path} is an Inspect log without samples; run the evaluation")
 
     @property
     def shortfall(self) -> str | None:
         """Why a log is not all of its evaluation, in one sentence; `None` where it is."""
-        status = {"success": "complete", "started": "not finished"}.get(
-            self.header.status, self.header.status
-        )
-        wanted = self.header.eval.config.epochs or 1
-        ids = self.header.eval.dataset.sample_ids or list(self.epochs)
-        there = sum(len(set(self.epochs.get(id_, ()))) for id_ in ids)
-        if status == "complete" and there == wanted * len(ids):
+        header = self.header
+        wanted = (header.eval.config.epochs or 1) * len(self.epochs)
+        if header.status == "success" and self.num_finished == wanted:
             return None
-        error = self.header.error
-        why = f" ({first_line(Exception(error.message))})" if error else ""
+        why = f" ({first_line(Exception(header.error.message))})" if header.error else ""
         return (
-            f"The log {self.path.name} is {status}{why}: {there} of {wanted * len(ids)} samples "
-            f"are in it. `inspect eval-retry {self.path}` goes on"
+            f"The log {self.path.name} {_STATUS[header.status]}{why}: {self.num_finished} of "
+            f"{wanted} samples are finished. `inspect eval-retry {self.path}` goes on"
         )
 
     def problems(self) -> Iterator[list[EvalSample]]:
@@ -94,15 +101,15 @@ class InspectLog:
         from inspect_ai.log import read_eval_log_sample
 
         if not self._zipped:
-            groups: dict[int | str, list[EvalSample]] = {}
-            for sample in self.header.samples or []:
-                groups.setdefault(sample.id, []).append(sample)
-            for group in groups.values():
-                yield sorted(group, key=lambda sample: sample.epoch)
+            samples = sorted(self.header.samples or [], key=lambda sample: sample.epoch)
+            for name, numbers in self.epochs.items():
+                if numbers:
+                    yield [sample for sample in samples if sample.id == name]
             return
         for name, numbers in self.epochs.items():
             read = partial(read_eval_log_sample, str(self.path), name, exclude_fields=_NOT_READ)
-            yield self._read(lambda read=read, numbers=numbers: [*map(read, sorted(numbers))])
+            if numbers:
+                yield self._read(lambda read=read, numbers=numbers: [*map(read, sorted(numbers))])
 
     def _read(self, read: Callable[[], Result]) -> Result:
         # Inspect's readers would change a running event loop, so they run where there is none.
@@ -127,27 +134,26 @@ def read_inspect_log(path: Path) -> Iterator[dict[str, Any] | Rejected]:
         yield from _row(path, samples)
 
 
-def values_of(sample: EvalSample) -> dict[str, Any]:
-    """A sample's scores by scorer, those with several values as `SCORER_KEY`; 1.0 is right.
+def scores_of(sample: EvalSample) -> dict[str, tuple[float | None, Score]]:
+    """A sample's scores by scorer, each value of a scorer with several as `SCORER_KEY`.
 
-    `None` stands for a score that is no number.
+    With the number that it comes to, of which 1 is right; `None` where it comes to none.
     """
     from inspect_ai.scorer import value_to_float
 
-    found: dict[str, Any] = {}
+    found: dict[str, tuple[float | None, Score]] = {}
     for name, score in (sample.scores or {}).items():
-        value = score.value
-        several = value.items() if isinstance(value, dict) else [(None, value)]
-        for key, one in several:
-            number = None if isinstance(one, list | None) else float(value_to_float()(one))
-            found[f"{name}_{key}" if key else name] = number if number == number else None
+        several = score.value.items() if isinstance(score.value, dict) else [(None, score.value)]
+        for key, value in several:
+            number = None if isinstance(value, list | None) else float(value_to_float()(value))
+            found[f"{name}_{key}" if key else name] = (number if number == number else None, score)
     return found
 
 
 def _row(path: Path, samples: list[EvalSample]) -> Iterator[dict[str, Any] | Rejected]:
     """One problem's row, after its failed epochs."""
     solutions: list[str] = []
-    scored: list[dict[str, Any]] = []
+    scored: list[Mapping[str, tuple[float | None, Score]]] = []
     for sample in samples:
         if sample.error is not None:
             where = f"{path.name}:{sample.id}:epoch {sample.epoch}"
@@ -158,11 +164,11 @@ def _row(path: Path, samples: list[EvalSample]) -> Iterator[dict[str, Any] | Rej
         texts = solution_texts(sample.messages, sample.output)
         solutions += texts
         # A score is of the first choice.
-        scored += [values_of(sample), *({} for _ in texts[1:])]
+        scored += [scores_of(sample), *({} for _ in texts[1:])]
     if not solutions:
         return
-    names = list(dict.fromkeys(name for values in scored for name in values))
-    marks = {f"correct_{name}": [_mark(values.get(name)) for values in scored] for name in names}
+    names = list(dict.fromkeys(name for scores in scored for name in scores))
+    marks = {f"correct_{name}": [_mark(scores, name) for scores in scored] for name in names}
     if names:
         marks = {"correct": marks[f"correct_{names[0]}"], **marks}
     target = samples[0].target
@@ -175,5 +181,6 @@ def _row(path: Path, samples: list[EvalSample]) -> Iterator[dict[str, Any] | Rej
     }
 
 
-def _mark(number: float | None) -> bool | None:
+def _mark(scores: Mapping[str, tuple[float | None, Score]], name: str) -> bool | None:
+    number = scores[name][0] if name in scores else None
     return None if number is None else number >= 1

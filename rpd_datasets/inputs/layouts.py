@@ -105,7 +105,7 @@ def grouped_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
         yield _rejected(row, _bad_list(row.values, columns.solutions), text)
         return
     # Solutions of other types are given up below; Problem only ever holds text.
-    whole = Problem(text, tuple(solutions), kept_names(extra), row.place)
+    whole = Problem(text, tuple(solutions), kept_names(extra), row.place, row.group)
     usable = []
     for index, solution in enumerate(solutions):
         if bad := _bad_text(solution, "solution"):

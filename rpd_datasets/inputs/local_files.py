@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from rpd_datasets.inputs.harness import HARNESSES, read_harness
-from rpd_datasets.inputs.inspect_rows import read_inspect_log
+from rpd_datasets.inputs.inspect_rows import is_json_log, read_inspect_log
 from rpd_datasets.inputs.raw_rows import BATCH_ROWS, Row
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError, first_line
@@ -210,7 +210,11 @@ def _rejected(reason: Reason, place: str, detail: str) -> Rejected:
 
 
 def _read_json(path: Path, label: str) -> Iterator[Row | Rejected]:
-    """A `.json` file: one array of objects, or JSON Lines under another name."""
+    """A `.json` file: one array of objects, a log of Inspect, or JSON Lines under another name."""
+    with _open(path) as file:
+        if is_json_log(file.read(CHUNK)):
+            yield from _read_inspect(path, label)
+            return
     with _open(path) as file:
         first = next((line for line in file if line.strip(b"\xef\xbb\xbf \t\r\n")), b"")
     if not first.lstrip(b"\xef\xbb\xbf \t").startswith(b"["):
@@ -295,7 +299,10 @@ def _values(batch: Any) -> Iterator[dict[str, Any] | UnicodeDecodeError]:
 
 def _read_inspect(path: Path, label: str) -> Iterator[Row | Rejected]:
     for number, found in enumerate(read_inspect_log(path), start=1):
-        yield found if isinstance(found, Rejected) else Row(f"{label}:{number}", found)
+        if isinstance(found, Rejected):
+            yield found
+        else:
+            yield Row(f"{label}:{number}", found, found["id"])
 
 
 _READERS = {

@@ -35,10 +35,12 @@ class Row:
     Args:
         place (`str`): The file's name or the Hub id, and the number of the line or row, from 1.
         values (`dict[str, Any]`): Column names to plain Python values.
+        group (`str`): See [`~rpd_datasets.problem.Problem`].
     """
 
     place: str
     values: dict[str, Any]
+    group: str = ""
 
 
 @dataclass(frozen=True)

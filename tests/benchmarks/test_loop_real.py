@@ -45,14 +45,16 @@ def results(name: str, right: int) -> Results:
         name=name,
         model=name,
         benchmark="own",
-        sampling={},
+        settings={},
         problems=[str(n) for n in range(16)],
         of_problems=16,
-        correct=[["11111111"]] * right + [["00000000"]] * (16 - right),
+        correct=["11111111"] * right + ["00000000"] * (16 - right),
+        missing=0,
+        runs=1,
         verdicts={},
         finish_reasons={},
         mean_tokens=None,
-        figures={"pass_at_k": {str(k): {} for k in (1, 2, 4, 8)}},
+        figures={},
     )
 
 

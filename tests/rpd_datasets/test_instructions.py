@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rpd_datasets.evaluation.passk_config import EvaluationConfig
+from rpd_datasets.evaluation.benchmarks import BENCHMARKS
 from rpd_datasets.instructions import PROMPTS, fill_prompt, prompt_template
 from rpd_datasets.training.recipe import read_recipe
 from rpd_metric.errors import InputError
@@ -26,9 +26,8 @@ def test_braces_of_a_problem_stay():
     assert fill_prompt(PROMPTS["box"], problem).startswith(problem)
 
 
-def test_evaluation_takes_a_prompt_by_its_name():
-    assert EvaluationConfig(benchmark="aime24", prompt="box").sent == PROMPTS["box"]
-    assert EvaluationConfig(benchmark="humaneval").sent == PROMPTS["python_function"]
+def test_every_benchmark_has_a_prompt():
+    assert {benchmark.prompt for benchmark in BENCHMARKS.values()} <= PROMPTS.keys()
 
 
 @pytest.mark.parametrize(

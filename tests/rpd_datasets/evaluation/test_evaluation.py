@@ -1,4 +1,4 @@
-"""Evaluation beneath the command: benchmarks, configurations, samples, the paper's figures."""
+"""Evaluation beneath the command: benchmarks, the paper's figures, what the Hub reads."""
 
 from __future__ import annotations
 
@@ -13,17 +13,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from parts.local_hub import LocalHub, Repo
-from rpd_datasets.evaluation.benchmarks import BENCHMARKS, load_benchmark
-from rpd_datasets.evaluation.generation import claim, read_run
+from rpd_datasets.evaluation.benchmarks import BENCHMARKS, load_problems
 from rpd_datasets.evaluation.paper import published_rows
-from rpd_datasets.evaluation.passk_config import EvaluationConfig
-from rpd_datasets.evaluation.reporting import evaluation_entry, write_entry
+from rpd_datasets.evaluation.reporting import write_report
 from rpd_datasets.evaluation.results import Results
-from rpd_datasets.evaluation.samples import Sample, read_samples, seed_of
 from rpd_metric.errors import InputError
 from rpd_metric.grading.code import FunctionTask, StdioTask
 
@@ -45,13 +40,13 @@ def test_the_real_file_of_each_benchmark_is_loaded_whole(name):
     file, size = FILES[name]
     if not (DATA / file).exists():
         pytest.skip(f"needs {DATA / file}")
-    tasks = load_benchmark(name, DATA / file)
+    tasks = load_problems(name, DATA / file)[0]
     assert len(tasks) == size
-    assert all(task.problem.strip() for task in tasks)
+    assert all(task.text.strip() for task in tasks)
     if BENCHMARKS[name].kind == "math":
         assert all(task.gold for task in tasks)
         # The instruction is the configuration's, not the file's.
-        assert not any("reason step by step" in task.problem for task in tasks)
+        assert not any("reason step by step" in task.text for task in tasks)
     else:
         assert isinstance(tasks[0].code, FunctionTask)
 
@@ -67,20 +62,20 @@ def rows_file(path: Path, rows: list[dict]) -> Path:
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.json"])
 def test_json_lines_compressed_or_not_and_json_are_read(name, tmp_path):
     rows = [{"id": n, "question": f"What is {n}?", "answer": float(n)} for n in range(40)]
-    tasks = load_benchmark("amc23", rows_file(tmp_path / name, rows))
-    assert (tasks[7].id, tasks[7].problem, tasks[7].gold) == ("7", "What is 7?", "7")
+    tasks = load_problems("amc23", rows_file(tmp_path / name, rows))[0]
+    assert (tasks[7].id, tasks[7].text, tasks[7].gold) == ("7", "What is 7?", "7")
 
 
 def test_level_5_is_picked_whether_levels_are_numbers_or_words(tmp_path):
     levels = [*range(1, 5)] * 15 + [5] * 100 + ["Level 5"] * 34
     rows = [{"problem": f"p{n}", "answer": "1", "level": level} for n, level in enumerate(levels)]
-    assert len(load_benchmark("math500-level5", rows_file(tmp_path / "a.jsonl", rows))) == 134
+    assert len(load_problems("math500-level5", rows_file(tmp_path / "a.jsonl", rows))[0]) == 134
 
 
 def test_tests_of_programs_are_taken_where_they_are_there(tmp_path):
     tests = [{"input": "1 2\n", "output": "3\n"}]
     rows = [{"question_id": str(n), "prompt": "Add.", "tests": tests} for n in range(1055)]
-    task = load_benchmark("livecodebench", rows_file(tmp_path / "a.jsonl", rows))[0]
+    task = load_problems("livecodebench", rows_file(tmp_path / "a.jsonl", rows))[0][0]
     assert task.code == StdioTask([("1 2\n", "3\n")])
 
 
@@ -96,7 +91,7 @@ def test_tests_of_programs_are_taken_where_they_are_there(tmp_path):
 )
 def test_rows_that_are_not_the_benchmark_are_refused(name, rows, message, tmp_path):
     with pytest.raises(InputError, match=message):
-        load_benchmark(name, rows_file(tmp_path / "a.jsonl", rows))
+        load_problems(name, rows_file(tmp_path / "a.jsonl", rows))
 
 
 @pytest.mark.parametrize(
@@ -108,42 +103,7 @@ def test_rows_that_are_not_the_benchmark_are_refused(name, rows, message, tmp_pa
 )
 def test_a_benchmark_that_cannot_be_loaded_says_what_can(name, message):
     with pytest.raises(InputError, match=message):
-        load_benchmark(name)
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"samples": 4}, "no benchmark is named"),
-        ({"benchmark": "aime24", "samples": 0}, "samples is 0"),
-        ({"benchmark": "aime24", "temperature": 0}, "same sample again and again"),
-        ({"benchmark": "aime24", "prompt": "Solve it."}, "must hold {problem}"),
-    ],
-)
-def test_a_configuration_that_is_not_meant_stops(values, message):
-    with pytest.raises(InputError, match=message):
-        EvaluationConfig(**values)
-
-
-@settings(max_examples=30)
-@given(st.integers(1, 1000), st.integers(1, 5), st.integers(0, 10_000))
-def test_no_two_samples_of_a_problem_share_a_seed(samples, runs, seed):
-    config = EvaluationConfig("aime24", samples=samples, runs=runs, seed=seed)
-    pairs = [(0, r, s) for r in range(runs) for s in range(samples)]
-    assert len({seed_of(("p", r, s), config) for _, r, s in pairs}) == samples * runs
-
-
-def test_a_repeated_sample_is_refused_and_an_unfinished_line_left_out(tmp_path):
-    path = tmp_path / "samples.jsonl"
-    line = json.dumps({"problem_id": "a", "run": 0, "sample": 0, "text": "x"})
-    path.write_text(f"{line}\n{line[:20]}")
-    assert read_samples(path) == {("a", 0, 0): Sample("a", 0, 0, None, "x")}
-    path.write_text(f"{line}\n{line}\n")
-    with pytest.raises(InputError, match="repeats sample"):
-        read_samples(path)
-    path.write_text('{"text": "x"}\n')
-    with pytest.raises(InputError, match="needs problem_id"):
-        read_samples(path)
+        load_problems(name)
 
 
 def numbers(text: str) -> list[float]:
@@ -173,32 +133,25 @@ def test_the_hub_gets_an_entry_for_registered_benchmarks_alone(tmp_path):
     from huggingface_hub import parse_eval_result_entries
 
     figure = {"value": 0.4, "low": 0.3, "high": 0.5}
+    by_k = {"pass_at_k": {"1": figure}, "pass_hat_k": {}, "first_k": {}}
     results = Results(
         *("m", "m", "aime26"),
-        sampling={"samples": 4, "runs": 2, "temperature": 0.6, "top_p": 0.95, "max_tokens": 9},
+        settings={"temperature": 0.6, "top_p": 0.95, "max_tokens": 9, "scorer": "math"},
         problems=[str(n) for n in range(30)],
         of_problems=30,
-        **{"correct": [], "verdicts": {}, "finish_reasons": {}, "mean_tokens": None},
-        figures={"mean_at_n": figure, "pass_at_k": {"1": figure}},
+        correct=["01"] * 30,
+        **{"missing": 0, "runs": 1, "verdicts": {}, "finish_reasons": {}, "mean_tokens": None},
+        figures=by_k | {"mean_at_n": figure, "cons_at_n": None},
         revision="c" * 40,
     )
-    write_entry(tmp_path, results, "https://huggingface.co/datasets/me/samples")
+    write_report(tmp_path, results, source="https://huggingface.co/datasets/me/samples")
     path = tmp_path / ".eval_results" / "aime26.yaml"
     (entry,) = parse_eval_result_entries(yaml.safe_load(path.read_text()))
     # As the eval.yaml of that dataset names them.
     assert (entry.dataset_id, entry.task_id) == ("MathArena/aime_2026", "MathArena/aime_2026")
     assert (entry.value, entry.dataset_revision) == (40.0, "c" * 40)
-    assert evaluation_entry(replace(results, benchmark="aime24")) is None
-
-
-def test_samples_of_two_commits_of_a_benchmark_are_of_neither(tmp_path):
-    config = EvaluationConfig("aime26")
-    claim(tmp_path, config, "m", "a" * 40)
-    claim(tmp_path, config, "m", "a" * 40)
-    assert read_run(tmp_path)["revision"] == "a" * 40
-    for _ in range(2):
-        claim(tmp_path, config, "m", "b" * 40)
-        assert "revision" not in read_run(tmp_path)
+    write_report(tmp_path / "other", replace(results, benchmark="aime24"))
+    assert not (tmp_path / "other" / ".eval_results").exists()
 
 
 @pytest.mark.slow
@@ -212,10 +165,10 @@ def test_benchmarks_are_loaded_from_the_hub_by_name(tmp_path):
     levels = [{"problem": f"p{n}", "answer": "1", "level": 5 - n // 134} for n in range(500)]
     math500.commit("main", {"test.jsonl": jsonl(levels)}, "made")
     code = (
-        "from rpd_datasets.evaluation.benchmarks import load_benchmark, load_tasks\n"
-        "tasks, commit = load_tasks('aime24')\n"
-        "print(tasks[7].id, tasks[7].problem, tasks[7].gold, commit,"
-        " len(load_benchmark('math500-level5')))"
+        "from rpd_datasets.evaluation.benchmarks import load_problems\n"
+        "tasks, commit = load_problems('aime24')\n"
+        "print(tasks[7].id, tasks[7].text, tasks[7].gold, commit,"
+        " len(load_problems('math500-level5')[0]))"
     )
     with LocalHub() as hub:
         hub.repos["datasets/Maxwell-Jia/AIME_2024"] = aime

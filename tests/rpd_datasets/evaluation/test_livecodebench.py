@@ -16,14 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rpd_datasets.evaluation.benchmarks import BENCHMARKS, Task, in_window, load_benchmark
+from rpd_datasets.evaluation.benchmarks import Problem, in_window, load_problems
 from rpd_datasets.evaluation.livecodebench import RELEASES, StoredTests
-from rpd_datasets.evaluation.marking import check_ready, mark
-from rpd_datasets.evaluation.samples import Sample
 from rpd_metric.errors import InputError
-from rpd_metric.grading.code import CallTask, StdioTask
+from rpd_metric.grading.code import CallTask, StdioTask, grade_code
+from rpd_metric.grading.sandbox import Sandbox
 
-V6 = BENCHMARKS["livecodebench"]
 ADD = {"input": "1 2\n", "output": "3\n", "testtype": "stdin"}
 PAIR = {"input": "[1, 2]\n3", "output": "[4, 5]", "testtype": "functional"}
 RIGHT = {
@@ -77,36 +75,35 @@ def folder(path: Path, change: Callable[[int], dict[str, Any]] = lambda number: 
 
 
 @pytest.fixture(scope="module")
-def tasks(tmp_path_factory: pytest.TempPathFactory) -> list[Task]:
-    return load_benchmark("livecodebench", folder(tmp_path_factory.mktemp("lcb")))
+def tasks(tmp_path_factory: pytest.TempPathFactory) -> list[Problem]:
+    return load_problems("livecodebench", folder(tmp_path_factory.mktemp("lcb")))[0]
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_each_release_is_the_first_files(release: int, tasks: list[Task]) -> None:
+def test_each_release_is_the_first_files(release: int, tasks: list[Problem]) -> None:
     assert isinstance(tasks[0].code, StoredTests)
     place = tasks[0].code.path.parent
     name = "livecodebench" if release == 6 else f"livecodebench-v{release}"
-    assert [task.id for task in load_benchmark(name, place)] == [
+    assert [task.id for task in load_problems(name, place)[0]] == [
         task.id for task in tasks[: RELEASES[release]]
     ]
 
 
-def test_parquet_holds_the_same(tasks: list[Task], tmp_path: Path) -> None:
+def test_parquet_holds_the_same(tasks: list[Problem], tmp_path: Path) -> None:
     rows = [row(number) for number in range(1055)]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "v6.parquet", row_group_size=100)
-    found = load_benchmark("livecodebench", tmp_path / "v6.parquet")
-    assert [(task.id, task.problem) for task in found] == [(t.id, t.problem) for t in tasks]
+    found = load_problems("livecodebench", tmp_path / "v6.parquet")[0]
+    assert [(task.id, task.text) for task in found] == [(t.id, t.text) for t in tasks]
     for number in (0, 1, 99, 100, 1054):
         assert cases_of(found[number]) == cases_of(tasks[number])
 
 
-def cases_of(task: Task) -> CallTask | StdioTask:
+def cases_of(task: Problem) -> CallTask | StdioTask:
     assert isinstance(task.code, StoredTests)
     return task.code.read()
 
 
-def test_packed_and_plain_tests_are_read(tasks: list[Task]) -> None:
-    check_ready(V6, tasks, unsafe=True)
+def test_packed_and_plain_tests_are_read(tasks: list[Problem]) -> None:
     call, program = cases_of(tasks[0]), cases_of(tasks[1])
     assert isinstance(call, CallTask)
     assert (call.entry_point, call.tests[0]) == ("shift", ([[1, 2], 3], [4, 5]))
@@ -114,17 +111,16 @@ def test_packed_and_plain_tests_are_read(tasks: list[Task]) -> None:
     assert list(program.tests) == [("1 2\n", "3\n"), ("5 -2\n", "3"), ("7 2\n", "9")]
 
 
-def test_methods_and_programs_are_graded_by_their_kind(tasks: list[Task]) -> None:
+def test_methods_and_programs_are_graded_by_their_kind(tasks: list[Problem]) -> None:
     if shutil.which("bwrap") is None:
         pytest.skip("bubblewrap is not installed (package bubblewrap)")
     samples = [
-        Sample(f"p{number}", 0, n, None, text["functional" if number % 3 == 0 else "stdin"])
-        for n, text in enumerate((RIGHT, WRONG))
+        (cases_of(tasks[number]), text["functional" if number % 3 == 0 else "stdin"])
+        for text in (RIGHT, WRONG)
         for number in range(4)
     ]
-    marks = mark(V6, tasks, samples)
-    assert [found.key for found in marks] == [sample.key for sample in samples]
-    assert [found.verdict for found in marks] == ["passed"] * 4 + ["failed"] * 4
+    found = list(grade_code(samples, Sandbox()))
+    assert [result.value for result in found] == ["passed"] * 4 + ["failed"] * 4
 
 
 class _Evil:
@@ -149,24 +145,24 @@ def test_a_row_that_cannot_be_graded_is_refused_by_its_id(
     number: int, changes: dict[str, Any], why: str, tmp_path: Path
 ) -> None:
     damaged = folder(tmp_path, lambda n: changes if n == number else {})
-    tasks = load_benchmark("livecodebench", damaged)
+    tasks = load_problems("livecodebench", damaged)[0]
     with pytest.raises(InputError, match=f"problem p{number} of LiveCodeBench.*{why}"):
-        check_ready(V6, tasks, unsafe=True)
+        cases_of(tasks[number])
 
 
 def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
     folder(tmp_path)
     (tmp_path / "test5.jsonl").unlink()
     with pytest.raises(InputError, match=r"test5\.jsonl"):
-        load_benchmark("livecodebench", tmp_path)
-    assert len(load_benchmark("livecodebench-v4", tmp_path)) == 713
+        load_problems("livecodebench", tmp_path)[0]
+    assert len(load_problems("livecodebench-v4", tmp_path)[0]) == 713
 
 
-def test_a_window_of_contests_can_be_chosen(tasks: list[Task]) -> None:
+def test_a_window_of_contests_can_be_chosen(tasks: list[Problem]) -> None:
     start = date(2023, 5, 1)
     kept = in_window(tasks, start + timedelta(days=10), start + timedelta(days=11))
     assert [task.id for task in kept] == ["p20", "p21", "p22", "p23"]
     with pytest.raises(InputError, match="no problem lies between 2030-01-01"):
         in_window(tasks, date(2030, 1, 1), None)
     with pytest.raises(InputError, match="has no date"):
-        in_window([Task("x", "p")], date(2030, 1, 1), None)
+        in_window([Problem("x", "p")], date(2030, 1, 1), None)

@@ -1,31 +1,33 @@
-"""Inspect logs: what `inspect eval` writes is read as problems; ours opens there."""
+"""Logs of Inspect, with stock tasks and stock scorers, are read as problems and as evaluations."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 
-from rpd_datasets.evaluation.benchmarks import BENCHMARKS, Task
-from rpd_datasets.evaluation.inspect_log import SCORER, write_inspect_log
-from rpd_datasets.evaluation.marking import Mark
-from rpd_datasets.evaluation.passk_config import EvaluationConfig
-from rpd_datasets.evaluation.results import measure
-from rpd_datasets.evaluation.samples import Sample
+from rpd_datasets.cli import main as rpd
+from rpd_datasets.evaluation.results import find_logs, read_results
 from rpd_datasets.inputs.local_files import LocalRows
 from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.rejects import Rejected
+from rpd_metric.errors import InputError
 
 inspect_ai = pytest.importorskip("inspect_ai")
 
 EPOCHS = 4
 PROBLEMS = {"a": "What is 2 + 3?", "b": "What is 4 + 5?"}
 TARGETS = {"a": "5", "b": "9"}
-WAYS = tuple(
-    f"{way}\n\nANSWER: {{}}"
-    for way in ("Count up.", "Draw both numbers on a line.", "Split the second.", "Use a table.")
+WAYS = (
+    "We count up from the first number, one by one, until we arrive at {}.\n\nANSWER: {}",
+    "Draw both numbers on a line and measure the whole length, which is {}.\n\nANSWER: {}",
+    "Split the second number so that ten is filled, and add the rest: {}.\n\nANSWER: {}",
+    "Look the sum up in the table of additions, where it says {}.\n\nANSWER: {}",
 )
 
 
@@ -39,88 +41,216 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def log(home: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log by Inspect itself, with epochs, two scorers and an epoch that failed."""
-    from inspect_ai import Task as InspectTask
+def run_log(folder: Path, *, failing: bool = False, **how: Any) -> Path:
+    """A log by Inspect itself: epochs, stock scorers, and an epoch that fails where asked for."""
+    from inspect_ai import Task
     from inspect_ai import eval as inspect_eval
-    from inspect_ai.dataset import Sample as InspectSample
+    from inspect_ai.dataset import Sample
     from inspect_ai.model import get_model
-    from inspect_ai.scorer import includes, match
-    from inspect_ai.solver import Generate, TaskState, solver
+    from inspect_ai.scorer import Score as InspectScore
+    from inspect_ai.scorer import accuracy, includes, match, scorer
+    from inspect_ai.solver import solver
 
     @solver
     def scripted():  # type: ignore[no-untyped-def]
-        async def solve(state: TaskState, generate: Generate) -> TaskState:
-            if state.sample_id == "b" and state.epoch == 3:
+        async def solve(state, generate):  # type: ignore[no-untyped-def]
+            if failing and state.sample_id == "b" and state.epoch == 3:
                 raise RuntimeError("the model is gone")
             right = TARGETS[str(state.sample_id)] if state.epoch != 2 else "7"
-            state.output.completion = WAYS[state.epoch - 1].format(right)
+            state.output.completion = WAYS[state.epoch - 1].format(right, right)
             return state
 
         return solve
 
-    folder = tmp_path_factory.mktemp("logs")
-    samples = [
-        InspectSample(id=name, input=text, target=TARGETS[name]) for name, text in PROBLEMS.items()
-    ]
-    scorers = [match(numeric=True), includes()]
-    task = InspectTask(samples, solver=scripted(), scorer=scorers, epochs=EPOCHS)
-    task.fail_on_error = False
+    @scorer(metrics={"right": [accuracy()], "long": [accuracy()]})
+    def several():  # type: ignore[no-untyped-def]
+        async def score(state, target):  # type: ignore[no-untyped-def]
+            right = target.text in state.output.completion
+            return InspectScore(value={"right": right, "long": 0.5})
+
+        return score
+
+    samples = [Sample(id=name, input=text, target=TARGETS[name]) for name, text in PROBLEMS.items()]
+    scorers = [match(numeric=True), includes(), several()]
+    task = Task(samples, solver=scripted(), scorer=scorers, epochs=EPOCHS)
+    task.fail_on_error = how.pop("fail_on_error", False)
     model = get_model("mockllm/model")
-    (done,) = inspect_eval(task, model=model, log_dir=str(folder), display="none")
-    assert done.status == "success"
-    (path,) = folder.glob("*.eval")
+    inspect_eval(task, model=model, log_dir=str(folder), display="none", **how)
+    (path,) = (file for file in folder.iterdir() if file.suffix in (".eval", ".json"))
     return path
 
 
-def test_epochs_are_solutions_and_scores_are_marks(log: Path) -> None:
-    found = list(LocalRows(log, name="log"))
-    (failed,) = [row for row in found if isinstance(row, Rejected)]
-    assert (failed.reason, failed.where) == ("failed_epoch", f"{log.name}:b:epoch 3")
+@pytest.fixture(scope="module")
+def log(home: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run_log(tmp_path_factory.mktemp("logs"))
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return [row.values for row in LocalRows(path, name="log") if isinstance(row, Row)]
+
+
+@pytest.mark.parametrize("log_format", ["eval", "json"])
+def test_epochs_are_solutions_and_scores_are_marks(log_format: str, tmp_path: Path) -> None:
+    path = run_log(tmp_path, failing=True, log_format=log_format)
+    found = list(LocalRows(path, name="log"))
+    unfinished, failed = [row for row in found if isinstance(row, Rejected)]
+    assert (failed.reason, failed.where) == ("failed_epoch", f"{path.name}:b:epoch 3")
+    assert unfinished.reason == "unfinished_log"
+    assert "lacks samples: 7 of 8 samples are finished" in unfinished.detail
     first, second = (row.values for row in found if isinstance(row, Row))
     assert (first["id"], first["problem"], first["answer"]) == ("a", PROBLEMS["a"], "5")
-    assert first["solutions"] == [way.format(7 if n == 1 else 5) for n, way in enumerate(WAYS)]
+    texts = [WAYS[n].format(*[7 if n == 1 else 5] * 2) for n in range(EPOCHS)]
+    assert first["solutions"] == texts
     assert first["correct"] == first["correct_match"] == [True, False, True, True]
+    assert first["correct_several_right"] == [True, False, True, True]
+    assert first["correct_several_long"] == [False] * 4
     assert len(second["solutions"]) == 3
-    assert second["correct"] == [True, False, True]
-    assert second["correct_includes"] == [True, False, True]
+    assert second["correct"] == second["correct_includes"] == [True, False, True]
+
+
+def test_missing_epochs_are_refused_by_name_or_counted(tmp_path: Path) -> None:
+    lacking = run_log(tmp_path / "lacking", failing=True)
+    with pytest.raises(InputError, match=r"1 of 8 samples .* lacks samples"):
+        read_results(lacking)
+    found = read_results(lacking, allow_missing=True)
+    assert (found.missing, found.counts) == (1, {"a": (4, 3), "b": (3, 2)})
+    assert list(found.figures["pass_at_k"]) == ["1", "2", "3"]
+    failed = run_log(tmp_path / "failed", failing=True, fail_on_error=True)
+    with pytest.raises(InputError, match=r"The log .* failed \(.*the model is gone"):
+        read_results(failed)
+    cancelled = changed(lacking, tmp_path / "cancelled.json", status="cancelled")
+    with pytest.raises(InputError, match="was cancelled: 7 of 8"):
+        read_results(cancelled)
+    (first, *_) = LocalRows(cancelled, name="log")
+    assert isinstance(first, Rejected)
+    assert "was cancelled" in first.detail
+
+
+def changed(log: Path, path: Path, **values: Any) -> Path:
+    """A log with other values at its top, or other samples, in JSON."""
+    from inspect_ai.log import read_eval_log, write_eval_log
+
+    header = read_eval_log(str(log))
+    for name, value in values.items():
+        setattr(header, name, value)
+    write_eval_log(header, str(path))
+    return path
+
+
+def test_any_scorer_counts_and_k_goes_as_far_as_there_are_epochs(log: Path) -> None:
+    found = read_results(log)
+    assert (found.benchmark, found.name, found.samples) == ("task", "model", 4)
+    assert list(found.figures["pass_at_k"]) == list(found.figures["first_k"]) == ["1", "2", "4"]
+    assert read_results(log, scorer="several_right").correct == found.correct == ["1011", "1011"]
+    assert read_results(log, scorer="several_long").correct == ["0000", "0000"]
+    assert read_results(log, runs=2).samples == 2
+    assert find_logs(log.parent) == [log]
+    with pytest.raises(InputError, match="have no verdict of nobody"):
+        read_results(log, scorer="nobody")
+
+
+def test_what_a_model_wrote_is_the_solution_and_examples_are_not(log: Path, tmp_path: Path) -> None:
+    """Thoughts, turns before a call of a tool, several choices; examples, and the last question."""
+    from inspect_ai.log import read_eval_log
+    from inspect_ai.model import (
+        ChatCompletionChoice,
+        ChatMessageAssistant,
+        ChatMessageSystem,
+        ChatMessageTool,
+        ChatMessageUser,
+        ContentReasoning,
+        ContentText,
+        ModelOutput,
+    )
+
+    def said(*content: Any) -> Any:
+        return ChatMessageAssistant(content=list(content), source="generate")
+
+    asked = [
+        ChatMessageSystem(content="Be brief."),
+        ChatMessageUser(content="1 + 1?"),
+        ChatMessageAssistant(content="2"),
+        ChatMessageUser(content="2 + 3?"),
+    ]
+    turn = said(ContentText(text="Let me compute it."))
+    last = said(ContentReasoning(reasoning="A sum."), ContentText(text="It is 5."))
+    other = said(ContentText(text="It is 6."))
+    sample = (read_eval_log(str(log)).samples or [])[0]
+    sample.input = asked
+    sample.messages = [*asked, turn, ChatMessageTool(content="5"), last]
+    choices = [ChatCompletionChoice(message=one) for one in (last, other)]
+    sample.output = ModelOutput(model="m", choices=choices)
+    (row,) = rows_of(changed(log, tmp_path / "turns.json", samples=[sample]))
+    assert row["problem"] == "2 + 3?"
+    assert row["solutions"] == [
+        "Let me compute it.\n\n<think>\nA sum.\n</think>\n\nIt is 5.",
+        "Let me compute it.\n\nIt is 6.",
+    ]
+    # The score is of the first choice.
+    assert row["correct"] == [True, None]
+
+
+def test_problems_with_like_texts_stay_apart_by_their_ids(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As where their images differ."""
+    from inspect_ai.log import read_eval_log
+
+    samples = read_eval_log(str(log)).samples or []
+    for sample in samples:
+        sample.input = "What is the sum in the picture?"
+    alike = changed(log, tmp_path / "alike.json", samples=samples)
+    assert rpd(["score", str(alike), "--json", "--all"]) == 0
+    problems = json.loads(capsys.readouterr().out)["problems"]
+    assert [problem["solutions"] for problem in problems] == [4, 4]
+
+
+def test_right_solutions_alone_are_scored_unless_all_are_asked_for(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counts = []
+    for more in ([], ["--all"], ["--correct-column", "correct_several_long"]):
+        assert rpd(["score", str(log), "--json", *more]) == 0
+        counts.append([one["usable"] for one in json.loads(capsys.readouterr().out)["problems"]])
+    assert counts[0] == [3, 3]
+    assert counts[1] == [4, 4]
+    assert counts[2] == [0, 0]
+
+
+def test_without_inspect_a_log_says_what_to_install(log: Path) -> None:
+    code = (
+        "import sys; sys.modules['inspect_ai'] = None; from rpd_datasets.cli import main; "
+        f"sys.exit(main(['score', {str(log)!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "reading an Inspect log needs the package" in done.stderr
+    assert "[inspect]" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.slow
-def test_our_log_is_read_by_inspect_with_the_same_figures(tmp_path: Path) -> None:
-    from inspect_ai.log import read_eval_log
-    from inspect_ai.scorer import pass_at, value_to_float
+def test_a_stock_log_goes_through_report_score_compare_and_curate(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from recipes.passk import main as passk
 
-    tasks = [Task(f"t{n}", f"Problem {n}?", gold=str(n)) for n in range(30)]
-    config = EvaluationConfig("aime24", samples=8, runs=2, max_tokens=100)
-    rng = np.random.default_rng(0)
-    right = rng.random((2, 8, 30)) < rng.random(30)
-    keys = [(t, r, s) for r in range(2) for s in range(8) for t in range(30)]
-    samples = [Sample(f"t{t}", r, s, s, f"Work.\n\\boxed{{{t}}}", "stop", 7) for t, r, s in keys]
-    marks = [
-        Mark(f"t{t}", r, s, "correct" if right[r, s, t] else "wrong", bool(right[r, s, t]), str(t))
-        for t, r, s in keys
-    ]
-    names = {"name": "m", "model": "org/m"}
-    benchmark = BENCHMARKS["aime24"]
-    results = measure(benchmark, tasks, samples, marks, config, of_problems=30, **names)
-    path = tmp_path / "logs" / "out.eval"
-    write_inspect_log(path, tasks, samples, marks, results)
-
-    read = read_eval_log(path)
-    assert (read.status, read.eval.model, read.eval.config.epochs) == ("success", "org/m", 16)
-    assert read.samples is not None
-    by_problem: dict[int | str, list] = {}
-    for sample in read.samples:
-        assert sample.scores is not None
-        by_problem.setdefault(sample.id, []).append(sample.scores[SCORER])
-    assert read.results is not None
-    for score, k in zip(read.results.scores, (1, 2, 4, 8), strict=True):
-        theirs = [pass_at(k, value_to_float=value_to_float())(s).value for s in by_problem.values()]
-        assert np.mean(theirs) == pytest.approx(results.figures["pass_at_k"][str(k)]["value"])
-        assert score.metrics["accuracy"].value == pytest.approx(np.mean(theirs))
-        assert score.reducer == f"pass_at_{k}"
-    # And it comes back as rows, in the order of the samples.
-    (first, *_) = [row.values for row in LocalRows(path, name="log") if isinstance(row, Row)]
-    assert first["correct"] == right[:, :, 0].ravel().tolist()
+    other = run_log(tmp_path / "other")
+    assert passk(["report", str(log), "--no-diversity", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["figures"]["mean_at_n"]["value"] == 0.75
+    assert passk(["compare", f"A={log}", f"B={other}"]) == 0
+    assert "cannot tell B from A" in capsys.readouterr().out
+    assert rpd(["score", str(log), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["num_problems"] == 2
+    given = ["--num-problems", "2", "--num-solutions", "2", "--output", str(tmp_path / "out")]
+    assert rpd(["curate", str(log), *given]) == 0
+    # And our scorer grades it, with the diversity of what is right.
+    command = [sys.executable, "-m", "inspect_ai", "score", str(log), "--action", "overwrite"]
+    command += ["--scorer", "rpd_metric/math", "--output-file", str(tmp_path / "graded.eval")]
+    command += ["--metric", "rpd_metric/pass_at_k", "--metric", "rpd_metric/rpd"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    graded = inspect_ai.log.read_eval_log(str(tmp_path / "graded.eval"))
+    (score,) = graded.results.scores
+    assert score.metrics["pass@1"].value == 0.75
+    assert 0 < score.metrics["rpd"].value < 1

@@ -1,0 +1,202 @@
+"""The benchmarks as tasks of Inspect: `inspect eval rpd_datasets/aime24 --epochs 64`.
+
+    problem -> prompt -> a sample for each epoch, drawn by its own seed -> verdict
+
+Inspect finds them by the entry point `rpd_datasets` of the group `inspect_ai`. A sample's seed is
+that of the run (`--seed`, 0) and its epoch: samples of a problem differ, and come again. Task
+arguments (`-T data=FILE`) are those of [`benchmark_task`].
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from anyio import CapacityLimiter, to_thread
+from inspect_ai import Task, task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import GenerateConfig, get_model
+from inspect_ai.scorer import CORRECT, INCORRECT, Score, Scorer, Target, scorer
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+
+from rpd_datasets.evaluation.benchmarks import (
+    BENCHMARKS,
+    Problem,
+    find_benchmark,
+    in_window,
+    load_problems,
+)
+from rpd_datasets.evaluation.livecodebench import StoredTests
+from rpd_datasets.instructions import fill_prompt, prompt_template
+from rpd_metric.errors import InputError
+from rpd_metric.grading.code import CodeTask, ProgramResult, grade_code
+from rpd_metric.grading.sandbox import Sandbox
+from rpd_metric.metrics.inspect_extension import math, pass_at_k
+from rpd_metric.metrics.inspect_text import solution_texts
+from rpd_metric.models.kinds import chat_spec
+
+# Inspect names what lies in site-packages after its package. It does not know the package of an
+# editable install, whose distribution has another name.
+PACKAGE = "" if "site-packages" in __file__ else "rpd_datasets/"
+# The paper's: 16 samples a run, at most 14,000 new tokens.
+CONFIG = GenerateConfig(temperature=0.6, top_p=0.95, max_tokens=14_000)
+EPOCHS = 16
+
+
+def benchmark_task(
+    name: str,
+    data: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    prompt: str | None = None,
+    grader: str | None = None,
+    unsafe: bool = False,
+) -> Task:
+    """A benchmark as a task.
+
+    Args:
+        name (`str`): Of [`~rpd_datasets.evaluation.benchmarks.BENCHMARKS`].
+        data (`str`, *optional*): A local file of it; the Hub without one.
+        since, until (`str`, *optional*): Of LiveCodeBench, the days of the contests.
+        prompt (`str`, *optional*): A name of `rpd_datasets.instructions.PROMPTS`, or a text with
+            `{problem}` in it; by the benchmark's kind without one.
+        grader (`str`, *optional*): `FILE.py:FUNCTION` that decides in the place of mathematics.
+        unsafe (`bool`): Run generated programs without a sandbox.
+
+    Raises:
+        [`InputError`]: The benchmark cannot be loaded, or its programs not be graded.
+        [`SandboxError`], [`MissingExtraError`]: Grading is not possible here.
+    """
+    benchmark = find_benchmark(name)
+    every, revision = load_problems(name, data)
+    problems = in_window(every, since, until)
+    if benchmark.kind == "math":
+        scoring = math(grader=grader)
+    elif grader is not None:
+        raise InputError(f"{name} is graded by its tests; leave grader out")
+    else:
+        for problem in problems:
+            _tests(problem)
+        scoring = program(benchmark=name, data=data, unsafe=unsafe)
+    return Task(
+        MemoryDataset(
+            [Sample(id=one.id, input=one.text, target=one.gold or "") for one in problems],
+            name=benchmark.title,
+            location=data or benchmark.hub,
+        ),
+        solver=ask(prompt_template(prompt or benchmark.prompt)),
+        scorer=scoring,
+        config=CONFIG,
+        epochs=EPOCHS,
+        # One failed sample does not end the others; the log says that it failed.
+        continue_on_fail=True,
+        metadata={
+            "benchmark": name,
+            "of_problems": len(every),
+            "revision": revision,
+            "graded_by": grader,
+        },
+    )
+
+
+@solver(name=f"{PACKAGE}ask")
+def ask(template: str) -> Solver:
+    """Put the problem into a prompt and ask once, by the seed of the run and the epoch."""
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        state.user_prompt.text = fill_prompt(template, state.input_text)
+        first = get_model().config.seed or 0
+        return await generate(state, seed=first + state.epoch - 1)
+
+    return solve
+
+
+@scorer(metrics=[pass_at_k()], name=f"{PACKAGE}program")
+def program(benchmark: str, data: str | None = None, unsafe: bool = False) -> Scorer:
+    """Whether a program passes its problem's tests, which run in a sandbox.
+
+    Args:
+        benchmark, data (`str`): Where the tests are, by the problem's id.
+        unsafe (`bool`): Run programs without a sandbox.
+    """
+    sandbox, limiter = Sandbox(unsafe=unsafe), CapacityLimiter(min(8, os.cpu_count() or 1))
+
+    async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001
+        written = state.output.completion
+        id_ = str(state.sample_id)
+        result = await to_thread.run_sync(run, id_, written, limiter=limiter)
+        return Score(
+            value=CORRECT if result is ProgramResult.PASSED else INCORRECT,
+            explanation=solution_texts(state.messages, state.output)[0],
+            metadata={"verdict": result.value},
+        )
+
+    def run(id_: str, written: str) -> ProgramResult:
+        tests = _tests(_by_id(benchmark, data)[id_])
+        (result,) = grade_code([(tests, written)], sandbox, workers=1)
+        return result
+
+    return score
+
+
+@cache
+def _by_id(name: str, data: str | None) -> dict[str, Problem]:
+    return {problem.id: problem for problem in load_problems(name, data)[0]}
+
+
+def model_name(model: str) -> tuple[str, dict[str, Any]]:
+    """A model as Inspect names it, and its arguments: of a folder, a spec, or such a name.
+
+    A folder's arguments name the state of its files: a model that was trained anew in the same
+    place is another one.
+
+    Raises:
+        [`SpecError`]: It is none of these.
+        [`InputError`]: The folder holds an adapter alone.
+    """
+    folder = Path(model.removeprefix("hf:")).expanduser()
+    if not folder.is_dir():
+        if "/" in model.partition(":")[0]:
+            return model, {}
+        return f"rpd/{chat_spec(model).text}", {}
+    if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
+        raise InputError(
+            f"{folder} is an adapter, and which base it fits is known to merge.py only; merge it "
+            f"first: python recipes/merge.py --adapter {folder} --output {folder}-merged"
+        )
+    files = [file for file in sorted(folder.iterdir()) if file.is_file()]
+    stats = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    state = sha256(repr(stats).encode()).hexdigest()[:12]
+    return f"rpd/hf:{folder.resolve()}", {"state": state}
+
+
+def _tests(problem: Problem) -> CodeTask:
+    if isinstance(problem.code, StoredTests):
+        return problem.code.read()
+    if problem.code is None:
+        raise InputError(
+            f"problem {problem.id} comes without its tests, so its programs cannot be graded; use "
+            "LiveCodeBench's own files, or rows with tests: [{input: ..., output: ...}]"
+        )
+    return problem.code
+
+
+def _register(name: str) -> Callable[..., Task]:
+    def build(
+        data: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        prompt: str | None = None,
+        grader: str | None = None,
+        unsafe: bool = False,
+    ) -> Task:
+        return benchmark_task(name, data, since, until, prompt, grader, unsafe)
+
+    return task(name=f"{PACKAGE}{name}")(build)
+
+
+TASKS = {name: _register(name) for name in BENCHMARKS}

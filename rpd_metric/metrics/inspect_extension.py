@@ -1,0 +1,239 @@
+"""What this package adds to Inspect: a scorer, metrics over epochs, and a provider of models.
+
+    inspect score LOG.eval --scorer rpd_metric/math
+    inspect score LOG.eval --scorer rpd_metric/math --metric rpd_metric/rpd
+    inspect eval TASK --model rpd/hf:FOLDER
+
+Inspect finds it by the entry point `rpd_metric` of the group `inspect_ai`. The scorers keep the
+text that they scored as the score's explanation, as Inspect's own do: `rpd` reads it there.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from anyio import CapacityLimiter, to_thread
+from inspect_ai.model import (
+    ChatCompletionChoice,
+    ChatMessage,
+    ChatMessageAssistant,
+    Content,
+    ContentReasoning,
+    ContentText,
+    GenerateConfig,
+    ModelAPI,
+    ModelOutput,
+    ModelUsage,
+    modelapi,
+)
+from inspect_ai.scorer import (
+    CORRECT,
+    INCORRECT,
+    Metric,
+    SampleScore,
+    Score,
+    Scorer,
+    Target,
+    Value,
+    metric,
+    scorer,
+    value_to_float,
+)
+from inspect_ai.solver import TaskState
+from inspect_ai.tool import ToolChoice, ToolInfo
+
+from rpd_metric.errors import InputError
+from rpd_metric.grading.answers import Verdict, final_answer, tidy
+from rpd_metric.grading.custom import GraderLike, load_grader
+from rpd_metric.metrics.inspect_text import solution_texts
+from rpd_metric.models.chat import ChatOptions, ChatRequest, Sampling
+from rpd_metric.models.failures import ServerError
+from rpd_metric.models.kinds import load_chat
+from rpd_metric.statistics.estimators import pass_at_k as estimate
+from rpd_metric.statistics.intervals import mean_interval
+
+
+@metric(scores="unreduced")
+def pass_at_k() -> Metric:
+    """pass@k without bias for k = 1, 2, 4, ... up to the number of epochs, with 95 % intervals.
+
+    Where samples have different numbers of scored epochs the figures are NaN, and `missing` counts
+    what is not there: a mean over those that are left would be of something else.
+    """
+
+    def compute(scores: list[SampleScore]) -> Value:
+        drawn: Counter[str] = Counter()
+        right: Counter[str] = Counter()
+        for one in scores:
+            number = value_to_float()(one.score.value)
+            drawn[str(one.sample_id)] += number == number  # NaN is no verdict
+            right[str(one.sample_id)] += number >= 1
+        epochs = max(drawn.values(), default=0)
+        missing = epochs * len(drawn) - drawn.total()
+        figures: dict[str, Any] = {"missing": missing} if missing else {}
+        for k in (2**n for n in range(epochs.bit_length())):
+            if missing:
+                figures[f"pass@{k}"] = float("nan")
+                continue
+            counts = np.array([right[name] for name in drawn])
+            found = mean_interval(estimate(np.full(len(counts), epochs), counts, k))
+            figures[f"pass@{k}"] = found.value
+            figures |= {f"pass@{k}_low": found.low, f"pass@{k}_high": found.high}
+        return figures
+
+    return compute
+
+
+@metric(scores="unreduced")
+def rpd(summarizer: str = "extractive", embedder: str = "minilm") -> Metric:
+    """How differently problems were solved: the mean RPD of the right solutions of a problem.
+
+    Problems with fewer than two right solutions do not count.
+
+    Args:
+        summarizer (`str`): Who turns solutions into steps.
+        embedder (`str`): Who encodes the steps.
+    """
+
+    def compute(scores: list[SampleScore]) -> Value:
+        import evaluate
+
+        import rpd_metric  # noqa: F401  by which evaluate finds "rpd"
+
+        groups: dict[str, list[str]] = {}
+        for one in scores:
+            if value_to_float()(one.score.value) >= 1 and one.score.explanation:
+                groups.setdefault(str(one.sample_id), []).append(one.score.explanation)
+        several = [texts for texts in groups.values() if len(texts) > 1]
+        if not several:
+            return float("nan")
+        measure = evaluate.load("rpd", summarizer=summarizer, embedder=embedder)
+        found = measure.compute(predictions=several)["rpd"]
+        return float("nan") if found is None else float(found)
+
+    return compute
+
+
+@scorer(metrics=[pass_at_k()])
+def math(grader: str | None = None, workers: int | None = None) -> Scorer:
+    """Whether the final answer equals the target, decided in processes that can be killed.
+
+    Args:
+        grader (`str`, *optional*): `FILE.py:FUNCTION` that decides in the place of mathematics.
+        workers (`int`, *optional*): Processes at a time; the number of cores, at most 8.
+    """
+    pool = _Graders(grader, workers)
+
+    async def score(state: TaskState, target: Target) -> Score:
+        written = state.output.completion
+        verdict = await pool.grade(target.text, written)
+        answer = final_answer(written)
+        return Score(
+            value=CORRECT if verdict is Verdict.CORRECT else INCORRECT,
+            answer=None if answer is None else tidy(answer),
+            explanation=solution_texts(state.messages, state.output)[0],
+            metadata={"verdict": verdict.value},
+        )
+
+    return score
+
+
+class _Graders:
+    """Graders of one process each, as many as work at a time."""
+
+    def __init__(self, spec: str | None, workers: int | None) -> None:
+        load_grader(spec).close()  # what is missing is said before anything is sampled
+        self._spec = spec
+        self._limiter = CapacityLimiter(workers or min(8, os.cpu_count() or 1))
+        self._idle: list[GraderLike] = []
+        self._lock = threading.Lock()
+        atexit.register(self.close)
+
+    async def grade(self, gold: str, written: str) -> Verdict:
+        return await to_thread.run_sync(self._grade, gold, written, limiter=self._limiter)
+
+    def _grade(self, gold: str, written: str) -> Verdict:
+        with self._lock:
+            grader = self._idle.pop() if self._idle else None
+        grader = grader or load_grader(self._spec, workers=1)
+        (verdict,) = grader.grade([(gold, written)])
+        with self._lock:
+            self._idle.append(grader)
+        return verdict
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+
+@modelapi(name="rpd")
+class SpecAPI(ModelAPI):
+    """A chat model that this project's specs name: `rpd/hf:FOLDER`, `rpd/tgi:http://host:port`.
+
+    Each reply of a model of this process is drawn by its own seed, which Inspect's `hf` does not
+    do. Model arguments are `device`, `dtype` and `thinking`; others, such as a fingerprint of the
+    weights, are for the log.
+    """
+
+    def __init__(
+        self,
+        model_name: str,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        config: GenerateConfig | None = None,
+        thinking: bool = True,
+        device: str | None = None,
+        dtype: str = "auto",
+        **_: Any,
+    ) -> None:
+        super().__init__(model_name, base_url, api_key, [], config or GenerateConfig())
+        self._chat = load_chat(model_name, ChatOptions(device=device, dtype=dtype))
+        self._thinking = thinking
+
+    def max_connections(self) -> int:
+        """As many requests as the model takes at a time."""
+        return self._chat.max_concurrency or 100
+
+    def should_retry(self, ex: BaseException) -> bool:
+        """Whether asking again may help."""
+        return isinstance(ex, ServerError) and ex.retryable
+
+    async def generate(
+        self,
+        input: list[ChatMessage],
+        tools: list[ToolInfo],
+        tool_choice: ToolChoice,  # noqa: ARG002  of the base class
+        config: GenerateConfig,
+    ) -> ModelOutput:
+        """Ask the model once."""
+        if tools:
+            raise InputError("a model of rpd/ calls no tools; take one of Inspect's providers")
+        given = {
+            name: value
+            for name in ("temperature", "top_p", "max_tokens", "seed")
+            if (value := getattr(config, name)) is not None
+        }
+        asked = tuple({"role": one.role, "content": one.text} for one in input)
+        sampling = Sampling(thinking=self._thinking, **given)
+        reply = await self._chat(ChatRequest(asked, sampling))
+        content: list[Content] = [ContentText(text=reply.text)]
+        if reply.reasoning:
+            content.insert(0, ContentReasoning(reasoning=reply.reasoning))
+        message = ChatMessageAssistant(
+            content=content if reply.reasoning else reply.text,
+            model=self.model_name,
+            source="generate",
+        )
+        ended = "max_tokens" if reply.finish_reason == "length" else "stop"
+        prompt, new = reply.prompt_tokens or 0, reply.completion_tokens or 0
+        return ModelOutput(
+            model=self.model_name,
+            choices=[ChatCompletionChoice(message=message, stop_reason=ended)],
+            usage=ModelUsage(input_tokens=prompt, output_tokens=new, total_tokens=prompt + new),
+            time=reply.seconds,
+        )
