@@ -17,8 +17,6 @@ class HubRows:
     """The rows of a dataset on the Hub, pinned to the commit that its revision names now.
 
     Args:
-        repo (`str`): The dataset's id, e.g. `"open-thoughts/OpenThoughts3-1.2M"`.
-        revision (`str`, *optional*): A branch, tag or commit; the main branch if unset.
         streaming (`bool`): Read over the network row by row; otherwise download first, or use
             what the cache holds when the Hub cannot be reached.
 
@@ -48,10 +46,7 @@ class HubRows:
         self.terms = Terms()  # what the cache holds comes without its card
         # ValueError: the readers of `datasets` raise it for rows they cannot parse.
         self._errors = (DatasetsError, OSError, ValueError, httpx.HTTPError)
-        unreachable = (
-            f"No file or folder is called {repo!r}, and the Hub cannot be asked for a dataset of "
-            "that name: "
-        )
+        unreachable = f"{repo!r} is no file or folder here, and the Hub cannot be asked for it: "
         commit: str | None = None
         try:
             info = HfApi().dataset_info(repo, revision=revision, timeout=20)

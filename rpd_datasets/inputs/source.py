@@ -103,6 +103,7 @@ class InputSpec:
         return options
 
 
+@dataclass(kw_only=True, eq=False)
 class Source:
     """Problems that can be read again and again in the same order; made by `open_source`.
 
@@ -121,17 +122,16 @@ class Source:
             first one is read, and where rows are not merged.
     """
 
-    def __init__(
-        self,
-        rows: RowSource,
-        spec: InputSpec,
-        *,
-        scratch: Path,
-        on_reject: Callable[[Rejected], None],
-        on_read: Callable[[int], None] = lambda _: None,
-        contamination: Contamination | None = None,
-        first_rows: int | None = None,
-    ) -> None:
+    rows: RowSource
+    spec: InputSpec
+    scratch: Path
+    on_reject: Callable[[Rejected], None]
+    on_read: Callable[[int], None] = lambda _: None
+    contamination: Contamination | None = None
+    first_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        rows, spec = self.rows, self.spec
         head = list(islice(rows, PEEK_ROWS))
         samples = [row.values for row in head if isinstance(row, Row)]
         if not head:
@@ -151,41 +151,34 @@ class Source:
         self.rows_read = 0
         self.rows_skipped = 0
         self.num_problems: int | None = None
-        self._rows = rows
-        self._spec = spec
-        self._scratch = scratch
-        self._on_reject = on_reject
-        self._on_read = on_read
-        self._contamination = contamination
-        self._first_rows = first_rows
         self._reported = 0
 
     def fingerprint(self) -> str:
         """A sha256 over the content, or the commit of a Hub dataset."""
-        return self._rows.fingerprint()
+        return self.rows.fingerprint()
 
     def __iter__(self) -> Iterator[Problem]:
         reasons: Counter[str] = Counter()
         found = 0
-        items = self._gathered() if self._spec.merge or self._one_each else self._first_only()
+        items = self._gathered() if self.spec.merge or self._one_each else self._first_only()
         for item in map(self._checked, items):
             if isinstance(item, Problem):
                 found += 1
                 yield item
-                if found == self._spec.limit:
+                if found == self.spec.limit:
                     return
             else:
                 reasons[item.reason] += 1
                 # The order is the same in every pass, so counting tells what is new.
                 if reasons.total() > self._reported:
                     self._reported += 1
-                    self._on_reject(item)
+                    self.on_reject(item)
         if not found:
             raise self._nothing(reasons)
 
     def _nothing(self, reasons: Counter[str]) -> InputError:
         why = ", ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
-        skipped = f"; skipped by the option only: {self.rows_skipped}" if self._spec.only else ""
+        skipped = f"; skipped by the option only: {self.rows_skipped}" if self.spec.only else ""
         return InputError(
             f"{self.name} has no usable problem in its {self.rows_read} rows. "
             f"Left out: {why or 'nothing'}{skipped}."
@@ -195,24 +188,30 @@ class Source:
         """Leave out a problem of another size than wanted, or one that stands in a benchmark."""
         if isinstance(item, Rejected):
             return item
-        count, wanted = len(item.solutions), self._spec.exactly
+        count, wanted = len(item.solutions), self.spec.exactly
         if wanted not in (None, count):
             detail = f"{count} usable solutions instead of {wanted}."
             return item.rejected("group", Reason.WRONG_COUNT, detail)
-        match = self._contamination and self._contamination.find(item.problem)
+        match = self.contamination and self.contamination.find(item.problem)
         return item.rejected("filter", Reason.CONTAMINATED, match.detail) if match else item
 
     def _gathered(self) -> Iterator[Problem | Rejected]:
         one_each = self._one_each
         # Where problems are left out for other reasons, the limit lies further on.
-        limited = not one_each and self._spec.exactly is None and self._contamination is None
-        limit = self._spec.limit if limited else None
-        path = self._scratch / f"rows-{self._scratch_key(limit)}.sqlite"
+        limited = not one_each and self.spec.exactly is None and self.contamination is None
+        limit = self.spec.limit if limited else None
+        path = self.scratch / f"rows-{self._scratch_key(limit)}.sqlite"
         info = read_info(path)
         if info is None:
-            write_scratch(path, self._items(), one_each=one_each, limit=limit, totals=self._counts)
+            write_scratch(
+                path,
+                self._items(),
+                one_each=one_each,
+                limit=limit,
+                totals=lambda: {"rows_read": self.rows_read, "rows_skipped": self.rows_skipped},
+            )
             info = read_info(path) or {}
-        self.num_problems = min(info["problems"], self._spec.limit or info["problems"])
+        self.num_problems = min(info["problems"], self.spec.limit or info["problems"])
         if one_each:
             self.rows_read, self.rows_skipped = info["rows_read"], info["rows_skipped"]
             return read_gathered(path)
@@ -222,18 +221,18 @@ class Source:
         seen: dict[bytes, str] = {}
         for item in self._items():
             if isinstance(item, Problem):
-                known = seen.setdefault(problem_digest(item.problem), item.where)
+                known = seen.setdefault(problem_digest(item.problem, item.group), item.where)
                 if known != item.where:
                     detail = f"The same problem stands at {known}."
                     item = item.rejected("group", Reason.DUPLICATE_PROBLEM, detail)
             yield item
 
     def _items(self) -> Iterator[Problem | Rejected]:
-        read, only = LAYOUTS[self.layout].read, self._spec.only.items()
+        read, only = LAYOUTS[self.layout].read, self.spec.only.items()
         self.rows_read = self.rows_skipped = 0
-        for row in islice(self._rows, self._first_rows):
+        for row in islice(self.rows, self.first_rows):
             self.rows_read += 1
-            self._on_read(self.rows_read)
+            self.on_read(self.rows_read)
             if isinstance(row, Rejected):
                 yield row
             elif any(str(row.values.get(name)) != str(value) for name, value in only):
@@ -241,16 +240,13 @@ class Source:
             else:
                 yield from read(row, self.columns)
 
-    def _counts(self) -> dict[str, int]:
-        return {"rows_read": self.rows_read, "rows_skipped": self.rows_skipped}
-
     def _scratch_key(self, limit: int | None) -> str:
-        if self._first_rows is not None:
+        if self.first_rows is not None:
             return "head"  # a fingerprint may take reading the whole input
-        only = sorted((name, str(value)) for name, value in self._spec.only.items())
+        only = sorted((name, str(value)) for name, value in self.spec.only.items())
         # What comes after the last problem that is read is not looked at.
         parts = [
-            *(VERSION, self.fingerprint(), self.name, self._rows.part, self.layout),
+            *(VERSION, self.fingerprint(), self.name, self.rows.part, self.layout),
             *(astuple(self.columns), only, limit),
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
@@ -283,7 +279,7 @@ def open_source(
     """
     spec = spec or InputSpec()
     rows = open_rows(source, spec, name=name, without=without)
-    return Source(rows, spec, scratch=scratch, on_reject=on_reject, **others)
+    return Source(rows=rows, spec=spec, scratch=scratch, on_reject=on_reject, **others)
 
 
 def look_at_head(
@@ -308,8 +304,13 @@ def look_at_head(
 
 
 def open_rows(
-    source: Any, spec: InputSpec, *, name: str = IN_MEMORY, without: Sequence[str] = ()
-) -> LocalRows | HubRows | DatasetRows:
+    source: Any,
+    spec: InputSpec,
+    *,
+    name: str = IN_MEMORY,
+    without: Sequence[str] = (),
+    streaming: bool = True,
+) -> RowSource:
     """The rows of the packaged sample, a file, a folder, a dataset on the Hub or one in memory."""
     if not isinstance(source, str | Path):
         return DatasetRows(source, name=name, without=without)
@@ -320,7 +321,8 @@ def open_rows(
     if path.exists():
         return LocalRows(path, name=source, split=spec.split)
     if file_kind(path) is None and HUB_ID.fullmatch(source):
-        return HubRows(source, config=spec.config_name, split=spec.split, revision=spec.revision)
+        place = {"config": spec.config_name, "split": spec.split, "revision": spec.revision}
+        return HubRows(source, **place, streaming=streaming)
     raise InputError(
         f"There is no file or folder {source!r}, and it is not the id of a dataset on the Hub "
         "(owner/name) either. Name a file, a folder, a Hub id or the word sample."

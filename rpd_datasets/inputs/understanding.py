@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from textwrap import shorten
 from typing import Any
 
 from rpd_datasets.filters.candidates import AnswerCheck
@@ -75,7 +76,8 @@ class Understood:
             ("Carried along", ", ".join(self.carried) or "nothing"),
         ]
         if found["example"]:
-            lines += zip(("Example", ""), map(_short, found["example"].values()), strict=True)
+            shown = (shorten(text, SHOWN, placeholder="…") for text in found["example"].values())
+            lines += zip(("Example", ""), shown, strict=True)
         return lines
 
     def _correctness(self, found: dict[str, Any]) -> str:
@@ -89,8 +91,3 @@ class Understood:
         marked = found["marked"]
         known = f"{found['right'] / marked:.1%} right" if marked else "none can be read"
         return f"{shares}: {known}; {agreed}"
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= SHOWN else line[: SHOWN - 1] + "…"

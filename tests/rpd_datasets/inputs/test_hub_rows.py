@@ -78,7 +78,7 @@ def test_what_the_hub_does_not_have_is_one_clear_line(hub: LocalHub, tmp_path: P
     ]
     answers = ask(hub, tmp_path, *(question for question, _ in cases))
     answers += ask(hub, tmp_path, {"repo": "ada/rows"}, HF_ENDPOINT="http://127.0.0.1:9")
-    says = [*(text for _, text in cases), "the Hub cannot be asked for a dataset of that name"]
+    says = [*(text for _, text in cases), "the Hub cannot be asked for it"]
     for answer, text in zip(answers, says, strict=True):
         assert text in answer["error"]
         assert "\n" not in answer["error"]
