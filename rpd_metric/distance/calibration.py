@@ -12,7 +12,6 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -130,7 +129,7 @@ def calibration(
     >>> calibration("pieces", "minilm", chat=False).in_words(0.41)
     '0.41: probably the same method'
     """
-    known = _packaged() if path is None else _read(path)
+    known = _read(path)
     if distance is None or distance not in DISTANCES or truncate_dim is not None:
         return None
     made_by = "chat" if chat else "extractive"
@@ -144,24 +143,17 @@ def reading(distance: float, curve: Calibration | None) -> str:
     return f"by labelled pairs with {curve.embedder}, {curve.in_words(distance)}"
 
 
-@cache
-def _packaged() -> dict[tuple[str, str, str], Calibration]:
-    return _curves(files("rpd_metric.distance").joinpath("calibration.json").read_text("utf-8"))
-
-
-def _read(path: str) -> dict[tuple[str, str, str], Calibration]:
+def _read(path: str | None) -> dict[tuple[str, str, str], Calibration]:
+    packaged = files("rpd_metric.distance").joinpath("calibration.json")
     try:
-        return _curves(Path(path).read_text(encoding="utf-8"))
+        text = (Path(path) if path else packaged).read_text(encoding="utf-8")
+        found = [Calibration(**entry) for entry in json.loads(text)]
     except OSError as error:
         raise InputError(f"cannot read the curves {path}: {error.strerror or error}") from error
     except (ValueError, TypeError) as error:
         raise InputError(
             f"{path} holds no curves; rpd compare-metrics FILE --calibrate OUT writes some"
         ) from error
-
-
-def _curves(text: str) -> dict[tuple[str, str, str], Calibration]:
-    found = [Calibration(**entry) for entry in json.loads(text)]
     return {(one.distance, one.embedder, one.steps): one for one in found}
 
 

@@ -97,27 +97,16 @@ def diversity_by_pass_count(
             solutions, right and wrong; NaN for those without steps.
         pass_counts (`Sequence`): Inclusive ranges; the defaults are for 16 samples.
     """
-    measured = []
-    for solutions, verdicts, matrix in zip(texts, correct, matrices, strict=True):
-        right = [index for index, verdict in enumerate(verdicts) if verdict]
-        if any(low <= len(right) <= high for low, high in pass_counts):
-            bleu = div_self_bleu([solutions[index] for index in right])
-            measured.append(
-                (len(right), bleu, mean_pairwise(np.asarray(matrix)[np.ix_(right, right)]))
-            )
     table = []
     for low, high in pass_counts:
-        inside = [row for row in measured if low <= row[0] <= high]
-        table.append(
-            PassCountDiversity(
-                low,
-                high,
-                num_problems=len(inside),
-                div_self_bleu=_mean([bleu for _, bleu, _ in inside]),
-                rpd=_mean([distance for _, _, distance in inside]),
-                without_rpd=sum(distance is None for _, _, distance in inside),
-            )
-        )
+        bleus, distances = [], []
+        for solutions, verdicts, matrix in zip(texts, correct, matrices, strict=True):
+            right = np.flatnonzero(verdicts)
+            if low <= len(right) <= high:
+                bleus.append(div_self_bleu([solutions[index] for index in right]))
+                distances.append(mean_pairwise(np.asarray(matrix)[np.ix_(right, right)]))
+        means = _mean(bleus), _mean(distances)
+        table.append(PassCountDiversity(low, high, len(bleus), *means, distances.count(None)))
     return table
 
 
