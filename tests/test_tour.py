@@ -26,13 +26,8 @@ def executed(tmp_path_factory) -> Any:
         for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
             patch.setenv(name, str(folder / name.lower()))
         patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
-        client = NotebookClient(
-            notebook,
-            timeout=300,
-            kernel_name="python3",
-            resources={"metadata": {"path": str(folder)}},
-        )
-        client.execute()
+        where = {"metadata": {"path": str(folder)}}
+        NotebookClient(notebook, timeout=300, kernel_name="python3", resources=where).execute()
     return notebook, folder
 
 

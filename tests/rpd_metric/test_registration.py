@@ -24,23 +24,11 @@ def python(code: str, cwd: Path, **environment: str) -> subprocess.CompletedProc
     )
 
 
-@pytest.mark.parametrize(
-    "imports",
-    [
-        "import evaluate, rpd_metric;",
-        "import rpd_metric, evaluate;",
-        "import rpd_metric.distance.core, evaluate;",
-    ],
-)
-def test_load_works_in_any_directory_and_import_order(imports, tmp_path):
-    done = python(imports + COMPUTE, tmp_path)
-    assert done.returncode == 0, done.stderr
-
-
-def test_a_folder_called_rpd_does_not_shadow_the_metric(tmp_path):
+@pytest.mark.parametrize("modules", ["evaluate, rpd_metric", "rpd_metric, evaluate"])
+def test_load_works_in_any_order_of_imports_beside_a_folder_called_rpd(modules, tmp_path):
     (tmp_path / "rpd").mkdir()
     (tmp_path / "rpd" / "rpd.py").write_text("raise SystemExit('the wrong module was loaded')")
-    done = python("import evaluate, rpd_metric;" + COMPUTE, tmp_path)
+    done = python(f"import {modules};{COMPUTE}", tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -48,14 +36,8 @@ def test_after_write_to_cache_load_works_without_importing_the_package(tmp_path)
     cache = {"HF_MODULES_CACHE": str(tmp_path / "modules"), "HF_HOME": str(tmp_path / "home")}
     without = python("import evaluate;" + COMPUTE, tmp_path, **cache)
     assert without.returncode != 0
-    done = python(
-        "from rpd_metric.registration import write_to_cache; print(write_to_cache())",
-        tmp_path,
-        **cache,
-    )
-    assert done.returncode == 0, done.stderr
-    second = (
-        "p = evaluate.load('pass_at_k').compute(predictions=[[1, 0]]); assert p['pass@1'] == 0.5"
-    )
+    write = "from rpd_metric.registration import write_to_cache; write_to_cache()"
+    assert python(write, tmp_path, **cache).returncode == 0
+    second = "evaluate.load('pass_at_k').compute(predictions=[[1, 0]])"
     done = python(f"import evaluate;{COMPUTE};{second}", tmp_path, **cache)
     assert done.returncode == 0, done.stderr
