@@ -16,18 +16,14 @@ import filecmp
 import json
 import os
 import re
-import signal
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +31,7 @@ import numpy as np
 from tabulate import tabulate
 
 from parts.smollm2 import NAME, missing, smollm2
+from parts.transformers_serve import served
 from rpd_metric.models.kinds import load_embedder
 from rpd_metric.models.sentence_transformer import minilm_path
 
@@ -48,51 +45,13 @@ KILL_AFTER = 45.0
 RUNNING = re.compile(rb"^vllm:num_requests_running\S* ([\d.]+)", re.MULTILINE)
 
 
-@contextmanager
 def serving(
     vllm: Path, model: Path, name: str, options: tuple[str, ...], log: Path
-) -> Iterator[str]:
-    """Serve a model folder; yields the server's root URL."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [vllm / "bin" / "vllm", "serve", model, *options]
-    environment = os.environ | {
-        "VLLM_TARGET_DEVICE": "cpu",
-        "VLLM_CPU_KVCACHE_SPACE": "2",
-        "VLLM_NO_USAGE_STATS": "1",
-        "HF_HUB_OFFLINE": "1",
-    }
-    with log.open("wb") as out:
-        server = subprocess.Popen(
-            [*map(str, command), "--port", str(port), "--served-model-name", name],
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            start_new_session=True,  # its workers end with it
-        )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        _await(f"{url}/health", server, log)
-        yield url
-    finally:
-        os.killpg(server.pid, signal.SIGTERM)
-        try:
-            server.wait(30)
-        except subprocess.TimeoutExpired:
-            os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
-
-
-def _await(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 600
-    while time.monotonic() < deadline and server.poll() is None:
-        try:
-            with urllib.request.urlopen(url, timeout=5):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.5)
-    raise SystemExit(f"vLLM did not start:\n{log.read_text()[-3000:]}")
+) -> AbstractContextManager[str]:
+    """Serve a model folder; gives the server's root URL."""
+    command = [vllm / "bin" / "vllm", "serve", model, *options, "--served-model-name", name]
+    settings = {"VLLM_TARGET_DEVICE": "cpu", "VLLM_CPU_KVCACHE_SPACE": "2"}
+    return served(command, log, seconds=600, VLLM_NO_USAGE_STATS="1", **settings)
 
 
 class Slots:
@@ -275,7 +234,6 @@ def pass_at_k(trial: Trial) -> list[str]:
     return [
         *(sys.executable, "recipes/passk.py", "run", "--config", str(config), "--data", str(tasks)),
         *("--model", trial.spec, "--name", "smollm2", "--output", str(trial.folder / "passk")),
-        *("--store", str(trial.folder / "passk.sqlite")),
     ]
 
 

@@ -11,7 +11,7 @@ packaged sample's solutions are among its texts, so that it answers them in the 
     folder = tiny_qwen()  # trained once, then kept in the temporary folder
 
 or, from the repository's root, `PYTHONPATH=.:tests python -m parts.tiny_qwen`, which prints that
-folder. Further prompts are taught by adding `Lesson`s.
+folder.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
-import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rpd_datasets.judging.judges import PairJudge
 from rpd_metric.models.chat import ChatReply, ChatRequest
@@ -49,76 +48,54 @@ CHAT_TEMPLATE = (
     "{% endif %}{% endif %}"
 )
 
-# For each strategy: words that give it away, and the steps that it takes.
-STRATEGIES: dict[str, tuple[list[str], list[str]]] = {
-    "induction": (
-        ["base case", "inductive step", "assume", "hypothesis", "induction", "claim", "n + 1"],
-        [
-            "Verify the claim for the smallest case.",
-            "Assume the claim for one case as the induction hypothesis.",
-            "Derive the next case from the hypothesis.",
-        ],
-    ),
-    "residues": (
-        ["modulo", "remainder", "congruent", "divisible", "Fermat", "residue", "mod "],
-        [
-            "Reduce the equation modulo a suitable integer.",
-            "List the residues that are possible.",
-            "Exclude the residues that contradict each other.",
-            "Lift the surviving residue to all solutions.",
-        ],
-    ),
-    "coordinates": (
-        ["coordinate", "origin", "axis", "slope", "distance", "line through", "vector"],
-        [
-            "Place the figure in a coordinate system.",
-            "Write the lines and circles as equations.",
-            "Compute the distance between the points of intersection.",
-        ],
-    ),
-    "similarity": (
-        ["similar", "triangle", "angle", "parallel", "cyclic", "ratio", "perpendicular"],
-        [
-            "Chase angles to find a pair of similar triangles.",
-            "Set up the ratio of corresponding sides.",
-            "Solve the proportion for the wanted length.",
-        ],
-    ),
-    "complement": (
-        ["complement", "ways", "subtract", "unwanted", "no two", "restriction", "choose"],
-        [
-            "Count all arrangements without the restriction.",
-            "Count the arrangements that break the restriction.",
-            "Subtract to count the complement.",
-        ],
-    ),
-    "recursion": (
-        ["recurrence", "a_n", "previous", "initial", "characteristic", "recursive"],
-        [
-            "Condition on the last element to find a recurrence.",
-            "Determine the initial values.",
-            "Solve the recurrence by its characteristic equation.",
-            "Evaluate the closed form at the wanted index.",
-        ],
-    ),
-    "inequality": (
-        ["AM-GM", "Cauchy-Schwarz", "inequality", "equality", "at least", "minimum", "bound"],
-        [
-            "Normalise the variables by their symmetry.",
-            "Bound the expression by the inequality of means.",
-            "Check the case of equality.",
-        ],
-    ),
-    "substitution": (
-        ["substitut", "let u", "factor", "quadratic", "discriminant", "root", "expand"],
-        [
-            "Substitute a new variable for the repeated expression.",
-            "Factor the quadratic that results.",
-            "Discard the roots that fail in the original equation.",
-            "Return to the original variable.",
-        ],
-    ),
-}
+# For each strategy: words that give it away (the blank of "mod " counts), and its steps.
+_STRATEGIES = """
+induction: base case/inductive step/assume/hypothesis/induction/claim/n + 1
+  Verify the claim for the smallest case.
+  Assume the claim for one case as the induction hypothesis.
+  Derive the next case from the hypothesis.
+residues: modulo/remainder/congruent/divisible/Fermat/residue/mod /
+  Reduce the equation modulo a suitable integer.
+  List the residues that are possible.
+  Exclude the residues that contradict each other.
+  Lift the surviving residue to all solutions.
+coordinates: coordinate/origin/axis/slope/distance/line through/vector
+  Place the figure in a coordinate system.
+  Write the lines and circles as equations.
+  Compute the distance between the points of intersection.
+similarity: similar/triangle/angle/parallel/cyclic/ratio/perpendicular
+  Chase angles to find a pair of similar triangles.
+  Set up the ratio of corresponding sides.
+  Solve the proportion for the wanted length.
+complement: complement/ways/subtract/unwanted/no two/restriction/choose
+  Count all arrangements without the restriction.
+  Count the arrangements that break the restriction.
+  Subtract to count the complement.
+recursion: recurrence/a_n/previous/initial/characteristic/recursive
+  Condition on the last element to find a recurrence.
+  Determine the initial values.
+  Solve the recurrence by its characteristic equation.
+  Evaluate the closed form at the wanted index.
+inequality: AM-GM/Cauchy-Schwarz/inequality/equality/at least/minimum/bound
+  Normalise the variables by their symmetry.
+  Bound the expression by the inequality of means.
+  Check the case of equality.
+substitution: substitut/let u/factor/quadratic/discriminant/root/expand
+  Substitute a new variable for the repeated expression.
+  Factor the quadratic that results.
+  Discard the roots that fail in the original equation.
+  Return to the original variable.
+"""
+
+
+def _read(text: str) -> Iterator[tuple[str, tuple[list[str], list[str]]]]:
+    for part in re.split(r"\n(?=\w)", text.strip()):
+        head, *steps = part.splitlines()
+        name, _, words = head.partition(": ")
+        yield name, (words.rstrip("/").split("/"), [step.strip() for step in steps])
+
+
+STRATEGIES = dict(_read(_STRATEGIES))
 
 _FILLER = """
 we get so now the value is and then it follows that since therefore which gives hence because
@@ -127,38 +104,31 @@ case set sum let be with from by two three result
 """.split()  # noqa: SIM905
 
 
-@dataclass(frozen=True)
-class Lesson:
+class Lesson(NamedTuple):
     """One conversation to learn: what is sent, and what should come back."""
 
-    messages: tuple[dict[str, str], ...]
+    messages: Sequence[dict[str, str]]
     reply: str
 
 
-def tiny_qwen(*, quick_steps: int = 120, full_steps: int = 130, parent: Path | None = None) -> Path:
+def tiny_qwen() -> Path:
     """Make and train the model, or find the one made before from the same sources.
 
-    Args:
-        quick_steps: Training steps on the short prompt.
-        full_steps: Training steps on the packaged prompts.
-        parent: Folder to keep it in. If unset, RPD_TESTS_CACHE, which a run of the tests sets and
-            removes at its end, or the system's temporary folder.
-
-    Returns:
-        A model folder that transformers can load.
+    It is kept in RPD_TESTS_CACHE, which a run of the tests sets and removes at its end, or in the
+    system's temporary folder.
     """
     sources = [
         Path(__file__).read_text(encoding="utf-8"),
         *(load_template(name).text for name in ("summarize", "summarize_json")),
-        repr((_pair(random.Random(0)), _sample(), quick_steps, full_steps)),
+        repr((_pair(random.Random(0)), _sample())),
     ]
     code = hashlib.sha256("\0".join(sources).encode()).hexdigest()[:12]
-    parent = parent or Path(os.environ.get("RPD_TESTS_CACHE") or tempfile.gettempdir())
+    parent = Path(os.environ.get("RPD_TESTS_CACHE") or tempfile.gettempdir())
     folder = parent / f"rpd-tiny-qwen-{code}" / "tiny"
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         rough = Path(tempfile.mkdtemp(dir=folder.parent))
-        _train(rough, quick_steps, full_steps)
+        _train(rough)
         try:
             os.replace(rough, folder)
         except OSError:  # another process was faster
@@ -182,11 +152,7 @@ def solution(strategy: str, rng: random.Random, words: int = 60) -> str:
 
 def envelope(strategy: str) -> str:
     """The reply to `summarize`."""
-    return (
-        (f"### Analysis\nThe main idea is {strategy}.\n\n//boxed{{\n{steps_json(strategy)}\n}}")
-        .replace("{\n{", "{")
-        .replace("}\n}", "}")
-    )
+    return f"### Analysis\nThe main idea is {strategy}.\n\n//boxed{steps_json(strategy)}"
 
 
 def steps_json(strategy: str) -> str:
@@ -199,7 +165,7 @@ def _short(rng: random.Random) -> Lesson:
     strategy = rng.choice(list(STRATEGIES))
     text = SHORT_PROMPT.replace("{{problem}}", _problem(rng))
     text = text.replace("{{solution}}", solution(strategy, rng, rng.randint(10, 60)))
-    return Lesson(({"role": "user", "content": text},), steps_json(strategy))
+    return Lesson([{"role": "user", "content": text}], steps_json(strategy))
 
 
 def _packaged(rng: random.Random, sample: Sequence[tuple[str, str, str]] = ()) -> Lesson:
@@ -208,13 +174,9 @@ def _packaged(rng: random.Random, sample: Sequence[tuple[str, str, str]] = ()) -
     if sample and rng.random() < 0.4:
         problem, text, strategy = rng.choice(sample)
     name, reply = rng.choice([("summarize", envelope), ("summarize_json", steps_json)])
-    messages = load_template(name).render(
-        problem=fence("problem", problem),
-        solution=fence("solution", text),
-        min_steps=3,
-        max_steps=5,
-    )
-    return Lesson(tuple(dict(message) for message in messages), reply(strategy))
+    texts = {"problem": fence("problem", problem), "solution": fence("solution", text)}
+    messages = load_template(name).render(**texts, min_steps=3, max_steps=5)
+    return Lesson([dict(message) for message in messages], reply(strategy))
 
 
 def _pair(rng: random.Random) -> Lesson:
@@ -232,7 +194,7 @@ def _pair(rng: random.Random) -> Lesson:
 
     run(PairJudge(Recorder()).rate(_problem(rng), (first, second), both_orders=False))
     reply = f"A: {names[0]}. B: {names[1]}.\n//boxed{{{1 + (names[0] != names[1])}}}"
-    return Lesson(tuple(dict(message) for message in asked[0].messages), reply)
+    return Lesson([dict(message) for message in asked[0].messages], reply)
 
 
 def _sample() -> list[tuple[str, str, str]]:
@@ -254,7 +216,7 @@ def _problem(rng: random.Random) -> str:
     return "Find " + " ".join(rng.choices(_FILLER, k=rng.randint(4, 20))) + "."
 
 
-def _train(folder: Path, quick_steps: int, full_steps: int) -> None:
+def _train(folder: Path) -> None:
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -293,19 +255,17 @@ def _train(folder: Path, quick_steps: int, full_steps: int) -> None:
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
-            if step % 10 == 0 or step == steps - 1:
-                print(f"step {step}: loss {loss.item():.3f}", file=sys.stderr)
 
-    teach(_short, quick_steps, 8, 5e-3)
+    teach(_short, 120, 8, 5e-3)
 
     def mixed(rng: random.Random) -> Lesson:
         drawn = rng.random()
+        if drawn < 0.2:
+            return _pair(rng)
         # Some short ones, or what was learnt first is forgotten.
-        return (
-            _pair(rng) if drawn < 0.2 else _short(rng) if drawn < 0.35 else _packaged(rng, sample)
-        )
+        return _short(rng) if drawn < 0.35 else _packaged(rng, sample)
 
-    teach(mixed, full_steps, 6, 3e-3)
+    teach(mixed, 130, 6, 3e-3)
     model.generation_config.eos_token_id = config.eos_token_id
     model.generation_config.pad_token_id = config.pad_token_id
     model.generation_config.do_sample = True
@@ -344,7 +304,7 @@ def _tokens(tokenizer: Any, lesson: Lesson, rng: random.Random) -> tuple[list[in
     """A lesson's tokens and labels; only the reply is learnt."""
     think = rng.random() < 0.25
     prompt = tokenizer.apply_chat_template(
-        list(lesson.messages), tokenize=False, add_generation_prompt=True, enable_thinking=think
+        lesson.messages, tokenize=False, add_generation_prompt=True, enable_thinking=think
     )
     reply = "<think>\nWhich words stand out?\n</think>\n\n" if think else ""
     before = tokenizer(prompt, add_special_tokens=False)["input_ids"]
