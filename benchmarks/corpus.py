@@ -9,11 +9,10 @@ and writing. The models are stand-ins that answer at once, so that what is measu
 Every figure comes from a process of its own; memory is the most that was resident in it.
 
 Beside it, in the same run: how long minilm would take for the same distinct steps on one thread,
-from its speed on a sample of them; and scoring and selection alone, for all problems, from steps
-and embeddings on disk.
+from its speed on a sample of them.
 
 Goals: memory under 2 GB and flat; time per problem within 10 % between sizes; the pipeline under
-10 % of the time of embedding with minilm; scoring and selection of 53,125 problems under 60 s.
+10 % of the time of embedding with minilm.
 
 `python benchmarks/corpus.py` with the default sizes takes about half an hour on 2 idle cores
 and 5 GB of disk; `--quick` a minute or two.
@@ -29,17 +28,14 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import argparse
 import json
 import pickle
-import resource
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from machine import machine, markdown, peak_memory
 from synthetic import LAYOUTS, SOLUTIONS, Corpus, HashingEmbedder, InstantChat
 
@@ -47,11 +43,8 @@ from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.run import curate_folder
 from rpd_datasets.inputs.source import open_source
-from rpd_datasets.select import rank, select_solutions
 from rpd_datasets.tokens import token_counter
-from rpd_metric.distance.core import problem_score
 from rpd_metric.errors import RPDError
-from rpd_metric.metrics.matrices import step_matrices
 from rpd_metric.models.flow import Flow
 from rpd_metric.models.store import ReplyStore
 from rpd_metric.steps.chat_summarizer import ChatSummarizer
@@ -59,7 +52,6 @@ from rpd_metric.steps.extractive import ExtractiveSummarizer
 
 SIZES = (1000, 10_000, 53_125)
 QUICK = (100, 400)
-SHARD = 1000
 MINILM_TEXTS = 512
 Figures = dict[str, Any]
 
@@ -108,65 +100,6 @@ def curate(options: argparse.Namespace, folder: Path) -> Figures:
     }
 
 
-def store_vectors(options: argparse.Namespace, folder: Path) -> Figures:
-    """Put the steps of all problems and the embeddings of each problem's distinct steps on disk."""
-    corpus, embedder = _corpus(options), HashingEmbedder()
-    (folder / "vectors").mkdir()
-    for first in range(0, corpus.problems, SHARD):
-        problems = [
-            [corpus.steps(number, index) for index in range(SOLUTIONS)]
-            for number in range(first, min(first + SHARD, corpus.problems))
-        ]
-        with (folder / "vectors" / f"{first:08d}.npy").open("wb") as file:
-            for solutions in problems:
-                distinct = dict.fromkeys(step for steps in solutions for step in steps)
-                np.save(file, embedder.encode(list(distinct)))
-        (folder / "vectors" / f"{first:08d}.json").write_text(json.dumps(problems))
-    return {"bytes": sum(path.stat().st_size for path in (folder / "vectors").iterdir())}
-
-
-class StoredVectors:
-    """An embedder that reads its answers, in the order in which they will be asked for."""
-
-    name = "stored"
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("rb")
-
-    def encode(self, texts: Sequence[str]) -> Any:
-        """The next array on file, which must be as long as the texts."""
-        vectors = np.load(self._file)
-        assert len(vectors) == len(texts)
-        return vectors
-
-
-def score_shard(path: str, num_solutions: int) -> list[tuple[float | None, list[int]]]:
-    """Score and choose for each problem of a shard."""
-    vectors = StoredVectors(Path(path).with_suffix(".npy"))
-    results = []
-    for solutions in json.loads(Path(path).read_text()):
-        matrix = step_matrices([solutions], vectors)[0]
-        results.append((problem_score(matrix), select_solutions(matrix, num_solutions)))
-    return results
-
-
-def score(options: argparse.Namespace, folder: Path) -> Figures:
-    """Score, rank and choose for all problems, from disk."""
-    shards = sorted(map(str, (folder / "vectors").glob("*.json")))
-    began = time.perf_counter()
-    results: list[tuple[float | None, list[int]]] = []
-    with ProcessPoolExecutor(options.workers) as pool:
-        for part in pool.map(score_shard, shards, [options.num_solutions] * len(shards)):
-            results += part
-    order = rank([result[0] for result in results])
-    workers = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return {
-        "seconds": time.perf_counter() - began,
-        "cpu": workers.ru_utime + workers.ru_stime,
-        "problems": len(order),
-    }
-
-
 def minilm(options: argparse.Namespace, _: Path) -> Figures:
     """How fast minilm encodes the corpus's steps."""
     from rpd_metric.models.sentence_transformer import SentenceTransformerEmbedder, minilm_path
@@ -195,13 +128,7 @@ def _corpus(options: argparse.Namespace) -> Corpus:
     return Corpus(options.problems, options.characters, options.seed)
 
 
-PARTS = {
-    "generate": generate,
-    "curate": curate,
-    "store-vectors": store_vectors,
-    "score": score,
-    "minilm": minilm,
-}
+PARTS = {"generate": generate, "curate": curate, "minilm": minilm}
 
 
 def in_a_process(part: str, options: argparse.Namespace, problems: int, folder: Path) -> Figures:
@@ -239,23 +166,20 @@ def measure(options: argparse.Namespace) -> Figures:
             found = results["sizes"][problems] = {}
             found["corpus"] = in_a_process("generate", options, problems, folder)
             found["curate"] = in_a_process("curate", options, problems, folder)
-        with tempfile.TemporaryDirectory(dir=options.scratch) as name:
-            found["vectors"] = in_a_process("store-vectors", options, problems, Path(name))
-            found["score"] = in_a_process("score", options, problems, Path(name))
     return results
 
 
-def tables(results: Figures, options: argparse.Namespace) -> str:
+def table(results: Figures, options: argparse.Namespace) -> str:
     """The results as Markdown."""
     sizes = results["sizes"]
     rate = results["minilm"]["texts"] / results["minilm"]["seconds"]
     cpu_per_text = results["minilm"]["cpu"] / results["minilm"]["texts"]
     first = next(iter(sizes.values()))["curate"]
-    run, stage = [], []
+    rows = []
     for problems, found in sizes.items():
         ours = found["curate"]
         growth = (ours["cpu"] / problems) / (first["cpu"] / first["problems"])
-        run.append(
+        rows.append(
             {
                 "problems": f"{problems:,}",
                 "solutions": f"{problems * SOLUTIONS:,}",
@@ -269,22 +193,10 @@ def tables(results: Figures, options: argparse.Namespace) -> str:
                 "CPU / minilm's": f"{ours['cpu'] / (ours['encoded'] * cpu_per_text):.1%}",
             }
         )
-        stage.append(
-            {
-                "problems": f"{problems:,}",
-                "on disk, MB": f"{found['vectors']['bytes'] / 2**20:.0f}",
-                "seconds": f"{found['score']['seconds']:.1f}",
-                "CPU seconds": f"{found['score']['cpu']:.1f}",
-                "ms per problem": f"{1000 * found['score']['seconds'] / problems:.2f}",
-            }
-        )
-    return "\n\n".join(
-        [
-            f"{results['machine']}; layout {options.layout}, {options.characters} characters a "
-            f"solution, summarizer {options.summarizer}; minilm {rate:.0f} texts/s on one thread",
-            "The whole pipeline:\n\n" + markdown(run),
-            f"Scoring and selection from disk, {options.workers} processes:\n\n" + markdown(stage),
-        ]
+    return (
+        f"{results['machine']}; layout {options.layout}, {options.characters} characters a "
+        f"solution, summarizer {options.summarizer}; minilm {rate:.0f} texts/s on one thread\n\n"
+        f"{markdown(rows)}"
     )
 
 
@@ -298,7 +210,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--summarizer", choices=("chat", "extractive"), default="chat")
     parser.add_argument("--num-problems", type=int, default=100, help="to choose")
     parser.add_argument("--num-solutions", type=int, default=3, help="to choose of each")
-    parser.add_argument("--workers", type=int, default=2, help="for scoring from disk")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--scratch", type=Path, help="where the files go for a while")
     parser.add_argument("--json", action="store_true", help="all figures as one JSON object")
@@ -312,7 +223,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         results = measure(options)
     except subprocess.CalledProcessError:
         return 2  # it has said why
-    print(json.dumps(results) if options.json else tables(results, options))
+    print(json.dumps(results) if options.json else table(results, options))
     return 0
 
 

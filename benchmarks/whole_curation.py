@@ -1,6 +1,6 @@
 """What `rpd curate` costs beside its encoder, and the encoder beside `SentenceTransformer.encode`.
 
-    python benchmarks/whole_curation.py [FILE] [--problems N] [--tiny N]
+    python benchmarks/whole_curation.py [FILE] [--problems N]
 
 FILE is JSONL with `problem` and `solutions`; left out, it is the real solutions beside the
 repository where they are, and the packaged sample otherwise. Three ways, interleaved in one run,
@@ -13,13 +13,11 @@ with minilm on one core, models loaded before:
 
 Choices are compared with those of a run whose vectors come from `SentenceTransformer.encode`.
 Goals: `curate` at most 1.15 times `encode`, `encoder` twice as fast as `encode`, equal choices.
-`--tiny N` times the whole for N problems with four solutions of a dozen words: goal 400 a second.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import tempfile
@@ -31,7 +29,6 @@ from typing import Any
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ[_name] = "1"  # before numpy and torch read them
 
-import numpy as np
 from machine import machine, markdown
 
 from rpd_datasets import CurationConfig, FilterConfig, curate_dataset
@@ -39,7 +36,6 @@ from rpd_datasets.curation.models import Models
 from rpd_datasets.inputs.source import InputSpec
 from rpd_datasets.tokens import token_counter
 from rpd_metric.models.embedders import Embedder
-from rpd_metric.models.kinds import load_embedder
 from rpd_metric.models.sentence_transformer import SentenceTransformerEmbedder, minilm_path
 from rpd_metric.steps.extractive import ExtractiveSummarizer
 
@@ -120,37 +116,6 @@ def measure(source: str, problems: int, rounds: int) -> dict[str, Any]:
     }
 
 
-def tiny(problems: int) -> dict[str, Any]:
-    """Problems with four solutions of a dozen words, with the encoder and without."""
-
-    class Random:
-        name = "random"
-
-        def encode(self, texts: Sequence[str]) -> Any:
-            """Vectors that cost nothing."""
-            return np.random.default_rng(0).standard_normal((len(texts), 384)).astype(np.float32)
-
-    rates = {}
-    with tempfile.TemporaryDirectory() as scratch:
-        file = Path(scratch) / "tiny.jsonl"
-        with file.open("w", encoding="utf-8") as rows:
-            for n in range(problems):
-                solutions = [
-                    f"Attempt {i} at problem {n}. Work it out. The answer is {n}." for i in range(4)
-                ]
-                rows.write(json.dumps({"problem": f"Problem {n}", "solutions": solutions}) + "\n")
-        for name, embedder in (
-            ("without its encoder", Random()),
-            ("whole", load_embedder("minilm")),
-        ):
-            models = Models(ExtractiveSummarizer(), embedder, token_counter("estimate"))
-            config = CurationConfig(num_problems=50, filters=FilterConfig(require_complete=False))
-            began = time.process_time()
-            curate_dataset(str(file), Path(scratch) / name, config, models=models)
-            rates[name] = problems / (time.process_time() - began)
-    return rates
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line."""
     import torch
@@ -159,15 +124,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("file", type=Path, nargs="?", help="JSONL with problems and solutions")
     parser.add_argument("--problems", type=int, default=40, help="the first so many")
     parser.add_argument("--rounds", type=int, default=2, help="of which the best counts")
-    parser.add_argument("--tiny", type=int, metavar="N", help="time N tiny problems instead")
     options = parser.parse_args(argv)
     torch.set_num_threads(1)
     about = machine(["torch", "sentence-transformers"])
-    if options.tiny:
-        rates = tiny(options.tiny)
-        said = ", ".join(f"{name} {rate:.0f}" for name, rate in rates.items())
-        print(f"{about}; {options.tiny:,} tiny problems, per second of CPU: {said}")
-        return 0
     file = options.file or (REAL if REAL.is_file() else None)
     if file is not None and not file.is_file():
         print(f"{file} is not a file; pass JSONL, or nothing", file=sys.stderr)

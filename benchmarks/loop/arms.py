@@ -42,9 +42,6 @@ class Arm:
         start (`str`, *optional*): The arm whose model reinforcement learning starts from; then
             nothing is curated.
         diversity_weight (`float`): Of the diversity reward.
-        reinforce (`Mapping[str, Any]`): Further options of reinforcement learning.
-        tuned_share (`float`, *optional*): Not reinforced: a model this far on the way from the
-            base to that of `start`.
         epochs (`int`, *optional*): Other than the recipe's.
         pool (`int`, *optional*): Other than the plan's.
         base (`str`): The folder of the base model.
@@ -63,8 +60,6 @@ class Arm:
     steps: Steps = "stated"
     start: str | None = None
     diversity_weight: float = 0.0
-    reinforce: Mapping[str, Any] = field(default_factory=dict)
-    tuned_share: float | None = None
     epochs: int | None = None
     pool: int | None = None
     base: str = "base"
@@ -134,7 +129,7 @@ def settings_of(arm: Arm, plan: Plan) -> dict[str, Any]:
     """All that decides an arm's result, as plain values; nothing that concerns others only."""
     own = asdict(replace(plan, bases={arm.base: plan.bases[arm.base]}))
     recipes = ["sft", "passk"]
-    if arm.start is None or arm.tuned_share is not None:
+    if arm.start is None:
         del own["practice"], own["grpo"]
     else:
         recipes.append("grpo")

@@ -28,29 +28,6 @@ REINFORCED = tuple(
     )
 )
 RPD_1P3S = next(arm for arm in CORE if arm.name == "rpd_1p3s")
-MIXED = tuple(
-    Arm(
-        f"mixed_{round(10 * share)}",
-        f"{share:.0%} of the way from the base to RPD 1P3S",
-        start="rpd_1p3s",
-        tuned_share=share,
-    )
-    for share in (0.3, 0.5, 0.7)
-)
-REWARDED = tuple(
-    Arm(
-        f"grpo_rpd_1p3s_{name}",
-        f"RPD 1P3S + GRPO with {words}",
-        start="rpd_1p3s",
-        diversity_weight=weight,
-        reinforce=options,
-    )
-    for name, words, weight, options in (
-        ("bonus", "diversity as a bonus", DIVERSITY_WEIGHT, {"diversity_as": "bonus"}),
-        ("rarity", "rare strategies weighing more", 0.1, {"diversity_as": "rarity"}),
-        ("entropy", "an entropy bonus", 0.0, {"entropy_coef": 0.001}),
-    )
-)
 NUMBERS = tuple(
     replace(RPD_1P3S, name=f"rpd_1p{n}s", title=f"RPD 1P{n}S", per_problem=n) for n in (1, 2, 4, 5)
 )
@@ -72,8 +49,6 @@ GROUPS = {
     "grpo": REINFORCED,
     "numbers": NUMBERS,
     "choices": CHOICES,
-    "mixed": MIXED,
-    "rewarded": REWARDED,
 }
 
 
@@ -148,12 +123,6 @@ REINFORCED_COMPARISONS = (
     ("grpo_rpd_1p3s", "grpo_random_1p1s", "GRPO from RPD 1P3S against GRPO from random 1P1S"),
 )
 
-BEYOND_COMPARISONS = (
-    *((arm.name, "rpd_1p3s", f"{arm.title}, against all of it") for arm in MIXED),
-    *((arm.name, "base", f"{arm.title}, against the base") for arm in MIXED),
-    *((arm.name, "grpo_rpd_1p3s", f"{arm.title}, against plain GRPO") for arm in REWARDED),
-)
-
 FULL = Plan(bases={"base": BaseOptions(), "base-weak": BaseOptions(wrong=0.7)})
 # Small enough for a test; its figures mean nothing.
 QUICK = Plan(
@@ -171,4 +140,4 @@ QUICK = Plan(
     },
     passk={"max_tokens": 32},
 )
-QUICK_ARMS = (BASE_ARM, "random_1p1s", "rpd_1p3s", "grpo_rpd_1p3s_diverse", "mixed_5")
+QUICK_ARMS = (BASE_ARM, "random_1p1s", "rpd_1p3s", "grpo_rpd_1p3s_diverse")

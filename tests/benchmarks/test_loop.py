@@ -104,7 +104,7 @@ def test_the_loop_closes_and_goes_on_where_it_was(tmp_path, capsys):
     removed.unlink()
     page.unlink()
     assert main(line) == 0
-    assert "1 of 5 arms to run" in capsys.readouterr().err
+    assert "1 of 4 arms to run" in capsys.readouterr().err
     assert page.is_file()
     assert [file for file in written if file.stat().st_mtime_ns != written[file]] == [removed]
 
