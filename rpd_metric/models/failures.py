@@ -41,8 +41,7 @@ class ServerError(ModelError):
         retry_after (`float`, *optional*): Seconds the server asked to wait (`Retry-After`).
         retryable (`bool`, *optional*): Whether the same request may succeed later; if unset, as
             the status or the kind says.
-        kind (`str`): `"http"`, `"timeout"`, `"connection"`, `"protocol"` (a reply that cannot be
-            read) or `"quota"` (paid up, so that no request can succeed).
+        kind (`str`): What failed; `"protocol"` is a reply that cannot be read.
     """
 
     def __init__(
@@ -82,14 +81,10 @@ class ServerUnavailable(RPDError):
 
 
 def backoff(attempt: int, failure: ServerError | None = None) -> float:
-    """Seconds to wait after a failed attempt.
+    """Seconds to wait after a failed attempt, counted from 1.
 
     As long as the server asks for, else twice as long each time, up to 8 seconds, and up to a
     quarter less at random.
-
-    Args:
-        attempt (`int`): Which attempt failed, from 1.
-        failure ([`ServerError`], *optional*): How it failed.
     """
     if failure is not None and failure.retry_after is not None:
         return failure.retry_after

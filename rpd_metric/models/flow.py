@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -32,15 +32,71 @@ from rpd_metric.models.failures import (
 from rpd_metric.models.patience import GivingUp, Places
 from rpd_metric.models.repetition import ends_in_loop
 from rpd_metric.models.requests import RequestOptions, Spending
-from rpd_metric.models.stats import FlowStats
 from rpd_metric.models.store import Replies, RequestKeys
 
 logger = logging.getLogger(__name__)
 
 # Requests at once where neither the options nor the server say how many.
 IN_FLIGHT = 64
+GOES_ON = "replies so far are kept, and the same command with a larger budget goes on"
 # What is in flight when a run is asked to stop has so long to end.
 DRAIN_SECONDS = 60.0
+
+
+@dataclass
+class FlowStats:
+    """Counts of a run, kept by [`Flow`]; tokens are as the server counted them."""
+
+    done: int = 0  # replies that came from the model
+    cached: int = 0  # replies that came from the store
+    shared: int = 0  # calls answered by an equal request under way
+    failed: int = 0  # requests that no reply could be had for
+    retried: int = 0  # attempts repeated after a failure
+    extended: int = 0  # asked again with more tokens because the reply was cut
+    kept_cut: int = 0  # of those, whose longer reply did not come
+    looping: int = 0  # cut replies that ended in a loop, not asked for again
+    paid_twice: int = 0  # of `done`, those that another run had answered meanwhile
+    in_flight: int = 0  # attempts under way now
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0  # from the first request to the latest event
+    trouble: Counter[str] = field(default_factory=Counter)  # failed attempts by reason
+
+    @property
+    def _speed(self) -> float:
+        return self.completion_tokens / self.seconds if self.seconds else 0.0
+
+    def __str__(self) -> str:
+        """One line for a progress bar."""
+        return (
+            f"{self.done:,} done, {self.cached:,} cached, {self.failed:,} failed, "
+            f"{self.retried:,} retried, {self.in_flight:,} in flight, {self._speed:,.0f} tokens/s"
+        )
+
+    def summary(self) -> str:
+        """Several lines for the end of a run."""
+        lines = [
+            f"{self.done + self.cached + self.shared + self.failed:,} requests: {self.done:,} "
+            f"answered by the model, {self.cached:,} from the store, {self.shared:,} shared, "
+            f"{self.failed:,} failed",
+            f"{self.prompt_tokens:,} prompt and {self.completion_tokens:,} new tokens in "
+            f"{self.seconds:,.1f} s ({self._speed:,.0f} new tokens/s); "
+            f"{self.retried:,} retries, {self.extended:,} asked again with more tokens",
+        ]
+        if self.paid_twice:
+            lines.append(
+                f"{self.paid_twice:,} of the answered requests were answered by another run on "
+                "this store meanwhile: they were paid for twice"
+            )
+        if self.kept_cut or self.looping:
+            lines.append(
+                f"{self.looping:,} replies looped until they were cut, {self.kept_cut:,} were kept "
+                "as they were cut"
+            )
+        if self.trouble:
+            reasons = (f"{reason} {count:,}" for reason, count in self.trouble.most_common())
+            lines.append(f"failed attempts by reason: {', '.join(reasons)}")
+        return "\n".join(lines)
 
 
 class Flow:
@@ -87,9 +143,8 @@ class Flow:
     async def __call__(self, request: ChatRequest) -> ChatReply:
         """Answer one request from the store (`cached=True`) or by the model.
 
-        Raises:
-            ModelError: When the server refuses it, or retries did not help ([`ServerError`]).
-            StoreError, Interrupted, BudgetSpent, ServerUnavailable: When the run has to end.
+        Raises [`ModelError`] where the server refuses it or retries did not help; any other
+        `RPDError` ends the run.
         """
         self._attach()
         keys = RequestKeys.of(self.model, request)
@@ -125,9 +180,8 @@ class Flow:
         self._sharers = sharers
 
     def drain(self, seconds: float = DRAIN_SECONDS) -> None:
-        """Start no new request; calls raise [`Interrupted`] once what is in flight has ended.
-
-        That has so many seconds. May be called from a signal handler or another thread.
+        """Start no new request; calls raise [`Interrupted`] once what is in flight has ended, for
+        which it has so many seconds. May be called from a signal handler or another thread.
         """
         kept = " (replies so far are in the store)" if self.store else ""
         again = f"stopped on request; run the same command again to continue{kept}"
@@ -185,15 +239,15 @@ class Flow:
         if not isinstance(self._ending, BudgetSpent):  # what is stored costs nothing
             self._check()
         if self.store is not None:
-            # Not in a thread, unlike `keep`: a reader of the file does not wait for its writers,
-            # and a look-up takes a fraction of what a thread costs.
+            # Not in a thread: a reader of the file does not wait for its writers.
             reply = self.store.find(keys, other_lengths=self._other_lengths)
             if reply is not None:
                 return reply
         number = next(self._numbers)
         failed: Counter[str] = Counter()
         for attempt in count(1):
-            await self._places.take(begun=once or attempt > 1)
+            # A retry waits behind the others: while a server is down, none is tried to its end.
+            await self._places.take(begun=once)
             try:
                 return await self._attempt(request, keys, number)
             except ServerError as error:
@@ -225,9 +279,8 @@ class Flow:
         if self.store is None:
             return reply
         try:
-            # In a thread, because another process may be writing. The place is kept until the
-            # reply is: a store that stands still must hold up the requests, or replies would be
-            # paid for that may have to be thrown away.
+            # In a thread, because another process may be writing. The place is held meanwhile: a
+            # store that stands still must hold up the requests.
             kept = await asyncio.to_thread(self.store.keep, keys, reply)
         except StoreError as error:
             self._end(error)  # before leaving, which lets the next one start
@@ -242,12 +295,8 @@ class Flow:
             if (share := self.spending.take(request)) is not None:
                 return share
             if not self.spending.aside:
-                self._end(
-                    BudgetSpent(
-                        f"the budget is spent: {self.spending.said()}; replies so far are kept, "
-                        "and the same command with a larger budget goes on"
-                    )
-                )
+                said = f"the budget is spent: {self.spending.said()}; {GOES_ON}"
+                self._end(BudgetSpent(said))
             # What is in flight may cost less than was set aside for it.
             await asyncio.wait((self._halt,), timeout=0.05)
 
@@ -307,11 +356,9 @@ class Flow:
 def draining(*flows: Flow, notify: Callable[[str], object] = logger.warning) -> Iterator[None]:
     """On Ctrl-C or SIGTERM, let the requests in flight finish; on the second, stop at once.
 
-    After the first signal whoever asks for more meets [`Interrupted`], and work that needed no
-    more is complete. After the second the former handlers are back; where nothing was in flight,
-    they are called at once. Not sooner, because an exception thrown into the middle of an event
-    loop can leave it hanging. Other threads than the main one hear no signals: there it does
-    nothing. `notify` is told in one line what happens now.
+    Then the former handlers are back, and are called at once where nothing is in flight. Not
+    sooner: an exception thrown into the middle of an event loop can leave it hanging. Other threads
+    than the main one hear no signals: there it does nothing. `notify` is told what happens now.
     """
     if not flows or threading.current_thread() is not threading.main_thread():
         yield

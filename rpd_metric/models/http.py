@@ -14,7 +14,6 @@ import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import httpx2
@@ -292,14 +291,6 @@ class ServerClient:
             raise protocol_error(self.address, str(error)) from None
 
 
-@dataclass
-class _Server:
-    client: Any
-    places: int
-    in_flight: int = 0
-    rests_until: float = 0.0  # 0: it has not failed since it last answered
-
-
 class Servers:
     """Several servers with the same model: each request goes where most places are free.
 
@@ -320,30 +311,29 @@ class Servers:
         self.model: str = names[0]
         limits = [client.max_concurrency for client in clients]
         self.max_concurrency = None if None in limits else sum(limits)
-        self._servers = [
-            _Server(client, limit or 1) for client, limit in zip(clients, limits, strict=True)
-        ]
+        self._clients = clients
+        self._used = [0.0] * len(clients)  # the share of its places that is in use
+        self._rests_until = [0.0] * len(clients)  # 0: it has not failed since it last answered
 
     @contextmanager
     def turn(self) -> Iterator[Any]:
         """The client for one request, which is made within; its outcome is taken note of."""
-        now = time.monotonic()
-        awake = [server for server in self._servers if server.rests_until <= now]
-        server = min(
-            awake or self._servers, key=lambda one: (one.in_flight / one.places, random.random())
-        )
-        if server.rests_until:
-            server.rests_until = now + REST
-        server.in_flight += 1
+        now, every = time.monotonic(), range(len(self._clients))
+        awake = [one for one in every if self._rests_until[one] <= now]
+        one = min(awake or every, key=lambda one: (self._used[one], random.random()))
+        share = 1 / (self._clients[one].max_concurrency or 1)
+        if self._rests_until[one]:
+            self._rests_until[one] = now + REST
+        self._used[one] += share
         try:
-            yield server.client
-            server.rests_until = 0.0
+            yield self._clients[one]
+            self._rests_until[one] = 0.0
         except ServerError as error:
             if error.retryable and error.status != 429:
-                server.rests_until = time.monotonic() + REST
+                self._rests_until[one] = time.monotonic() + REST
             raise
         finally:
-            server.in_flight -= 1
+            self._used[one] -= share
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
         """Send one request to one of them. Raises [`ServerError`]."""
@@ -353,5 +343,5 @@ class Servers:
 
     async def aclose(self) -> None:
         """Close the running loop's connections."""
-        for server in self._servers:
-            await server.client.aclose()
+        for client in self._clients:
+            await client.aclose()

@@ -1,9 +1,4 @@
-"""Which chat models and encoders there are, one entry each, and loading them by their specs.
-
-To add one, write a module with a function that loads it and enter it here; every command, the
-Python API and the help then know its specs. Summarizers that need no chat model are entered in
-`steps/summarizers.py`.
-"""
+"""Which chat models and encoders there are, one entry each, and loading them by their specs."""
 
 from __future__ import annotations
 
@@ -75,9 +70,6 @@ def embedder_spec(text: str) -> ModelSpec:
 def load_chat(spec: str | Chat, options: ChatOptions | None = None) -> Chat:
     """Load the chat model that a spec names; a chat model is returned as it is.
 
-    `tgi:` asks the server for its model's name and limits; `openai:` asks only when no model is
-    given after `#`. Several servers with one model are named with commas.
-
     Raises [`SpecError`], [`ModelError`] and [`MissingExtraError`].
     """
     if not isinstance(spec, str):
@@ -93,11 +85,8 @@ def load_chat(spec: str | Chat, options: ChatOptions | None = None) -> Chat:
 def load_embedder(spec: str | Embedder, **options: Any) -> Embedder:
     """Load the encoder that a spec names; the same spec and options give the same object.
 
-    Args:
-        spec (`str` or [`Embedder`]): `"minilm"`, `"st:<model id or folder>"` or
-            `"openai:<url>#<model>"`; several servers with one model are named with commas. An
-            object with an `encode` method is returned as it is.
-        options: The fields of [`~embedders.EmbedderOptions`].
+    An object with an `encode` method is returned as it is. `options` are the fields of
+    [`~embedders.EmbedderOptions`].
 
     Raises [`SpecError`], [`ModelError`] and [`MissingExtraError`].
     """

@@ -1,9 +1,8 @@
 """all-MiniLM-L6-v2 on a CPU, with torch, safetensors and tokenizers alone.
 
-Importing sentence-transformers takes several times as long as importing torch, and longer than
-encoding the solutions of a dozen problems: it brings peft, bitsandbytes, scikit-learn and torch's
-compiler along. The packaged model is one fixed file, so its forward pass is written out here; the
-tests compare it with sentence-transformers'.
+Importing sentence-transformers takes longer than encoding the solutions of a dozen problems. The
+packaged model is one fixed file, so its forward pass is written out here; the tests compare it with
+sentence-transformers'.
 
 Short texts go through the linear layers one behind the other, as rows of one matrix, because a few
 rows keep a core waiting for the weights. Nothing is padded, and attention never leaves a text. So a
@@ -11,10 +10,7 @@ text's vector is bit for bit the one it has alone, wherever a row's sums do not 
 rows there are. oneDNN's kernels are like that; `MiniLM.blocks` tries it before it relies on it.
 
 In float32 PyTorch would multiply by MKL, whose fastest kernels are for Intel's processors only.
-Tensors in oneDNN's own layout are multiplied by oneDNN, which has them for others, too. In bfloat16
-PyTorch takes oneDNN by itself.
-
-Not here: other models, other devices. `sentence_transformer.py` has these.
+Tensors in oneDNN's own layout are multiplied by oneDNN. In bfloat16 PyTorch does so by itself.
 """
 
 from __future__ import annotations
@@ -72,10 +68,7 @@ class MiniLM:
         self._tokenizer.enable_truncation(LONGEST)
 
     def blocks(self, texts: Sequence[str]) -> list[tuple[list[int], Pieces]]:
-        """What goes through the model together, so that no vector depends on its block.
-
-        For each block the positions of its texts among those given, and their word pieces.
-        """
+        """For each block of texts that no vector depends on: their positions and word pieces."""
         pieces = [self._tokenizer.encode(text).ids for text in texts]
         blocks: list[tuple[list[int], list[list[int]]]] = []
         rows = BLOCK

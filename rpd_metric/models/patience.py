@@ -52,7 +52,7 @@ class Places:
         self._queue: deque[asyncio.Future[None]] = deque()
 
     async def take(self, *, begun: bool = False) -> None:
-        """Wait for a place; a request that was `begun` already comes before all others."""
+        """Wait for a place; a solution that was `begun` already comes before all others."""
         turn = asyncio.get_running_loop().create_future()
         self._queue.insert(0 if begun else len(self._queue), turn)
         self._admit()

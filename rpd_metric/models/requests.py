@@ -12,8 +12,8 @@ from rpd_metric.models.failures import ServerError
 
 # Fewer characters a token than in any text this project sends: an estimate on the safe side.
 CHARACTERS_PER_TOKEN = 2.0
-# Failed attempts that may have been paid for are repeated so often: those that timed out, and
-# replies that could not be read. Together they are repeated as often as the latter.
+# How often attempts that may have been paid for are repeated: those that timed out, and replies
+# that could not be read; together as often as the latter.
 TIMEOUT_RETRIES = 1
 UNREADABLE_RETRIES = 2
 
@@ -69,19 +69,11 @@ class RequestOptions:
         return self.price_in > 0 or self.price_out > 0
 
     def cost(self, prompt_tokens: float, new_tokens: float) -> float:
-        """What tokens cost at these prices.
-
-        >>> RequestOptions(price_in=0.1, price_out=0.4).cost(1_000_000, 500_000)
-        0.3
-        """
+        """What tokens cost at these prices."""
         return (prompt_tokens * self.price_in + new_tokens * self.price_out) / 1e6
 
     def longer(self, max_tokens: int) -> int:
-        """The tokens with which a cut reply is asked for once more; not above `max_tokens`: never.
-
-        >>> RequestOptions().longer(300), RequestOptions(longest_reply=0).longer(300)
-        (600, 0)
-        """
+        """The tokens with which a cut reply is asked for once more, if they are more."""
         return 2 * max_tokens if self.longest_reply is None else self.longest_reply
 
     def repeats(self, failure: ServerError, failed: Counter[str]) -> bool:
@@ -123,8 +115,7 @@ class WorstCase(NamedTuple):
 class Spending:
     """A hard limit on what is spent; several flows may share one.
 
-    Before an attempt is sent, the most that it can cost is set aside; when it has ended, what it
-    did cost takes that place. What a prompt costs is an estimate until the server has counted it.
+    Before an attempt the most that it can cost is set aside; then what it did cost takes its place.
     """
 
     def __init__(self, options: RequestOptions) -> None:

@@ -80,19 +80,12 @@ class Kind:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A model spec, taken apart.
+    """A model spec, taken apart."""
 
-    Args:
-        text, kind (`str`): The spec as it was written, and its first word.
-        addresses (`tuple[Address, ...]`): The servers; empty for models of this process.
-        model (`str`, *optional*): What stands after `#`; the id or folder of others.
-        needs_gpu (`bool`): Whether this process does the work, and on a GPU.
-    """
-
-    text: str
+    text: str  # as it was written
     kind: str
-    addresses: tuple[Address, ...]
-    model: str | None
+    addresses: tuple[Address, ...]  # none for models of this process
+    model: str | None  # what stands after `#`; the id or folder of others
     needs_gpu: bool
 
     @property
@@ -102,7 +95,7 @@ class ModelSpec:
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """Where the servers are."""
+        """The servers' URLs."""
         return tuple(address.url for address in self.addresses)
 
     @classmethod
@@ -110,14 +103,6 @@ class ModelSpec:
         """Take a spec apart; `kinds` may stand here, and `what` they are.
 
         Raises [`SpecError`], which repeats the first word only: the rest may be a password.
-
-        ```python
-        >>> from rpd_metric.models.kinds import CHAT_MODELS
-        >>> spec = ModelSpec.parse("openai:http://a/v1,http://b/v1#tiny", CHAT_MODELS)
-        >>> spec.urls, spec.model, spec.runs_here
-        (('http://a/v1', 'http://b/v1'), 'tiny', False)
-
-        ```
         """
         word, colon, rest = text.strip().partition(":")
         rest = rest.strip()

@@ -97,20 +97,6 @@ async def test_a_slow_first_item_does_not_idle_the_others():
     assert await consumer == list(range(30))
 
 
-async def test_results_as_they_come_do_not_wait_for_a_slow_one():
-    release = asyncio.Event()
-
-    async def worker(number):
-        if number == 0:
-            await release.wait()
-        return number
-
-    results = run_bounded(range(4), worker, max_in_flight=2, ordered=False)
-    assert [await anext(results) for _ in range(3)] == [1, 2, 3]
-    release.set()
-    assert [n async for n in results] == [0]
-
-
 async def test_an_endless_source_is_read_only_as_far_as_needed():
     taken = 0
 
@@ -164,21 +150,6 @@ async def test_what_is_done_is_given_out_before_an_error_is_raised():
         with pytest.raises(KeyError, match="two"):
             await collect(results, ordered)
         assert results == expected
-
-
-async def test_an_error_of_the_source_is_raised():
-    async def source():
-        yield 1
-        yield 2
-        raise OSError("the file ends here")
-
-    async def worker(number):
-        return number
-
-    with pytest.raises(OSError, match="ends here"):
-        async for _ in run_bounded(source(), worker, max_in_flight=1):
-            pass
-    assert no_task_is_left()
 
 
 async def test_cancelling_the_consumer_cancels_the_workers():

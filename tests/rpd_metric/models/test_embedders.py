@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from rpd_metric.errors import InputError, MissingExtraError, ModelError, SpecError
 from rpd_metric.models import sentence_transformer
 from rpd_metric.models.kinds import load_embedder
-from rpd_metric.models.minilm import BLOCK
 from rpd_metric.models.sentence_transformer import (
     SentenceTransformerEmbedder,
     minilm_path,
@@ -37,20 +36,6 @@ def test_minilm_gives_float32_vectors_of_unit_length(minilm):
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
 
 
-def test_no_texts_give_an_empty_array_of_the_right_width(minilm):
-    assert minilm.encode([]).shape == (0, 384)
-
-
-def test_each_distinct_text_reaches_the_model_once(minilm, monkeypatch):
-    seen = []
-    blocks = minilm._model.blocks
-    monkeypatch.setattr(minilm._model, "blocks", lambda texts: seen.extend(texts) or blocks(texts))
-    minilm.forget()
-    vectors = minilm.encode(TEXTS)
-    assert seen == TEXTS[:2]
-    np.testing.assert_array_equal(vectors[0], vectors[2])
-
-
 def test_the_loaded_model_is_kept_per_spec_and_options(minilm):
     assert load_embedder("minilm") is minilm
     assert load_embedder("minilm", batch_size=8) is not minilm
@@ -66,12 +51,6 @@ def test_truncated_vectors_are_renormalised(minilm):
     full = minilm.encode(TEXTS)[:, :64]
     np.testing.assert_allclose(short, full / np.linalg.norm(full, axis=1, keepdims=True), atol=1e-6)
     assert load_embedder("minilm", truncate_dim=64).encode([]).shape == (0, 64)
-
-
-def test_bfloat16_weights_still_give_float32_vectors(minilm):
-    half = load_embedder("minilm", dtype="bfloat16").encode(TEXTS)
-    assert half.dtype == np.float32
-    np.testing.assert_allclose(half, minilm.encode(TEXTS), atol=0.03)
 
 
 def test_an_object_with_encode_is_an_embedder(minilm):
@@ -111,15 +90,6 @@ def test_a_missing_package_names_the_pip_command(monkeypatch):
 LONGER = [" ".join(["Factor the polynomial over the integers"] * n) for n in range(1, 41, 4)]
 
 
-def test_on_a_cpu_a_vector_depends_on_its_text_alone(minilm):
-    minilm.forget()
-    together = minilm.encode(LONGER)
-    minilm.forget()
-    alone = np.concatenate([minilm.encode([text]) for text in LONGER])
-    np.testing.assert_array_equal(together, alone)
-    np.testing.assert_array_equal(load_embedder("minilm", batch_size=8).encode(LONGER), alone)
-
-
 WORDS = st.lists(st.sampled_from(["factor", "x^2", "so", "angle"]), max_size=40).map(" ".join)
 
 
@@ -144,17 +114,6 @@ def alone(minilm):
         "minilm in bfloat16": (load_embedder("minilm", dtype="bfloat16"), {}),
         "a library's model": (load_embedder(f"st:{minilm_path()}"), {}),
     }
-
-
-def test_short_texts_share_a_block_where_no_row_depends_on_the_others(minilm, monkeypatch):
-    model = minilm._model
-    texts = [f"{'so ' * n}x" for n in (1, 200, 90, 3, 200, 60)]
-    monkeypatch.setitem(vars(model), "_rows_are_independent", True)
-    assert [places for places, _ in model.blocks(texts)] == [[0, 3, 5, 2], [1], [4]]
-    for _, pieces in model.blocks(texts):
-        assert sum(map(len, pieces)) <= BLOCK
-    monkeypatch.setitem(vars(model), "_rows_are_independent", False)
-    assert [places for places, _ in model.blocks(texts)] == [[0], [3], [5], [2], [1], [4]]
 
 
 def test_kernels_whose_rows_depend_on_their_number_are_noticed():

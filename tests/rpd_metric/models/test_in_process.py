@@ -114,12 +114,6 @@ def test_a_prompt_beyond_the_context_is_refused_with_both_lengths(chat: InProces
 
 
 @pytest.mark.slow
-def test_the_same_spec_is_loaded_once(folder: Path, chat: InProcessChat) -> None:
-    assert load_chat(f"hf:{folder}", CPU) is chat
-    assert chat.model == str(folder)
-
-
-@pytest.mark.slow
 def test_four_bit_weights_answer_in_the_wanted_form_and_carry_their_own_name(folder: Path) -> None:
     pytest.importorskip("bitsandbytes", reason="4-bit weights need bitsandbytes (extra 'local')")
     chat = load_chat(f"hf:{folder}?4bit", CPU)
