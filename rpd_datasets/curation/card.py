@@ -58,10 +58,21 @@ def manifest(
     specs: Sequence[Mapping[str, Any]],
 ) -> str:
     """How the dataset was made, as JSON; `specs` says how each input was read."""
-    contamination = options.contamination
+    content = _content(summary, config, models, options)
     first, *mixed_in = [
+        {**spec, **one} for one, spec in zip(content.pop("inputs"), specs, strict=True)
+    ]
+    content |= {"format": 1, "input": first, "mixed_in": mixed_in}
+    return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _content(
+    summary: RunSummary, config: CurationConfig, models: Models, options: RunOptions
+) -> dict[str, Any]:
+    """What the manifest and the card say of a run."""
+    contamination = options.contamination
+    inputs = [
         {
-            **spec,
             "name": public_name(one.name),
             "layout": one.layout,
             "fingerprint": one.fingerprint,
@@ -72,14 +83,12 @@ def manifest(
             **({"columns": dict(one.columns)} if one.columns else {}),
             **{name: list(found) for name, found in asdict(one.terms).items() if found},
         }
-        for one, spec in zip(summary.inputs, specs, strict=True)
+        for one in summary.inputs
     ]
     curves = {curve.distance: asdict(curve) for curve in summary.curves.values() if curve}
     by_name = {name: one for name, one in config.as_dict().items() if name not in PRIVATE_OPTIONS}
-    content = {
-        "format": 1,
-        "input": first,
-        "mixed_in": mixed_in,
+    return {
+        "inputs": inputs,
         "preset": options.preset,
         "decontaminated": contamination
         and {"by": contamination.as_rows(), "fingerprint": contamination.fingerprint},
@@ -110,7 +119,6 @@ def manifest(
         **({"partial": True} if summary.missing else {}),
         "versions": versions(VERSIONED),
     }
-    return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def _public_filters(config: CurationConfig) -> dict[str, Any]:
@@ -155,36 +163,26 @@ def dataset_card(
     """The README.md of a curated dataset, with its metadata; `figures` are paths beside it."""
     from huggingface_hub import DatasetCard
 
+    content = _content(summary, config, models, options)
     terms = _terms(summary, options.license, options.language)
     template = resources.files("rpd_datasets.curation") / "card_template.md"
     card = DatasetCard.from_template(
         _card_data(summary, config, terms),
         template_str=template.read_text(encoding="utf-8"),
-        inputs=[(public_name(one.name), one) for one in summary.inputs],
+        **content,
         config=config,
         contamination=options.contamination,
-        filters=_public_filters(config),
-        counts=counts(summary),
-        outcome=outcome_lines(outcome(summary, config), models.summarizer.name),
-        drops=[(*what, count) for what, count in sorted(summary.drops.items())],
+        lines=outcome_lines(content["outcome"], models.summarizer.name),
         example=_example(summary),
-        summarizer=models.summarizer.name if config.reads_steps else None,
-        embedder=public_name(models.embedder.name) if config.metrics else None,
-        judge=_judge(config, models),
-        tokenizer=public_name(models.count_tokens.name),
-        tokens_estimated=models.count_tokens.estimated,
         problem_rule=problem_rule(config),
         solution_rule=solution_rule(config),
         own_columns=sorted(choice_columns(None, 0, config)),
         sft=SFT_CONFIG,
         quantiles=[f"{quantile:.0%}" for quantile in QUANTILES],
         statistics=_statistics(summary, config),
-        versions=versions(VERSIONED),
         terms=terms,
         terms_given=bool(options.license),
         figures=figures,
-        num_wanted=sum(one.problems_wanted for one in summary.inputs),
-        spent=summary.missing and summary.missing["spent"],
         missing=summary.missing and shortfall_line(summary.missing),
     )
     return str(card)

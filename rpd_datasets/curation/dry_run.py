@@ -1,7 +1,7 @@
 """What scoring and choosing would ask of chat models, counted without sending anything.
 
-The driver of a run is driven here with chat models that answer from the store alone: a request that
-is not in it is counted, and given the reply that lets the run go on. A judge of steps that are not
+Problems are scored as in a run, by chat models that answer from the store alone: a request that is
+not in it is counted, and given the reply that lets the run go on. A judge of steps that are not
 there yet is asked about steps as long as they are assumed to be. `rpd plan` does this for a whole
 input, and a run whose budget is spent for what is left of it.
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ import numpy.typing as npt
 
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import Models
-from rpd_datasets.curation.scoring import choose, score_all, score_problem
+from rpd_datasets.curation.scoring import choose, score_problem
 from rpd_datasets.filters.candidates import AnswerCheck
 from rpd_datasets.judging.judges import CurationJudges
 from rpd_datasets.problem import Problem
@@ -100,13 +99,8 @@ class DryRun:
             chat = self._on_the_store(summarizer.chat.model, "summaries")
             summarizer = _Supposing(summarizer, chat, self.reply_tokens)
         elif "llm" not in (self.config.problems, self.config.solutions):
-            self._config = replace(
-                self.config,
-                num_samples=None,
-                problems="random",
-                solutions="random",
-                quality_column=None,
-            )
+            bare = replace(self.config, num_samples=None, quality_column=None)
+            self._config = replace(bare, problems="random", solutions="random")
         self._models = replace(
             self.models, summarizer=summarizer, embedder=_OneVector(), judges=judges
         )
@@ -119,18 +113,16 @@ class DryRun:
 
     async def count(self, problem: Problem, answers: AnswerCheck | None = None) -> None:
         """Count what one problem would ask; `answers` where somebody looked at them already."""
-        config, models, score = self._config, self._models, partial(score_problem, answers=answers)
-        async for _, scored in score_all([problem], config, models, score=score):
-            assert scored is not None
-            usable = scored.usable
-            kept = len(usable) + sum(reject.stage == "steps" for reject in scored.rejects)
-            self.problems += bool(kept)
-            self.solutions += kept
-            # Only the problems that are chosen get further; which they are is not known yet.
-            wanted = len(usable) > config.num_solutions and scored.diverse is not False
-            if config.solutions == "llm" and wanted:
-                self._eligible += 1
-                await choose(problem, scored, config, models)
+        scored = await score_problem(problem, self._config, self._models, answers)
+        usable = scored.usable
+        kept = len(usable) + sum(reject.stage == "steps" for reject in scored.rejects)
+        self.problems += bool(kept)
+        self.solutions += kept
+        # Only the problems that are chosen get further; which they are is not known yet.
+        wanted = len(usable) > self.config.num_solutions and scored.diverse is not False
+        if self.config.solutions == "llm" and wanted:
+            self._eligible += 1
+            await choose(problem, scored, self._config, self._models)
 
     def finish(self) -> None:
         """Settle what is asked of the chosen problems only: at most as many as are to be chosen."""

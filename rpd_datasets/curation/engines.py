@@ -111,8 +111,6 @@ def _on_processes(
     config: CurationConfig, num_proc: int, shards: Sequence[Path], fingerprint: str
 ) -> Generator[str]:
     """Score shards in worker processes of this machine."""
-    if not shards:
-        return
     workers = min(num_proc, len(shards))
     life, ours = multiprocessing.Pipe(duplex=False)
     pool = ProcessPoolExecutor(
@@ -161,8 +159,6 @@ def _on_ray(
     config: CurationConfig, options: EngineOptions, shards: Sequence[Path], fingerprint: str
 ) -> Generator[str]:
     """Score shards by actors on a Ray cluster."""
-    if not shards:
-        return
     # Python drops an interrupt that is raised in a destructor or in a callback from Ray's core.
     with (
         stopped_by_signals(second_at_once=False) as stop_if_interrupted,
@@ -171,13 +167,8 @@ def _on_ray(
         resources = ray.cluster_resources()
         nodes = [node for node in ray.nodes() if node["Alive"]]
         actors, gpus = actor_pool(options, config, resources, len(nodes), len(shards))
-        if gpus and not resources.get("GPU"):
-            raise InputError(
-                "the cluster has no GPU; leave out --gpus-per-actor, or start Ray where it sees "
-                "them"
-            )
         chats = bool(config.judge) or asks_chat_model(config.summarizer)
-        store = RemoteReplies.open(config.store) if chats else None
+        store = RemoteReplies(default_store(config.store)) if chats else None
         at_once = SHARDS_AT_ONCE if chats else 1
         # One shard to a block: each is handed out, repeated and given back by itself.
         scored = ray.data.from_items(
@@ -214,20 +205,22 @@ def actor_pool(
 ) -> tuple[int, float]:
     """How many actors there are on a cluster with such resources, and how many GPUs each has."""
     specs = [summarizer_spec(config.summarizer), embedder_spec(config.embedder)]
-    if config.judge:
-        specs.append(chat_spec(config.judge))
+    specs += [chat_spec(config.judge)] if config.judge else []
+    all_gpus = resources.get("GPU", 0.0)
     gpus = options.gpus_per_actor
     if gpus is None:
-        heavy = any(spec.needs_gpu for spec in specs)
-        gpus = 1.0 if heavy and resources.get("GPU", 0) >= 1 else 0.0
+        gpus = 1.0 if all_gpus >= 1 and any(spec.needs_gpu for spec in specs) else 0.0
     if options.ray_actors is not None:
         wanted = options.ray_actors
     elif gpus:
-        wanted = int(resources.get("GPU", 0) / gpus)
-    elif any(spec.runs_here for spec in specs):
-        wanted = int(resources.get("CPU", 1))
+        wanted = int(all_gpus / gpus)
     else:
-        wanted = num_nodes
+        here = any(spec.runs_here for spec in specs)
+        wanted = int(resources.get("CPU", 1)) if here else num_nodes
+    if gpus and not all_gpus:
+        raise InputError(
+            "the cluster has no GPU; leave out --gpus-per-actor, or start Ray where it sees them"
+        )
     return max(1, min(wanted, num_shards)), float(gpus)
 
 
@@ -242,17 +235,11 @@ class _ScoreShards:
 
 
 class RemoteReplies:
-    """The store of replies for any process of a cluster, by an actor that holds it open."""
+    """The store of replies for any process of a cluster, by an actor that holds it open here."""
 
-    def __init__(self, actor: Any) -> None:
-        self._actor = actor
-
-    @classmethod
-    def open(cls, path: str | None) -> RemoteReplies:
-        """Hold a store open on this machine; the default one if unset."""
+    def __init__(self, file: Path) -> None:
         import ray
 
-        file = default_store(path)
         ReplyStore(file).close()  # what is wrong with it is said here
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
@@ -260,7 +247,7 @@ class RemoteReplies:
         actor = ray.remote(ReplyStore).options(
             num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=here
         )
-        return cls(actor.remote(str(file.absolute())))
+        self._actor = actor.remote(str(file.absolute()))
 
     def find(self, keys: RequestKeys, *, other_lengths: bool = True) -> ChatReply | None:
         """See [`~rpd_metric.models.store.Replies`]."""
@@ -276,10 +263,8 @@ class RemoteReplies:
 
         try:
             return ray.get(reference)
-        except ray.exceptions.RayTaskError as error:
-            raise StoreError(str(error.cause)) from error
         except ray.exceptions.RayError as error:
-            raise StoreError(f"the store of replies cannot be reached: {error}") from error
+            raise StoreError(f"the store of replies: {getattr(error, 'cause', error)}") from error
 
 
 @contextmanager

@@ -8,6 +8,7 @@ solution without a verdict is never taken for a good one: it goes, with the reas
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 
 from rpd_datasets.config import CurationConfig
@@ -43,10 +44,17 @@ async def filtered(
         before = replace(
             filters, require_complete=False, drop_duplicates=False, near_duplicate=None
         )
-        verdicts = await _endings(problem, run(_complete, _sound, before), config, models)
+        left, count = run(_complete, _sound, before), models.count_tokens
+        tails = {
+            problem.solutions[index]: text_tail(
+                problem.solutions[index], filters.completeness_tokens, count, left.num_tokens[index]
+            )
+            for index in left.kept
+        }
+        endings = await _each_once(models.required_judges().completeness.judge, tails.values())
 
         def look_up(solution: str, _: str) -> tuple[bool, str | None]:
-            verdict = verdicts[solution]
+            verdict = endings[tails[solution]]
             if verdict.value is None:
                 silent[solution] = f"no verdict on its completeness: {verdict.detail}"
                 return False, verdict.reason
@@ -55,7 +63,11 @@ async def filtered(
         finished = look_up
     found = run(finished, _sound)
     if filters.soundness == "llm" and found.kept:
-        arguments = await _arguments(problem, found, models)
+        judge = models.required_judges().soundness
+        arguments = await _each_once(
+            lambda text: judge.judge(problem.problem, argument_of(text)),
+            (problem.solutions[index] for index in found.kept),
+        )
         names = {True: "sound", False: "unsound", None: "no_verdict"}
         said = tuple(
             names[arguments[text].value] if index in found.kept else ""
@@ -78,34 +90,12 @@ def _sound(_: str) -> None:
     """No solution is unsound."""
 
 
-async def _endings(
-    problem: Problem, left: Filtered, config: CurationConfig, models: Models
+async def _each_once(
+    judge: Callable[[str], Awaitable[Judgement[bool]]], texts: Iterable[str]
 ) -> dict[str, Judgement[bool]]:
-    """What the judge says of the end of each solution that is left; equal ends are asked once."""
-    judge = models.required_judges().completeness
-    length, count = config.filters.completeness_tokens, models.count_tokens
-    tails = {
-        problem.solutions[index]: text_tail(
-            problem.solutions[index], length, count, left.num_tokens[index]
-        )
-        for index in left.kept
-    }
-    asked = list(dict.fromkeys(tails.values()))
-    verdicts = await asyncio.gather(*(judge.judge(tail) for tail in asked))
-    found = dict(zip(asked, verdicts, strict=True))
-    return {solution: found[tail] for solution, tail in tails.items()}
-
-
-async def _arguments(
-    problem: Problem, found: Filtered, models: Models
-) -> dict[str, Judgement[bool]]:
-    """The same of its argument."""
-    judge = models.required_judges().soundness
-    texts = list(dict.fromkeys(problem.solutions[index] for index in found.kept))
-    verdicts = await asyncio.gather(
-        *(judge.judge(problem.problem, argument_of(text)) for text in texts)
-    )
-    return dict(zip(texts, verdicts, strict=True))
+    """What a judge says of each text; equal ones are asked about once."""
+    asked = list(dict.fromkeys(texts))
+    return dict(zip(asked, await asyncio.gather(*map(judge, asked)), strict=True))
 
 
 def _why_unsound(verdict: Judgement[bool]) -> tuple[str, str] | None:

@@ -224,7 +224,7 @@ async def _curated(
     problem = Problem(text, tuple(solution or "" for solution in solutions), extra).take(good)
     scored = await score_problem(problem, config, models)
     result["rpd_score"] = scored.score
-    found = {"steps": scored.steps, "drop_reasons": scored.drop_reasons}
+    found: dict[str, Any] = {"steps": scored.steps, "drop_reasons": scored.drop_reasons}
     matrices = {"rpd_matrix": scored.matrix}
     for name, value in choice_columns(scored, len(good), config).items():
         if name == "distance_matrix":

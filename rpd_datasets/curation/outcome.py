@@ -162,9 +162,8 @@ class SummaryHealth:
                 return
             words = " ".join(step.lower().split()).encode("utf-8", "replace")
             self._steps += 1
-            first = self._first_in.setdefault(
-                blake2b(words, digest_size=8).hexdigest(), self.problems
-            )
+            step_hash = blake2b(words, digest_size=8).digest()
+            first = self._first_in.setdefault(step_hash, self.problems)
             if first != self.problems:
                 self._sharing |= {first, self.problems}
 

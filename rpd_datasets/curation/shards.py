@@ -1,21 +1,20 @@
 """Problems in shards that any process on any machine can score, and what comes back of them.
 
-A shard is one file of problems, named by a hash of its content and of everything that decides its
-scores, so that no more than the shards at work are in memory. Its records go back to the run, which
-keeps them in its journal and goes on as if it had scored the problems itself.
+A shard is a file of some problems, so that no more than those at work are in memory. Its records go
+back to the run, which keeps them in its journal and goes on as if it had scored the problems.
 """
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
+import gzip
 import json
+import pickle
 import shutil
 import socket
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -43,34 +42,27 @@ class Engine:
 
 
 def cut(problems: Iterable[Problem], folder: Path, journal: Journal, size: int) -> list[Path]:
-    """Write problems into shards of `size`, one at a time, and return these, each once."""
-    import pyarrow as pa
-
-    shards: dict[Path, None] = {}
+    """Write problems into shards of `size`, one at a time, and return these."""
+    shards: list[Path] = []
     iterator = iter(problems)
     while chunk := list(islice(iterator, size)):
-        rows = []
-        for one in chunk:
-            # The bare names of the columns that scoring does not look at: an error says what could
-            # have been meant.
-            extra = {**dict.fromkeys(one.extra), **seen_columns(one, journal.filters)}
-            rows.append([one.problem, one.solutions, extra, one.where])
-        content = json.dumps(rows, default=str).encode("ascii")
-        name = hashlib.sha256(journal.fingerprint.encode() + content).hexdigest()[:32]
-        shards[folder / name] = None
-        with pa.CompressedOutputStream(str(folder / name), "zstd") as file:
-            file.write(content)
-    return list(shards)
+        # The bare names of the columns that scoring does not look at: an error says what could
+        # have been meant.
+        slim = [
+            replace(one, extra={**dict.fromkeys(one.extra), **seen_columns(one, journal.filters)})
+            for one in chunk
+        ]
+        shards.append(folder / f"{len(shards):06d}")
+        with gzip.open(shards[-1], "wb", compresslevel=1) as file:
+            pickle.dump(slim, file)
+    return shards
 
 
-def problems_of(shard: Path) -> Iterator[Problem]:
+def problems_of(shard: Path) -> list[Problem]:
     """The problems of a shard, without the columns that scoring does not look at."""
-    import pyarrow as pa
-
-    with pa.CompressedInputStream(str(shard), "zstd") as file:
-        rows = json.loads(file.read())
-    for text, solutions, extra, where in rows:
-        yield Problem(text, tuple(solutions), extra, where)
+    with gzip.open(shard) as file:
+        problems: list[Problem] = pickle.load(file)
+    return problems
 
 
 def score_in_shards(
@@ -98,7 +90,7 @@ def score_in_shards(
     shards = cut(missing(), folder, journal, engine.shard_size)
     # Closed whatever happens: an engine has processes.
     with closing(engine.map(shards, journal.fingerprint)) as results:
-        for text in results:
+        for text in results if shards else ():
             scored = json.loads(text)
             if "error" in scored:
                 raise RPDError(scored["error"])
@@ -151,7 +143,6 @@ def _models(
             f"{socket.gethostname()} would score differently from the machine that started "
             "the run: another version of this package, or a server with another model"
         )
-    run(asyncio.sleep(0))  # one loop for all threads, made before they want it at once
     return models
 
 

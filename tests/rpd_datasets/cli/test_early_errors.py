@@ -57,7 +57,7 @@ SINGLE = [
     ("curate", "scored", ["--quality-column", "score"], "does not hold a score for each solution"),
     ("curate", "good", ["--only-correct"], "only_correct needs the column"),
     ("curate", "good", ["--only", "level"], "COLUMN=VALUE"),
-    ("curate", "good", ["--num-problems", "0"], "must be 1 or more"),
+    ("curate", "good", ["--num-problems", "0"], "must be >= 1, got 0"),
     ("curate", "good", ["--near-duplicate", "2"], "near_duplicate"),
     ("curate", "good", ["--limit", "0"], "limit"),
     ("curate", "good", ["--decisions", "none.json"], "none.json"),

@@ -22,6 +22,7 @@ from rpd_datasets.curation.curated import curate_dataset
 from rpd_datasets.curation.engines import EngineOptions
 from rpd_datasets.curation.folder import Journal
 from rpd_datasets.curation.models import load_models
+from rpd_datasets.curation.scoring import scoring_fingerprint
 from rpd_datasets.curation.shards import (
     Engine,
     cut,
@@ -70,8 +71,7 @@ def test_a_shard_gives_back_its_problems_with_the_one_column_that_scoring_looks_
 
 
 def test_only_problems_that_the_journal_lacks_or_that_a_server_failed_are_cut(tmp_path):
-    fingerprint = curation_fingerprint()
-    journal = journal_in(tmp_path, fingerprint)
+    journal = journal_in(tmp_path, scoring_fingerprint(CONFIG, load_models(CONFIG)))
     first, seen = Here(), []
     problems = [problem(n) for n in range(6)]
 
@@ -122,12 +122,6 @@ def test_a_machine_that_sees_no_folder_or_would_score_differently_says_so_in_one
     (shard,) = cut([problem(1)], tmp_path, journal_in(tmp_path), 4)
     said = score_shard(shard, CONFIG, FINGERPRINT)
     assert "another version of this package, or a server with another model" in said
-
-
-def curation_fingerprint() -> str:
-    from rpd_datasets.curation.scoring import scoring_fingerprint
-
-    return scoring_fingerprint(CONFIG, load_models(CONFIG))
 
 
 @pytest.fixture(scope="module")
@@ -203,24 +197,20 @@ def test_when_the_run_is_killed_its_processes_go_too_and_the_next_run_goes_on(
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_all_processes_in_one_line(half_done):
+@pytest.mark.parametrize(
+    ("stop", "status", "says"),
+    [
+        (lambda run, _: os.killpg(run.pid, signal.SIGINT), 130, "to go on where it stopped"),
+        (lambda _, workers: workers[0].kill(), 1, "a worker process was killed"),
+    ],
+)
+def test_ctrl_c_and_a_killed_worker_end_all_processes_in_one_line(half_done, stop, status, says):
     process, workers = half_done
-    os.killpg(process.pid, signal.SIGINT)
+    stop(process, workers)
     _, err = process.communicate(timeout=300)
-    assert process.returncode == 130, err
+    assert process.returncode == status, err
+    assert says in err.rstrip().splitlines()[-1]
     assert "Traceback" not in err
-    assert err.rstrip().endswith("; run the same command again to go on where it stopped"), err
-    assert not psutil.wait_procs(workers, timeout=120)[1]
-
-
-@pytest.mark.slow
-def test_a_killed_process_ends_the_run_in_one_line_that_says_what_to_do(half_done):
-    process, workers = half_done
-    workers[0].kill()
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 1
-    assert "Traceback" not in err
-    assert "a worker process was killed" in err
     assert not psutil.wait_procs(workers, timeout=120)[1]
 
 
@@ -246,7 +236,3 @@ def test_threads_and_processes_give_equal_bytes(tmp_path):
     expected = contents(tmp_path / "one")
     for name in ("torch", "threads", "processes"):
         assert contents(tmp_path / name) == expected, name
-    scores = (tmp_path / "one" / "scores.jsonl").read_text().splitlines()
-    numbers = [json.loads(line)["problem_score"] for line in scores]
-    assert numbers == [round(number, 5) for number in numbers]
-    assert len(set(numbers)) > 1
