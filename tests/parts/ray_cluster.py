@@ -82,7 +82,7 @@ class LocalCluster:
                 self.lose(node)
 
     def lose(self, node: Any) -> None:
-        """The node is gone, with all of its processes and without a word."""
+        """Take a node away with all of its processes."""
         family = _processes_of(node)
         self._cluster.remove_node(node, allow_graceful=False)
         _kill(family)

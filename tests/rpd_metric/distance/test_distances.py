@@ -27,10 +27,8 @@ class WordCounts:
 
     def encode(self, texts):
         self.calls.append(texts)
-        return np.array(
-            [[text.lower().split().count(word) for word in WORDS] for text in texts],
-            dtype=np.float32,
-        ).reshape(len(texts), len(WORDS))
+        counts = [[text.lower().split().count(word) for word in WORDS] for text in texts]
+        return np.array(counts, dtype=np.float32).reshape(len(texts), len(WORDS))
 
 
 def measured(name, problem, solutions, steps, encoder, seed=0):

@@ -40,11 +40,7 @@ def test_step_lists_give_the_mean_over_problems_of_the_mean_pairwise_distance(rp
     assert result["rpd"] == pytest.approx(np.mean(result["rpd_per_problem"]))
     assert result["problem_score"][0] == pytest.approx(max(matrices[0].sum(axis=1)) / 2, abs=1e-6)
     assert result["rpd_per_problem"][1] == 0
-    assert (result["num_problems"], result["num_solutions"], result["num_unsummarized"]) == (
-        2,
-        5,
-        0,
-    )
+    assert (result["num_problems"], result["num_solutions"]) == (2, 5)
 
 
 def test_the_result_is_plain_json_and_evaluate_saves_it(rpd, tmp_path):

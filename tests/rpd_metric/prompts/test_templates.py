@@ -40,7 +40,6 @@ def test_a_user_may_bring_a_file(own_file: Path) -> None:
         {"role": "system", "content": "List steps."},
         {"role": "user", "content": "P\nS"},
     )
-    assert load_template(str(own_file)) == template
     with pytest.raises(InputError, match="needs a value for 'solution'; given: 'problem'"):
         template.render(problem="P")
     own_file.write_text("List steps.\n{{problem}}\n{{solution}}\n", encoding="utf-8")
@@ -56,7 +55,6 @@ def test_a_user_may_bring_a_file(own_file: Path) -> None:
         ("", r"lacks \{\{problem\}\}, \{\{solution\}\}"),
         ("{{problem}} {{solution}} {{answer}}", r"has \{\{answer\}\}, which nothing fills in"),
         ("[user]\n{{problem}}\n[system]\n{{solution}}", r"found: user, system"),
-        ("[user]\n{{problem}}\n[user]\n{{solution}}", r"found: user, user"),
     ],
 )
 def test_an_unusable_file_is_refused_with_what_is_wrong(
