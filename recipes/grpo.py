@@ -64,9 +64,7 @@ def main(arguments: Sequence[str]) -> None:
     if options.diversity_weight:
         session.log(f"warning: {WARNING}")
     if options.dry_run:
-        longest = counts["longest prompt, in tokens"] + training.max_completion_length
-        batch = training.per_device_train_batch_size
-        session.show_plan(tokens=batch * longest, title="memory without rollouts")
+        session.show_settings()
         return
     of_aime = " on problems of the AIME" if counts["problems with a year"] else ""
     method = TrainingMethod("grpo", f"GRPO{of_aime}", [options.problems], "reward", "mean reward")

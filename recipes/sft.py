@@ -83,8 +83,7 @@ def main(arguments: Sequence[str]) -> None:
         counts["held-out samples"] = len(held_out)
     session.show(counts)
     if options.dry_run:
-        batch = training.per_device_train_batch_size
-        session.show_plan(tokens=batch * samples.longest, title="memory")
+        session.show_settings()
         return
     session.train(
         SFTTrainer,

@@ -321,7 +321,11 @@ def open_rows(
     if path.exists():
         return LocalRows(path, name=source, split=spec.split)
     if file_kind(path) is None and HUB_ID.fullmatch(source):
-        place = {"config": spec.config_name, "split": spec.split, "revision": spec.revision}
+        place: dict[str, Any] = {
+            "config": spec.config_name,
+            "split": spec.split,
+            "revision": spec.revision,
+        }
         return HubRows(source, **place, streaming=streaming)
     raise InputError(
         f"There is no file or folder {source!r}, and it is not the id of a dataset on the Hub "

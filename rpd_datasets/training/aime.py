@@ -7,15 +7,15 @@ here: prompts and rewards.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rpd_datasets.filters.duplicates import shingles
-from rpd_metric.errors import InputError, first_line
+from rpd_datasets.inputs.raw_rows import Row
+from rpd_datasets.inputs.source import InputSpec, open_rows
+from rpd_metric.errors import InputError
 
 HUB_ID = "gneubig/aime-1983-2024"
 FIRST_YEAR, LAST_YEAR = 1983, 2023
@@ -43,7 +43,7 @@ def load_aime(spec: str = HUB_ID, *, limit: int | None = None) -> AimeProblems:
     """Load the problems of 1983 to 2023, or problems of one's own, which have no year.
 
     Args:
-        spec (`str`): A Hub id, or a JSON or JSONL file with problem and answer.
+        spec (`str`): A Hub id, or a file with problem and answer.
         limit (`int`, *optional*): Only the first so many.
     """
     found: dict[str, tuple[str, str, int | None]] = {}
@@ -102,42 +102,26 @@ def _plain(text: str) -> str:
     return " ".join(re.findall(r"[a-z]+|\d", text.lower()))
 
 
-def _rows(spec: str) -> Iterable[Any]:
-    path = Path(spec).expanduser()
-    if path.is_file():
-        text = path.read_text(encoding="utf-8")
-        try:
-            if path.suffix == ".json":
-                return list(json.loads(text))
-            return [json.loads(line) for line in text.splitlines() if line.strip()]
-        except json.JSONDecodeError as error:
-            raise InputError(f"{spec} is no valid JSON: {error}") from error
-    if spec.count("/") != 1 or spec.startswith((".", "/", "~")):
-        raise InputError(f"there is no file {spec}, and it is no Hub id (owner/name)")
-    import datasets
-
-    try:
-        rows: Iterable[Any] = datasets.load_dataset(spec, split="train")
-    except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-        raise InputError(f"cannot load {spec}: {first_line(error)}") from error
-    return rows
+def _rows(spec: str) -> Iterator[Mapping[str, Any]]:
+    for row in open_rows(spec, InputSpec(), streaming=False):
+        if not isinstance(row, Row):
+            raise InputError(f"{spec} cannot be read. {row.where}: {row.detail}")
+        yield row.values
 
 
-def _value(row: Any, *names: str) -> Any:
+def _value(row: Mapping[str, Any], *names: str) -> Any:
     """The first value that a row has under one of the names."""
-    if not isinstance(row, dict):
-        return None
     spelt = (spelling for name in names for spelling in (name, name.capitalize()))
     return next((row[name] for name in spelt if row.get(name) is not None), None)
 
 
-def _cell(row: Any, spec: str, *names: str) -> str:
+def _cell(row: Mapping[str, Any], spec: str, *names: str) -> str:
     if (value := _value(row, *names)) is None:
         raise InputError(f"{spec} has a row without {names[0]}; it may be called {names}")
     return str(value)
 
 
-def _year(row: Any, place: int, spec: str) -> int | None:
+def _year(row: Mapping[str, Any], place: int, spec: str) -> int | None:
     year = _value(row, "year")
     try:
         return None if year is None else int(year)

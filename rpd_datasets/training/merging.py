@@ -9,7 +9,6 @@ weights `base + share * (tuned - base)`, where pass@k that fine-tuning has cost 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +42,12 @@ def merge(
     Returns:
         `list[Path]`: The folders that were made.
     """
-    for module in ("torch", "transformers", "peft"):
-        if not find_spec(module):
-            raise MissingExtraError("merging models", extra="training", module=module)
-    from transformers import AutoTokenizer
+    try:
+        import peft
+        from transformers import AutoTokenizer
+    except ImportError as error:
+        missing = error.name or "peft"
+        raise MissingExtraError("merging models", extra="training", module=missing) from error
 
     targets = {output.with_name(f"{output.name}-{share:g}"): share for share in shares}
     targets = targets or {output: 1.0}
@@ -65,8 +66,6 @@ def merge(
     if whole:
         model, before = _load(str(tuned), dtype), _load(str(base), dtype).state_dict()
     else:
-        import peft
-
         config = peft.PeftConfig.from_pretrained(str(tuned))
         base = base or str(config.base_model_name_or_path)
         record = {**record, "four_bit": _four_bit(tuned, record, quantization)}
@@ -89,10 +88,8 @@ def merge(
 
 def _between(base: Mapping[str, Any], tuned: Mapping[str, Any], share: float) -> dict[str, Any]:
     """The weights `share` of the way from one model to another, computed in float32."""
-    import torch
-
     return {
-        name: torch.lerp(base[name].float(), end.float(), share).to(end.dtype)
+        name: base[name].float().lerp(end.float(), share).to(end.dtype)
         if end.is_floating_point()
         else end
         for name, end in tuned.items()
@@ -143,13 +140,12 @@ def _load_base(name: str, revision: str | None, record: Mapping[str, Any], dtype
         return _load(name, dtype, revision=revision)
     from transformers import BitsAndBytesConfig
 
+    nested = bool(record.get("settings", {}).get("use_bnb_nested_quant", False))
     nf4 = BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
         bnb_4bit_compute_dtype=dtype,
-        bnb_4bit_use_double_quant=bool(
-            record.get("settings", {}).get("use_bnb_nested_quant", False)
-        ),
+        bnb_4bit_use_double_quant=nested,
     )
     model = _load(name, dtype, revision=revision, quantization_config=nf4)
     return model.dequantize().to(nf4.bnb_4bit_compute_dtype)

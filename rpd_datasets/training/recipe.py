@@ -62,7 +62,7 @@ class CommonOptions:
         False,
         "train two steps on the longest samples, print the peak of memory, and save nothing",
     )
-    dry_run: bool = _option(False, "show settings, steps, tokens and memory; train nothing")
+    dry_run: bool = _option(False, "show settings, steps and tokens; train nothing")
 
 
 @dataclass

@@ -29,9 +29,10 @@ def last_checkpoint(output: Path) -> Path | None:
     `trainer_state.json` is the last file of a checkpoint; one without it was being written when
     the run was killed.
     """
-    whole = [state.parent for state in output.glob("checkpoint-*/trainer_state.json")]
-    numbered = [folder for folder in whole if folder.name.removeprefix("checkpoint-").isdecimal()]
-    return max(numbered, key=lambda folder: int(folder.name[len("checkpoint-") :]), default=None)
+    whole = (state.parent for state in output.glob("checkpoint-*/trainer_state.json"))
+    numbered = {one.name.removeprefix("checkpoint-"): one for one in whole}
+    steps = [int(number) for number in numbered if number.isdecimal()]
+    return numbered[str(max(steps))] if steps else None
 
 
 def check_resumable(output: Path, settings: dict[str, Any]) -> Path | None:
@@ -74,10 +75,7 @@ def record_settings(output: Path, settings: dict[str, Any], facts: dict[str, Any
 def read_record(folder: Path) -> dict[str, Any]:
     """What a recipe wrote down of a run; empty for models of other tools."""
     path = folder / RECORD
-    if not path.is_file():
-        return {}
-    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return record
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def base_license(model: str) -> str | None:
@@ -89,6 +87,5 @@ def base_license(model: str) -> str | None:
     try:
         found = ModelCard.load(path if Path(model).is_dir() else model).data.license
     except (OSError, ValueError, httpx.HTTPError):
-        # No card, no metadata in it, or no Hub to ask: the card then says that it does not know.
-        return None
+        return None  # no card, no metadata in it, or no Hub to ask
     return found if isinstance(found, str) else None

@@ -34,11 +34,11 @@ def check_reinforcement(options: ReinforcementOptions, training: Any, model: Any
         raise InputError(
             "set accuracy_weight, format_weight and diversity_weight instead of reward_weights"
         )
-    weights = (options.accuracy_weight, options.format_weight, options.diversity_weight)
     if training.eval_strategy != "no":
         raise InputError(
             "GRPO has no held-out set here; measure with recipes/passk.py instead of eval_strategy"
         )
+    weights = (options.accuracy_weight, options.format_weight, options.diversity_weight)
     if min(weights) < 0 or not any(weights):
         raise InputError(f"the rewards' weights are {weights}; none may be negative or all 0")
     local = training.generation_batch_size // training.world_size
@@ -64,7 +64,7 @@ def load_prompts(
     aime = load_aime(options.problems, limit=options.num_problems)
     compared = check_leakage(aime.problems, options.held_out) if options.held_out else 0
     template = prompt_template(options.prompt)
-    kept: list[tuple[list[dict[str, str]], str, int]] = []
+    kept: list[tuple[int, list[dict[str, str]], str]] = []
     contaminated = 0
     for problem, answer in zip(aime.problems, aime.answers, strict=True):
         if contamination is not None and (match := contamination.find(problem)):
@@ -77,13 +77,15 @@ def load_prompts(
         )
         length = len(encoded["input_ids"])
         if length <= options.max_prompt_tokens:
-            kept.append((prompt, answer, length))
+            kept.append((length, prompt, answer))
     if not kept:
         raise InputError(
             f"every prompt is longer than max_prompt_tokens {options.max_prompt_tokens}, or its "
             "problem stands in a benchmark"
         )
-    prompts, answers, lengths = (list(column) for column in zip(*kept, strict=True))
+    if options.smoke:
+        kept.sort(key=lambda one: -one[0])
+    lengths, prompts, answers = (list(column) for column in zip(*kept, strict=True))
     counts = {
         "problems": len(prompts),
         "problems with a year": sum(year is not None for year in aime.years),
@@ -91,16 +93,13 @@ def load_prompts(
         "problems left out as duplicates": aime.duplicates,
         "problems left out as too long": len(aime.problems) - len(prompts) - contaminated,
         "problems left out as contaminated": contaminated,
-        "problems of benchmarks compared": sum(
-            (contamination.sizes if contamination else {}).values()
-        ),
+        "problems of benchmarks compared": sum(contamination.sizes.values())
+        if contamination
+        else 0,
         "held-out problems compared": compared,
         "longest prompt, in tokens": max(lengths),
     }
-    rows = datasets.Dataset.from_dict({"prompt": prompts, "answer": answers})
-    if options.smoke:
-        rows = rows.select(sorted(range(len(rows)), key=lambda place: -lengths[place]))
-    return rows, counts
+    return datasets.Dataset.from_dict({"prompt": prompts, "answer": answers}), counts
 
 
 def reinforcement_steps(problems: int, training: Any) -> int:

@@ -30,6 +30,11 @@ from rpd_metric.steps.protocol import Summarizer
 
 Completion = str | Sequence[dict[str, Any]]
 Log = Callable[[str, float], None]
+COUNTED = {
+    "unreadable_reference": Verdict.UNPARSABLE_GOLD,
+    "timed_out": Verdict.TIMED_OUT,
+    "no_answer": Verdict.NO_ANSWER,
+}
 
 
 class AccuracyReward:
@@ -52,15 +57,10 @@ class AccuracyReward:
         **_: Any,
     ) -> list[float | None]:
         """One reward per completion."""
-        verdicts = list(
-            self._grader.grade(zip(answer, (text_of(c) for c in completions), strict=True))
-        )
+        rows = zip(answer, map(text_of, completions), strict=True)
+        verdicts = list(self._grader.grade(rows))
         if log_metric is not None:
-            for name, verdict in (
-                ("unreadable_reference", Verdict.UNPARSABLE_GOLD),
-                ("timed_out", Verdict.TIMED_OUT),
-                ("no_answer", Verdict.NO_ANSWER),
-            ):
+            for name, verdict in COUNTED.items():
                 log_metric(f"accuracy/{name}", verdicts.count(verdict) / len(verdicts))
         # A group that has no reward at all stops TRL; its row's other rewards keep it going.
         return [

@@ -1,8 +1,8 @@
 """One training run, from its command line to its saved model: what all recipes have in common.
 
 A recipe parses its options with [`open_session`], prepares its data, shows what it counted, and
-ends in [`Session.show_plan`] (a dry run) or [`Session.train`]. Not here: data, rewards and which
-of TRL's trainers is used.
+ends in [`Session.show_settings`] (a dry run) or [`Session.train`]. Not here: data, rewards and
+which of TRL's trainers is used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Any, Literal, NamedTuple
 
 from rpd_datasets.instructions import prompt_template
 from rpd_datasets.publish.model_card import CardFacts, model_card
-from rpd_datasets.training.memory_estimate import GB, estimate_memory
 from rpd_datasets.training.model_push import ModelPush, take_push
 from rpd_datasets.training.recipe import parse_recipe
 from rpd_datasets.training.record import (
@@ -71,22 +70,14 @@ class Session:
             sys.stderr.write(line + "\n")
             sys.stderr.flush()
 
-    def load_tokenizer(
-        self,
-        *,
-        end_token: str | None,
-        template: str | None = None,
-        padding_side: Literal["left", "right"] = "right",
-    ) -> Any:
+    def load_tokenizer(self, **options: Any) -> Any:
         """The model's tokenizer; see [`~rpd_datasets.training.tokenizer.load_tokenizer`]."""
         return load_tokenizer(
             self.model.model_name_or_path,
             revision=self.model.model_revision,
-            end_token=end_token,
             padding_token=self.options.padding_token,
-            template=template,
-            padding_side=padding_side,
             cached_only=self.cached_only,
+            **options,
         )
 
     def show(self, counts: Mapping[str, int]) -> None:
@@ -94,21 +85,11 @@ class Session:
         for label, value in counts.items():
             self.log(f"{label}: {value:,}")
 
-    def show_plan(self, *, tokens: int, title: str) -> None:
-        """Print the settings and an estimate of memory for `tokens` in a batch of one device."""
+    def show_settings(self) -> None:
+        """Print the settings, and which attention it will be."""
         for name, value in self.settings.items():
             self.log(f"{name}: {value}")
         self.log(f"attention: {self.model.attn_implementation or 'sdpa'}")
-        memory = estimate_memory(
-            self.model.model_name_or_path,
-            revision=self.model.model_revision,
-            four_bit=self.model.load_in_4bit,
-            lora_rank=self.model.lora_r if self.model.use_peft else None,
-            lora_dropout=self.model.lora_dropout,
-            tokens=tokens,
-            cached_only=self.cached_only,
-        )
-        self.log(f"{title}: {memory}")
 
     def train(
         self, kind: type, method: TrainingMethod, counts: Mapping[str, int], **inputs: Any
@@ -153,7 +134,7 @@ class Session:
         with tempfile.TemporaryDirectory() as scratch:
             self.training.output_dir = scratch
             self._trainer(kind, inputs).train()
-        self.log(f"peak memory of {SMOKE_STEPS} steps: {peak_memory() / GB:.2f} GB")
+        self.log(f"peak memory of {SMOKE_STEPS} steps: {peak_memory() / 1e9:.2f} GB")
 
     def _trainer(self, kind: type, inputs: dict[str, Any]) -> Any:
         from trl.trainer.utils import get_peft_config, get_quantization_config
@@ -257,10 +238,10 @@ def choose_attention(model: Any, *, on_cpu: bool) -> str | None:
     """
     from transformers.utils import is_flash_attn_2_available
 
-    if model.attn_implementation is not None or on_cpu or model.dtype == "float32":
-        chosen: str | None = model.attn_implementation
-        return chosen
-    return "flash_attention_2" if is_flash_attn_2_available() else None
+    chosen: str | None = model.attn_implementation
+    if chosen is None and not on_cpu and model.dtype != "float32" and is_flash_attn_2_available():
+        return "flash_attention_2"
+    return chosen
 
 
 def peak_memory() -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Literal
 
 from rpd_datasets.training.recipe import SupervisedOptions
@@ -132,8 +133,8 @@ def tokenize_rows(
     return TokenizedRows(
         dataset=dataset.select_columns(["input_ids", "labels"]),
         num_rewritten=kept_text.count(False),
-        num_too_long=sum(long for long, whole in zip(over, kept_text, strict=True) if whole),
-        num_tokens=sum(lengths[place] for place in kept),
+        num_too_long=len(lengths) - len(kept) - kept_text.count(False),
+        num_tokens=sum(dataset["length"]),
         num_learnt=sum(dataset["learnt"]),
         longest=max(lengths),
     )
@@ -142,14 +143,16 @@ def tokenize_rows(
 def encode_row(row: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
     """Token ids and labels of a row, and whether its text and its end are in them."""
     prompt, completion = row["prompt"], row["completion"]
-    before = _encode(tokenizer, prompt, add_generation_prompt=True)
-    ids = _encode(tokenizer, prompt + completion)
+    before, ids = (
+        tokenizer.apply_chat_template(messages, return_dict=True, add_generation_prompt=asking)[
+            "input_ids"
+        ]
+        for messages, asking in ((prompt, True), (prompt + completion, False))
+    )
     # A template may add an empty think block to a completion without one: the completion
     # begins where the two texts part.
-    start = next(
-        (i for i, (a, b) in enumerate(zip(before, ids, strict=False)) if a != b),
-        min(len(before), len(ids)),
-    )
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(before, ids, strict=False))
+    start = sum(1 for _ in same)
     tail = ids[max(start, len(ids) - MAX_AFTER_END) :]
     asked, rendered = (
         tokenizer.apply_chat_template(messages, tokenize=False)
@@ -218,9 +221,3 @@ def optimizer_steps(
         return max_steps
     batches = math.ceil(samples / (per_device * processes))
     return math.ceil(epochs * max(1, math.ceil(batches / accumulation)))
-
-
-def _encode(tokenizer: Any, messages: list[dict[str, str]], **options: Any) -> list[int]:
-    encoded = tokenizer.apply_chat_template(messages, tokenize=True, return_dict=True, **options)
-    ids: list[int] = encoded["input_ids"]
-    return ids

@@ -24,11 +24,9 @@ def hub_answers(model: str) -> bool:
         return True
     try:
         HfApi().model_info(model, timeout=10)
-    except HfHubHTTPError:
-        # It answers; what it says of this model is for loading to report.
-        return True
-    except (OSError, httpx.HTTPError):
-        return False
+    except (OSError, httpx.HTTPError) as error:
+        # An answer about this model is for loading to report.
+        return isinstance(error, HfHubHTTPError)
     return True
 
 
@@ -45,12 +43,10 @@ def load_tokenizer(
     """Load a model's tokenizer and make sure that the end of an answer can be learnt.
 
     Args:
-        model (`str`), revision (`str`, *optional*): A Hub id, or a folder.
         end_token (`str`, *optional*): The token that ends an answer, where it is not the
             tokenizer's: base models of Qwen end texts, not turns.
         padding_token (`str`, *optional*): Where the tokenizer's own is also its end token.
         template (`str`, *optional*): A Jinja file to use as the chat template.
-        padding_side (`"left"` or `"right"`): Left for generation.
         cached_only (`bool`): Do not ask the Hub, only its cache.
     """
     from transformers import AutoTokenizer

@@ -124,7 +124,5 @@ def limited_share(ratio: Any, mask: Any, *, low: float | None, high: float | Non
         limited |= ratio >= high
     if low is not None:
         limited |= ratio <= low
-    if ratio.shape[1] == 1:
-        return limited.float().mean()
     # A batch without a token has no share.
-    return limited[mask.bool()].float().mean()
+    return (limited if ratio.shape[1] == 1 else limited[mask.bool()]).float().mean()

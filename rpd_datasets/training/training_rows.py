@@ -56,21 +56,16 @@ def load_rows(
 def without_contaminated(
     rows: Any, contamination: Contamination | None, say: Callable[[str], None]
 ) -> tuple[Any, int]:
-    """Leave out rows whose problem stands in a benchmark, and name them.
-
-    Returns:
-        `tuple`: The other rows, of which there must be one, and how many were left out.
-    """
+    """The rows whose problem stands in no benchmark, and how many do; these are named."""
     if contamination is None:
         return rows, 0
     kept = []
     for number, prompt in enumerate(rows["prompt"]):
         asked = "\n".join(str(one["content"]) for one in prompt if one["role"] == "user")
-        match = contamination.find(asked)
-        if match is None:
-            kept.append(number)
-        else:
+        if match := contamination.find(asked):
             say(f"left out row {number}: {match.detail}")
+        else:
+            kept.append(number)
     if not kept:
         raise InputError(
             f"all {len(rows)} rows stand in {', '.join(contamination.sizes)}: train on other "
@@ -134,9 +129,9 @@ def _load(spec: str, config: str, split: str) -> tuple[Any, str]:
             rows, pinned = source.dataset, f"{name}@{source.fingerprint()}"
         else:
             raise InputError(f"there is no file or folder {spec}, and it is no Hub id (owner/name)")
-    except InputError:
-        raise
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(
             f"cannot load training rows from {spec} (configuration {config!r}, split {split!r}): "
             f"{first_line(error)}. A folder that `rpd curate` made is what is expected"

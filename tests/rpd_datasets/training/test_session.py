@@ -1,4 +1,4 @@
-"""What is decided before training: attention, memory, who samples, and what cannot be asked."""
+"""What is decided before training: attention, who samples, and what cannot be asked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import torch
 
 from parts.recipe_scripts import RECIPES, script
 from parts.tiny_models import sums, tiny_model
-from rpd_datasets.training.memory_estimate import estimate_memory
 from rpd_datasets.training.recipe import ReinforcementOptions
 from rpd_datasets.training.reinforcement import check_reinforcement
 from rpd_datasets.training.session import choose_attention
@@ -107,51 +106,6 @@ def test_without_a_network_a_dry_run_does_not_wait_for_retries(here: Path, tmp_p
     assert done.stderr.splitlines()[-1].startswith(
         "recipes/sft.py: cannot load the tokenizer of nobody/at-all: "
     )
-
-
-def small_shape() -> Any:
-    from transformers import Qwen3Config
-
-    sizes = {"vocab_size": 32, "hidden_size": 64, "intermediate_size": 96, "head_dim": 16}
-    return Qwen3Config(**sizes, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2)
-
-
-def kept_with_dropout(rate: float, tokens: int) -> int:
-    """Bytes that a training pass keeps for its gradients."""
-    import peft
-    from transformers import Qwen3ForCausalLM
-
-    torch.manual_seed(0)
-    config = small_shape()
-    adapter = peft.LoraConfig(r=4, lora_dropout=rate, target_modules="all-linear")
-    model = peft.get_peft_model(Qwen3ForCausalLM(config).bfloat16(), adapter).train()
-    model.enable_input_require_grads()
-    kept: dict[int, torch.UntypedStorage] = {}
-
-    def pack(tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
-        kept[storage.data_ptr()] = storage
-        return tensor
-
-    with (
-        torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor),
-        torch.autocast("cpu", dtype=torch.bfloat16),
-    ):
-        outputs = model(input_ids=torch.zeros(1, tokens, dtype=torch.long))
-    assert outputs.logits.requires_grad
-    return sum(storage.nbytes() for storage in kept.values())
-
-
-def test_the_estimate_of_memory_knows_what_dropout_keeps(tmp_path: Path):
-    small_shape().save_pretrained(tmp_path)
-    measured = kept_with_dropout(0.05, 64) - kept_with_dropout(0.0, 64)
-    shape: Any = {"four_bit": False, "lora_rank": 4, "tokens": 64}
-    with_dropout, without = (
-        estimate_memory(str(tmp_path), lora_dropout=rate, **shape).activations
-        for rate in (0.05, 0.0)
-    )
-    # Checkpointing recomputes one layer of the two at a time.
-    assert with_dropout - without == pytest.approx(measured / 2, rel=0.05)
 
 
 def test_the_share_of_limited_ratios_is_of_tokens_of_completions():
