@@ -27,10 +27,8 @@ from rpd_datasets.evaluation.benchmarks import find_benchmark
 from rpd_datasets.evaluation.comparison import compare, comparison_json, comparison_text, plot
 from rpd_datasets.evaluation.paper import published_rows
 from rpd_datasets.evaluation.reporting import report_text, update_card, write_report
-from rpd_datasets.evaluation.results import Models, comparable, find_logs, read_results
+from rpd_datasets.evaluation.results import comparable, find_logs, read_results
 from rpd_metric.errors import InputError, MissingExtraError
-from rpd_metric.models.kinds import load_embedder
-from rpd_metric.steps.summarizers import load_summarizer
 
 COMMANDS = ("run", "report", "compare")
 
@@ -167,12 +165,14 @@ def _report(args: argparse.Namespace) -> None:
     (log, *others) = find_logs(Path(args.log))
     if others:
         raise InputError(f"{args.log} holds logs of several benchmarks; name one of them")
-    models = None
-    if args.diversity:
-        names = {"summarizer": args.summarizer, "embedder": args.embedder}
-        models = Models(load_summarizer(args.summarizer), load_embedder(args.embedder), names)
+    models = {"summarizer": args.summarizer, "embedder": args.embedder}
     given = {"name": args.name, "scorer": args.scorer, "runs": args.runs}
-    results = read_results(log, **given, allow_missing=args.allow_missing, models=models)
+    results = read_results(
+        log,
+        **given,
+        allow_missing=args.allow_missing,
+        measure_with=models if args.diversity else None,
+    )
     if args.output:
         write_report(Path(args.output), results, paper=args.paper, source=args.source)
     if args.card:

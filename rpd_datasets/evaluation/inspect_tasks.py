@@ -3,8 +3,12 @@
     problem -> prompt -> a sample for each epoch, drawn by its own seed -> verdict
 
 Inspect finds them by the entry point `rpd_datasets` of the group `inspect_ai`. A sample's seed is
-that of the run (`--seed`, 0) and its epoch: samples of a problem differ, and come again. Task
-arguments (`-T data=FILE`) are those of [`benchmark_task`].
+that of the run (`--seed`, 0) and its epoch: samples of a problem differ, and come again.
+
+Task arguments, all optional (`-T data=FILE`): `data`, a local file of the benchmark; `since` and
+`until`, the days of LiveCodeBench's contests; `prompt`, a name of `instructions.PROMPTS` or a text
+with `{problem}` in it; `grader`, `FILE.py:FUNCTION` in the place of mathematics; `unsafe`, which
+runs generated programs without a sandbox.
 """
 
 from __future__ import annotations
@@ -25,8 +29,8 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from rpd_datasets.evaluation.benchmarks import (
     BENCHMARKS,
+    Benchmark,
     Problem,
-    find_benchmark,
     in_window,
     load_problems,
 )
@@ -45,62 +49,6 @@ PACKAGE = "" if "site-packages" in __file__ else "rpd_datasets/"
 # The paper's: 16 samples a run, at most 14,000 new tokens.
 CONFIG = GenerateConfig(temperature=0.6, top_p=0.95, max_tokens=14_000)
 EPOCHS = 16
-
-
-def benchmark_task(
-    name: str,
-    data: str | None = None,
-    since: str | None = None,
-    until: str | None = None,
-    prompt: str | None = None,
-    grader: str | None = None,
-    unsafe: bool = False,
-) -> Task:
-    """A benchmark as a task.
-
-    Args:
-        name (`str`): Of [`~rpd_datasets.evaluation.benchmarks.BENCHMARKS`].
-        data (`str`, *optional*): A local file of it; the Hub without one.
-        since, until (`str`, *optional*): Of LiveCodeBench, the days of the contests.
-        prompt (`str`, *optional*): A name of `rpd_datasets.instructions.PROMPTS`, or a text with
-            `{problem}` in it; by the benchmark's kind without one.
-        grader (`str`, *optional*): `FILE.py:FUNCTION` that decides in the place of mathematics.
-        unsafe (`bool`): Run generated programs without a sandbox.
-
-    Raises:
-        [`InputError`]: The benchmark cannot be loaded, or its programs not be graded.
-        [`SandboxError`], [`MissingExtraError`]: Grading is not possible here.
-    """
-    benchmark = find_benchmark(name)
-    every, revision = load_problems(name, data)
-    problems = in_window(every, since, until)
-    if benchmark.kind == "math":
-        scoring = math(grader=grader)
-    elif grader is not None:
-        raise InputError(f"{name} is graded by its tests; leave grader out")
-    else:
-        for problem in problems:
-            _tests(problem)
-        scoring = program(benchmark=name, data=data, unsafe=unsafe)
-    return Task(
-        MemoryDataset(
-            [Sample(id=one.id, input=one.text, target=one.gold or "") for one in problems],
-            name=benchmark.title,
-            location=data or benchmark.hub,
-        ),
-        solver=ask(prompt_template(prompt or benchmark.prompt)),
-        scorer=scoring,
-        config=CONFIG,
-        epochs=EPOCHS,
-        # One failed sample does not end the others; the log says that it failed.
-        continue_on_fail=True,
-        metadata={
-            "benchmark": name,
-            "of_problems": len(every),
-            "revision": revision,
-            "graded_by": grader,
-        },
-    )
 
 
 @solver(name=f"{PACKAGE}ask")
@@ -185,7 +133,8 @@ def _tests(problem: Problem) -> CodeTask:
     return problem.code
 
 
-def _register(name: str) -> Callable[..., Task]:
+def _task(benchmark: Benchmark) -> Callable[..., Task]:
+    @task(name=f"{PACKAGE}{benchmark.name}")
     def build(
         data: str | None = None,
         since: str | None = None,
@@ -194,9 +143,31 @@ def _register(name: str) -> Callable[..., Task]:
         grader: str | None = None,
         unsafe: bool = False,
     ) -> Task:
-        return benchmark_task(name, data, since, until, prompt, grader, unsafe)
+        every, revision = load_problems(benchmark.name, data)
+        problems = in_window(every, since, until)
+        if benchmark.kind == "math":
+            scoring = math(grader=grader)
+        elif grader is not None:
+            raise InputError(f"{benchmark.name} is graded by its tests; leave grader out")
+        else:
+            for problem in problems:  # what cannot be graded is not sampled
+                _tests(problem)
+            scoring = program(benchmark=benchmark.name, data=data, unsafe=unsafe)
+        samples = [Sample(id=one.id, input=one.text, target=one.gold or "") for one in problems]
+        where = data or benchmark.hub
+        about = {"benchmark": benchmark.name, "of_problems": len(every), "revision": revision}
+        return Task(
+            MemoryDataset(samples, name=benchmark.title, location=where),
+            solver=ask(prompt_template(prompt or benchmark.prompt)),
+            scorer=scoring,
+            config=CONFIG,
+            epochs=EPOCHS,
+            # One failed sample does not end the others; the log says that it failed.
+            continue_on_fail=True,
+            metadata=about,
+        )
 
-    return task(name=f"{PACKAGE}{name}")(build)
+    return build
 
 
-TASKS = {name: _register(name) for name in BENCHMARKS}
+TASKS = {benchmark.name: _task(benchmark) for benchmark in BENCHMARKS.values()}

@@ -1,16 +1,15 @@
 """LiveCodeBench's own files: problems of programming contests with their hidden tests.
 
-    FOLDER/test.jsonl ... test6.jsonl, or one Parquet of the same rows -> [Task, ...]
+    FOLDER/test.jsonl ... test6.jsonl -> problems
 
 A release is the first so many of the six files; release_v6 has 1,055 problems. The paper's 15
 LiveCodeBench figures fit that one: as means of two runs, 13 are multiples of 1/1055, the other
-two are if they were cut off and not rounded, and none is one of 1/279, the problems of a common
-prompt file. `datasets` 5 runs no loading script, so the
-files are read as they lie in the dataset's repository.
+two are if they were cut off and not rounded. `datasets` 5 runs no loading script, so the files are
+read as they lie in the dataset's repository.
 
 A row's tests are `public_test_cases` and `private_test_cases`: JSON lists of `{"input", "output",
 "testtype"}`, the private ones often packed (base64 of zlib of a pickled JSON text). They are
-several gigabytes in all, so a task keeps the place of its row and reads its tests when it is
+several gigabytes in all, so a problem keeps the place of its row and reads its tests when it is
 graded. A row that cannot be graded is refused by its id; it is never a wrong solution.
 """
 
@@ -49,7 +48,7 @@ _CALL = (
 
 @dataclass(frozen=True)
 class StoredTests:
-    """Where a problem's tests lie: the row's first byte in JSON lines, its number in Parquet."""
+    """Where a problem's tests lie: the file, and the first byte of the row."""
 
     path: Path
     place: int
@@ -57,14 +56,17 @@ class StoredTests:
 
     def read(self) -> StdioTask | CallTask:
         """The tests, as [`read_tests`] does."""
-        return read_tests(_row_at(self.path, self.place), self.id)
+        with self.path.open("rb") as lines:
+            lines.seek(self.place)
+            row = _object(lines.readline(), f"{self.path}, byte {self.place}")
+        return read_tests(row, self.id)
 
 
 def is_livecodebench(path: Path) -> bool:
     """Whether a folder or file holds LiveCodeBench's own rows."""
     if path.is_dir():
         return (path / "test.jsonl").is_file()
-    if not path.is_file() or path.suffix not in (".jsonl", ".parquet"):
+    if not path.is_file() or path.suffix != ".jsonl":
         return False
     first = next(_rows(path), None)
     return first is not None and set(_COLUMNS) <= set(first[1])
@@ -172,9 +174,6 @@ def _problem(path: Path, place: int, row: Mapping[str, Any]) -> dict[str, Any]:
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The rows of a file, each with its place."""
     try:
-        if path.suffix == ".parquet":
-            yield from _parquet_rows(path)
-            return
         with path.open("rb") as lines:
             place = 0
             for line in lines:
@@ -186,42 +185,6 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             f"cannot read {path}: {error.strerror or error}; a release needs its files, "
             "test.jsonl, test2.jsonl and so on"
         ) from error
-
-
-def _parquet_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    from pyarrow import ArrowInvalid
-    from pyarrow.parquet import ParquetFile
-
-    try:
-        with ParquetFile(path) as file:
-            place = 0
-            for batch in file.iter_batches(batch_size=8):
-                for row in batch.to_pylist():
-                    yield place, row
-                    place += 1
-    except ArrowInvalid as error:
-        raise InputError(f"{path} is not Parquet: {error}") from error
-
-
-def _row_at(path: Path, place: int) -> dict[str, Any]:
-    if path.suffix != ".parquet":
-        with path.open("rb") as lines:
-            lines.seek(place)
-            return _object(lines.readline(), f"{path}, byte {place}")
-    from pyarrow.parquet import ParquetFile
-
-    with ParquetFile(path) as file:
-        before = 0
-        for group in range(file.num_row_groups):
-            rows = file.metadata.row_group(group).num_rows
-            if place < before + rows:
-                for batch in file.iter_batches(batch_size=1, row_groups=[group]):
-                    if before == place:
-                        row: dict[str, Any] = batch.to_pylist()[0]
-                        return row
-                    before += 1
-            before += rows
-    raise InputError(f"{path} has no row {place}; it has changed")
 
 
 def _object(line: bytes, where: str) -> dict[str, Any]:

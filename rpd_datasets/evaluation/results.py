@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from rpd_metric.errors import InputError
 from rpd_metric.metrics.inspect_text import problem_text, solution_texts
 from rpd_metric.metrics.matrices import step_matrices
 from rpd_metric.models.concurrency import run
-from rpd_metric.models.embedders import Embedder
+from rpd_metric.models.kinds import load_embedder
 from rpd_metric.statistics.estimators import (
     cons_at_n,
     first_k_error,
@@ -32,7 +32,7 @@ from rpd_metric.statistics.estimators import (
     pass_at_k,
 )
 from rpd_metric.statistics.intervals import mean_band, mean_interval
-from rpd_metric.steps.protocol import Summarizer
+from rpd_metric.steps.summarizers import load_summarizer
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalSample
@@ -48,23 +48,11 @@ _SAMPLING = ("temperature", "top_p", "top_k", "max_tokens", "reasoning_effort", 
 class Results:
     """One model on one benchmark.
 
-    Args:
-        name, model (`str`): What tables call the model, and what its log does.
-        benchmark (`str`): A name of [`BENCHMARKS`], or that of a task of anybody's.
-        settings (`dict`): What decided the samples and their scores.
-        problems (`list[str]`): Ids.
-        of_problems (`int`): Problems of the whole benchmark.
-        correct (`list[str]`): Per problem `"1"` or `"0"` for each sample in order.
-        missing (`int`): Samples that are not there or have no score.
-        runs (`int`): Independent runs that the samples are of, one after the other.
-        verdicts, finish_reasons (`dict[str, int]`): Samples by kind of verdict, and by why they
-            ended.
-        mean_tokens (`float`, *optional*): New tokens per sample, where the model counted them.
-        figures (`dict`): `pass_at_k`, `pass_hat_k` and, without missing samples, `first_k` by k;
-            `mean_at_n`; `cons_at_n` where there are answers.
-        diversity (`list[dict]`, *optional*): Table 3, first run; `measured_with` names the
-            summarizer and the embedder.
-        revision (`str`, *optional*): The commit of the benchmark's dataset on the Hub.
+    `settings` is what decided the samples and their scores, `correct` per problem `"1"` or `"0"`
+    for each sample in order, `missing` how many have no score, `runs` of how many runs
+    the samples are, one after the other. `figures` holds `pass_at_k`, `pass_hat_k` and, without
+    missing samples, `first_k` by k; `mean_at_n`; and `cons_at_n` where there are answers.
+    `diversity` is Table 3, of the first run. `revision` is the commit of the dataset on the Hub.
     """
 
     name: str
@@ -102,15 +90,6 @@ class Results:
         return {name: (len(marks), marks.count("1")) for name, marks in pairs}
 
 
-@dataclass(frozen=True)
-class Models:
-    """Who measures the diversity of right solutions."""
-
-    summarizer: Summarizer
-    embedder: Embedder
-    names: dict[str, str]
-
-
 def read_results(
     path: Path,
     *,
@@ -118,7 +97,7 @@ def read_results(
     scorer: str | None = None,
     runs: int | None = None,
     allow_missing: bool = False,
-    models: Models | None = None,
+    measure_with: Mapping[str, str] | None = None,
 ) -> Results:
     """Read a log of Inspect and compute every figure.
 
@@ -128,7 +107,7 @@ def read_results(
         scorer (`str`, *optional*): Whose verdicts count, `NAME` or `NAME_KEY`; the log's first.
         runs (`int`, *optional*): Into so many runs the epochs are divided; as the log says, or one.
         allow_missing (`bool`): Count missing samples instead of refusing the log.
-        models ([`Models`], *optional*): Measure diversity with them.
+        measure_with (`Mapping`, *optional*): The `summarizer` and `embedder` to measure diversity.
 
     Raises:
         [`InputError`]: It is no log, its scores are no verdicts, or samples are missing.
@@ -157,6 +136,7 @@ def read_results(
             )
         )
     runs = runs or int(about.get("runs", 1))
+    tokens = [one.tokens for one in every if one.tokens is not None]
     found = Results(
         name=name or about.get("name") or _short(spec.model),
         model=spec.model,
@@ -169,19 +149,14 @@ def read_results(
         runs=runs,
         verdicts=dict(Counter(one.verdict for one in every).most_common()),
         finish_reasons=dict(Counter(one.end for one in every).most_common()),
-        mean_tokens=float(np.mean([one.tokens for one in every]))
-        if all(one.tokens for one in every)
-        else None,
+        mean_tokens=sum(tokens) / len(tokens) if len(tokens) == len(every) else None,
         figures=_figures(list(scored.values()), runs, complete=not missing),
         revision=about.get("revision"),
     )
-    if models is None:
+    if not measure_with or found.samples != _TABLE_3_SAMPLES or missing:
         return found
-    return replace(
-        found,
-        diversity=_diversity([group[: found.samples] for group in scored.values()], models) or None,
-        measured_with=models.names,
-    )
+    table = _diversity([group[: found.samples] for group in scored.values()], **measure_with)
+    return replace(found, diversity=table, measured_with=dict(measure_with))
 
 
 @dataclass(frozen=True)
@@ -330,21 +305,20 @@ def _ks(most: int) -> list[int]:
     return sorted({*(1 << power for power in range(most.bit_length())), most})
 
 
-def _diversity(groups: Sequence[Sequence[_Scored]], models: Models) -> list[dict[str, Any]]:
-    """Diversity of right solutions by pass count (Table 3); empty unless there are 16 samples."""
-    if any(len(group) != _TABLE_3_SAMPLES for group in groups):
-        return []
+def _diversity(
+    groups: Sequence[Sequence[_Scored]], summarizer: str, embedder: str
+) -> list[dict[str, Any]]:
+    """Diversity of right solutions by pass count (Table 3)."""
+    summarize = load_summarizer(summarizer).summarize
     steps = []
     for group in groups:
         right = [one.text for one in group if one.right]
-        summaries = []
-        if any(low <= len(right) <= high for low, high in PASS_COUNTS):
-            summaries = run(models.summarizer.summarize(group[0].problem, right))
-        found = iter(summaries)
-        steps.append([next(found).steps if one.right and summaries else () for one in group])
+        wanted = any(low <= len(right) <= high for low, high in PASS_COUNTS)
+        found = iter(run(summarize(group[0].problem, right)) if wanted else ())
+        steps.append([next(found).steps if one.right and wanted else () for one in group])
     table = diversity_by_pass_count(
         [[one.text for one in group] for group in groups],
         [[one.right for one in group] for group in groups],
-        step_matrices(steps, models.embedder),
+        step_matrices(steps, load_embedder(embedder)),
     )
     return [asdict(row) for row in table]

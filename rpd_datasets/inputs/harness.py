@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rpd_datasets.inputs.layouts import with_thoughts
 from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.rejects import Rejected
 from rpd_metric.reasons import Reason
@@ -144,9 +145,12 @@ def _exact_matches(values: Values) -> list[float]:
 
 
 def _lighteval_row(values: Values) -> dict[str, Any] | None:
-    doc, texts = values["doc"], values["model_response"].get("text")
+    doc, reply = values["doc"], values["model_response"]
+    texts, thoughts = reply.get("text"), reply.get("reasonings")
     if not texts:
         return None
+    if isinstance(thoughts, list) and len(thoughts) == len(texts):
+        texts = [with_thoughts(*pair) for pair in zip(thoughts, texts, strict=True)]
     gold = doc.get("gold_index")
     places = gold if isinstance(gold, list) else [gold]
     choices = doc.get("choices") or []

@@ -154,12 +154,27 @@ def conversation_row(row: Row, columns: Columns) -> Iterator[Problem | Rejected]
 
 
 def said_by(roles: Sequence[str], turns: Iterable[Any]) -> list[Any]:
-    """What some roles say in a conversation."""
-    return [
-        turn.get("value", turn.get("content"))
+    """What some roles say in a conversation, a turn's `reasoning_content` before its content."""
+    found = (
+        turn
         for turn in turns
         if isinstance(turn, dict) and turn.get("from", turn.get("role")) in roles
+    )
+    return [
+        with_thoughts(turn.get("reasoning_content"), turn.get("value", turn.get("content")))
+        for turn in found
     ]
+
+
+def with_thoughts(thoughts: Any, said: Any) -> Any:
+    """What a model said, behind what it thought where that stands apart.
+
+    >>> with_thoughts("2 + 3", "It is 5.")
+    '<think>\\n2 + 3\\n</think>\\n\\nIt is 5.'
+    """
+    if not isinstance(thoughts, str) or not thoughts.strip() or not isinstance(said, str):
+        return said
+    return f"<think>\n{thoughts}\n</think>\n\n{said}"
 
 
 def without(values: Mapping[str, Any], *names: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from huggingface_hub.repocard_data import model_index_to_eval_results
 from parts import smollm2
 from parts.fake_tgi import FakeTGI, Fault
 from rpd_datasets.cli.arguments import with_config
+from rpd_datasets.evaluation.results import find_logs
 from rpd_datasets.publish.model_card import NOT_EVALUATED
 
 log_of = pytest.importorskip("inspect_ai.log")
@@ -117,7 +118,7 @@ def results_of(folder: Path) -> dict:
 
 
 def read_log(folder: Path):
-    (path,) = folder.rglob("*.eval")
+    (path,) = find_logs(folder)
     return log_of.read_eval_log(str(path))
 
 

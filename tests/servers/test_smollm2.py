@@ -137,8 +137,7 @@ def test_pass_at_k_of_a_real_server_is_graded_to_the_last_sample(
     passk = script("passk").main
     arguments = ["run", "--config", str(config), "--data", str(data), "--model", server]
     arguments += ["--name", "smollm2", "--output", str(tmp_path / "out")]
-    assert passk([*arguments, "--store", str(tmp_path / "replies.sqlite")]) == 0
+    assert passk(arguments) == 0
     capsys.readouterr()
-    verdicts = (tmp_path / "out" / "verdicts.jsonl").read_text().splitlines()
-    assert len(verdicts) == 2
-    assert json.loads((tmp_path / "out" / "results.json").read_text())["problems"]
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert sum(results["verdicts"].values()) == 2

@@ -12,8 +12,6 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from rpd_datasets.evaluation.benchmarks import Problem, in_window, load_problems
@@ -87,15 +85,6 @@ def test_each_release_is_the_first_files(release: int, tasks: list[Problem]) -> 
     assert [task.id for task in load_problems(name, place)[0]] == [
         task.id for task in tasks[: RELEASES[release]]
     ]
-
-
-def test_parquet_holds_the_same(tasks: list[Problem], tmp_path: Path) -> None:
-    rows = [row(number) for number in range(1055)]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "v6.parquet", row_group_size=100)
-    found = load_problems("livecodebench", tmp_path / "v6.parquet")[0]
-    assert [(task.id, task.text) for task in found] == [(t.id, t.text) for t in tasks]
-    for number in (0, 1, 99, 100, 1054):
-        assert cases_of(found[number]) == cases_of(tasks[number])
 
 
 def cases_of(task: Problem) -> CallTask | StdioTask:

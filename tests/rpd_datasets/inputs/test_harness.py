@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 
 from parts.rows import write_rows
+from rpd_datasets.inputs.layouts import Columns, conversation_row
 from rpd_datasets.inputs.local_files import LocalRows
 from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.inputs.source import open_source
@@ -72,6 +73,17 @@ def test_a_score_of_the_whole_problem_marks_nothing(tmp_path: Path) -> None:
     for row in rows(LIGHTEVAL):
         assert 0 <= row["score_avg@n:n=4"] == row["score_pass@k:k=1&n=4"] <= 1
         assert "correct" not in row
+
+
+def test_thoughts_that_stand_apart_are_part_of_the_solution(tmp_path: Path) -> None:
+    thoughtful = {"text": ["It is 5."], "reasonings": ["2 + 3"]}
+    made = [{"doc": {"query": "2 + 3?", "id": "1"}, "metric": {}, "model_response": thoughtful}]
+    whole = "<think>\n2 + 3\n</think>\n\nIt is 5."
+    assert rows(write_rows(tmp_path / "made.jsonl", made))[0]["solutions"] == [whole]
+    turns = [{"role": "user", "content": "2 + 3?"}]
+    turns += [{"role": "assistant", "content": "It is 5.", "reasoning_content": "2 + 3"}]
+    (problem,) = conversation_row(Row("x", {"conversations": turns}), Columns())
+    assert problem.solutions == (whole,)
 
 
 def test_one_score_for_each_solution_is_a_mark(tmp_path: Path) -> None:
