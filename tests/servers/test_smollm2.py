@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from parts.recipe_scripts import script
+from parts.rows import write_rows
 from parts.smollm2 import NAME, missing, smollm2
 from parts.transformers_serve import transformers_serve
 from rpd_datasets.cli import main
@@ -25,29 +26,18 @@ pytestmark = [
     pytest.mark.skipif(missing() is not None, reason=f"SmolLM2 {missing()}"),
 ]
 
-ROWS = [
-    {
-        "problem": "What is the larger root of $x^2-5x+6=0$?",
-        "solutions": [
-            "The numbers 2 and 3 have product 6 and sum 5. So the larger root is $\\boxed{3}$.",
-            "By the quadratic formula the roots are $(5\\pm1)/2$. The answer is $\\boxed{3}$.",
-        ],
-    },
-    {
-        "problem": "How many ways are there to choose two of five people?",
-        "solutions": [
-            "Five choices, then four, and each pair is counted twice. So there are $\\boxed{10}$.",
-            "The binomial coefficient five choose two is 10. The answer is $\\boxed{10}$.",
-        ],
-    },
-]
+ROW = {
+    "problem": "What is the larger root of $x^2-5x+6=0$?",
+    "solutions": [
+        "The numbers 2 and 3 have product 6 and sum 5. So the larger root is $\\boxed{3}$.",
+        "By the quadratic formula the roots are $(5\\pm1)/2$. The answer is $\\boxed{3}$.",
+    ],
+}
 
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    return path
+    return write_rows(tmp_path_factory.mktemp("rows") / "rows.jsonl", [ROW])
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +54,7 @@ def curate(rows: Path, spec: str, folder: Path, *options: str) -> int:
         [
             *("curate", str(rows), "--summarizer", spec, "--temperature", "0"),
             *("--max-tokens", "32", "--longest-reply", "48", "--num-problems", "1"),
-            *("--num-solutions", "2", "--store", str(folder / "replies.sqlite"), "--limit", "1"),
+            *("--num-solutions", "2", "--store", str(folder / "replies.sqlite")),
             *("--output", str(folder / "out"), *options),
         ]
     )
@@ -106,8 +96,7 @@ def test_a_run_counts_every_summary_of_a_model_that_cannot_summarise(
 def test_a_judge_gives_a_verdict_or_a_reason_for_every_solution(
     server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    one = tmp_path / "one.jsonl"
-    one.write_text(json.dumps(ROWS[0] | {"solutions": ROWS[0]["solutions"][:1]}) + "\n")
+    one = write_rows(tmp_path / "one.jsonl", [ROW | {"solutions": ROW["solutions"][:1]}])
     arguments = ["judge", str(one), "--judge", server, "--task", "complete", "--json"]
     arguments += ["--store", str(tmp_path / "judge.sqlite"), "--longest-reply", "0"]
     # It may write on and on: then the reason is that it took too long.
