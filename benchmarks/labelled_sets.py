@@ -20,7 +20,7 @@ import numpy as np
 
 from rpd_datasets.judging.labels import Labels
 from rpd_metric.distance.evidence import Evidence
-from rpd_metric.metrics.matrices import READINGS, gather, piece_texts
+from rpd_metric.metrics.matrices import READINGS, gather
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.embedders import Embedder
 from rpd_metric.steps.extractive import ExtractiveSummarizer
@@ -120,7 +120,7 @@ def read_sets(folder: Path, encoder: Embedder, limit: int | None = None) -> dict
 
     Args:
         folder (`Path`): With the files of `FILES`.
-        encoder ([`Embedder`]): [`KeptVectors`], so that numbers of pieces can be tried.
+        encoder ([`Embedder`]): Best [`KeptVectors`].
         limit (`int`, *optional*): Problems of each set.
     """
     rows = {name: read_rows(folder / file, limit) for name, file in FILES.items()}
@@ -164,12 +164,3 @@ def case_of(row: dict[str, Any], encoder: Embedder) -> Case:
     for source, steps in sources.items():
         found[source] = read.joined(gather(("steps",), problem, solutions, steps, encoder))
     return Case(row, labels, found)
-
-
-def with_pieces(case: Case, most: int, encoder: Embedder) -> Evidence:
-    """What needs no steps, with at most so many pieces a solution."""
-    texts = [piece_texts(text, most) for text in case.row["solutions"]]
-    vectors = [encoder.encode(pieces) for pieces in texts]
-    read = case.evidence[""]
-    other = Evidence(read.problem, read.count, {"pieces": texts}, {"pieces": vectors}, read.seed)
-    return read.joined(other)

@@ -3,9 +3,9 @@
     python benchmarks/text_distances.py [--data FOLDER] [--vectors FILE]
 
 Prints the tables of `docs/distances.md` that a change of a distance changes: AUROC on the three
-labelled sets with intervals, paired differences, what is gained on each set over plain chunk
-embeddings, and false alarms on long traces. How well distances pick is `picks.py`. What each part
-is worth, and how shares and numbers were chosen, was measured once and stands on that page.
+labelled sets with intervals, paired differences, and false alarms on long traces. How well
+distances pick is `picks.py`. What each part is worth, and how shares and numbers were chosen, was
+measured once and stands on that page.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ import os
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_variable] = "1"  # before numpy loads its BLAS
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
-from labelled_sets import Case, KeptVectors, parser_of, read_sets, with_pieces
+from labelled_sets import Case, KeptVectors, parser_of, read_sets
 from machine import markdown
 
 from rpd_datasets.judging.auroc import (
@@ -35,16 +34,12 @@ from rpd_datasets.judging.auroc import (
 from rpd_metric.distance.distances import load_distance
 from rpd_metric.distance.evidence import Evidence, cosine_distances
 from rpd_metric.distance.strategy import without_statement
-from rpd_metric.metrics.matrices import piece_texts
 from rpd_metric.models.kinds import load_embedder
 
 Array = Any
 Scores = dict[str, list[Array]]
 
 SHORT = ("dev", "train")
-MOST_CHUNKS = 24
-CHUNKS = "mean of all chunks"
-AGAINST_CHUNKS = ("`pieces`", "`combined`, extractive steps", "`combined`, LLM steps")
 ALARMED = ("`pieces`", "`rpd`, LLM steps", "`strategy`, LLM steps", "`combined`, LLM steps")
 # The share of same-strategy pairs of dev and train that is let pass as different.
 ALARMS = 0.1
@@ -92,14 +87,10 @@ class Sets:
 
     def scores(self, source: str, distance: Callable[[Evidence], Array]) -> Scores:
         """By set, per problem, the distances of the labelled pairs."""
-        return self.measure(lambda case: distance(case.evidence[source]))
-
-    def measure(self, distance: Callable[[Case], Array]) -> Scores:
-        """The same of a distance that is given the whole case."""
         return {
             name: [
                 np.array([matrix[i, j] for i, j, _ in case.labels.pairs()])
-                for case, matrix in ((case, distance(case)) for case in found)
+                for case, matrix in ((case, distance(case.evidence[source])) for case in found)
             ]
             for name, found in self.cases.items()
         }
@@ -116,9 +107,9 @@ class Sets:
         return found
 
 
-def averaged(aurocs: dict[str, Any], measure: str, names: Sequence[str] = SHORT) -> Floats:
-    """The mean of a measure over sets, resample by resample."""
-    return np.mean([aurocs[name][measure] for name in names], axis=0)
+def averaged(aurocs: dict[str, Any], measure: str) -> Floats:
+    """The mean of a measure over dev and train, resample by resample."""
+    return np.mean([aurocs[name][measure] for name in SHORT], axis=0)
 
 
 def print_table(sets: Sets, aurocs: Mapping[str, dict[str, Any]]) -> None:
@@ -135,35 +126,12 @@ def print_table(sets: Sets, aurocs: Mapping[str, dict[str, Any]]) -> None:
     print(markdown(rows), "\n")
 
 
-def chunk_scores(sets: Sets, encoder: KeptVectors) -> Scores:
-    """Plain chunk embeddings: the mean of the text in chunks of 40 words, at most 24 of them."""
-    cases = list(itertools.chain(*sets.cases.values()))
-    encoder.encode(
-        [p for case in cases for t in case.row["solutions"] for p in piece_texts(t, MOST_CHUNKS)]
-    )
-    return sets.measure(lambda case: mean_of_pieces(with_pieces(case, MOST_CHUNKS, encoder)))
-
-
-def difference(
-    one: dict[str, Any], other: dict[str, Any], names: Sequence[str] = SHORT
-) -> dict[str, object]:
-    """Pooled and within, averaged over sets (dev and train), paired by problem."""
+def difference(one: dict[str, Any], other: dict[str, Any]) -> dict[str, object]:
+    """Pooled and within, averaged over dev and train, paired by problem."""
     return {
-        measure: format(
-            estimate(averaged(one, measure, names) - averaged(other, measure, names)), "+.3f"
-        )
+        measure: format(estimate(averaged(one, measure) - averaged(other, measure)), "+.3f")
         for measure in ("pooled", "within")
     }
-
-
-def print_gain_over_chunks(sets: Sets, aurocs: Mapping[str, dict[str, Any]]) -> None:
-    """Set by set, what the default distances have more than plain chunk embeddings."""
-    rows = []
-    for distance in AGAINST_CHUNKS:
-        for name in sets.cases:
-            gain = difference(aurocs[distance], aurocs[CHUNKS], (name,))
-            rows.append({f"minus the {CHUNKS}": distance, "set": name, **gain})
-    print(markdown(rows), "\n")
 
 
 def print_alarms(sets: Sets, scores: Mapping[str, Scores]) -> None:
@@ -196,7 +164,6 @@ def main() -> None:
     encoder = KeptVectors(load_embedder("minilm"), args.vectors)
     sets = Sets(read_sets(args.data, encoder, args.limit), args.num_bootstrap, args.seed)
     scores = {name: sets.scores(source, one) for name, (source, one) in TABLE.items()}
-    scores[CHUNKS] = chunk_scores(sets, encoder)
     aurocs = {name: sets.aurocs(found) for name, found in scores.items()}
     print(f"{encoder.name}, float32, {args.num_bootstrap} resamples, seed {args.seed}.\n")
     print_table(sets, aurocs)
@@ -204,7 +171,6 @@ def main() -> None:
         {"difference": f"{a} - {b}", **difference(aurocs[a], aurocs[b])} for a, b in DIFFERENCES
     ]
     print(markdown(rows), "\n")
-    print_gain_over_chunks(sets, aurocs)
     print_alarms(sets, scores)
 
 

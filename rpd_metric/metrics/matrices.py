@@ -133,12 +133,12 @@ def _rarities(read: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float32]]:
     return rows
 
 
-def piece_texts(solution: str, most: int = MOST_PIECES) -> list[str]:
-    """The pieces of a solution that are read: at most `most`, evenly spaced from first to last."""
+def _pieces_read(solution: str) -> list[str]:
+    """The pieces of a solution that are read, evenly spaced from first to last."""
     pieces = _in_pieces(answer_part(solution), PIECE_WORDS)
-    if len(pieces) <= most:
+    if len(pieces) <= MOST_PIECES:
         return pieces
-    return [pieces[round(place)] for place in np.linspace(0, len(pieces) - 1, most)]
+    return [pieces[round(place)] for place in np.linspace(0, len(pieces) - 1, MOST_PIECES)]
 
 
 def _in_pieces(text: str, size: int) -> list[str]:
@@ -166,7 +166,7 @@ READINGS: Mapping[str, Reading] = {
     "chunks": lambda _problem, solutions, _steps: [
         _in_pieces(text, CHUNK_WORDS) for text in solutions
     ],
-    "pieces": lambda _problem, solutions, _steps: [piece_texts(text) for text in solutions],
+    "pieces": lambda _problem, solutions, _steps: [_pieces_read(text) for text in solutions],
     "methods": lambda _problem, solutions, _steps: [_method_names(text) for text in solutions],
     "statement": lambda problem, solutions, _steps: [[problem] for _ in solutions],
 }

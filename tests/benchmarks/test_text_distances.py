@@ -74,7 +74,7 @@ def test_a_text_is_encoded_once_ever(bench, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "tables"), [("text_distances", 4), ("picks", 2), ("calibration_curves", 1)]
+    ("name", "tables"), [("text_distances", 3), ("picks", 2), ("calibration_curves", 1)]
 )
 def test_each_script_of_make_distances_runs_from_its_command_line(
     bench, folder, tmp_path, monkeypatch, capsys, name, tables
