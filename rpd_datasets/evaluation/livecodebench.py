@@ -28,7 +28,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from rpd_metric.errors import InputError
-from rpd_metric.grading.code import CASE_SECONDS, CONTEST_PRELUDE, CallTask, StdioTask
+from rpd_metric.grading.code import (
+    CASE_MEMORY,
+    CASE_SECONDS,
+    CONTEST_PRELUDE,
+    CallTask,
+    StdioTask,
+)
 
 # Problems of each release, from the first file to the last.
 RELEASES = {1: 400, 2: 511, 3: 612, 4: 713, 5: 880, 6: 1055}
@@ -88,7 +94,7 @@ def read_tests(row: Mapping[str, Any], name: str) -> StdioTask | CallTask:
     kinds = sorted({str(case.get("testtype")) for case in cases})
     if kinds == ["stdin"]:
         pairs = [(case["input"], case["output"]) for case in cases]
-        return StdioTask(pairs, CASE_SECONDS, CONTEST_PRELUDE)
+        return StdioTask(pairs, CASE_SECONDS, CONTEST_PRELUDE, CASE_MEMORY)
     if kinds != ["functional"]:
         _refuse(name, f"its tests are of the kinds {kinds}; stdin or functional can be graded")
     metadata = _json(row.get("metadata") or "{}", "metadata", name)
@@ -100,7 +106,7 @@ def read_tests(row: Mapping[str, Any], name: str) -> StdioTask | CallTask:
         # One JSON value a line is one argument.
         given = [_json(line, "input", name) for line in case["input"].split("\n") if line.strip()]
         calls.append((given, _json(case["output"], "output", name)))
-    return CallTask(function, calls, CASE_SECONDS, CONTEST_PRELUDE)
+    return CallTask(function, calls, CASE_SECONDS, CONTEST_PRELUDE, CASE_MEMORY)
 
 
 def _cases(row: Mapping[str, Any], column: str, name: str) -> list[dict[str, Any]]:

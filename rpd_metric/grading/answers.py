@@ -33,6 +33,7 @@ _HEADING = re.compile(
     r"^[ \t#>*_]*+(?:the\s++)?(?:final\s++)?answer[*_ \t]*+(?::[*_ \t]*+)?\n\s*+(?=\S)",
     flags=re.IGNORECASE | re.MULTILINE,
 )
+_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 _NEXT_SENTENCE = re.compile(r"\.\s+(?=[A-Z])")
 _BOX = re.compile(r"\\f?box(?:ed)?(?![A-Za-z])\s*")
 _BRACE = re.compile(r"\\.|[{}]", flags=re.DOTALL)  # an escaped brace is a set's, not a box's
@@ -53,30 +54,37 @@ _BETWEEN_BOXES = re.compile(
 # "5 dollars", "12 square inches": a number and plain words.
 _WITH_UNIT = re.compile(r"(?P<number>[+-]?[\d.,]*\d)\s*(?P<unit>[a-z]{3,}(?: [a-z]{2,}){0,2})")
 # Words after a number that change it, and so are no unit.
-_NO_UNITS = {
-    *("percent", "dozen", "hundred", "thousand", "million", "billion", "trillion", "half"),
-    *(
-        "halves",
-        "thirds",
-        "quarters",
-        "over",
-        "times",
-        "plus",
-        "minus",
-        "mod",
-        "modulo",
-        "factorial",
-        "and",
-    ),
-    *("squared", "cubed", "sqrt", "sin", "cos", "tan", "log", "exp"),
+_NO_UNITS = re.compile(
+    r"\b(?:percent|dozen|hundred|thousand|million|billion|trillion|half|halves|thirds|quarters|over"
+    r"|times|plus|minus|modulo|mod|factorial|and|squared|cubed|sqrt|sin|cos|tan|log|exp)\b"
+)
+# "5 cm", "5 kilometers", "5 km/h" at the end of a tidied answer, and one name for each unit.
+_UNIT = re.compile(r"[\d)}] ?(?P<unit>[A-Za-z]{1,11}(?:/[A-Za-z]{1,11})?)")
+_UNIT_NAMES = {
+    name: names.split()[0]
+    for names in (
+        *("mm millimeter millimetre", "cm centimeter centimetre", "dm decimeter decimetre"),
+        *("m meter metre", "km kilometer kilometre", "in inch inche", "ft feet foot", "yd yard"),
+        *("mi mile", "mg milligram", "g gram", "kg kilogram", "lb pound", "oz ounce"),
+        *("s sec second", "min minute", "h hr hour", "day", "week", "month", "year"),
+        *("ml milliliter millilitre", "l liter litre", "cent", "dollar", "euro", "percent"),
+    )
+    for name in names.split()
 }
 # Letters that products of variables are written with; a word of them is rarely one of language.
 _VARIABLES = frozenset("abckmnpqrstuvwxyz")
 _PARENTHESISED = re.compile(r"\(([+-]?\d+|[A-Za-z])\)")  # "(073)", "(C)"
 _WHOLE = re.compile(r"[+-]?\d{1,15}")
 _WORDS = re.compile(r"[A-Za-z]{3,}(?:[ ,'-]+[A-Za-z]+)*")
+_SCIENTIFIC = re.compile(
+    r"(?<![A-Za-z\d.])(\d{1,15}(?:\.\d{1,15})?)[eE]([+-]?\d{1,4})(?![\d.A-Za-z])"
+)
+_MIXED = re.compile(r"(?<![\dA-Za-z./^_{}])(\d{1,9}) +(\d{1,9})/(\d{1,9})(?![\d./^])")
+_BARE_NAME = re.compile(r"(?<![\\A-Za-z])(pi|oo|infty|infinity)(?![A-Za-z])")
 _ROOT = re.compile(r"(?:(?<![\\A-Za-z])sqrt|√)\s*(?:\(([^()]*)\)|(\d+|[A-Za-z]\b))")
 _SIGNS = str.maketrans({"−": "-", "–": "-", "\u00a0": " ", "π": r"\pi ", "×": r"\times "})
+_SIGNS |= str.maketrans({"°": r"^\circ ", "≤": r"\le ", "≥": r"\ge ", "∞": r"\infty "})
+_SIGNS |= {ord("₀") + digit: f"_{digit}" for digit in range(10)}
 
 
 class Verdict(StrEnum):
@@ -94,7 +102,7 @@ def final_answer(response: str) -> str | None:
 
     The last box wins: earlier ones are restatements or corrected mistakes. Boxes with nothing
     but commas, "and" or "or" between them are one list of values. Without a box, the last line
-    with "answer: ..." or "answer is ..." does, or what stands under a heading "Final answer".
+    with "answer: ..." or "answer is ..." does, or what stands under a later heading "Final answer".
     What a `<think>` block says is not an answer unless nothing follows it. `None` without one.
 
     >>> final_answer(r"First \boxed{3}. No: $x = \boxed{\frac{1}{2}}$.")
@@ -104,14 +112,19 @@ def final_answer(response: str) -> str | None:
     """
     _, closed, after = response.rpartition("</think>")
     spoken = after if closed and after.strip() else response
-    return _last_box(spoken) or _announced(spoken) or _under_heading(spoken)
+    if box := _last_box(spoken):
+        return box
+    (place, said), (later, headed) = _announced(spoken), _under_heading(spoken)
+    # Under a heading at the end, some models repeat the answer in a sentence.
+    value_is_later = later > place and len(_WORD.findall(headed)) < 4
+    return (headed if value_is_later else said or headed) or None
 
 
 def readable(answer: str) -> str:
     r"""An answer in the notation that computer algebra reads: no outer `$`, LaTeX roots.
 
-    >>> readable("$10{,}000$."), readable("2√3 + sqrt(x+1)")
-    ('10000', '2\\sqrt{3} + \\sqrt{x+1}')
+    >>> readable("$10{,}000$."), readable("2√3 + sqrt(x+1)"), readable("1 3/4")
+    ('10000', '2\\sqrt{3} + \\sqrt{x+1}', '1\\frac{3}{4}')
     """
     text = answer.translate(_SIGNS).strip().rstrip(".").strip()
     for opening, closing in (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]")):
@@ -120,6 +133,8 @@ def readable(answer: str) -> str:
             text = inner.strip()
             break
     text = _ROOT.sub(lambda match: rf"\sqrt{{{match.group(1) or match.group(2)}}}", text)
+    text = _SCIENTIFIC.sub(r"\1\\times 10^{\2}", _MIXED.sub(r"\1\\frac{\2}{\3}", text))
+    text = _BARE_NAME.sub(lambda m: r"\pi " if m.group() == "pi" else r"\infty ", text)
     text = _THOUSANDS.sub(lambda match: re.sub(r"\D", "", match.group()), text)
     return _REPEATING.sub(_fraction, _BRACED_SIGN.sub(r"\1", text))
 
@@ -148,14 +163,17 @@ def easy_verdict(gold: str, answer: str) -> Verdict | None:
     """The verdict on two tidied answers where none but the text is needed.
 
     `CORRECT` for equal text (words: whatever the case) and equal whole numbers, `WRONG` for unequal
-    whole numbers of up to 15 digits and for different words, unless they may be products of the
-    same variables; `None` when computer algebra has to decide. It would not contradict a verdict,
-    but for words that differ in case alone or are anagrams.
+    whole numbers of up to 15 digits, for different units and for different words, unless they may
+    be products of the same variables; `None` when computer algebra has to decide. It would not
+    contradict a verdict, but for units and for words that differ in case alone or are anagrams.
     """
     if gold == answer:
         return Verdict.CORRECT
     if _WHOLE.fullmatch(gold) and _WHOLE.fullmatch(answer):
         return Verdict.CORRECT if int(gold) == int(answer) else Verdict.WRONG
+    units = _unit(gold), _unit(answer)
+    if all(units) and units[0] != units[1]:
+        return Verdict.WRONG  # computer algebra drops them: to it, 5 cm is 5 m
     if _WORDS.fullmatch(gold) and _WORDS.fullmatch(answer):
         if gold.casefold() == answer.casefold():
             return Verdict.CORRECT
@@ -166,6 +184,16 @@ def easy_verdict(gold: str, answer: str) -> Verdict | None:
         if letters != sorted(filter(str.isalpha, answer)) or not product:
             return Verdict.WRONG
     return None
+
+
+def _unit(answer: str) -> str | None:
+    """The known unit that ends an answer, by its one name."""
+    found = list(_UNIT.finditer(answer))
+    if not found or found[-1].end() != len(answer):
+        return None
+    parts = found[-1]["unit"].split("/")
+    names = [_UNIT_NAMES.get(part) or _UNIT_NAMES.get(part.removesuffix("s")) for part in parts]
+    return "/".join(map(str, names)) if all(names) else None
 
 
 def _fraction(match: re.Match[str]) -> str:
@@ -183,7 +211,7 @@ def without_lone_unit(gold: str, answer: str) -> tuple[str, str]:
     (('5', '5'), ('5 dollars', '5 cents'))
     """
     found = [_WITH_UNIT.fullmatch(text) for text in (gold, answer)]
-    if all(found) or any(m and not _NO_UNITS.isdisjoint(m["unit"].split()) for m in found):
+    if all(found) or any(m and _NO_UNITS.search(m["unit"]) for m in found):
         return gold, answer
     first, second = found
     return first["number"] if first else gold, second["number"] if second else answer
@@ -226,23 +254,24 @@ def _list_of_boxes(response: str, last: int, closes: dict[int, int]) -> str | No
     return ", ".join(filter(None, reversed(values))) or None
 
 
-def _under_heading(response: str) -> str | None:
-    """A formula or line under the last heading that announces the answer; `None` without one."""
-    ends = [match.end() for match in _HEADING.finditer(response)]
-    if not ends:
-        return None
-    under = response[ends[-1] :]
+def _under_heading(response: str) -> tuple[int, str]:
+    """Where the last heading that announces the answer stands, and a formula or line under it."""
+    found = list(_HEADING.finditer(response))
+    if not found:
+        return -1, ""
+    under = response[found[-1].end() :]
     for opening, closing in (("$$", "$$"), (r"\[", r"\]")):
         if under.startswith(opening) and (end := under.find(closing, 3)) > 0:
-            return under[2:end].strip()
-    return _of_line(under.partition("\n")[0].strip("*_ \t\r"))
+            return found[-1].start(), under[2:end].strip()
+    return found[-1].start(), _of_line(under.partition("\n")[0].strip("*_ \t\r"))
 
 
-def _announced(response: str) -> str | None:
-    """What stands after the last "answer:" or "answer is"; `None` without one."""
-    lines = [match.group("answer").strip("*_ \t\r") for match in _ANNOUNCED.finditer(response)]
-    line: str | None = next((line for line in reversed(lines) if line), None)
-    return None if line is None else _of_line(line)
+def _announced(response: str) -> tuple[int, str]:
+    """Where the last "answer:" or "answer is" stands, and what stands after it."""
+    for match in reversed(list(_ANNOUNCED.finditer(response))):
+        if line := match.group("answer").strip("*_ \t\r"):
+            return match.start(), _of_line(line)
+    return -1, ""
 
 
 def _of_line(line: str) -> str:

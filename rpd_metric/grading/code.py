@@ -6,10 +6,10 @@ or define a function or method that is called.
 
     completion -> code (fenced block, or a raw continuation) -> program -> sandbox -> result
 
-A function's tests run in another process and another sandbox than the function
-(`sandboxed/`): a program that reads its own file, its memory or its parent finds arguments and
-no expected value, and only plain data comes back from it, so that an object that equals
-everything equals nothing. A program that reads standard input never meets the expected output.
+The tests run in another process and another sandbox than the program or function
+(`sandboxed/`): one that reads its own file, its memory or its parent finds arguments and inputs
+and no expected value, and only plain data comes back from it, so that an object that equals
+everything equals nothing.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from rpd_metric.errors import InputError
 from rpd_metric.grading.in_order import in_order
+from rpd_metric.grading.isolation import Limits
 from rpd_metric.grading.sandbox import Sandbox
 from rpd_metric.grading.sandboxed import candidate_source, checker, checker_source
 
@@ -36,31 +36,22 @@ _FENCE = re.compile(
 _NEXT_TOPLEVEL = re.compile(
     r"^(?:def |class |if __name__|print\(|assert |#|@|```|<\|)", re.MULTILINE
 )
-_NOT_PYTHON = ("SyntaxError:", "IndentationError:", "TabError:")
-# LiveCodeBench allows a case this long.
+# What LiveCodeBench allows a case.
 CASE_SECONDS = 6.0
-# What a contest's solution may use without importing it. The built-in names come last, because
-# some of the modules have a `pow` or an `open` of their own.
-CONTEST_PRELUDE = """\
-import bisect, collections, functools, heapq, itertools, json, math, operator, random, re, string
-import sys
-from bisect import *
-from collections import *
-from copy import *
-from datetime import *
-from functools import *
-from heapq import *
-from itertools import *
-from math import *
-from operator import *
-from random import *
-from re import *
-from statistics import *
-from string import *
-from typing import *
-from builtins import *
-sys.setrecursionlimit(50_000)
-"""
+CASE_MEMORY = 4 << 30
+# What it lets a solution use without importing it, in its order: `pow` and `open` are the
+# built-in ones, `datetime` and `copy` are modules.
+_MODULES = (
+    *("string", "re", "datetime", "collections", "heapq", "bisect", "copy", "math", "random"),
+    *("statistics", "itertools", "functools", "operator", "io", "sys", "json"),
+)
+CONTEST_PRELUDE = "\n".join(
+    [
+        *(f"from {module} import *" for module in (*_MODULES, "builtins", "typing")),
+        *(f"import {module}" for module in _MODULES),
+        "sys.setrecursionlimit(50_000)",
+    ]
+)
 
 
 class ProgramResult(StrEnum):
@@ -91,13 +82,15 @@ class StdioTask:
 
     Args:
         tests (`Sequence` of `(input, expected output)`): All must hold.
-        seconds (`float`, *optional*): Wall time of each; the sandbox's limit if unset.
+        seconds (`float`): Wall time of each.
         prelude (`str`): Code that runs before the program, for what it may use unimported.
+        memory (`int`, *optional*): Bytes of address space; the sandbox's limit if unset.
     """
 
     tests: Sequence[tuple[str, str]]
-    seconds: float | None = None
+    seconds: float = CASE_SECONDS
     prelude: str = ""
+    memory: int | None = None
 
 
 @dataclass(frozen=True)
@@ -107,14 +100,14 @@ class CallTask:
     Args:
         entry_point (`str`): Its name.
         tests (`Sequence` of `(arguments, expected value)`): All must hold; plain JSON values.
-        seconds (`float`): Wall time of each call.
-        prelude (`str`): Code that runs before the function's.
+        seconds, prelude, memory: As of [`StdioTask`].
     """
 
     entry_point: str
     tests: Sequence[tuple[Sequence[Any], Any]]
     seconds: float = CASE_SECONDS
     prelude: str = ""
+    memory: int | None = None
 
 
 CodeTask = FunctionTask | StdioTask | CallTask
@@ -165,23 +158,50 @@ def grade_function(task: FunctionTask, completion: str, sandbox: Sandbox) -> Pro
 def grade_calls(task: CallTask, completion: str, sandbox: Sandbox) -> ProgramResult:
     """Call a function with the tests' arguments and compare what it returns.
 
-    Values are equal as in Python, a tuple being a list: LiveCodeBench's rule. A test may take
-    the task's time, all of them together one second more for each and five to start.
+    Values are equal as in Python, a tuple being a list: LiveCodeBench's rule.
     """
+    cases = [[list(given), value] for given, value in task.tests]
+    return _contest(task, task.entry_point, cases, completion, sandbox)
+
+
+def grade_stdio(task: StdioTask, completion: str, sandbox: Sandbox) -> ProgramResult:
+    """Run a program on the tests' inputs and compare what it prints; stops at the first failure.
+
+    Lines are equal but for white space around them and around the output, or as exact decimal
+    numbers ("1.50" is "1.5"): LiveCodeBench's rule. What is printed before `sys.exit` counts.
+    """
+    cases = [[[given], printed] for given, printed in task.tests]
+    return _contest(task, None, cases, completion, sandbox)
+
+
+def _contest(
+    task: StdioTask | CallTask,
+    name: str | None,
+    cases: list[list[Any]],
+    completion: str,
+    sandbox: Sandbox,
+) -> ProgramResult:
+    """All tests in one sandbox, each in its time; all of them in one second more for each."""
     code = extract_code(completion)
     if not code.strip():
         return ProgramResult.ERROR
-    tested = {"cases": [[list(given), value] for given, value in task.tests]}
-    overall = (task.seconds + 1) * len(task.tests) + 5
-    program = candidate_source(code, task.entry_point, task.prelude)
-    return _check(program, tested | {"seconds": task.seconds}, sandbox, overall)
+    program = candidate_source(code, name, task.prelude, task.seconds)
+    # The program's own process ends it in time, and then tells.
+    patience = task.seconds if name else task.seconds + 1
+    tested = {"cases": cases, "outputs": name is None, "seconds": patience}
+    limits = replace(
+        sandbox.limits,
+        seconds=(task.seconds + 1) * len(cases) + 5,
+        memory=task.memory or sandbox.limits.memory,
+    )
+    return _check(program, tested, sandbox, limits)
 
 
 def _check(
-    program: str, tested: dict[str, Any], sandbox: Sandbox, seconds: float | None = None
+    program: str, tested: dict[str, Any], sandbox: Sandbox, limits: Limits | None = None
 ) -> ProgramResult:
     """Run a candidate beside its checker, whose exit status is the result."""
-    outcome = sandbox.run_pair(checker_source(), program, json.dumps(tested), seconds=seconds)
+    outcome = sandbox.run_pair(checker_source(), program, json.dumps(tested), limits=limits)
     if outcome.end == "timed_out" or outcome.returncode == checker.TIMED_OUT:
         return ProgramResult.TIMED_OUT
     if outcome.returncode == checker.NO_TASK:
@@ -191,48 +211,6 @@ def _check(
         return ProgramResult.ERROR
     passed = outcome.end == "exited" and outcome.returncode == checker.PASSED
     return ProgramResult.PASSED if passed else ProgramResult.FAILED
-
-
-def grade_stdio(task: StdioTask, completion: str, sandbox: Sandbox) -> ProgramResult:
-    """Run a program on the tests' inputs and compare what it prints; stops at the first failure.
-
-    Lines are equal but for white space around them, or when their words are, as text or as exact
-    decimal numbers ("1.50" is "1.5"); empty lines at the end do not count.
-    """
-    code = extract_code(completion)
-    if not code.strip():
-        return ProgramResult.ERROR
-    program = _with_prelude(code, task.prelude) if task.prelude else code
-    for given, expected in task.tests:
-        # An expected output may be longer than what programs may print as a rule.
-        room = max(sandbox.limits.output, 2 * len(expected))
-        outcome = sandbox.run(program, given, seconds=task.seconds, output=room)
-        if outcome.end == "timed_out":
-            return ProgramResult.TIMED_OUT
-        last = outcome.stderr.rstrip().rpartition("\n")[2]
-        # The interpreter itself reports no traceback for a file that it cannot compile.
-        if (
-            outcome.returncode
-            and last.startswith(_NOT_PYTHON)
-            and "Traceback" not in outcome.stderr
-        ):
-            return ProgramResult.ERROR
-        if outcome.returncode != 0 or not same_output(outcome.stdout, expected):
-            return ProgramResult.FAILED
-    return ProgramResult.PASSED
-
-
-def _with_prelude(code: str, prelude: str) -> str:
-    """A program that runs another one after a prelude; `from __future__` stays its first line."""
-    return (
-        "import sys\n"
-        "try:\n"
-        f"    _code = compile({code!r}, 'main.py', 'exec', dont_inherit=True)\n"
-        "except (SyntaxError, ValueError) as _error:\n"
-        "    sys.exit(f'SyntaxError: {_error}')\n"
-        f"exec({prelude!r}, globals())\n"
-        "exec(_code, globals())\n"
-    )
 
 
 def grade_code(
@@ -268,31 +246,6 @@ _GRADES: dict[type[CodeTask], Callable[..., ProgramResult]] = {
 }
 
 
-def same_output(got: str, expected: str) -> bool:
-    """Whether two outputs are the same, in the sense of [`grade_stdio`]."""
-    ours = [line.strip() for line in got.rstrip().split("\n")]
-    theirs = [line.strip() for line in expected.rstrip().split("\n")]
-    if len(ours) != len(theirs):
-        return False
-    return all(a == b or _same_words(a, b) for a, b in zip(ours, theirs, strict=True))
-
-
 def _defines(code: str, name: str) -> bool:
     pattern = rf"^(?:(?:async )?def|class) {re.escape(name)}\b|^{re.escape(name)}\s*="
     return re.search(pattern, code, re.MULTILINE) is not None
-
-
-def _same_words(a: str, b: str) -> bool:
-    ours, theirs = a.split(), b.split()
-    return len(ours) == len(theirs) and all(
-        x == y or (_number(x) is not None and _number(x) == _number(y))
-        for x, y in zip(ours, theirs, strict=True)
-    )
-
-
-def _number(word: str) -> Decimal | None:
-    try:
-        number = Decimal(word)
-    except InvalidOperation:
-        return None
-    return number if number.is_finite() else None

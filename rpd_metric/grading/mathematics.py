@@ -157,7 +157,7 @@ class _Worker:
         self._started = True
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it has died: there will be no line
-            self.process.stdin.write((json.dumps([gold, answer]) + "\n").encode())
+            self.process.stdin.write((json.dumps([gold, answer, seconds]) + "\n").encode())
             self.process.stdin.flush()
         line = self._line(seconds)
         return Verdict(line) if line else None

@@ -6,7 +6,8 @@ process of its own, which its parent kills when a comparison takes too long:
 
     python -m rpd_metric.grading.mathematics_worker
 
-Protocol: the worker writes one line "ready", then answers each line `[gold, answer]` (JSON)
+Protocol: the worker writes one line "ready", then answers each line `[gold, answer, seconds]`
+(JSON)
 with one line holding the verdict. It ends with its input.
 """
 
@@ -17,6 +18,7 @@ import logging
 import os
 import re
 import resource
+import signal
 import sys
 from functools import lru_cache
 from typing import Any
@@ -25,6 +27,8 @@ from rpd_metric.grading.answers import Verdict
 
 MEMORY_BYTES = 2 << 30
 
+_IMAGINARY = re.compile(r"(?<![\\A-Za-z])i(?![A-Za-z])|\\sqrt\s*(?:\{\s*)?-")
+_CIRCLE = re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ)")
 _BASE = re.compile(r"^[0-9A-Za-z]+_\{?(\d+)\}?$")
 
 
@@ -41,8 +45,17 @@ def compare(gold: str, answer: str) -> Verdict:
     candidates = _expressions(answer)
     if not candidates:
         return Verdict.NO_ANSWER
-    # The order matters: "x = 5" is accepted where the reference says "5", not the reverse.
-    same = verify(list(references), list(candidates), timeout_seconds=None)
+    # The order matters: "x = 5" is accepted where the reference says "5", not the reverse. But an
+    # interval and an inequality are the same in either.
+    readings = [(references, candidates)]
+    if _IMAGINARY.search(gold) or _IMAGINARY.search(answer):
+        readings.append((_complex(references), _complex(candidates)))
+    if bool(_CIRCLE.search(gold)) != bool(_CIRCLE.search(answer)):  # math-verify drops the sign
+        readings.append((_expressions(_in_radians(gold)), _expressions(_in_radians(answer))))
+    same = any(
+        verify(list(a), list(b), timeout_seconds=None, allow_set_relation_comp=True)
+        for a, b in readings
+    )
     return Verdict.CORRECT if same else Verdict.WRONG
 
 
@@ -56,6 +69,22 @@ def _expressions(answer: str) -> tuple[Any, ...]:
     return tuple(item for item in found if not isinstance(item, str))
 
 
+def _complex(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The items with the letter i as the imaginary unit, where it is the only letter."""
+    from sympy import Expr, I, simplify  # type: ignore[import-untyped,unused-ignore]
+
+    def read(item: Any) -> Any:
+        if not isinstance(item, Expr) or any(s.name != "i" for s in item.free_symbols):
+            return item
+        return simplify(item.subs(dict.fromkeys(item.free_symbols, I)).doit())
+
+    return tuple(map(read, items))
+
+
+def _in_radians(answer: str) -> str:
+    return _CIRCLE.sub(r" \\cdot \\frac{\\pi}{180}", answer)
+
+
 def main() -> None:
     """Answer lines until the input ends."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
@@ -67,8 +96,11 @@ def main() -> None:
     compare("x^2+1", "1+x^2")  # loads sympy and its parsers before the first time limit
     replies.write("ready\n")
     for line in sys.stdin:
-        gold, answer = json.loads(line)
+        gold, answer, seconds = json.loads(line)
+        # Should the parent be killed meanwhile: a signal ends even what never returns to Python.
+        signal.alarm(int(seconds) + 5)
         replies.write(compare(gold, answer).value + "\n")
+        signal.alarm(0)
 
 
 if __name__ == "__main__":

@@ -29,8 +29,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Literal
 
 from rpd_metric.grading.isolation import (
@@ -91,33 +90,22 @@ class Sandbox:
                 raise SandboxError(f"a trivial program failed under {self.limits}: {said}")
             raise SandboxError(advice(said))
 
-    def run(
-        self,
-        program: str,
-        stdin: str = "",
-        *,
-        seconds: float | None = None,
-        output: int | None = None,
-    ) -> Outcome:
-        """Run Python source as a script; `seconds` and `output` replace those of the limits."""
-        limits = replace(
-            self.limits,
-            seconds=seconds or self.limits.seconds,
-            output=output or self.limits.output,
-        )
-        with _files(stdin) as streams, self._started(program, limits, streams) as running:
-            return running.outcome(limits, streams)
+    def run(self, program: str, stdin: str = "") -> Outcome:
+        """Run Python source as a script."""
+        with _files(stdin) as streams, self._started(program, self.limits, streams) as running:
+            return running.outcome(self.limits, streams)
 
     def run_pair(
-        self, trusted: str, untrusted: str, stdin: str = "", *, seconds: float | None = None
+        self, trusted: str, untrusted: str, stdin: str = "", *, limits: Limits | None = None
     ) -> Outcome:
         """Run two programs that talk to each other, each in a sandbox of its own.
 
         Two pipes are all they share. The untrusted one has its ends as standard input and output,
         the trusted one gets the numbers of its ends, to read from and to write to, as arguments,
-        and `stdin`. When it ends, the other is ended; its outcome is returned.
+        and `stdin`. When it ends, the other is ended; its outcome is returned. `limits` take the
+        place of the sandbox's own for both.
         """
-        limits = replace(self.limits, seconds=seconds or self.limits.seconds)
+        limits = limits or self.limits
         with contextlib.ExitStack() as stack:
             streams = stack.enter_context(_files(stdin))
             with contextlib.ExitStack() as ends:
@@ -137,11 +125,12 @@ class Sandbox:
         with contextlib.ExitStack() as stack:
             numbers = map(str, pipes)
             if self.unsafe:
-                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rpd-unsafe-"))
-                source = Path(folder, "main.py")
-                source.write_text(program, encoding="utf-8", errors="replace")
-                command = limited(self._tools, os.fspath(source), limits, isolated=False)
-                running = _Running(_spawn([*command, *numbers], folder, pipes, streams))
+                # No file, which would be left behind where this process is killed.
+                source = _file(program, stack)
+                command = limited(self._tools, f"/proc/self/fd/{source}", limits, isolated=False)
+                folder = tempfile.gettempdir()
+                passed = (source, *pipes)
+                running = _Running(_spawn([*command, *numbers], folder, passed, streams))
             else:
                 command = limited(self._tools, PROGRAM, limits, isolated=True)
                 running = self._isolated(program, [*command, *numbers], streams, pipes)

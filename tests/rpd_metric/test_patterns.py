@@ -1,7 +1,9 @@
 """No pattern hangs on what models write: long runs and nested repeats end within a bound.
 
-Everything runs in a process of its own, which is killed when it takes too long and has said what it
-was busy with. Four hundred characters tell an exponential pattern from the others.
+Every pattern of both packages is found in their sources: the compiled ones and those that are
+written where they are used. Everything runs in a process of its own, which is killed when it takes
+too long and has said what it was busy with. Four hundred characters tell an exponential pattern
+from the others.
 """
 
 from __future__ import annotations
@@ -12,10 +14,10 @@ import sys
 import pytest
 
 WORLD = """
-import importlib, itertools, pathlib, re, sys
+import ast, importlib, itertools, pathlib, re, string, sys
 
 RUNS = [
-    *"#*_> \\t\\nA19$\\\\{}[]()'`~-.,:;=<|/+&^?!é中", "0,", " '", "\\\\[", "\\\\(", "\\\\{", "$$",
+    *string.printable, *"é中\\u00a0\\u2028", "0,", " '", "\\\\[", "\\\\(", "\\\\{", "$$",
     "```", "# ", "* ", "#\\n", "> ", "\\n\\n", " \\n", "\\r\\n", "**", "//", ",//", ". ", "a ",
     "a, ", "A. ", "1. ", "<think>", "</think>", "\\\\boxed{", "\\\\boxed{1} ", "//boxed{",
     "\\\\text{", "\\\\frac{", "{,}000", "answer", "answer:", "answer is ", "final answer\\n",
@@ -28,6 +30,9 @@ def hostile(length):
     for run in RUNS:
         text = run * (length // len(run))
         yield from (text, text + "\\0x!", "x" + text + "x", "answer:" + text + " answer")
+        # Runs of runs: what (a+b)* and (a+)* are slow on.
+        for end in (" ", "\\n", "x"):
+            yield ((run * 20)[:20] + end) * (length // 21) + "\\0"
 
 
 def busy_with(what):
@@ -45,20 +50,39 @@ def compiled(value, name):
             yield from compiled(item, f"{name}[{place}]")
 
 
+def written(path):
+    # Patterns in calls such as re.sub(r"...", text).
+    for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and getattr(call.func.value, "id", "") == "re"
+            and call.func.attr != "escape"
+            and call.args
+        ):
+            if isinstance(call.args[0], ast.Constant) and isinstance(call.args[0].value, str):
+                flags = [ast.unparse(k.value) for k in call.keywords if k.arg == "flags"]
+                name = f"{path}:{call.lineno}"
+                yield name, re.compile(call.args[0].value, eval(*flags) if flags else 0)
+
+
 import rpd_datasets, rpd_metric
 
 count = 0
 for package in (rpd_metric, rpd_datasets):
     root = pathlib.Path(package.__file__).parent
     for path in sorted(root.rglob("*.py")):
-        if "re.compile(" in path.read_text(encoding="utf-8") and "space" not in path.parts:
+        text = path.read_text(encoding="utf-8")
+        found = list(written(path))
+        if "re.compile(" in text and "space" not in path.parts:
             parts = path.relative_to(root.parent).with_suffix("").parts
             module = importlib.import_module(".".join(parts))
-            for name, pattern in compiled(vars(module), module.__name__):
-                busy_with(name)
-                count += 1
-                for text in hostile(400) if isinstance(pattern.pattern, str) else ():
-                    pattern.search(text), pattern.match(text), pattern.fullmatch(text)
+            found += compiled(vars(module), module.__name__)
+        for name, pattern in {pattern: (name, pattern) for name, pattern in found}.values():
+            busy_with(name)
+            count += 1
+            for text in hostile(400) if isinstance(pattern.pattern, str) else ():
+                pattern.search(text), pattern.match(text), pattern.fullmatch(text)
 print(count)
 """
 READERS = """

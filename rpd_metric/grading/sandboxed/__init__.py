@@ -14,12 +14,15 @@ from __future__ import annotations
 from importlib import resources
 
 
-def candidate_source(code: str, name: str, prelude: str = "") -> str:
+def candidate_source(
+    code: str, name: str | None, prelude: str = "", seconds: float | None = None
+) -> str:
     """The program that holds a model's code and answers calls of one of its functions.
 
-    `name` is the function, or the method of its class `Solution`; `prelude` runs first.
+    `name` is the function, or the method of its class `Solution`; `None` is the whole program,
+    which may take so many seconds. `prelude` runs first.
     """
-    return _program("candidate.py", f"main({code!r}, {name!r}, {prelude!r})")
+    return _program("candidate.py", f"main({code!r}, {name!r}, {prelude!r}, {seconds!r})")
 
 
 def checker_source() -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from rpd_metric.grading.code import (
+    CASE_MEMORY,
     CONTEST_PRELUDE,
     CallTask,
     FunctionTask,
@@ -20,10 +21,10 @@ from rpd_metric.grading.code import (
     grade_code,
     grade_function,
     grade_stdio,
-    same_output,
 )
 from rpd_metric.grading.isolation import Limits
 from rpd_metric.grading.sandbox import Sandbox
+from rpd_metric.grading.sandboxed.checker import same_output
 
 if shutil.which("bwrap") is None:
     pytest.skip("bubblewrap is not installed (package bubblewrap)", allow_module_level=True)
@@ -144,16 +145,119 @@ def test_each_case_has_its_own_time(sandbox: Sandbox) -> None:
 def test_programs_are_tested_through_their_input_and_output(
     program: str, verdict: str, sandbox: Sandbox
 ) -> None:
-    short = Sandbox(Limits(seconds=1)) if verdict == "timed_out" else sandbox
-    assert grade_stdio(SUM, program, short) == verdict
+    task = replace(SUM, seconds=1) if verdict == "timed_out" else SUM
+    assert grade_stdio(task, program, sandbox) == verdict
+
+
+# What LiveCodeBench's own grader (28fef95) says of valid programs that add two numbers ...
+PROGRAMS = """\
+### passed: input
+a, b = map(int, input().split())
+print(a + b)
+### passed: standard input under its imported name
+print(sum(int(x) for x in sys.stdin.read().split()))
+### passed: its bytes
+print(sum(map(int, sys.stdin.buffer.read().split())))
+### passed: lines (which LiveCodeBench's stand-in for standard input does not give out)
+for line in sys.stdin:
+    print(sum(map(int, line.split())))
+### passed: names of the imported modules
+print(reduce(add, Counter(map(int, input().split())).elements()), end='\\n' * bool(sqrt(4)))
+heapq, deque, defaultdict, lru_cache, gcd, StringIO, dumps, datetime.datetime, copy.deepcopy, pow
+### passed: a main function
+def main():
+    print(sum(map(int, input().split())))
+if __name__ == '__main__':
+    main()
+### passed: leaves after the right output
+print(sum(map(int, input().split())))
+sys.exit(0)
+### passed: leaves with a message
+print(sum(map(int, input().split())))
+exit(1)
+### passed: blank lines before the output
+print('\\n\\n', sum(map(int, input().split())), '\\n\\n')
+### passed: a decimal number
+print(float(sum(map(int, input().split()))))
+### passed: writes to standard output
+sys.stdout.write(str(sum(map(int, sys.stdin.readline().split()))))
+### passed: much memory
+kept = bytearray(3 << 29)
+print(sum(map(int, input().split())))
+### failed: an error after the right output
+print(sum(map(int, input().split())))
+1 / 0
+### failed: leaves before any output
+sys.exit()
+### failed: words beside the number
+print('sum', sum(map(int, input().split())))
+### failed: another result in the second test
+print(3)
+"""
+# ... and of functions that give back the argument as it is, a list of lists.
+FUNCTIONS = """\
+### passed: a method
+class Solution:
+    def same(self, xs: List[List[int]]) -> List[List[int]]:
+        return xs
+### passed: a function
+def same(xs): return [list(x) for x in xs]
+### passed: a tuple of lists
+def same(xs): return tuple(xs)
+### failed: a list of tuples
+def same(xs): return [tuple(x) for x in xs]
+### passed: numbers that are equal
+def same(xs): return [[float(y) for y in x] for x in xs]
+### passed: a helper of the same name
+def same(xs): return xs
+class Solution:
+    def same(self, xs): return same(xs)
+### failed: leaves
+def same(xs): sys.exit()
+### failed: an iterator
+def same(xs): return iter(xs)
+### failed: a deque
+def same(xs): return deque(xs)
+"""
+
+
+def made(sources: str) -> list[tuple[str, str]]:
+    return [tuple(part.split("\n", 1)) for part in sources.split("### ")[1:]]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(("title", "program"), made(PROGRAMS))
+def test_programs_are_graded_as_livecodebench_does(title: str, program: str) -> None:
+    task = replace(SUM, prelude=CONTEST_PRELUDE, memory=CASE_MEMORY)
+    assert grade_stdio(task, program, Sandbox()) == title.partition(":")[0]
+
+
+@pytest.mark.parametrize(("title", "program"), made(FUNCTIONS))
+def test_functions_are_graded_as_livecodebench_does(title: str, program: str) -> None:
+    tests = [([[[1, 2], [3]]], [[1, 2], [3]]), ([[]], [])]
+    task = CallTask("same", tests, prelude=CONTEST_PRELUDE, memory=CASE_MEMORY)
+    assert grade_calls(task, program, Sandbox()) == title.partition(":")[0]
+
+
+def test_the_tests_of_a_program_share_one_sandbox_and_nothing_else(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[None] = []
+    start = Sandbox._started
+    monkeypatch.setattr(Sandbox, "_started", lambda *given: started.append(None) or start(*given))
+    counts = "try: n += 1\nexcept NameError: n = 1\nprint(n)"
+    assert grade_stdio(StdioTask([("", "1")] * 20), counts, sandbox) == "passed"
+    assert len(started) == 2  # the program's and the checker's
 
 
 @pytest.mark.parametrize(
     ("got", "expected", "same"),
     [
         (" 1  2 \n", "1 2", True),
+        ("1\n\n2", "1\n2", False),
         ("1.50", "1.5", True),
         ("1e2", "100", True),
+        ("\n\n3\n", "3", True),
+        ("x 1.0", "x 1", False),
         ("0.1", "0.10000001", False),
         ("YES", "yes", False),
         ("1\n2", "1 2", False),

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,6 +46,9 @@ def grader() -> Iterator[Grader]:
         ("Answer:\n\n  42\n", "42"),
         ("The answer is 5. Wait, the answer is 6", "6"),
         (r"Answer: 5. It is \boxed{6}", "6"),
+        ("The answer is 5. Checking.\n\n### Final Answer\n6", "6"),
+        ("So the answer is 6.\n\n**Final Answer**\nPam pays \\$6 more than Susan.", "6."),
+        ("### Final Answer\n5\n\nNo: the answer is 6", "6"),
         ("I cannot answer this.", None),
         (r"<think>\boxed{1}</think> so \boxed{2}", "2"),
         (r"<think>\boxed{1}</think> I give up", None),
@@ -112,6 +118,25 @@ def test_whole_numbers_are_compared_as_numbers(number: int, zeros: int) -> None:
         ("1,2", r"\boxed{2 \text{ and } 1}", Verdict.CORRECT),
         (r"2\sqrt3", "Answer: sqrt(12)", Verdict.CORRECT),
         ("12_8", r"\boxed{12_5}", Verdict.WRONG),
+        (r"x \le 2", r"\boxed{(-\infty, 2]}", Verdict.CORRECT),
+        ("(-oo, 2]", r"\boxed{x <= 2}", Verdict.CORRECT),
+        ("x < 2", r"\boxed{(-\infty, 2]}", Verdict.WRONG),
+        ("6.02e23", r"\boxed{6.02 \times 10^{23}}", Verdict.CORRECT),
+        ("1000", r"\boxed{1e4}", Verdict.WRONG),
+        ("30°", r"\boxed{\frac{\pi}{6}}", Verdict.CORRECT),
+        (r"\pi/3", r"\boxed{60^\circ}", Verdict.CORRECT),
+        (r"\pi/3", r"\boxed{30^\circ}", Verdict.WRONG),
+        ("30", r"\boxed{30^{\circ}}", Verdict.CORRECT),
+        ("i", r"\boxed{\sqrt{-1}}", Verdict.CORRECT),
+        ("2i", r"\boxed{-\sqrt{-4}}", Verdict.WRONG),
+        ("1 3/4", r"\boxed{\frac{7}{4}}", Verdict.CORRECT),
+        ("13/4", r"\boxed{1 3/4}", Verdict.WRONG),
+        ("-1", r"\boxed{e^{i pi}}", Verdict.CORRECT),
+        ("5 cm", r"\boxed{5 m}", Verdict.WRONG),
+        (r"5\text{ cm}", r"\boxed{5\,\mathrm{m}}", Verdict.WRONG),
+        ("5 km/h", r"\boxed{5 \text{ m/s}}", Verdict.WRONG),
+        ("5 cm", r"\boxed{5 \text{ centimeters}}", Verdict.CORRECT),
+        ("5 cm", r"\boxed{5}", Verdict.CORRECT),
         (r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", r"\boxed{\binom{1}{3}}", Verdict.WRONG),
         ("5", "no final line", Verdict.NO_ANSWER),
         ("5", r"\boxed{\frac{1}{}", Verdict.NO_ANSWER),
@@ -139,6 +164,13 @@ def test_a_hung_comparison_is_killed_and_the_others_go_on() -> None:
     rows = [("5", HANGS), ("1+x", r"\boxed{x+1}"), ("5", HANGS), ("1+y", r"\boxed{y+1}")]
     with Grader(workers=1, seconds=1) as grader:
         assert list(grader.grade(rows)) == ["timed_out", "correct"] * 2
+
+
+def test_a_hung_comparison_ends_by_itself_where_nobody_is_left_to_kill_it() -> None:
+    worker = [sys.executable, "-m", "rpd_metric.grading.mathematics_worker"]
+    line = json.dumps(["5", "10^{10^{10}}", -4])  # five seconds more than a comparison may take
+    ended = subprocess.run(worker, input=line + "\n", capture_output=True, text=True, timeout=120)
+    assert (ended.stdout, ended.returncode) == ("ready\n", -signal.SIGALRM)
 
 
 def _labelled() -> list[tuple[str, str, bool]]:

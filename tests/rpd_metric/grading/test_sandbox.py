@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -219,3 +221,23 @@ def test_unsafe_runs_without_bubblewrap_and_keeps_the_limits(
     assert sandbox.run("while True: print('spam')").end == "output_limit"
     assert "MemoryError" in sandbox.run("bytearray(2_000_000_000)").stderr
     assert "hunter2" not in sandbox.run("import os; print(os.environ)").stdout
+
+
+@pytest.mark.parametrize("unsafe", [False, True])
+def test_a_killed_grade_leaves_nothing_in_the_temporary_folder(
+    unsafe: bool, tmp_path: Path
+) -> None:
+    program = (
+        "from rpd_metric.grading.sandbox import Sandbox\n"
+        f"sandbox = Sandbox(unsafe={unsafe})\n"
+        "print('ready', flush=True)\n"
+        "sandbox.run('import time; time.sleep(3)')\n"
+    )
+    environment = {**os.environ, "TMPDIR": os.fspath(tmp_path)}
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        time.sleep(0.5)
+        process.kill()
+    assert list(tmp_path.iterdir()) == []
