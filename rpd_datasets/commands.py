@@ -36,22 +36,20 @@ def run_command(
         `int`: The exit status: 0, 1 after an error that the user can fix, 130 after Ctrl-C or
             SIGTERM, 141 when the reader of the output went away.
     """
+    status, line = 0, ""
     try:
         with stopped_by_signals():
             work()
     except KeyboardInterrupt:
-        return _end(130, f"{name}: interrupted; {after_interrupt}")
+        status, line = 130, f"interrupted; {after_interrupt}"
     except RPDError as error:
-        return _end(130 if isinstance(error, Interrupted) else 1, f"{name}: {error}")
+        status, line = 130 if isinstance(error, Interrupted) else 1, str(error)
     except BrokenPipeError:
         # The reader of our output went away, as `head` does: nobody is left to read a message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    return 0
-
-
-def _end(status: int, line: str) -> int:
-    sys.stderr.write(f"{line}\n")
+        status = 141
+    if line:
+        sys.stderr.write(f"{name}: {line}\n")
     return status
 
 

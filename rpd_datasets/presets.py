@@ -3,10 +3,9 @@
 A preset is a choice of problems, a choice of solutions and two numbers over the paper's filters
 (App. C.1) and tie rule (Algorithm 3). The models are left to the user; `paper` insists on them.
 
-All presets draw problems in one order that the seed decides (`select.py`), so that two sets with
-one seed differ only in what their names say: `random-q-rpd-a` has the problems of `random-1p3s`,
-which are among those of `random-1p1s`. One thing can come between them: a solution whose summary
-fails is used only by sets that read no summaries.
+All presets draw problems in one order that the seed decides: `random-q-rpd-a` has the problems of
+`random-1p3s`, which are among those of `random-1p1s`. Only a solution whose summary fails can come
+between them: sets that read no summaries use it.
 """
 
 from __future__ import annotations

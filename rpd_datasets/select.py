@@ -172,8 +172,8 @@ def _descending(score: float | None) -> float:
 def draw_lot(text: str, seed: int) -> str:
     """The lot that a text draws; sorting by lots shuffles.
 
-    Which of two texts comes first depends on their own content and the seed alone: not on the order
-    of the input, and not on what was left out. The first 100 are always among the first 300.
+    Which of two texts comes first depends on their own content and the seed alone, so the first 100
+    are always among the first 300.
     """
     return hashlib.sha256(f"{seed}\n{text}".encode(errors="surrogatepass")).hexdigest()
 
