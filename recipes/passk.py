@@ -119,14 +119,14 @@ def _run(args: argparse.Namespace) -> None:
         raise MissingExtraError("an evaluation", extra="inspect", module=module) from error
     if args.temperature == 0 and args.samples * args.runs > 1:
         raise InputError("temperature 0 gives the same sample again and again; raise it")
-    model, model_args = model_name(args.model)
-    if model.startswith("rpd/"):
-        model_args |= {name: getattr(args, name) for name in ("thinking", "device", "dtype")}
     args.name = args.name or re.split(r"[/#]", args.model.rstrip("/"))[-1]
     slug = re.sub(r"[^\w.-]+", "-", args.name).strip("-.") or "model"
     args.output = args.output or f"evaluations/{slug}/{args.benchmark}"
     given = {name: getattr(args, name) for name in ("data", "since", "until", "prompt", "grader")}
     task = TASKS[find_benchmark(args.benchmark).name](**given, unsafe=args.unsafe)
+    model, model_args = model_name(args.model)
+    if model.startswith("rpd/"):
+        model_args |= {name: getattr(args, name) for name in ("thinking", "device", "dtype")}
     task.metadata = {**(task.metadata or {}), "runs": args.runs, "name": args.name}
     try:
         with contextlib.redirect_stdout(sys.stderr):

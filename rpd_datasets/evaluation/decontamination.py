@@ -36,19 +36,19 @@ def load_contamination(
     wanted = [name for name in names if name != NONE]
     if len(wanted) < len(names) and wanted:
         raise InputError(f"decontaminate takes {NONE} alone, or names and files")
-    texts: dict[str, list[str]] = {}
-    missing: list[str] = []
-    for name in wanted:
-        if name != KNOWN:
-            texts[Path(name).name if Path(name).exists() else name] = _texts(name)
-            continue
-        for known, benchmark in BENCHMARKS.items():
-            if benchmark.hub is None:
-                continue  # only local files serve, and none was named
-            try:
-                texts[known] = _texts(known)
-            except InputError:
-                missing.append(known)
+    texts = {
+        Path(name).name if Path(name).exists() else name: _texts(name)
+        for name in wanted
+        if name != KNOWN
+    }
+    # Of others, only local files serve.
+    of_the_hub = [name for name, one in BENCHMARKS.items() if one.hub and KNOWN in wanted]
+    missing = []
+    for name in of_the_hub:
+        try:
+            texts[name] = _texts(name)
+        except InputError:
+            missing.append(name)
     if missing:
         say(
             f"not compared with {', '.join(missing)}, which cannot be had here: name files of "
@@ -59,26 +59,20 @@ def load_contamination(
 
 def _texts(name: str) -> list[str]:
     path = Path(name).expanduser()
-    if path.exists():
-        return _file_texts(path)
-    if name not in BENCHMARKS:
-        raise InputError(
-            f"--decontaminate {name} is neither a file nor one of {', '.join(BENCHMARKS)}"
-        )
-    return [problem.text for problem in load_problems(name)[0]]
-
-
-def _file_texts(path: Path) -> list[str]:
-    texts = []
-    there: dict[str, None] = {}
-    for row in LocalRows(path, name=str(path), split="test"):
-        if isinstance(row, Row):
-            there.update(dict.fromkeys(row.values))
-            values = (row.values.get(column) for column in PROBLEM_COLUMNS)
-            text = next((value for value in values if isinstance(value, str)), None)
-            if text is not None:
-                texts.append(text)
+    if not path.exists():
+        if name not in BENCHMARKS:
+            raise InputError(
+                f"--decontaminate {name} is neither a file nor one of {', '.join(BENCHMARKS)}"
+            )
+        return [problem.text for problem in load_problems(name)[0]]
+    rows = [row.values for row in LocalRows(path, name=name, split="test") if isinstance(row, Row)]
+    found = [
+        [row[column] for column in PROBLEM_COLUMNS if isinstance(row.get(column), str)]
+        for row in rows
+    ]
+    texts = [values[0] for values in found if values]
     if not texts:
+        there = dict.fromkeys(name for row in rows for name in row)
         raise InputError(
             f"{path} has none of the columns {', '.join(PROBLEM_COLUMNS)}; its columns are: "
             f"{', '.join(there) or 'none'}"

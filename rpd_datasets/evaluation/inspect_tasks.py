@@ -39,19 +39,16 @@ from rpd_datasets.instructions import fill_prompt, prompt_template
 from rpd_metric.errors import InputError
 from rpd_metric.grading.code import CodeTask, ProgramResult, grade_code
 from rpd_metric.grading.sandbox import Sandbox
-from rpd_metric.metrics.inspect_extension import math, pass_at_k
+from rpd_metric.metrics.inspect_extension import full_name, math, pass_at_k
 from rpd_metric.metrics.inspect_text import solution_texts
-from rpd_metric.models.kinds import chat_spec
+from rpd_metric.models.kinds import chat_spec, load_chat
 
-# Inspect names what lies in site-packages after its package. It does not know the package of an
-# editable install, whose distribution has another name.
-PACKAGE = "" if "site-packages" in __file__ else "rpd_datasets/"
 # The paper's: 16 samples a run, at most 14,000 new tokens.
 CONFIG = GenerateConfig(temperature=0.6, top_p=0.95, max_tokens=14_000)
 EPOCHS = 16
 
 
-@solver(name=f"{PACKAGE}ask")
+@solver(name=full_name(__name__, "ask"))
 def ask(template: str) -> Solver:
     """Put the problem into a prompt and ask once, by the seed of the run and the epoch."""
 
@@ -63,7 +60,7 @@ def ask(template: str) -> Solver:
     return solve
 
 
-@scorer(metrics=[pass_at_k()], name=f"{PACKAGE}program")
+@scorer(metrics=[pass_at_k()], name=full_name(__name__, "program"))
 def program(benchmark: str, data: str | None = None, unsafe: bool = False) -> Scorer:
     """Whether a program passes its problem's tests, which run in a sandbox.
 
@@ -100,17 +97,21 @@ def model_name(model: str) -> tuple[str, dict[str, Any]]:
     """A model as Inspect names it, and its arguments: of a folder, a spec, or such a name.
 
     A folder's arguments name the state of its files: a model that was trained anew in the same
-    place is another one.
+    place is another one. A server is asked whether it is there.
 
     Raises:
         [`SpecError`]: It is none of these.
         [`InputError`]: The folder holds an adapter alone.
+        [`ModelError`]: The server does not answer.
     """
     folder = Path(model.removeprefix("hf:")).expanduser()
     if not folder.is_dir():
         if "/" in model.partition(":")[0]:
             return model, {}
-        return f"rpd/{chat_spec(model).text}", {}
+        spec = chat_spec(model)
+        if not spec.runs_here:
+            load_chat(spec.text)
+        return f"rpd/{spec.text}", {}
     if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
         raise InputError(
             f"{folder} is an adapter, and which base it fits is known to merge.py only; merge it "
@@ -134,7 +135,7 @@ def _tests(problem: Problem) -> CodeTask:
 
 
 def _task(benchmark: Benchmark) -> Callable[..., Task]:
-    @task(name=f"{PACKAGE}{benchmark.name}")
+    @task(name=full_name(__name__, benchmark.name))
     def build(
         data: str | None = None,
         since: str | None = None,

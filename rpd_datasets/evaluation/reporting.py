@@ -37,7 +37,7 @@ def report_text(results: Results, *, paper: str | None = None, markdown: bool = 
     n = results.samples
     lines = [
         f"{results.name} on {results.title}: {problems}{part} problems, "
-        f"{_count(results.runs, 'run')} of {_count(n, 'sample')}, {said}",
+        f"{results.runs} x {n} samples of each, {said}",
         "",
         _table(_passk_rows(results, paper), markdown),
         "",
@@ -251,10 +251,6 @@ def _table(rows: list[dict[str, str]], markdown: bool) -> str:
 
 def _percent(figure: Mapping[str, Any]) -> str:
     return f"{100 * figure['value']:.2f} [{100 * figure['low']:.1f}, {100 * figure['high']:.1f}]"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _counts(counts: Mapping[str, int]) -> str:

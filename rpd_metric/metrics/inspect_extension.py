@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 from collections import Counter
 from typing import Any
 
 import numpy as np
 from anyio import CapacityLimiter, to_thread
+from inspect_ai._util.package import get_installed_package_name
 from inspect_ai.model import (
     ChatCompletionChoice,
     ChatMessage,
@@ -51,14 +53,24 @@ from rpd_metric.errors import InputError
 from rpd_metric.grading.answers import Verdict, final_answer, tidy
 from rpd_metric.grading.custom import GraderLike, load_grader
 from rpd_metric.metrics.inspect_text import solution_texts
-from rpd_metric.models.chat import ChatOptions, ChatRequest, Sampling
+from rpd_metric.models.chat import Chat, ChatOptions, ChatRequest, Sampling
 from rpd_metric.models.failures import ServerError
-from rpd_metric.models.kinds import load_chat
+from rpd_metric.models.kinds import chat_spec, load_chat
 from rpd_metric.statistics.estimators import pass_at_k as estimate
 from rpd_metric.statistics.intervals import mean_interval
 
 
-@metric(scores="unreduced")
+def full_name(module: str, name: str) -> str:
+    """What to register under in order to be called `PACKAGE/NAME`.
+
+    Inspect prefixes the package of what is installed. It does not know an editable install from
+    within the checkout, nor one whose distribution has another name than the package.
+    """
+    known = get_installed_package_name(sys.modules[module])
+    return name if known else f"{module.partition('.')[0]}/{name}"
+
+
+@metric(name=full_name(__name__, "pass_at_k"), scores="unreduced")
 def pass_at_k() -> Metric:
     """pass@k without bias for k = 1, 2, 4, ... up to the number of epochs, with 95 % intervals.
 
@@ -89,7 +101,7 @@ def pass_at_k() -> Metric:
     return compute
 
 
-@metric(scores="unreduced")
+@metric(name=full_name(__name__, "rpd"), scores="unreduced")
 def rpd(summarizer: str = "extractive", embedder: str = "minilm") -> Metric:
     """How differently problems were solved: the mean RPD of the right solutions of a problem.
 
@@ -119,7 +131,7 @@ def rpd(summarizer: str = "extractive", embedder: str = "minilm") -> Metric:
     return compute
 
 
-@scorer(metrics=[pass_at_k()])
+@scorer(metrics=[pass_at_k()], name=full_name(__name__, "math"))
 def math(grader: str | None = None, workers: int | None = None) -> Scorer:
     """Whether the final answer equals the target, decided in processes that can be killed.
 
@@ -192,12 +204,14 @@ class SpecAPI(ModelAPI):
         **_: Any,
     ) -> None:
         super().__init__(model_name, base_url, api_key, [], config or GenerateConfig())
-        self._chat = load_chat(model_name, ChatOptions(device=device, dtype=dtype))
+        self._spec = chat_spec(model_name)
+        self._options = ChatOptions(device=device, dtype=dtype)
         self._thinking = thinking
+        self._chat: Chat | None = None
 
     def max_connections(self) -> int:
-        """As many requests as the model takes at a time."""
-        return self._chat.max_concurrency or 100
+        """One reply at a time of a model of this process, which draws each by its own seed."""
+        return 1 if self._spec.runs_here else 100
 
     def should_retry(self, ex: BaseException) -> bool:
         """Whether asking again may help."""
@@ -220,6 +234,8 @@ class SpecAPI(ModelAPI):
         }
         asked = tuple({"role": one.role, "content": one.text} for one in input)
         sampling = Sampling(thinking=self._thinking, **given)
+        if self._chat is None:  # not earlier: grading a log makes its model, too
+            self._chat = load_chat(self._spec.text, self._options)
         reply = await self._chat(ChatRequest(asked, sampling))
         content: list[Content] = [ContentText(text=reply.text)]
         if reply.reasoning:

@@ -178,7 +178,7 @@ def test_the_report_shows_intervals_runs_and_the_papers_rows(evaluated, capsys):
     given = ["report", folder, "--paper", "Qwen3-4B-Base", "--no-diversity"]
     assert main(given) == 0
     out = capsys.readouterr().out
-    for shown in ("2 runs of 4 samples", "standard error over 2 runs", "Table 8: Ours (RPD)"):
+    for shown in ("2 x 4 samples of each", "standard error over 2 runs", "Table 8: Ours (RPD)"):
         assert shown in out
     for shown in ("mean@8", "cons@4", "all k right (pass^k)", "strong on AIME24: 30 problems"):
         assert shown in out
