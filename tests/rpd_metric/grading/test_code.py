@@ -24,7 +24,6 @@ from rpd_metric.grading.code import (
 )
 from rpd_metric.grading.isolation import Limits
 from rpd_metric.grading.sandbox import Sandbox
-from rpd_metric.grading.sandboxed.checker import same_output
 
 if shutil.which("bwrap") is None:
     pytest.skip("bubblewrap is not installed (package bubblewrap)", allow_module_level=True)
@@ -36,6 +35,7 @@ DOUBLE = FunctionTask(
     test="def check(candidate):\n    assert candidate(2) == 4\n    assert candidate(0) == 0\n",
 )
 SUM = StdioTask([("1 2\n", "3\n"), ("10 -4\n", "6\n")])
+SAME = CallTask("same", [([[[1, 2], [3]]], [[1, 2], [3]]), ([[]], [])])
 
 
 @pytest.fixture(scope="module")
@@ -85,40 +85,6 @@ def test_a_wrong_one_gets_the_verdict_that_says_how(
     assert grade_function(DOUBLE, completion, short) == verdict
 
 
-ROTATE = CallTask(
-    "rotate",
-    [([[1, 2, 3], 1], [3, 1, 2]), ([[], 0], [])],
-    seconds=2,
-    prelude=CONTEST_PRELUDE,
-)
-
-
-@pytest.mark.parametrize(
-    ("completion", "result"),
-    [
-        (
-            "```python\nclass Solution:\n    def rotate(self, xs: List[int], k: int):\n"
-            "        d = deque(xs)\n        d.rotate(k)\n        return list(d)\n```",
-            "passed",
-        ),
-        ("def rotate(xs, k):\n    return tuple(xs[-k:] + xs[:-k]) if k else ()\n", "passed"),
-        (
-            "from __future__ import annotations\ndef rotate(xs, k): return xs[-k:] + xs[:-k]",
-            "passed",
-        ),
-        ("class Solution:\n    def rotate(self, xs, k): return xs\n", "failed"),
-        ("class E:\n    __eq__ = lambda *_: True\ndef rotate(xs, k): return E()", "failed"),
-        ("def rotate(xs, k):\n    while True: pass\n", "timed_out"),
-        ("def rotate(xs, k) return xs", "error"),
-        ("", "error"),
-    ],
-)
-def test_functions_and_methods_are_tested_by_calling_them(
-    completion: str, result: str, sandbox: Sandbox
-) -> None:
-    assert grade_calls(ROTATE, completion, sandbox) == result
-
-
 def test_each_case_has_its_own_time(sandbox: Sandbox) -> None:
     slow = "import time\ndef rotate(xs, k):\n    time.sleep(0.7)\n    return xs[-k:] + xs[:-k]\n"
     four = CallTask("rotate", [([[1, 2], 1], [2, 1])] * 4, seconds=1.5)
@@ -131,24 +97,6 @@ def test_each_case_has_its_own_time(sandbox: Sandbox) -> None:
     assert grade_stdio(hasty, "import time; time.sleep(0.6); print(1)", short) == "timed_out"
 
 
-@pytest.mark.parametrize(
-    ("program", "verdict"),
-    [
-        ("a, b = map(int, input().split())\nprint(a + b)", "passed"),
-        ("```python\na, b = map(int, input().split())\nprint(f'  {a + b}.0 ')\n```", "passed"),
-        ("print(3)", "failed"),
-        ("import time; time.sleep(600)", "timed_out"),
-        ("print(3", "error"),
-        ("  \n", "error"),
-    ],
-)
-def test_programs_are_tested_through_their_input_and_output(
-    program: str, verdict: str, sandbox: Sandbox
-) -> None:
-    task = replace(SUM, seconds=1) if verdict == "timed_out" else SUM
-    assert grade_stdio(task, program, sandbox) == verdict
-
-
 # What LiveCodeBench's own grader (28fef95) says of valid programs that add two numbers ...
 PROGRAMS = """\
 ### passed: input
@@ -156,8 +104,6 @@ a, b = map(int, input().split())
 print(a + b)
 ### passed: standard input under its imported name
 print(sum(int(x) for x in sys.stdin.read().split()))
-### passed: its bytes
-print(sum(map(int, sys.stdin.buffer.read().split())))
 ### passed: lines (which LiveCodeBench's stand-in for standard input does not give out)
 for line in sys.stdin:
     print(sum(map(int, line.split())))
@@ -172,15 +118,10 @@ if __name__ == '__main__':
 ### passed: leaves after the right output
 print(sum(map(int, input().split())))
 sys.exit(0)
-### passed: leaves with a message
-print(sum(map(int, input().split())))
-exit(1)
 ### passed: blank lines before the output
 print('\\n\\n', sum(map(int, input().split())), '\\n\\n')
 ### passed: a decimal number
 print(float(sum(map(int, input().split()))))
-### passed: writes to standard output
-sys.stdout.write(str(sum(map(int, sys.stdin.readline().split()))))
 ### passed: much memory
 kept = bytearray(3 << 29)
 print(sum(map(int, input().split())))
@@ -193,6 +134,11 @@ sys.exit()
 print('sum', sum(map(int, input().split())))
 ### failed: another result in the second test
 print(3)
+### timed_out: never ends
+while True: pass
+### error: no Python
+print(3
+### error: nothing
 """
 # ... and of functions that give back the argument as it is, a list of lists.
 FUNCTIONS = """\
@@ -206,18 +152,24 @@ def same(xs): return [list(x) for x in xs]
 def same(xs): return tuple(xs)
 ### failed: a list of tuples
 def same(xs): return [tuple(x) for x in xs]
-### passed: numbers that are equal
-def same(xs): return [[float(y) for y in x] for x in xs]
 ### passed: a helper of the same name
 def same(xs): return xs
 class Solution:
     def same(self, xs): return same(xs)
 ### failed: leaves
 def same(xs): sys.exit()
-### failed: an iterator
-def same(xs): return iter(xs)
 ### failed: a deque
 def same(xs): return deque(xs)
+### failed: equals everything
+class E:
+    __eq__ = lambda *_: True
+def same(xs): return E()
+### timed_out: never ends
+def same(xs):
+    while True: pass
+### error: no Python
+def same(xs) return xs
+### error: nothing
 """
 
 
@@ -225,17 +177,20 @@ def made(sources: str) -> list[tuple[str, str]]:
     return [tuple(part.split("\n", 1)) for part in sources.split("### ")[1:]]  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(("title", "program"), made(PROGRAMS))
-def test_programs_are_graded_as_livecodebench_does(title: str, program: str) -> None:
-    task = replace(SUM, prelude=CONTEST_PRELUDE, memory=CASE_MEMORY)
-    assert grade_stdio(task, program, Sandbox()) == title.partition(":")[0]
-
-
-@pytest.mark.parametrize(("title", "program"), made(FUNCTIONS))
-def test_functions_are_graded_as_livecodebench_does(title: str, program: str) -> None:
-    tests = [([[[1, 2], [3]]], [[1, 2], [3]]), ([[]], [])]
-    task = CallTask("same", tests, prelude=CONTEST_PRELUDE, memory=CASE_MEMORY)
-    assert grade_calls(task, program, Sandbox()) == title.partition(":")[0]
+@pytest.mark.parametrize(
+    ("task", "title", "program"),
+    [
+        *((SUM, *one) for one in made(PROGRAMS)),
+        *((SAME, *one) for one in made(FUNCTIONS)),
+    ],
+)
+def test_programs_and_functions_are_graded_as_livecodebench_does(
+    task: StdioTask | CallTask, title: str, program: str, sandbox: Sandbox
+) -> None:
+    verdict = title.partition(":")[0]
+    seconds = 1.5 if verdict == "timed_out" else 5
+    task = replace(task, seconds=seconds, prelude=CONTEST_PRELUDE, memory=CASE_MEMORY)
+    assert list(grade_code([(task, program)], sandbox)) == [verdict]
 
 
 def test_the_tests_of_a_program_share_one_sandbox_and_nothing_else(
@@ -247,26 +202,6 @@ def test_the_tests_of_a_program_share_one_sandbox_and_nothing_else(
     counts = "try: n += 1\nexcept NameError: n = 1\nprint(n)"
     assert grade_stdio(StdioTask([("", "1")] * 20), counts, sandbox) == "passed"
     assert len(started) == 2  # the program's and the checker's
-
-
-@pytest.mark.parametrize(
-    ("got", "expected", "same"),
-    [
-        (" 1  2 \n", "1 2", True),
-        ("1\n\n2", "1\n2", False),
-        ("1.50", "1.5", True),
-        ("1e2", "100", True),
-        ("\n\n3\n", "3", True),
-        ("x 1.0", "x 1", False),
-        ("0.1", "0.10000001", False),
-        ("YES", "yes", False),
-        ("1\n2", "1 2", False),
-        ("nan", "NaN", False),
-        ("", "1", False),
-    ],
-)
-def test_outputs_are_compared_by_line_and_word(got: str, expected: str, same: bool) -> None:
-    assert same_output(got, expected) is same
 
 
 def test_canonical_solutions_of_humaneval_pass_and_empty_ones_do_not(sandbox: Sandbox) -> None:

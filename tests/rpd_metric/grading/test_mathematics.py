@@ -62,22 +62,6 @@ def test_the_answer_is_the_last_box_or_else_the_last_announcement(
     assert final_answer(response) == answer
 
 
-@pytest.mark.parametrize(
-    ("a", "b"),
-    [
-        (r"\dfrac{1}{2}", r"\frac{1}{2}"),
-        (r"$\left(1, 2\right)$", "(1,2)"),
-        ("10{,}000", "10000"),
-        (r"15,\!525", "15525"),
-        (r"\text{Evelyn}", "Evelyn."),
-        ("−5", "-5"),
-        (r"\textbf{(073) }", "073"),
-    ],
-)
-def test_typography_makes_no_difference(a: str, b: str) -> None:
-    assert tidy(a) == tidy(b)
-
-
 @given(st.integers(-(10**15) + 1, 10**15 - 1), st.integers(0, 3))
 def test_whole_numbers_are_compared_as_numbers(number: int, zeros: int) -> None:
     sign, digits = ("-", str(number)[1:]) if number < 0 else ("", str(number))
@@ -109,6 +93,8 @@ def test_whole_numbers_are_compared_as_numbers(number: int, zeros: int) -> None:
         ("xyz", r"\boxed{zyx}", Verdict.CORRECT),
         (25, r"\boxed{025}", Verdict.CORRECT),
         ("12", r"\boxed{13}", Verdict.WRONG),
+        ("-15525", r"\boxed{−15,\!525}", Verdict.CORRECT),
+        (r"\textbf{(073) }", r"\boxed{\left(73\right)}", Verdict.CORRECT),
         ("1/2", r"\boxed{0.5}", Verdict.CORRECT),
         (r"\frac{1}{3}", r"\boxed{0.333}", Verdict.WRONG),
         ("x^2-1", r"\boxed{(x-1)(x+1)}", Verdict.CORRECT),

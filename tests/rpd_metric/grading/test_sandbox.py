@@ -227,17 +227,15 @@ def test_unsafe_runs_without_bubblewrap_and_keeps_the_limits(
 def test_a_killed_grade_leaves_nothing_in_the_temporary_folder(
     unsafe: bool, tmp_path: Path
 ) -> None:
-    program = (
-        "from rpd_metric.grading.sandbox import Sandbox\n"
-        f"sandbox = Sandbox(unsafe={unsafe})\n"
-        "print('ready', flush=True)\n"
-        "sandbox.run('import time; time.sleep(3)')\n"
-    )
-    environment = {**os.environ, "TMPDIR": os.fspath(tmp_path)}
-    command = [sys.executable, "-c", program]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
+    program = f"""from rpd_metric.grading.sandbox import Sandbox
+sandbox = Sandbox(unsafe={unsafe})
+print("ready", flush=True)
+sandbox.run("import time; time.sleep(3)")
+"""
+    command, environment = [sys.executable, "-c", program], {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
+        assert process.stdout.readline() == "ready\n"
         time.sleep(0.5)
         process.kill()
     assert list(tmp_path.iterdir()) == []
