@@ -93,13 +93,10 @@ def step_matrices(
     encoded = _encoded(cleaned, embedder)
     matrices = []
     for solutions in cleaned:
-        rows = _rows(solutions, encoded)
         usable = [index for index, steps in enumerate(solutions) if steps]
         matrix = np.full((len(solutions), len(solutions)), np.nan)
-        if usable:
-            matrix[np.ix_(usable, usable)] = rpd_matrix(
-                [rows[index] for index in usable], ties=ties
-            )
+        rows = _rows([solutions[index] for index in usable], encoded)
+        matrix[np.ix_(usable, usable)] = rpd_matrix(rows, ties=ties)
         matrices.append(matrix)
     return matrices
 

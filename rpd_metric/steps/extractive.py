@@ -93,11 +93,8 @@ class ExtractiveSummarizer:
             detail = "the solution holds no text: no letter and no digit"
             return Summary((), Reason.EMPTY_SOLUTION, detail)
         phases = _phases(found, MIN_STEPS + (len(found) > _SHORT) + (len(found) > _MIDDLING))
-        chosen = [phase[0] for phase in phases]
-        # In a short solution a phase is one passage, and nothing is to be weighed.
-        if len(found) > len(phases):
-            known = set(find_methods(problem or ""))
-            chosen = [max(phase, key=lambda one: _worth(one, known)) for phase in phases]
+        known = set(find_methods(problem or ""))
+        chosen = [max(phase, key=lambda one: _worth(one, known)) for phase in phases]
         return Summary(tuple(dict.fromkeys(passage.text for passage in chosen)))
 
 

@@ -46,8 +46,7 @@ class _Vocabulary(NamedTuple):
 
 @cache
 def _vocabulary() -> _Vocabulary:
-    text = files("rpd_metric.steps").joinpath("vocabulary.json").read_text(encoding="utf-8")
-    data = json.loads(text)
+    data = json.loads(files("rpd_metric.steps").joinpath("vocabulary.json").read_text("utf-8"))
     methods = tuple(Method(entry["phrase"], entry["weight"]) for entry in data["methods"])
     found = _Vocabulary(methods, defaultdict(list), [], data["latex_words"])
     for method, entry in zip(methods, data["methods"], strict=True):

