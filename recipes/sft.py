@@ -26,10 +26,12 @@ from rpd_datasets.commands import run_command
 from rpd_datasets.evaluation.decontamination import load_contamination
 from rpd_datasets.training.recipe import SupervisedOptions
 from rpd_datasets.training.session import TrainingMethod, open_session
-from rpd_datasets.training.token_rows import check_data, supervised_steps, tokenize_rows
 from rpd_datasets.training.training_rows import (
+    check_data,
     load_rows,
     split_by_problem,
+    supervised_steps,
+    tokenize_rows,
     with_prompt,
     without_contaminated,
 )
@@ -73,7 +75,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     samples = tokenized(rows)
     counts = {
-        **samples.counts(),
+        **samples.counts,
         "samples left out as contaminated": contaminated,
         "optimizer steps": supervised_steps(samples.dataset, training),
     }

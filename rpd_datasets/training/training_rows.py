@@ -1,7 +1,10 @@
-"""Training rows: loaded from a curated dataset, given a prompt, and some held out.
+"""Training rows: loaded from a curated dataset, given a prompt, some held out, and tokenized.
 
-The rows are TRL's conversational prompt-completion rows, which `rpd curate` writes. How they
-become tokens is in `token_rows.py`.
+The rows are TRL's conversational prompt-completion rows, which `rpd curate` writes. They become
+tokens here and not in TRL, for three reasons: a sample that is too long is refused or dropped and
+counted, where TRL would cut off its answer; every sample is checked to hold its whole completion
+and to end in the token that ends an answer; and the number of steps and tokens is known before any
+weights are loaded.
 """
 
 from __future__ import annotations
@@ -10,14 +13,25 @@ import json
 import math
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.inputs.hub_rows import HubRows
 from rpd_datasets.inputs.local_files import file_kind
 from rpd_datasets.instructions import MARK, fill_prompt, prompt_template
+from rpd_datasets.training.recipe import SupervisedOptions
 from rpd_metric.errors import InputError, first_line
+
+IGNORED = -100
+# A template may close the turn with a line break after the end token, and nothing longer.
+MAX_AFTER_END = 2
+# Enough for two steps of every recipe here.
+SMOKE_SAMPLES = 64
+# Attention that keeps packed samples apart.
+FLASH = ("flash_attention_2", "flash_attention_3", "kernels-community/")
 
 
 def load_rows(
@@ -147,3 +161,186 @@ def _load(spec: str, config: str, split: str) -> tuple[Any, str]:
                 "rpd_datasets.to_sft"
             )
     return rows.select_columns(["prompt", "completion"]), pinned
+
+
+@dataclass(frozen=True)
+class TokenizedRows:
+    """Samples as token ids, and what became of the rows."""
+
+    dataset: Any  # with input_ids and labels; labels of the prompt are -100
+    counts: dict[str, int]  # by label, for the log, the record and the card
+
+    def longest_first(self) -> Any:
+        """The longest samples, [`SMOKE_SAMPLES`] at most, for a trial of memory."""
+        lengths = [len(ids) for ids in self.dataset["input_ids"]]
+        order = sorted(range(len(lengths)), key=lambda place: -lengths[place])
+        return self.dataset.select(order[:SMOKE_SAMPLES])
+
+
+def check_data(options: SupervisedOptions, training: Any, model: Any) -> None:
+    """Refuse options that cannot work together or would train something else than they say."""
+    if not options.data:
+        raise InputError("no data: name a curated folder, e.g. --data data/rpd_1p3s")
+    if training.eval_strategy != "no" and not options.validation:
+        raise InputError(
+            f"eval_strategy {training.eval_strategy.value} needs held-out problems; add "
+            "--validation 0.02, or leave it out"
+        )
+    if not training.packing:
+        return
+    if not (model.attn_implementation or "").startswith(FLASH):
+        raise InputError(
+            "packing lets samples attend to each other unless the attention knows their borders; "
+            "set attn_implementation: flash_attention_2, or packing: false"
+        )
+    if training.packing_strategy != "bfd":
+        raise InputError(
+            f"packing_strategy {training.packing_strategy} cuts samples in two; use bfd"
+        )
+    if training.max_length is None:
+        raise InputError("packing needs max_length, the length of a pack")
+
+
+def tokenize_rows(
+    rows: Any,
+    tokenizer: Any,
+    *,
+    max_length: int | None,
+    too_long: Literal["refuse", "drop"],
+    rewritten: Literal["refuse", "drop"] = "refuse",
+) -> TokenizedRows:
+    """Turn rows into token ids with labels on the completion only; nothing is cut.
+
+    Args:
+        rows (`datasets.Dataset`): From [`load_rows`].
+        tokenizer: From [`~rpd_datasets.training.tokenizer.load_tokenizer`].
+        max_length (`int`, *optional*): In tokens; `too_long` is what happens to longer samples.
+        rewritten (`"refuse"` or `"drop"`): What happens to samples whose completion the chat
+            template changes: Qwen3's keeps of several `</think>` the first and the last part.
+    """
+    encoded = rows.map(
+        lambda row: encode_row(row, tokenizer),
+        remove_columns=rows.column_names,
+        keep_in_memory=True,
+        load_from_cache_file=False,
+        desc="Tokenizing",
+    )
+    ends, kept_text, lengths = (list(encoded[name]) for name in ("ends", "kept_text", "length"))
+    if not all(ends):
+        raise InputError(
+            f"the chat template does not end the completion of row {ends.index(False)} with "
+            f"{tokenizer.eos_token!r}, so that the model would never learn to stop; set eos_token "
+            "to the token that ends a turn in this template"
+        )
+    if not all(kept_text) and rewritten == "refuse":
+        raise InputError(
+            f"the chat template changes the completions of {kept_text.count(False)} of "
+            f"{len(lengths)} samples (the first is row {kept_text.index(False)}): a think block "
+            "that is not closed, or closed twice, loses text. Leave them out with --rewritten drop"
+        )
+    over = [max_length is not None and length > max_length for length in lengths]
+    if any(over) and too_long == "refuse":
+        raise InputError(
+            f"{sum(over)} of {len(lengths)} samples are longer than max_length {max_length} (the "
+            f"longest has {max(lengths)} tokens, the first of them is row {over.index(True)}); "
+            "raise --max_length, or leave them out with --too_long drop"
+        )
+    kept = [place for place, long in enumerate(over) if not long and kept_text[place]]
+    if not kept:
+        raise InputError(
+            f"no sample is left: all {len(lengths)} are longer than max_length {max_length} or "
+            "changed by the chat template"
+        )
+    dataset = encoded.select(kept) if len(kept) < len(lengths) else encoded
+    counts = {
+        "samples": len(kept),
+        "samples left out as too long": len(lengths) - len(kept) - kept_text.count(False),
+        "samples left out as changed by the template": kept_text.count(False),
+        "tokens per epoch": sum(dataset["length"]),
+        "of them learnt": sum(dataset["learnt"]),
+        "longest sample, in tokens": max(lengths),
+    }
+    return TokenizedRows(dataset.select_columns(["input_ids", "labels"]), counts)
+
+
+def encode_row(row: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
+    """Token ids and labels of a row, and whether its text and its end are in them."""
+    prompt, completion = row["prompt"], row["completion"]
+    before, ids = (
+        tokenizer.apply_chat_template(messages, return_dict=True, add_generation_prompt=asking)[
+            "input_ids"
+        ]
+        for messages, asking in ((prompt, True), (prompt + completion, False))
+    )
+    # A template may add an empty think block to a completion without one: the completion
+    # begins where the two texts part.
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(before, ids, strict=False))
+    start = sum(1 for _ in same)
+    tail = ids[max(start, len(ids) - MAX_AFTER_END) :]
+    asked, rendered = (
+        tokenizer.apply_chat_template(messages, tokenize=False)
+        for messages in (prompt, prompt + completion)
+    )
+    return {
+        "input_ids": ids,
+        "labels": [IGNORED] * start + ids[start:],
+        "length": len(ids),
+        "learnt": len(ids) - start,
+        "ends": tokenizer.eos_token_id in tail,
+        "kept_text": keeps_text(
+            [message["content"] for message in completion], asked=asked, rendered=rendered
+        ),
+    }
+
+
+def keeps_text(contents: Sequence[str], *, asked: str, rendered: str) -> bool:
+    """Whether a chat template keeps all of a completion, up to white space.
+
+    `asked` is the prompt as the template renders it, `rendered` the prompt with the completion.
+    """
+    whole = "".join(rendered.split())
+    for content in contents:
+        if "".join(content.split()) not in whole:
+            return False
+        # A second think block before the completion's own is another text than the completion.
+        tags = rendered.count("<think>") - asked.count("<think>")
+        if "<think>" in content and len(contents) == 1 and tags != content.count("<think>"):
+            return False
+    return True
+
+
+def supervised_steps(rows: Any, training: Any) -> int:
+    """How often the weights change when `SFTConfig` options train on tokenized rows."""
+    if training.packing:
+        from trl.data_utils import pack_dataset
+
+        rows = pack_dataset(rows, training.max_length, training.packing_strategy)
+    return optimizer_steps(
+        len(rows),
+        per_device=training.per_device_train_batch_size,
+        processes=training.world_size,
+        accumulation=training.gradient_accumulation_steps,
+        epochs=training.num_train_epochs,
+        max_steps=training.max_steps,
+    )
+
+
+def optimizer_steps(
+    samples: int,
+    *,
+    per_device: int,
+    processes: int,
+    accumulation: int,
+    epochs: float,
+    max_steps: int = -1,
+) -> int:
+    """How often the weights change in a run of supervised fine-tuning.
+
+    An epoch's last batch may be smaller than the others and is a step all the same: 300 samples
+    in batches of 16 are 19 steps, so that 12 epochs are 228 steps where one epoch of 3,600
+    samples is 225. A step takes `per_device` x `processes` x `accumulation` samples, or packs.
+    """
+    if max_steps > 0:
+        return max_steps
+    batches = math.ceil(samples / (per_device * processes))
+    return math.ceil(epochs * max(1, math.ceil(batches / accumulation)))

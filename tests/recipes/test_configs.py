@@ -15,7 +15,7 @@ from rpd_datasets.training.recipe import (
     parse_recipe,
     read_recipe,
 )
-from rpd_datasets.training.token_rows import optimizer_steps
+from rpd_datasets.training.training_rows import optimizer_steps
 from rpd_metric.errors import InputError
 
 CONFIGS = RECIPES / "configs"

@@ -13,10 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parts.tiny_models import END, FAMILIES, PAD, sums, tiny_model
-from rpd_datasets.training.token_rows import optimizer_steps, tokenize_rows
 from rpd_datasets.training.tokenizer import load_tokenizer
-from rpd_datasets.training.training_rows import load_rows, split_by_problem, with_prompt
+from rpd_datasets.training.training_rows import (
+    load_rows,
+    optimizer_steps,
+    split_by_problem,
+    tokenize_rows,
+    with_prompt,
+)
 from rpd_metric.errors import InputError
+
+TOO_LONG = "samples left out as too long"
+CHANGED = "samples left out as changed by the template"
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +46,7 @@ def test_only_the_completion_is_learnt_and_its_end_token_with_it(models, rows, f
         pairs = zip(sample["input_ids"], sample["labels"], strict=True)
         learnt = [token for token, label in pairs if label != -100]
         assert tokenizer.decode(learnt) == row["completion"][0]["content"] + END[family] + "\n"
-    assert samples.num_learnt < samples.num_tokens
+    assert samples.counts["of them learnt"] < samples.counts["tokens per epoch"]
 
 
 def test_a_sample_that_is_too_long_is_refused_or_dropped_but_never_cut(models, tmp_path):
@@ -51,7 +59,7 @@ def test_a_sample_that_is_too_long_is_refused_or_dropped_but_never_cut(models, t
     with pytest.raises(InputError, match=f"{over} of 6 samples are longer than max_length {limit}"):
         tokenize_rows(rows, tokenizer, max_length=limit, too_long="refuse")
     kept = tokenize_rows(rows, tokenizer, max_length=limit, too_long="drop")
-    assert kept.num_too_long == over
+    assert kept.counts[TOO_LONG] == over
     assert [len(ids) for ids in kept.dataset["input_ids"]] == [n for n in lengths if n <= limit]
     with pytest.raises(InputError, match="no sample is left"):
         tokenize_rows(rows, tokenizer, max_length=3, too_long="drop")
@@ -135,7 +143,7 @@ WHOLE = ["The sum is 2.", "<think>One more.</think>\n\nThe sum is 2.", "  Indent
 def test_real_templates_keep_a_completion(models, tmp_path, name):
     rows = sample(tmp_path, *WHOLE)
     found = tokenize_rows(rows, real_template(models, name), max_length=None, too_long="refuse")
-    assert (len(found.dataset), found.num_rewritten) == (3, 0)
+    assert (len(found.dataset), found.counts[CHANGED]) == (3, 0)
 
 
 # What stood between two ends of a think block is lost; an unfinished one becomes an empty one.
@@ -145,11 +153,10 @@ def test_a_completion_that_qwen3s_template_changes_is_refused_or_counted(models,
     with pytest.raises(InputError, match=r"changes the completions of 1 of 2 .* row 1"):
         tokenize_rows(rows, tokenizer, max_length=None, too_long="refuse")
     found = tokenize_rows(rows, tokenizer, max_length=None, too_long="refuse", rewritten="drop")
-    assert (len(found.dataset), found.num_rewritten, found.num_too_long) == (1, 1, 0)
-    assert found.counts()["samples left out as changed by the template"] == 1
+    assert (len(found.dataset), found.counts[CHANGED], found.counts[TOO_LONG]) == (1, 1, 0)
     # Templates that know no think blocks leave it as it is.
     other = real_template(models, "qwen2_5")
-    assert tokenize_rows(rows, other, max_length=None, too_long="refuse").num_rewritten == 0
+    assert not tokenize_rows(rows, other, max_length=None, too_long="refuse").counts[CHANGED]
 
 
 def test_the_held_out_share_is_of_problems_with_all_their_solutions(tmp_path):
