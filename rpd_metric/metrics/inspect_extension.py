@@ -115,8 +115,6 @@ def rpd(summarizer: str = "extractive", embedder: str = "minilm") -> Metric:
     def compute(scores: list[SampleScore]) -> Value:
         import evaluate
 
-        import rpd_metric  # noqa: F401  by which evaluate finds "rpd"
-
         groups: dict[str, list[str]] = {}
         for one in scores:
             if value_to_float()(one.score.value) >= 1 and one.score.explanation:
