@@ -50,8 +50,14 @@ def serving(
 ) -> AbstractContextManager[str]:
     """Serve a model folder; gives the server's root URL."""
     command = [vllm / "bin" / "vllm", "serve", model, *options, "--served-model-name", name]
-    settings = {"VLLM_TARGET_DEVICE": "cpu", "VLLM_CPU_KVCACHE_SPACE": "2"}
-    return served(command, log, seconds=600, VLLM_NO_USAGE_STATS="1", **settings)
+    return served(
+        command,
+        log,
+        seconds=600,
+        VLLM_TARGET_DEVICE="cpu",
+        VLLM_CPU_KVCACHE_SPACE="2",
+        VLLM_NO_USAGE_STATS="1",
+    )
 
 
 class Slots:
