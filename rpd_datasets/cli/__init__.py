@@ -1,8 +1,8 @@
 """The `rpd` command: every step of the pipeline, one subcommand each.
 
-Tables and results go to stdout, progress and messages to stderr. `--json` puts the same result
-as one JSON object on stdout and nothing else there. An error that the user can fix ends in one
-line and exit status 1 (2 for a wrong command line); Ctrl-C ends in 130 and loses nothing.
+Results go to stdout, with `--json` as one JSON object; progress and messages go to stderr. An error
+that the user can fix ends in one line and exit status 1 (2 for a wrong command line); Ctrl-C ends
+in 130 and loses nothing.
 """
 
 from __future__ import annotations
@@ -13,32 +13,23 @@ from collections.abc import Mapping, Sequence
 
 from threadpoolctl import threadpool_limits
 
+from rpd_datasets.cli import (
+    compare,
+    curate,
+    judge,
+    label,
+    plan,
+    push,
+    register,
+    report,
+    score,
+    space,
+)
 from rpd_datasets.cli.arguments import Parser, with_config
-from rpd_datasets.cli.compare import add_compare
-from rpd_datasets.cli.curate import add_curate, preset_options
-from rpd_datasets.cli.judge import add_judge
-from rpd_datasets.cli.label import add_label
-from rpd_datasets.cli.plan import add_plan
-from rpd_datasets.cli.push import add_push
-from rpd_datasets.cli.register import add_register
-from rpd_datasets.cli.report import add_report
-from rpd_datasets.cli.score import add_score
-from rpd_datasets.cli.space import add_space
 from rpd_datasets.commands import run_command
 from rpd_metric import __version__
 
-COMMANDS = (
-    add_curate,
-    add_plan,
-    add_score,
-    add_compare,
-    add_report,
-    add_judge,
-    add_label,
-    add_push,
-    add_space,
-    add_register,
-)
+COMMANDS = (curate, plan, score, compare, report, judge, label, push, space, register)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         commands[name].parse_args(typed, args)
         if preset := getattr(args, "preset", None):
             # A preset changes defaults only, so that options given beside it win.
-            commands[name].set_defaults(**preset_options(preset))
+            commands[name].set_defaults(**curate.preset_options(preset))
             vars(args).clear()
             commands[name].parse_args(typed, args)
 
@@ -80,6 +71,6 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     )
     parser.add_argument("--version", action="version", version=f"rpd {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in COMMANDS:
-        add(commands)
+    for command in COMMANDS:
+        command.add_to(commands)
     return parser, commands.choices

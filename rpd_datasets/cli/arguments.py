@@ -30,30 +30,24 @@ from rpd_metric.models.requests import RequestOptions
 COMMIT = re.compile(r"[0-9a-f]{40}")
 # Models that are the same wherever they are named.
 REPEATABLE = re.compile(r"extractive|minilm|st:.+")
-# Options of more than one command.
-SHARED: dict[str, dict[str, Any]] = {
-    "config": {
-        "metavar": "FILE",
-        "help": "take options from a YAML file, one a line as in num_problems: 100, or from the "
-        "manifest.json of a run, which repeats it; options given beside it win",
-    },
-    "json": {"action": "store_true", "help": "print the result as one JSON object on stdout"},
-    "judge": {"metavar": "SPEC", "help": "the chat model: tgi:URL, openai:URL#MODEL or hf:MODEL"},
-    "message": {"metavar": "TEXT", "help": "the commit message on the Hub"},
-    "output": {"type": Path, "metavar": "FILE"},
-    "public": {
-        "action": "store_true",
-        "help": "let everybody read a new repository, and write to an existing public one",
-    },
-    "revision": {
-        "metavar": "BRANCH",
-        "help": "write to this branch, made if missing (main if unset)",
-    },
-    "seed": {"type": int, "default": 0, "help": "random seed"},
-    "store": {
-        "metavar": "FILE",
-        "help": "where every reply is kept (default: $RPD_STORE, or the user's cache folder)",
-    },
+FILE_OF_OPTIONS = (
+    "take options from a YAML file, one a line as in num_problems: 100, or from the manifest.json "
+    "of a run, which repeats it; options given beside it win"
+)
+# Options of more than one command: their kind or metavar, and what they do.
+SHARED: dict[str, tuple[Any, str]] = {
+    "config": ("FILE", FILE_OF_OPTIONS),
+    "json": (bool, "print the result as one JSON object on stdout"),
+    "judge": ("SPEC", "the chat model: tgi:URL, openai:URL#MODEL or hf:MODEL"),
+    "message": ("TEXT", "the commit message on the Hub"),
+    "output": (Path, "what is written"),
+    "public": (bool, "let everybody read a new repository, and write to an existing public one"),
+    "revision": ("BRANCH", "write to this branch, made if missing (main if unset)"),
+    "seed": (int, "random seed"),
+    "store": (
+        "FILE",
+        "where every reply is kept (default: $RPD_STORE, or the user's cache folder)",
+    ),
 }
 
 
@@ -81,25 +75,32 @@ class Parser(argparse.ArgumentParser):
 def add(parser: Any, *names: str, **changes: Any) -> None:
     """Add options of [`SHARED`] to a parser or a group of it, with changes to what they say."""
     for name in names:
+        kind, help = SHARED[name]
+        takes = {"metavar": kind} if isinstance(kind, str) else {"type": kind}
+        settings = {"action": "store_true"} if kind is bool else takes
         flags = ["--output", "-o"] if name == "output" else [f"--{name}"]
-        parser.add_argument(*flags, **{**SHARED[name], **changes})
+        default = 0 if kind is int else False if kind is bool else None
+        parser.add_argument(*flags, **{"default": default, "help": help, **settings, **changes})
 
 
 def add_command(
     commands: Any,
-    name: str,
     run: Callable[[argparse.Namespace], None],
-    help: str,
-    description: str,
-    example: str,
+    documentation: str,
     after_interrupt: str = "nothing was written",
 ) -> argparse.ArgumentParser:
-    """A subparser with what all commands have: help, an example, `--json` and `--config`."""
+    """A subparser with what all commands have: help, an example, `--json` and `--config`.
+
+    `documentation` is the docstring of the command's module: the name with what it does in a line,
+    a description and an example. `after_interrupt` is said after Ctrl-C.
+    """
+    title, description, example = documentation.strip().split("\n\n")
+    name, _, help = title.removeprefix("`rpd ").partition("`: ")
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
-        help=help,
+        help=help.rstrip("."),
         description=description,
-        epilog=f"Example: {example}",
+        epilog=example,
         formatter_class=_Help,
         allow_abbrev=False,
     )
@@ -122,13 +123,9 @@ def add_input(parser: argparse.ArgumentParser, *, optional: bool = False) -> Non
     add_options(group, InputSpec)
     add_options(group, Columns)
     add_options(group, InputSpec, "place")
-    group.add_argument(
-        "--only",
-        action="append",
-        default=[],
-        metavar="COLUMN=VALUE",
-        help="read only rows with this value, e.g. domain=math; may be repeated",
-    )
+    help = "read only rows with this value, e.g. domain=math; may be repeated"
+    pairs: dict[str, Any] = {"action": "append", "default": [], "metavar": "COLUMN=VALUE"}
+    group.add_argument("--only", **pairs, help=help)
 
 
 def add_models(parser: argparse.ArgumentParser) -> None:
@@ -222,10 +219,7 @@ def only_values(flag: str, pairs: Sequence[str]) -> dict[str, str]:
 def with_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> list[str]:
     """What was typed, and behind it what the file that `--config` names would be as typed.
 
-    Args:
-        parser (`argparse.ArgumentParser`): The command's. Arguments without a flag take their
-            value from the file where none is typed.
-        given (`Sequence[str]`): What was typed behind the command's name.
+    Arguments without a flag take their value from the file where none is typed.
 
     Raises:
         [`InputError`]: The file cannot be read, or holds what the command does not take.
@@ -238,22 +232,20 @@ def with_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> list[s
         raise InputError("--config needs a file, e.g. --config options.yaml") from None
     if path is None:
         return list(given)
-    values = read_options(path)
+    values, line = read_options(path), list(given)
     typed = {one.partition("=")[0] for one in given if one.startswith("-")}
     actions = {one.dest: one for one in parser._actions if one.dest not in ("help", "config")}
     if {"format", "options", "input"} <= values.keys():
-        values = _manifest_options(values, path)
+        found = _manifest_options(values, path)
         # Other commands have fewer options than the one that wrote the manifest.
-        values = {name: value for name, value in values.items() if name in actions}
-        for role in ("summarizer", "embedder"):
+        values = {name: value for name, value in found.items() if name in actions}
+        for role in {"summarizer", "embedder"} & values.keys():
             # A manifest holds the name of a server's model, not its address.
-            name = values.get(role, "minilm")
-            if f"--{role}" not in typed and not REPEATABLE.fullmatch(name):
+            if f"--{role}" not in typed and not REPEATABLE.fullmatch(values[role]):
                 raise InputError(
-                    f"{path} was made with the {role} {name}, and does not say where that is "
-                    f"served: name it with --{role}"
+                    f"{path} was made with the {role} {values[role]}, and does not say where that "
+                    f"is served: name it with --{role}"
                 )
-    line: list[str] = []
     for key, value in values.items():
         action = actions.get(key.replace("-", "_"))
         if action is None:
@@ -267,7 +259,7 @@ def with_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> list[s
             action.nargs, action.required = "?", False
         elif value is not None and typed.isdisjoint(action.option_strings):  # what is typed wins
             line += _as_typed(action, key, value, path)
-    return [*given, *line]
+    return line
 
 
 def _as_typed(action: argparse.Action, key: str, value: Any, where: str) -> list[str]:
@@ -276,16 +268,14 @@ def _as_typed(action: argparse.Action, key: str, value: Any, where: str) -> list
     if isinstance(action, argparse._AppendAction) or action.nargs == "+":
         if isinstance(value, Mapping):
             listed = [f"{name}={one}" for name, one in value.items()]
-        elif isinstance(value, list | tuple):
-            listed = list(value)
+        elif isinstance(value, list):
+            listed = value
     kinds: Iterable[type] = (bool,) if action.nargs == 0 else (str, int, float, date)
     if any(type(one) not in kinds for one in listed):
         raise InputError(f"{key} in {where} is {value!r}, which the option {flag} does not take")
     if action.nargs == 0:  # a switch, of which some have an opposite
         return [flag] if value else [one for one in action.option_strings if one[:5] == "--no-"]
-    if action.nargs == "+":
-        return [flag, *map(str, listed)]
-    return [f"{flag}={one}" for one in listed]
+    return [flag, *map(str, listed)] if action.nargs == "+" else [f"{flag}={one}" for one in listed]
 
 
 def _manifest_options(manifest: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -304,7 +294,6 @@ def _manifest_options(manifest: Mapping[str, Any], where: str) -> dict[str, Any]
         values["decontaminate"] = [one["name"] for one in decontaminated["by"]] or None
         values["filter"] = options["filters"].get("filters")
         values |= {"preset": manifest["preset"], "tokenizer": manifest["tokenizer"]["name"]}
-        values |= {role: manifest[role]["name"] for role in ("summarizer", "embedder")}
+        return values | {role: manifest[role]["name"] for role in ("summarizer", "embedder")}
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{where} is no manifest of rpd curate: {error} is missing") from error
-    return values

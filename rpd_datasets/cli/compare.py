@@ -1,4 +1,13 @@
-"""`rpd compare-metrics`: which distance tells a change of strategy from a change of words?"""
+"""`rpd compare-metrics`: which distance tells strategies apart.
+
+Measure distances on rows with strategy labels (strategy_a and strategy_b, or strategies: per
+solution a number, equal where the strategy is; rpd label makes them): AUROC over all pairs and
+within problems, the paper's success rate of the most diverse pair (Table 1), and the share of
+chosen triples that hold as many strategies as they could, each with a 95 % interval and its paired
+difference to RPD. Rows with a column steps are measured on these and on the summarizer's.
+
+Example: rpd compare-metrics labelled.jsonl --methods rpd strategy raw
+"""
 
 from __future__ import annotations
 
@@ -17,21 +26,9 @@ from rpd_datasets.rejects import Rejected
 from rpd_metric.distance.distances import DISTANCES
 
 
-def add_compare(commands: Any) -> None:
+def add_to(commands: Any) -> None:
     """Add `rpd compare-metrics`."""
-    parser = arguments.add_command(
-        commands,
-        "compare-metrics",
-        _compare,
-        "which distance tells strategies apart",
-        "Measure distances on rows with strategy labels (strategy_a and strategy_b, or "
-        "strategies: per solution a number, equal where the strategy is; rpd label makes them): "
-        "AUROC over all pairs and within problems, the paper's success rate of the most diverse "
-        "pair (Table 1), and the share of chosen triples that hold as many strategies as they "
-        "could, each with a 95 % interval and its paired difference to RPD. Rows with a column "
-        "steps are measured on these and on the summarizer's.",
-        "rpd compare-metrics labelled.jsonl --methods rpd strategy raw",
-    )
+    parser = arguments.add_command(commands, _compare, __doc__)
     arguments.add_input(parser)
     add = parser.add_argument
     help = "distances to compare (default: all), of %(choices)s"

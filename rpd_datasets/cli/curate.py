@@ -1,4 +1,11 @@
-"""`rpd curate`: from an input to a curated folder."""
+"""`rpd curate`: curate a small, diverse training set.
+
+Rank problems by how differently they were solved, choose the most different solutions of the best
+ones, and write them as a dataset with a card. An interrupted run goes on where it stopped when it
+is started again.
+
+Example: rpd curate solutions.jsonl --num-problems 100 --num-solutions 3 --output curated
+"""
 
 from __future__ import annotations
 
@@ -38,18 +45,10 @@ def preset_options(name: str) -> dict[str, Any]:
     return {**preset.settings, **vars(preset.filters), **models}
 
 
-def add_curate(commands: Any) -> None:
+def add_to(commands: Any) -> None:
     """Add `rpd curate`."""
     parser = arguments.add_command(
-        commands,
-        "curate",
-        _curate,
-        "curate a small, diverse training set",
-        "Rank problems by how differently they were solved, choose the most different solutions "
-        "of the best ones, and write them as a dataset with a card. An interrupted run goes on "
-        "where it stopped when it is started again.",
-        "rpd curate solutions.jsonl --num-problems 100 --num-solutions 3 --output curated",
-        "run the same command again to go on where it stopped",
+        commands, _curate, __doc__, "run the same command again to go on where it stopped"
     )
     arguments.add_input(parser)
     arguments.add(parser, "output", required=True, metavar="DIR", help="the folder to make")
@@ -160,7 +159,8 @@ def _print_result(
         result = {"output": str(args.output), "counts": counts(summary), "chosen": chosen}
         print_json(result | ({"pushed": asdict(pushed)} if pushed else {}))
         return
-    print_scored([_scored_row(row) for row in chosen[: args.show]])
+    shown = chosen[: args.show]
+    print_scored([(row["problem"], row["score"], _chosen_lines(row)) for row in shown])
     if len(chosen) > args.show:
         print(f"... and {len(chosen) - args.show:,} more problems")
     print(
@@ -185,11 +185,10 @@ def _chosen_row(problem: Problem, scored: Scored, selected: list[int]) -> dict[s
     return row
 
 
-def _scored_row(row: dict[str, Any]) -> tuple[str, float | None, list[str]]:
-    below = ["solutions " + ", ".join(map(str, row["chosen"]))]
+def _chosen_lines(row: dict[str, Any]) -> list[str]:
     if names := row.get("strategies"):
-        below = [f"solution {i}: {name}" for i, name in zip(row["chosen"], names, strict=True)]
-    return row["problem"], row["score"], below
+        return [f"solution {i}: {name}" for i, name in zip(row["chosen"], names, strict=True)]
+    return ["solutions " + ", ".join(map(str, row["chosen"]))]
 
 
 def _mixed_in(args: argparse.Namespace, num_problems: int) -> list[tuple[str, int]]:

@@ -1,7 +1,11 @@
-"""`rpd judge`: what a chat model says about problems, pairs and endings, and how often it says it.
+"""`rpd judge`: let a chat model judge problems, pairs of solutions, or endings.
 
-Problems with steps are judged by these; others are summarised first. With labels, verdicts are
-compared with them (App. D.1: 41/9/13/37, 78 %).
+Ask a chat model whether each problem was solved in more than one way (problems), whether pairs of
+solutions differ in method, in both orders (pairs), or whether solutions were finished (complete).
+Rows with a column steps are judged by it, others are summarised first. Replies that hold no clear
+verdict are counted, never guessed.
+
+Example: rpd judge curated --judge tgi:http://localhost:8080 --task pairs
 """
 
 from __future__ import annotations
@@ -24,19 +28,10 @@ from rpd_metric.models.requests import RequestOptions
 from rpd_metric.steps.summarizers import load_summarizer, summarizer_spec
 
 
-def add_judge(commands: Any) -> None:
+def add_to(commands: Any) -> None:
     """Add `rpd judge`."""
     parser = arguments.add_command(
-        commands,
-        "judge",
-        _judge,
-        "let a chat model judge problems, pairs of solutions, or endings",
-        "Ask a chat model whether each problem was solved in more than one way (problems), "
-        "whether pairs of solutions differ in method, in both orders (pairs), or whether solutions "
-        "were finished (complete). Rows with a column steps are judged by it, others are "
-        "summarised first. Replies that hold no clear verdict are counted, never guessed.",
-        "rpd judge curated --judge tgi:http://localhost:8080 --task pairs",
-        "replies so far are kept; run the same command again to go on",
+        commands, _judge, __doc__, "replies so far are kept; run the same command again to go on"
     )
     arguments.add_input(parser)
     group = parser.add_argument_group("who judges, and what")

@@ -1,4 +1,11 @@
-"""`rpd label`: strategy labels of one's own, by a person at the terminal or by a chat model."""
+"""`rpd label`: sort solutions into strategies, by hand or by a chat model.
+
+Show each problem's solutions by their steps and ask which have the same method; then all problems
+again in another order, so that the passes disagree where it is not clear. The file that is written
+is what compare-metrics reads; what it holds is not asked again.
+
+Example: rpd label solutions.jsonl --limit 20 --output labelled.jsonl
+"""
 
 from __future__ import annotations
 
@@ -36,18 +43,10 @@ HOW = (
 )
 
 
-def add_label(commands: Any) -> None:
+def add_to(commands: Any) -> None:
     """Add `rpd label`."""
     parser = arguments.add_command(
-        commands,
-        "label",
-        _label,
-        "sort solutions into strategies, by hand or by a chat model",
-        "Show each problem's solutions by their steps and ask which have the same method; then all "
-        "problems again in another order, so that the passes disagree where it is not clear. The "
-        "file that is written is what compare-metrics reads; what it holds is not asked again.",
-        "rpd label solutions.jsonl --limit 20 --output labelled.jsonl",
-        "what is labelled is kept; run the same command again to go on",
+        commands, _label, __doc__, "what is labelled is kept; run the same command again to go on"
     )
     arguments.add_input(parser)
     arguments.add(parser, "output", required=True, metavar="FILE", help="the JSONL file to add to")
@@ -78,11 +77,12 @@ def _label(args: argparse.Namespace) -> None:
         known = set(map(_key, rows))
         for problem in arguments.read_problems(args, rejects):
             if problem.key not in known and len(problem.solutions) > 1:
-                row = {"problem": problem.problem, "solutions": list(problem.solutions)}
+                solutions = list(problem.solutions)
+                row: dict[str, Any] = {"problem": problem.problem, "solutions": solutions}
                 # compare-metrics makes extractive steps itself; a row's own are a chat model's.
                 if summarizer.name != "extractive":
                     row["steps"] = steps_of(row)
-                if labels := labels_of(row, range(len(problem.solutions))):
+                if labels := labels_of(row, range(len(solutions))):
                     rows.append({**row, "strategy_a": labels})
                     with output.open("a", encoding="utf-8") as file:
                         file.write(_line(rows[-1]))

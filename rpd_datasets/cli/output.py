@@ -1,7 +1,7 @@
 """What commands print: tables that fit the window, the ending block, one JSON object, progress.
 
-On a terminal there are colours, bars and a live line of progress; in a pipe, or where NO_COLOR is
-set, the same words plainly. Distances have three decimals, counts their commas.
+On a terminal there are colours and a live line of progress; in a pipe, or where NO_COLOR is set,
+the same words plainly. Distances have three decimals, counts their commas.
 """
 
 from __future__ import annotations
@@ -56,15 +56,10 @@ def print_facts(facts: Mapping[str, Any]) -> None:
     lines = []
     for name, value in facts.items():
         if isinstance(value, Mapping):
-            value = ", ".join(f"{said(one)} {cell(n)}" for one, n in value.items())
+            value = ", ".join(f"{one.replace('_', ' ')} {cell(n)}" for one, n in value.items())
         if value not in (None, ""):
-            lines.append((said(name), cell(value)))
+            lines.append((name.replace("_", " "), cell(value)))
     print_lines(lines)
-
-
-def said(name: str) -> str:
-    """A name as people read it."""
-    return name.replace("_", " ")
 
 
 def print_lines(lines: Sequence[tuple[str, str]]) -> None:

@@ -1,4 +1,11 @@
-"""`rpd plan`: what a run would cost, before a single request is sent."""
+"""`rpd plan`: what a run would cost, before a single request.
+
+Read and filter the input as rpd curate does, and count the requests that a chat model would get,
+what the store already holds, tokens, and hours where the store knows the server. Nothing is sent to
+be answered; a tgi: spec is asked for its model's name unless it follows a #.
+
+Example: rpd plan solutions.jsonl --summarizer tgi:http://localhost:8080#Qwen/Qwen3-14B
+"""
 
 from __future__ import annotations
 
@@ -24,19 +31,9 @@ from rpd_metric.models.failures import ServerError
 from rpd_metric.models.store import ReplyStore
 
 
-def add_plan(commands: Any) -> None:
+def add_to(commands: Any) -> None:
     """Add `rpd plan`."""
-    parser = arguments.add_command(
-        commands,
-        "plan",
-        _plan,
-        "what a run would cost, before a single request",
-        "Read and filter the input as rpd curate does, and count the requests that a chat model "
-        "would get, what the store already holds, tokens, and hours where the store knows the "
-        "server. Nothing is sent to be answered; a tgi: spec is asked for its model's name unless "
-        "it follows a #.",
-        "rpd plan solutions.jsonl --summarizer tgi:http://localhost:8080#Qwen/Qwen3-14B",
-    )
+    parser = arguments.add_command(commands, _plan, __doc__)
     arguments.add_input(parser, optional=True)
     help = "say what the store of replies holds instead; no INPUT is needed"
     parser.add_argument("--store-info", action="store_true", help=help)
@@ -51,9 +48,8 @@ def add_plan(commands: Any) -> None:
 def _plan(args: argparse.Namespace) -> None:
     path = Path(args.store) if args.store else default_store()
     if args.store_info:
-        with ReplyStore(path, create=False) as store:
-            info = store.info()
-        (print_json if args.json else print_facts)(info)
+        with ReplyStore(path, create=False) as replies:
+            (print_json if args.json else print_facts)(replies.info())
         return
     if args.input is None:
         args.parser.error("the following arguments are required: INPUT")

@@ -1,4 +1,13 @@
-"""`rpd push`: a curated folder or a model on the Hub."""
+"""`rpd push`: publish a curated folder or a model on the Hub.
+
+Publish a folder that rpd curate made (Parquet shards, card, manifest, scores, rejects and figures),
+or a model or adapter that a recipe made (weights, configuration, card), in one commit, so that
+nobody ever sees half of it. The folder is checked first: it must be complete, and no text in it may
+hold a secret or a path of this machine. The token comes from HF_TOKEN or the stored login (hf auth
+login). If large files cannot be sent, HF_HUB_DISABLE_XET=1 sends them another way.
+
+Example: rpd push curated me/diverse-math
+"""
 
 from __future__ import annotations
 
@@ -13,20 +22,12 @@ from rpd_datasets.cli.output import Progress, print_json
 from rpd_datasets.publish.pushing import Pushed, push_folder
 
 
-def add_push(commands: Any) -> None:
+def add_to(commands: Any) -> None:
     """Add `rpd push`."""
     parser = add_command(
         commands,
-        "push",
         _push,
-        "publish a curated folder or a model on the Hub",
-        "Publish a folder that rpd curate made (Parquet shards, card, manifest, scores, rejects "
-        "and figures), or a model or adapter that a recipe made (weights, configuration, card), in "
-        "one commit, so that nobody ever sees half of it. The folder is checked "
-        "first: it must be complete, and no text in it may hold a secret or a path of this "
-        "machine. The token comes from HF_TOKEN or the stored login (hf auth login). If large "
-        "files cannot be sent, HF_HUB_DISABLE_XET=1 sends them another way.",
-        "rpd push curated me/diverse-math",
+        __doc__,
         "run the same command again to finish; what has arrived is not sent twice",
     )
     parser.add_argument("folder", type=Path, metavar="DIR", help="what rpd curate or a recipe made")

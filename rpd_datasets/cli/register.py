@@ -1,4 +1,10 @@
-"""`rpd register`: the metrics in the modules cache of `evaluate`."""
+"""`rpd register`: let evaluate.load("rpd") work without importing rpd_metric.
+
+Copy the metrics into the modules cache of evaluate. Needed only in programs that do not import
+rpd_metric themselves; offline, set HF_HUB_OFFLINE=1 there so that the Hub is not asked first.
+
+Example: rpd register
+"""
 
 from __future__ import annotations
 
@@ -10,18 +16,9 @@ from rpd_datasets.cli.output import print_facts, print_json
 from rpd_metric.registration import write_to_cache
 
 
-def add_register(commands: Any) -> None:
+def add_to(commands: Any) -> None:
     """Add `rpd register`."""
-    add_command(
-        commands,
-        "register",
-        _register,
-        'let evaluate.load("rpd") and evaluate.load("pass_at_k") work without importing rpd_metric',
-        "Copy the metrics into the modules cache of evaluate. Needed only in programs that do not "
-        "import rpd_metric themselves; offline, set HF_HUB_OFFLINE=1 there so that the Hub is not "
-        "asked first.",
-        "rpd register",
-    )
+    add_command(commands, _register, __doc__)
 
 
 def _register(args: argparse.Namespace) -> None:

@@ -1,7 +1,11 @@
-"""`rpd report`: a page about a curated folder, or about the log of an evaluation, to look at.
+"""`rpd report`: look at a curated folder, or at the log of an evaluation.
 
-A log is curated first, in a folder that is gone afterwards: what `rpd curate LOG` would choose
-among its right solutions is what the page shows.
+Write one HTML file about a folder that rpd curate made, for a browser without a network: a list of
+all problems to search, and for each its solutions side by side, the steps that matched, and why
+others were not chosen, with charts as SVGs beside it. Of a log, or any file of solutions, it shows
+the most different right solutions of each problem.
+
+Example: rpd report curated --max-problems 50
 """
 
 from __future__ import annotations
@@ -31,20 +35,9 @@ NO_EMBEDDER = "none"
 MARKS = "correct"
 
 
-def add_report(commands: Any) -> None:
+def add_to(commands: Any) -> None:
     """Add `rpd report`."""
-    parser = add_command(
-        commands,
-        "report",
-        _report,
-        "look at a curated folder, or at the log of an evaluation",
-        "Write one HTML file about a folder that rpd curate made, for a browser without a network: "
-        "a list of all problems to search, and for each its solutions side by side, the steps that "
-        "matched, and why others were not chosen. Its charts are written beside it as SVGs. Of the "
-        "log of an evaluation, or any file of solutions, it shows the most different right "
-        "solutions of each problem.",
-        "rpd report curated --max-problems 50",
-    )
+    parser = add_command(commands, _report, __doc__)
     add = parser.add_argument
     help = "a folder that rpd curate made, or a file that rpd curate reads, e.g. LOG.eval"
     add("folder", type=Path, metavar="DIR|LOG", help=help)
@@ -69,7 +62,6 @@ def add_report(commands: Any) -> None:
 
 
 def _report(args: argparse.Namespace) -> None:
-    # Templates and tables are of no use to the other commands.
     from rpd_datasets.report import read_curated, write_report
 
     source = args.folder
@@ -126,22 +118,20 @@ def _curate(args: argparse.Namespace, place: Path) -> None:
     """Curate a log for its page: of every problem the most different right solutions."""
     from rpd_datasets.curation.curated import curate_dataset
 
-    count, columns = 0, set[str]()
-    for row in LocalRows(args.folder, name=args.folder.name):
-        if isinstance(row, Row):
-            count += 1
-            columns.update(row.values)
+    read = LocalRows(args.folder, name=args.folder.name)
+    columns = [set(row.values) for row in read if isinstance(row, Row)]
     marks = args.correct_column or MARKS
-    marked = args.correct_column is not None or marks in columns
+    marked = args.correct_column is not None or any(marks in names for names in columns)
+    filters = FilterConfig(
+        min_solutions=max(2, args.num_solutions),
+        only_correct=marked,
+        correct_column=marks,
+        require_complete=not marked,  # what was found right is finished, however it ends
+    )
     config = CurationConfig(
-        num_problems=max(1, min(args.max_problems, count)),
+        num_problems=max(1, min(args.max_problems, len(columns))),
         num_solutions=args.num_solutions,
-        filters=FilterConfig(
-            min_solutions=max(2, args.num_solutions),
-            only_correct=marked,
-            correct_column=marks,
-            require_complete=not marked,  # what was found right is finished, however it ends
-        ),
+        filters=filters,
         embedder=CurationConfig.embedder if args.embedder in (None, NO_EMBEDDER) else args.embedder,
         device=args.device,
     )

@@ -1,4 +1,10 @@
-"""`rpd score`: the metric of every problem of a file."""
+"""`rpd score`: measure the diversity of a file of solutions.
+
+Print the metric of every problem of a file, and the mean over all: what evaluate.load("rpd")
+computes.
+
+Example: rpd score generations.jsonl --num-rows 10
+"""
 
 from __future__ import annotations
 
@@ -22,17 +28,9 @@ from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.steps.summarizers import asks_chat_model
 
 
-def add_score(commands: Any) -> None:
+def add_to(commands: Any) -> None:
     """Add `rpd score`."""
-    parser = arguments.add_command(
-        commands,
-        "score",
-        _score,
-        "measure the diversity of a file of solutions",
-        "Print the metric of every problem of a file, and the mean over all: what "
-        'evaluate.load("rpd") computes.',
-        "rpd score generations.jsonl --num-rows 10",
-    )
+    parser = arguments.add_command(commands, _score, __doc__)
     arguments.add_input(parser)
     help = "problems to print in the table"
     parser.add_argument("--num-rows", type=int, default=20, metavar="N", help=help)

@@ -1,4 +1,12 @@
-"""`rpd space`: the metric as a Space."""
+"""`rpd space`: make a Space with the metric and a page to try it.
+
+Write the files of a Space into a folder, or publish them with --push: the metric for
+evaluate.load("USER/NAME"), its card, and a page on which one pastes solutions and sees their
+distances and matching steps. Try the page here first: pip install -e '.[offline,space]', then
+python DIR/app.py. evaluate.load(DIR) works as long as DIR keeps its name.
+
+Example: rpd space my-space; rpd space me/rpd --push --public
+"""
 
 from __future__ import annotations
 
@@ -10,21 +18,9 @@ from rpd_datasets.cli.output import print_json
 from rpd_datasets.cli.push import print_pushed
 
 
-def add_space(commands: Any) -> None:
+def add_to(commands: Any) -> None:
     """Add `rpd space`."""
-    parser = add_command(
-        commands,
-        "space",
-        _space,
-        "make a Space with the metric and a page to try it",
-        "Write the files of a Space into a folder, or publish them with --push: the metric for "
-        'evaluate.load("USER/NAME"), its card, and a page on which one pastes solutions and sees '
-        "their distances and matching steps. Try the page here first: "
-        "pip install -e '.[offline,space]', then python DIR/app.py. evaluate.load(DIR) works "
-        "as long as DIR keeps its name.",
-        "rpd space my-space; rpd space me/rpd --push --public",
-        "run the same command again to finish",
-    )
+    parser = add_command(commands, _space, __doc__, "run the same command again to finish")
     help = "a folder, or with --push the id of a Space"
     parser.add_argument("target", metavar="DIR|REPO", help=help)
     help = "publish instead of writing a folder"

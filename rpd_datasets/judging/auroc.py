@@ -37,22 +37,15 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Wins:
-    """Comparisons of pairs that differ with pairs that do not, counted by problem.
+    """Comparisons of pairs that differ with pairs that do not, counted by problem."""
 
-    `won[p, q]` says in how many comparisons a differing pair of p has a larger distance than a
-    same pair of q; ties count half. `different` and `same` count the pairs of each problem.
-    """
-
-    won: Floats
-    different: Floats
+    won: Floats  # [p, q]: how often a differing pair of p is further than a same pair of q
+    different: Floats  # pairs of each problem
     same: Floats
 
 
 def count_wins(distances: Sequence[npt.ArrayLike], different: Sequence[npt.ArrayLike]) -> Wins:
-    """Count the comparisons between all problems, by each one's labelled pairs.
-
-    Pairs without a distance (NaN) are left out.
-    """
+    """Compare the labelled pairs of all problems; ties count half, NaN is left out."""
     above, below = [], []
     for values, labels in zip(distances, different, strict=True):
         scores, differ = np.asarray(values, dtype=np.float64), np.asarray(labels, dtype=np.bool_)

@@ -128,7 +128,6 @@ class _Case:
 
     @property
     def different(self) -> Bools:
-        """Whether each labelled pair differs."""
         return np.array([differs for _, _, differs in self.labels.pairs()], dtype=bool)
 
 
@@ -159,12 +158,11 @@ def compare_metrics(
             where they are known `problem` and `steps` (per solution a list).
         embedder, summarizer (`str` or loaded): Steps that the summarizer makes stand in the table
             beside the given ones, or alone where none are given.
-        methods (`Sequence` of `str` or [`Distance`]): All that are registered if unset. RPD is
-            added as the reference when it is not among them.
-        seed (`int`): Of the bootstrap and of random distances.
-        num_bootstrap (`int`): Resamples of the problems.
-        on_stage (`Callable`): Called with a stage's name and how many problems or methods it has;
-            what it returns is called when one of them is done.
+        methods (`Sequence` of `str` or [`Distance`]): All that are registered if unset; RPD, the
+            reference, is added.
+        seed, num_bootstrap (`int`): The resamples of the problems.
+        on_stage (`Callable`): Called with a stage's name and its number of problems; what it
+            returns is called when one of them is done.
 
     Raises:
         [`InputError`]: Rows that do not fit, or without labels.
@@ -219,16 +217,12 @@ def _case(row: Mapping[str, Any], number: int) -> _Case | None:
         raise InputError(f"{where} has no list of solutions")
     if steps is not None and len(steps) != len(solutions):
         raise InputError(f"{where} has {len(steps)} step lists for {len(solutions)} solutions")
-    try:
-        labels = Labels.of(row)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+    labels = Labels.of(row, where)
     if len(solutions) < 2:
         return None
     if labels is None:
         raise InputError(
-            f"{where} has no strategy labels: rpd label makes some, by hand or by a chat "
-            "model (--judge SPEC)"
+            f"{where} has no strategy labels: rpd label makes some, by hand or with --judge SPEC"
         )
     given = {} if steps is None else {GIVEN: [list(found or ()) for found in steps]}
     return _Case(str(row.get("problem") or ""), solutions, given, labels)
@@ -257,13 +251,13 @@ def _measure(case: _Case, columns: Sequence[_Column], embedder: Embedder, seed: 
     labels, pairs = case.labels, case.labels.pairs()
     kinds = dict.fromkeys(kind for column in columns for kind in column.distance.reads)
 
-    def read(steps: Steps, *, of_steps: bool) -> Evidence:
-        wanted = [kind for kind in kinds if (kind in STEP_KINDS) == of_steps]
-        return gather(wanted, case.problem, case.solutions, steps, embedder, seed)
+    def read(kinds: list[str], steps: Steps) -> Evidence:
+        return gather(kinds, case.problem, case.solutions, steps, embedder, seed)
 
-    evidence = {"": read([], of_steps=False)}
+    evidence = {"": read([kind for kind in kinds if kind not in STEP_KINDS], [])}
     for source, steps in case.steps.items():
-        evidence[source] = evidence[""].joined(read(steps, of_steps=True))
+        of_steps = read([kind for kind in kinds if kind in STEP_KINDS], steps)
+        evidence[source] = evidence[""].joined(of_steps)
     for column in columns:
         matrix = column.distance(evidence[column.source])
         column.pairs.append(np.array([matrix[i, j] for i, j, _ in pairs], dtype=np.float64))

@@ -44,26 +44,15 @@ Steps = Sequence[str]
 
 @dataclass(frozen=True)
 class Judgement(Generic[Value]):
-    """What a judge said, or why there is nothing.
-
-    Args:
-        value (*optional*): The verdict; `None` when there is none.
-        reason ([`~rpd_metric.reasons.Reason`], *optional*): Why there is none.
-        detail (`str`, *optional*): One line about that for a person; the judge's own reasons,
-            where a judge of arguments gives a verdict.
-    """
+    """What a judge said, or why there is nothing."""
 
     value: Value | None
-    reason: str | None = None
-    detail: str | None = None
+    reason: str | None = None  # a `Reason`, without a value
+    detail: str | None = None  # a line about it; the reasons that a judge of arguments gives
 
 
 class PromptedModel:
-    """A chat model with a packaged prompt and its placeholders; each judge is one.
-
-    Args:
-        chat ([`~rpd_metric.models.chat.Chat`]): The model.
-    """
+    """A chat model with a packaged prompt and its placeholders; each judge is one."""
 
     prompt: ClassVar[str]
     placeholders: ClassVar[tuple[str, ...]] = ("problem", "solutions")
@@ -113,15 +102,12 @@ class SoundnessJudge(PromptedModel):
 
     async def judge(self, problem: str, argument: str) -> Judgement[bool]:
         """Whether the argument holds: a solution without what was thought before it."""
-        shown = {
-            "problem": _fenced("problem", problem),
-            "solution": _fenced("solution", argument),
-        }
-        found = await self._ask(parse_reasoned, **shown)
+        shown = {"problem": problem, "solution": argument}
+        fenced = {label: _fenced(label, text) for label, text in shown.items()}
+        found = await self._ask(parse_reasoned, **fenced)
         if found.value is None:
             return Judgement(None, found.reason, found.detail)
-        rating, said = found.value
-        return Judgement(rating == 2, detail=said)
+        return Judgement(found.value[0] == 2, detail=found.value[1])
 
 
 class ProblemJudge(PromptedModel):

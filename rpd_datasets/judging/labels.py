@@ -22,8 +22,7 @@ from rpd_metric.errors import InputError
 
 COLUMNS = ("strategy_a", "strategy_b", "strategies")
 
-# The problem, the steps of its solutions and the solutions themselves in; a group number for each
-# solution, or why there is none.
+# The problem, its solutions' steps and its solutions in; a group number each, or why there is none.
 Labeller = Callable[
     [str, Sequence[Sequence[str]], Sequence[str]], Awaitable[Judgement[tuple[int, ...]]]
 ]
@@ -36,19 +35,18 @@ class Labels:
     passes: tuple[tuple[Any, ...], ...]
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Labels | None:
-        """The labels of a row, or `None` when it has none.
+    def of(cls, row: Mapping[str, Any], where: str = "a row") -> Labels | None:
+        """The labels of a row, or `None` when it has none; each solution needs one.
 
         Raises:
             [`InputError`]: Their number is not that of the solutions.
         """
-        found = [row[name] for name in COLUMNS if row.get(name) is not None]
-        for labels in found:
-            if len(labels) != len(row["solutions"]):
-                raise InputError(
-                    f"{len(labels)} strategy labels for {len(row['solutions'])} solutions; "
-                    "each solution needs one"
-                )
+        found, count = (
+            [row[name] for name in COLUMNS if row.get(name) is not None],
+            len(row["solutions"]),
+        )
+        if wrong := [labels for labels in found if len(labels) != count]:
+            raise InputError(f"{where}: {len(wrong[0])} strategy labels for {count} solutions")
         return cls(tuple(tuple(labels) for labels in found)) if found else None
 
     def different(self, i: int, j: int) -> bool | None:
@@ -113,14 +111,9 @@ class Agreement:
 def agreement(labels: Sequence[bool], verdicts: Sequence[bool | None]) -> Agreement:
     """Compare verdicts with labels; `True` means different.
 
-    Raises:
-        [`InputError`]: The lists differ in length.
-
     >>> agreement([True, True, False, False], [True, None, True, False]).accuracy
     0.6666666666666666
     """
-    if len(labels) != len(verdicts):
-        raise InputError(f"{len(verdicts)} verdicts for {len(labels)} labels")
     found = Counter(zip(labels, verdicts, strict=True))
     hit, missed = found[True, True], found[True, False]
     false, same = found[False, True], found[False, False]

@@ -48,51 +48,38 @@ class JudgeOptions:
     """How problems are judged."""
 
     labels: bool = option(
-        False,
-        "compare the verdicts with the labels in strategy_a and strategy_b, or strategies; pairs "
-        "are then those that all labels agree on",
+        False, "compare with the labels in strategy_a and strategy_b, or strategies"
     )
-    steps_only: bool = option(
-        False, "show pairs by their steps alone; the paper shows the full texts as well"
-    )
+    steps_only: bool = option(False, "show pairs by their steps alone, not by full texts as well")
     one_order: bool = option(False, "ask about pairs in the given order only, as the paper does")
 
 
 @dataclass
 class JudgedProblem:
-    """A problem, the steps of its usable solutions by index, and its labels where they are.
-
-    Steps are `None` until somebody makes them, where the row brings none.
-    """
+    """A problem, the steps of its usable solutions by index, and its labels where they are."""
 
     problem: Problem
-    steps: dict[int, list[str]] | None
+    steps: dict[int, list[str]] | None  # `None` until somebody makes them
     labels: Labels | None
 
     @classmethod
     def of(cls, problem: Problem, *, labelled: bool, steps: bool) -> JudgedProblem:
-        """A problem that was read, with the labels and steps in its columns where they are wanted.
-
-        Raises:
-            [`InputError`]: The column `steps` is not a list of texts for each solution, or labels
-                are wanted and there are none.
-        """
-        labels = None
-        if labelled:
-            labels = Labels.of({**problem.extra, "solutions": problem.solutions})
-            if labels is None:
-                raise InputError(
-                    f"{problem.where} has no labels: --labels reads strategy_a and strategy_b, or "
-                    "strategies"
-                )
+        """A problem that was read, with the labels and steps in its columns where wanted."""
+        row = {**problem.extra, "solutions": problem.solutions}
+        labels = Labels.of(row, problem.where) if labelled else None
+        if labelled and labels is None:
+            raise InputError(
+                f"{problem.where} has no labels: --labels reads strategy_a and strategy_b, or "
+                "strategies"
+            )
         given = problem.extra.get("steps") if steps else [[]] * len(problem.solutions)
         return cls(problem, None if given is None else _usable(given, problem), labels)
 
     def pairs(self) -> list[tuple[int, int, bool | None]]:
         """The pairs of solutions with steps that a judge should see, with what the labels say.
 
-        With labels, those that every pass agrees on; without, those among the `selected` solutions
-        of a curated row, or among all of them.
+        Labelled pairs are those that every pass agrees on. Without labels they are those among the
+        `selected` solutions of a curated row, or among all of them.
         """
         steps, pairs = self.steps or {}, list[tuple[int, int, bool | None]]()
         if self.labels is not None:

@@ -62,11 +62,7 @@ def parse_rating(text: str, finish_reason: str | None = None) -> int:
 
 
 def parse_reasoned(text: str, finish_reason: str | None = None) -> tuple[int, str]:
-    r"""Read a class, 1 or 2, and the reasons before it, on one line and shortened.
-
-    >>> parse_reasoned("<think>Hm.</think>It says \"so b = 4\".\n\n//boxed{1}")
-    (1, 'It says "so b = 4".')
-    """
+    """Read a class, 1 or 2, and the reasons before it, on one line and shortened."""
     rating = parse_rating(text, finish_reason)
     before = text[: list(_ENVELOPE.finditer(text))[-1].start()]
     said = " ".join(before.rpartition("</think>")[2].rstrip("/\\$ \n").split())

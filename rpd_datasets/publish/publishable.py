@@ -99,9 +99,9 @@ def model_files(folder: Path) -> dict[str, Path]:
             )
     files = _by_name(folder, [path for pattern in MODEL_FILES for path in folder.glob(pattern)])
     weights = [name for name in files if name.endswith(".safetensors")]
-    wanted = {"a": "*.safetensors"} if not weights else {}
+    wanted: dict[str, str] = {} if weights else {"": "*.safetensors"}
     if index := files.get("model.safetensors.index.json"):
-        wanted = _read_json(index).get("weight_map")
+        wanted = _read_json(index).get("weight_map", {})
         if not wanted:
             raise InputError(f"{index} is damaged: it has no weight_map. Save the model again")
     if missing := sorted(set(wanted.values()) - set(weights)):

@@ -1,13 +1,5 @@
 """A report of a curated folder, to look at: one HTML file that needs nothing else.
 
-    contents.py   the folder, as far as a report needs it, and what was left out stage by stage
-    measures.py   step matches, raw-text distances, the plane of steps: takes an encoder
-    charts.py     charts as SVG, for the page and as files
-    archive.py    the problems as the page's script reads them, compressed
-    page.py       the page, from its template
-    text.js       model output as DOM nodes: Markdown, LaTeX by temml/, passages of steps
-    app.js        list, search, detail, reading view, marks
-
 Texts of a sample of the chosen problems are shown, all scores are counted.
 """
 
@@ -58,10 +50,7 @@ def write_report(
     Args:
         folder ([`~rpd_datasets.report.contents.CuratedFolder`]): See [`read_curated`].
         page (`Path`): The HTML file; `figures`, if any, go to `<its name>-figures` beside it.
-        embedder ([`Embedder`], *optional*): The one that the folder was
-            made with. Without one, the report has only the stored distances.
-        measured (`int`, *optional*): Encode only so many problems, spread evenly over those shown.
-        on_problem (`Callable`): Called after each problem, for a progress bar.
+        embedder, measured, on_problem: See [`~rpd_datasets.report.measures.measure`].
 
     Raises:
         [`InputError`]: `page` does not end in `.html`.

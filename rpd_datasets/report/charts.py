@@ -85,9 +85,8 @@ def _number(value: float) -> str:
 
 
 def _text(name: str, anchor: str, x: float, y: float, text: str) -> str:
-    return (
-        f'<text class="{name}" text-anchor="{anchor}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
-    )
+    place = f'text-anchor="{anchor}" x="{x:.1f}" y="{y:.1f}"'
+    return f'<text class="{name}" {place}>{escape(text)}</text>'
 
 
 def histogram(

@@ -91,7 +91,7 @@ def read_curated(folder: Path, max_problems: int) -> CuratedFolder:
         [`InputError`]: The folder is not one that `rpd curate` made, or was changed since.
     """
     if max_problems < 1:
-        raise InputError(f"max_problems is {max_problems}; it must be 1 or more")
+        raise InputError(f"max_problems must be >= 1, got {max_problems}")
     for name in ("manifest.json", "scores.jsonl", "data/train-*.parquet"):
         if not any(folder.glob(name)):
             raise InputError(
@@ -248,7 +248,7 @@ def funnel(folder: CuratedFolder, unit: Literal["problem", "solution"]) -> list[
     if unit == "solution":
         # Solutions of a problem that goes as a whole have no record of their own.
         with_problem = compared - counts["solutions_usable"]
-        gone({"stage": "filter", "reason": "problem_left_out", "count": with_problem})
+        gone(_unrecorded("filter", "problem_left_out", with_problem))
         compared = counts["solutions_usable"]
         left("solutions compared", compared)
     elif counts["problems_scored"]:  # nothing is scored where problems are drawn
@@ -256,15 +256,15 @@ def funnel(folder: CuratedFolder, unit: Literal["problem", "solution"]) -> list[
         left("problems scored", compared)
     gone(*at_choice)
     rest = max(0, compared - sum(drop["count"] for drop in at_choice) - chosen)
-    gone({"stage": "select", "reason": "not_chosen", "count": rest})
+    gone(_unrecorded("select", "not_chosen", rest))
     left(f"{unit}s chosen", chosen)
     total = max(1, read, counts["rows_read"] if unit == "problem" else 0)
+    names = ("label", "count", "drop", "share")
     return [
-        {
-            "label": label.replace("_", " "),
-            "count": count,
-            "share": 100 * count / total,
-            "drop": drop and {"examples": [], **drop},
-        }
+        dict(zip(names, (label.replace("_", " "), count, drop, 100 * count / total), strict=True))
         for label, count, drop in stages
     ]
+
+
+def _unrecorded(stage: str, reason: str, count: int) -> Line:
+    return {"stage": stage, "reason": reason, "count": count, "examples": []}

@@ -1,10 +1,9 @@
 """The report as one HTML page that needs nothing else: no network, no font, no image file.
 
-The template, the style sheet and the scripts are package data. The overview is written here, by an
-autoescaping template; the problems lie in the page as compressed JSON (`archive.py`), which the
-script turns into text nodes and MathML. The page's Content-Security-Policy lets only these very
-scripts and style sheet run, by their hashes, and no text become HTML. Equal inputs give an equal
-page: it holds no date and no path.
+The overview is written by an autoescaping template; the problems lie in the page as compressed JSON
+(`archive.py`), which the script turns into text nodes and MathML. The Content-Security-Policy lets
+only these very scripts and style sheet run, by their hashes, and no text become HTML. Equal inputs
+give an equal page: it holds no date and no path.
 """
 
 from __future__ import annotations
@@ -111,25 +110,20 @@ def render(folder: CuratedFolder, measures: Measures, drawn: dict[str, list[Char
     scripts = [_data(name) for name in SCRIPTS]
     packed = archive(folder, measures.cases)
     manifest, options = folder.manifest, folder.manifest["options"]
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src "
+        + " ".join(f"'{_hash(script)}'" for script in scripts)
+        + "; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; "
+        "trusted-types 'none'"
+    )
+    outcome = manifest.get("outcome")
     context = {
         "style": Markup(style),
         "scripts": [Markup(script) for script in scripts],
-        "policy": "; ".join(
-            (
-                "default-src 'none'",
-                f"style-src '{_hash(style)}'",
-                "script-src " + " ".join(f"'{_hash(script)}'" for script in scripts),
-                "base-uri 'none'",
-                "form-action 'none'",
-                "require-trusted-types-for 'script'",
-                "trusted-types 'none'",
-            )
-        ),
+        "policy": policy,
         "archive": packed,
         "shortened": packed.limits != LIMITS[0],
-        "outcome": outcome_lines(manifest["outcome"], manifest["summarizer"]["name"])
-        if "outcome" in manifest
-        else [],
+        "outcome": outcome and outcome_lines(outcome, manifest["summarizer"]["name"]),
         "manifest": manifest,
         "counts": manifest["counts"],
         "options": options,

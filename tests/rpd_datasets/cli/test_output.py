@@ -77,24 +77,6 @@ def said_now(monkeypatch, line: Progress, capsys) -> str:
     return capsys.readouterr().err.splitlines()[1]
 
 
-def test_now_and_then_a_pipe_hears_how_many_are_done_and_the_time_left(monkeypatch, capsys):
-    now = [0.0]
-    line = Progress("Scoring problems")
-    monkeypatch.setattr(line._live, "get_time", lambda: now[0])
-    monkeypatch.setattr(line._task, "_get_time", lambda: now[0])
-    line.expect(1000)
-    for _ in range(300):
-        now[0] += 0.125
-        line.advance()
-    assert said_now(monkeypatch, line, capsys) == "Scoring problems: 300 of 1,000, 0:01:28 left"
-
-
-def test_rows_read_are_said_until_the_first_problem_is_scored(monkeypatch, capsys):
-    line = Progress("Scoring problems", 3)
-    line.read(2000)
-    assert said_now(monkeypatch, line, capsys) == "Scoring problems: 0 of 3; 2,000 rows read"
-
-
 def test_what_a_server_is_doing_is_said_while_no_problem_is_finished(monkeypatch, capsys):
     flow = SimpleNamespace(
         tick=lambda: "0 done; 4 in flight", stats=SimpleNamespace(summary=lambda: "4 requests")

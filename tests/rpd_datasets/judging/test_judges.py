@@ -10,7 +10,6 @@ from parts.fake_judge import judge_reply, kind_of
 from parts.fake_tgi import FakeTGI, Fault
 from rpd_datasets.cli import main
 from rpd_datasets.judging.judges import (
-    CompletenessJudge,
     Judgement,
     PairJudge,
     ProblemJudge,
@@ -66,15 +65,6 @@ async def test_what_is_judged_is_fenced_so_that_it_cannot_pose_as_instructions()
 
 
 # The verdicts
-
-
-async def test_a_problem_is_diverse_or_uniform_and_an_ending_finished_or_not():
-    judge = ProblemJudge(Scripted("//boxed{2}", "//boxed{{1}}"))
-    assert await judge.judge("p", [COORDINATES, ANGLES]) == Judgement(True)
-    assert await judge.judge("p", [ANGLES, ANGLES]) == Judgement(False)
-    ending = CompletenessJudge(Scripted("It states 4.\n//boxed{2}", "It breaks off.\n//boxed{1}"))
-    assert await ending.judge("The answer is 4.") == Judgement(True)
-    assert await ending.judge("We then divide by") == Judgement(False)
 
 
 async def test_an_argument_holds_or_has_failed_and_the_reasons_are_kept():
@@ -247,9 +237,10 @@ def test_rpd_judge_summarises_rows_without_steps_first_and_prints_what_it_found(
 
 
 async def test_a_judge_whose_replies_are_all_useless_is_soon_asked_no_more():
-    chat = Scripted(*["I cannot tell."] * 40)
+    chat = Scripted(*["I cannot tell."] * 32)
     judge = ProblemJudge(Flow(chat))
-    with pytest.raises(ServerUnavailable, match="none of the first 32 replies.*I cannot tell"):
-        for number in range(40):
-            await judge.judge(f"Problem {number}", [COORDINATES, ANGLES])
+    for number in range(32):
+        await judge.judge(f"Problem {number}", [COORDINATES, ANGLES])
+    with pytest.raises(ServerUnavailable, match=r"none of the first 32 replies.*I cannot tell"):
+        await judge.judge("Problem 32", [COORDINATES, ANGLES])
     assert len(chat.requests) == 32

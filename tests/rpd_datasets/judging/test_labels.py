@@ -14,14 +14,7 @@ from hypothesis import strategies as st
 from parts.fake_tgi import FakeTGI
 from rpd_datasets.cli import main
 from rpd_datasets.judging.benchmark import compare_metrics
-from rpd_datasets.judging.judges import Judgement
-from rpd_datasets.judging.labels import (
-    Labels,
-    agreement,
-    label_once,
-    second_order,
-)
-from rpd_metric.models.concurrency import run
+from rpd_datasets.judging.labels import Labels, agreement
 
 
 def test_the_papers_confusion_matrix_gives_the_papers_figures():
@@ -60,22 +53,6 @@ def test_the_choice_of_three_matters_when_some_three_fall_short_in_every_pass(fi
             for one in labels.passes
         ]
         assert labels.choice_matters(3) == all(each)
-
-
-def test_what_is_shown_in_another_order_comes_back_in_the_solutions_own():
-    seen = []
-
-    async def by_first_word(_problem, steps, solutions):
-        seen.append(solutions)
-        assert [solution[0] for solution in steps] == solutions
-        return Judgement(tuple(ord(solution[0]) for solution in solutions))
-
-    solutions = ["a1", "a2", "b1", "c1", "b2", "a3"]
-    order = second_order("P", 6, seed=0)
-    found = run(label_once(by_first_word, "P", [[s] for s in solutions], solutions, order))
-    assert seen[0] != solutions
-    assert sorted(seen[0]) == sorted(solutions)
-    assert found.value == (0, 0, 1, 2, 1, 0)
 
 
 ROWS = [

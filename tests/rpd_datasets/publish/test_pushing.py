@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,19 +94,6 @@ def test_files_of_an_earlier_push_are_replaced_and_others_stay(hub: LocalHub, fo
     assert set(hub.files(REPO)) == left
 
 
-def test_another_branch_is_made_and_the_main_one_left_alone(hub: LocalHub, folder: Path) -> None:
-    push(hub, folder)
-    main_before = hub.repos[REPO].branches["main"]
-    other_card(folder)
-
-    pushed = push(hub, folder, revision="v2", commit_message="The second")
-
-    assert pushed.commit == hub.repos[REPO].branches["v2"]
-    assert hub.repos[REPO].branches["main"] == main_before
-    assert hub.repos[REPO].messages[-1] == "The second"
-    assert b"A later word." in hub.files(REPO, "v2")["README.md"]
-
-
 def test_a_public_repository_is_written_only_if_that_is_said(hub: LocalHub, folder: Path) -> None:
     assert not push(hub, folder, private=False).private
     other_card(folder)
@@ -121,7 +107,6 @@ def test_a_public_repository_is_written_only_if_that_is_said(hub: LocalHub, fold
 @pytest.mark.parametrize(
     ("status", "says"),
     [
-        (401, "does not accept the token: log in with `hf auth login`"),
         (403, "may not write to ada/set: take one with write permission"),
         (429, "takes no more requests for now: wait"),
         (500, "the Hub is in trouble: try later"),
@@ -147,13 +132,12 @@ def test_a_refused_commit_leaves_the_revision_as_it_was(
     assert push(hub, folder).changed
 
 
-@pytest.mark.parametrize("status", [500, 0])
 def test_an_upload_broken_in_the_middle_is_completed_by_a_second_push(
-    hub: LocalHub, folder: Path, status: int
+    hub: LocalHub, folder: Path
 ) -> None:
     # One of the two large files arrives; every attempt at the other fails.
     failing = max(hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in SHARDS)
-    hub.faults = [Fault(f"PUT /lfs/{failing}", status, times=100)]
+    hub.faults = [Fault(f"PUT /lfs/{failing}", 500, times=100)]
 
     with pytest.raises(OutputError, match="push again to finish"):
         push(hub, folder)
@@ -252,28 +236,6 @@ def test_a_folder_or_card_of_something_else_is_refused(folder: Path, tmp_path: P
         publishable(folder)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "kind"),
-    [
-        ("README.md", "made in /home/ada/runs/1", "a path of this machine"),
-        ("rejects.jsonl", '{"where": "/tmp/rows.jsonl:3"}', "a path of this machine"),
-        ("manifest.json", '{"token": "hf_%s"}' % ("a1B2" * 8), "a secret"),
-    ],
-)
-def test_secrets_and_local_paths_stay_here(
-    hub: LocalHub, folder: Path, name: str, text: str, kind: str
-) -> None:
-    before = "" if name == "manifest.json" else (folder / name).read_text()
-    (folder / name).write_text(before + text)
-
-    with pytest.raises(InputError, match=re.escape(name)) as caught:
-        push(hub, folder)
-
-    assert kind in str(caught.value)
-    assert "a1B2a1B2" not in str(caught.value), "the message repeats the secret"
-    assert hub.requests == []
-
-
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     import numpy as np
@@ -340,6 +302,19 @@ def test_a_token_is_found_wherever_it_stands(before: str, secret: str) -> None:
     assert secret not in leak
     here = find_leak(["see /srv/people/ada/x"], home=Path("/srv/people/ada"))
     assert here is not None, "a home in another place is found, too"
+
+
+def test_secrets_and_local_paths_stay_here(hub: LocalHub, folder: Path) -> None:
+    secret = "hf_" + "a1B2" * 8
+    for name, text, kind in (
+        ("rejects.jsonl", '{"where": "/tmp/rows.jsonl:3"}', "a path of this machine"),
+        ("README.md", f"made with {secret}", "a secret"),
+    ):
+        (folder / name).write_text((folder / name).read_text() + text)
+        with pytest.raises(InputError, match=f"{name}, line .*, holds {kind}") as caught:
+            push(hub, folder, exclude=["rejects.jsonl"] if name == "README.md" else [])
+        assert secret not in str(caught.value), "the message repeats the secret"
+    assert hub.requests == []
 
 
 def with_text(folder: Path, text: str, *, row: int, column: str = "solutions") -> None:

@@ -80,22 +80,14 @@ def test_with_a_package_to_install_a_space_is_a_card_a_metric_a_page_and_one_lin
     assert (data.sdk, data.sdk_version, data.app_file) == ("gradio", GRADIO, "app.py")
 
 
-def test_a_changed_file_is_replaced_only_if_that_is_said(tmp_path: Path) -> None:
-    folder = tmp_path / "space"
-    write_space(folder)
-    write_space(folder)
-    (folder / "app.py").write_text("mine")
-    with pytest.raises(OutputError, match="pass --overwrite"):
-        write_space(folder)
-    assert (folder / "app.py").read_text() == "mine"
-    write_space(folder, overwrite=True)
-    assert (folder / "app.py").read_bytes() == space_files()["app.py"]
-
-
 def test_a_space_that_cannot_be_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="cannot write"):
         write_space(tmp_path / "file")
+    (write_space(tmp_path / "space") / "app.py").write_text("mine")
+    with pytest.raises(OutputError, match="pass --overwrite"):
+        write_space(tmp_path / "space")
+    assert (tmp_path / "space" / "app.py").read_text() == "mine"
     with pytest.raises(InputError, match=r"choose a name without one"):
         write_space(tmp_path / "rpd.v2")
 

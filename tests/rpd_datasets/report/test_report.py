@@ -429,11 +429,6 @@ class TestErrors:
         with pytest.raises(InputError, match=message):
             read_curated(folder, 5)
 
-    def test_the_report_is_an_html_file_and_nothing_else_is_overwritten(self, tmp_path):
-        curated = read_curated(write_folder(tmp_path / "curated", [a_row()]), 5)
-        with pytest.raises(InputError, match=r"name it README\.html"):
-            write_report(curated, tmp_path / "curated" / "README.md", HashEmbedder())
-
 
 class TestTheCommand:
     @pytest.mark.slow
