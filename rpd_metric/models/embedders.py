@@ -1,8 +1,4 @@
-"""Encoders behind one protocol: texts in, one float32 vector per text out.
-
-`sentence_transformer.py` runs them in this process, `embedding_servers.py` asks servers, and
-`kinds.py` knows them by their specs.
-"""
+"""Encoders behind one protocol: texts in, one float32 vector per text out."""
 
 from __future__ import annotations
 

@@ -1,11 +1,9 @@
 """Embedding servers, `openai:http://host:port/v1#model`: texts in, float32 vectors out.
 
-vLLM, SGLang, Text Embeddings Inference, llama.cpp and hosted APIs serve `/v1/embeddings`. `encode`
-blocks until all vectors are there: it cuts its texts into batches, keeps a few of them in flight at
-each server, and asks again on 429, 503, timeouts and lost connections, the next server where there
-are several. A batch that the server refuses is halved; where that was all it took, later batches
-have the smaller size. A text that is longer than the model takes is cut, as sentence-transformers
-does, and counted. A vector that cannot be used is an error that quotes its text.
+vLLM, SGLang, Text Embeddings Inference, llama.cpp and hosted APIs serve `/v1/embeddings`. A few
+batches are in flight at each server. One that the server refuses is halved; where that was all it
+took, later ones have the smaller size. A text that is longer than the model takes is cut, as
+sentence-transformers does, and counted. A vector that cannot be used is an error.
 """
 
 from __future__ import annotations

@@ -309,9 +309,10 @@ class Servers:
                 f"the servers of one spec must serve the same model; these serve {', '.join(names)}"
             )
         self.model: str = names[0]
-        limits = [client.max_concurrency for client in clients]
+        limits = [getattr(client, "max_concurrency", None) for client in clients]
         self.max_concurrency = None if None in limits else sum(limits)
         self._clients = clients
+        self._shares = [1 / (limit or 1) for limit in limits]  # what a request takes of the places
         self._used = [0.0] * len(clients)  # the share of its places that is in use
         self._rests_until = [0.0] * len(clients)  # 0: it has not failed since it last answered
 
@@ -321,10 +322,9 @@ class Servers:
         now, every = time.monotonic(), range(len(self._clients))
         awake = [one for one in every if self._rests_until[one] <= now]
         one = min(awake or every, key=lambda one: (self._used[one], random.random()))
-        share = 1 / (self._clients[one].max_concurrency or 1)
         if self._rests_until[one]:
             self._rests_until[one] = now + REST
-        self._used[one] += share
+        self._used[one] += self._shares[one]
         try:
             yield self._clients[one]
             self._rests_until[one] = 0.0
@@ -333,7 +333,7 @@ class Servers:
                 self._rests_until[one] = time.monotonic() + REST
             raise
         finally:
-            self._used[one] -= share
+            self._used[one] -= self._shares[one]
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
         """Send one request to one of them. Raises [`ServerError`]."""

@@ -1,9 +1,8 @@
-"""A chat model in this process, through transformers: `hf:model-id`, `hf:model-id?4bit`.
+"""A chat model in this process, through transformers: `hf:model-id`.
 
 One request at a time, by `generate`: a reply is drawn by its request's own seed and depends on
-nothing else, which no batch of the library's can promise. For many requests on a GPU take
-`vllm:model-id` or a server. Torch and transformers are imported when a model is loaded, never by
-importing this module.
+nothing else, which no batch of the library's can promise. For many requests take `vllm:model-id`
+or a server.
 
 Of the model's own settings only top-k is heeded, as it stands in its generation_config.json. A
 request's schema is ignored; the parser checks the reply.
@@ -20,49 +19,35 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
 
-from rpd_metric.errors import MissingExtraError, ModelError, SpecError, first_line
+from rpd_metric.errors import MissingExtraError, ModelError, first_line
 from rpd_metric.models.chat import ChatOptions, ChatReply, ChatRequest, Sampling
 
 
 @lru_cache(maxsize=2)
 def load(name: str, options: ChatOptions) -> InProcessChat:
-    """Load the model that follows `hf:`, with `?4bit` as NF4; the same arguments give one object.
+    """Load the model that follows `hf:`; the same arguments give one object.
 
-    Raises [`SpecError`], [`MissingExtraError`] and [`ModelError`].
+    Raises [`MissingExtraError`] and [`ModelError`].
     """
-    model_id, _, option = name.partition("?")
-    if option not in ("", "4bit"):
-        raise SpecError(f"hf:{model_id} has no option {option!r}; write hf:{model_id}?4bit")
     try:
         import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
+        from transformers import AutoModelForCausalLM, AutoTokenizer
 
-        if option:  # accelerate places the quantised weights
-            import accelerate  # type: ignore[import-untyped,unused-ignore]  # noqa: F401
-            import bitsandbytes  # type: ignore[import-untyped,unused-ignore]  # noqa: F401
+        place = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+        tokenizer = AutoTokenizer.from_pretrained(name)
+        # accelerate's way, because weights that were saved in 4 bits cannot be moved afterwards.
+        model = AutoModelForCausalLM.from_pretrained(
+            name, dtype=options.dtype, device_map={"": place}
+        )
     except ImportError as error:
         raise MissingExtraError(
             f"chat model 'hf:{name}'", extra="local", module=error.name or "transformers"
         ) from error
-    place = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    settings: dict[str, Any] = {"dtype": options.dtype}
-    if option:
-        settings["device_map"] = {"": place}
-        settings["quantization_config"] = BitsAndBytesConfig(
-            load_in_4bit=True,
-            bnb_4bit_compute_dtype=torch.bfloat16,
-            bnb_4bit_quant_type="nf4",
-            bnb_4bit_use_double_quant=True,
-        )
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(model_id)
-        model = AutoModelForCausalLM.from_pretrained(model_id, **settings)
     except (OSError, ValueError) as error:
         raise ModelError(
-            f"cannot load the chat model {model_id!r}: {first_line(error)} Check the id or path."
+            f"cannot load the chat model {name!r}: {first_line(error)} Check the id or path."
         ) from error
-    check_template(tokenizer, model_id)
-    model = model if option else model.to(place)
+    check_template(tokenizer, name)
     return InProcessChat(name, model=model.eval(), tokenizer=tokenizer)
 
 
@@ -165,7 +150,7 @@ class InProcessChat:
         except torch.OutOfMemoryError as error:
             raise ModelError(
                 f"a prompt of {len(prompt)} tokens does not fit the memory of {device}; lower "
-                "max_tokens, or add ?4bit"
+                "max_tokens"
             ) from error
         written: list[int] = found[0, len(prompt) :].tolist()
         return written

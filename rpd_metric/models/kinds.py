@@ -52,18 +52,14 @@ EMBEDDERS = Registry(
 def chat_spec(text: str) -> ModelSpec:
     """Read the spec of a chat model. Raises [`SpecError`].
 
-    >>> chat_spec("hf:org/model").needs_gpu
-    True
+    >>> chat_spec("openai:http://a/v1,http://b/v1#tiny").urls
+    ('http://a/v1', 'http://b/v1')
     """
     return ModelSpec.parse(text, CHAT_MODELS, "chat model")
 
 
 def embedder_spec(text: str) -> ModelSpec:
-    """Read the spec of an encoder. Raises [`SpecError`].
-
-    >>> embedder_spec("minilm").runs_here
-    True
-    """
+    """Read the spec of an encoder. Raises [`SpecError`]."""
     return ModelSpec.parse(text, EMBEDDERS, "embedder")
 
 

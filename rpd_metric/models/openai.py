@@ -5,8 +5,8 @@ package. Some refuse `chat_template_kwargs` or `max_tokens`, or know no JSON sch
 then sent again without the field or under its new name, and that is remembered.
 
 `transformers serve NAME` answers only to the very name that it was started with, which its
-`/v1/models` does not list: the spec needs `#NAME`. With `--continuous-batching` the first request's
-temperature and top_p hold for all later ones.
+`/v1/models` does not list. With `--continuous-batching` the first request's temperature and top_p
+hold for all later ones.
 """
 
 from __future__ import annotations

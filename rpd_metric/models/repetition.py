@@ -16,14 +16,6 @@ def in_loop(tail: str) -> bool:
 
     The same stretch must stand there at least four times in a row and fill 200 characters.
 
-    Args:
-        tail (`str`): The end of a text.
-
-    Returns:
-        `bool`: Whether it ends in a loop.
-
-    Example:
-
     >>> in_loop("Wait, let me check again. " * 10 + "Wait, let")
     True
     """

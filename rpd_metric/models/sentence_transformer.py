@@ -58,11 +58,9 @@ class SentenceTransformerEmbedder:
         try:
             import torch
 
-            accelerator = torch.accelerator.current_accelerator(check_available=True)
-            if (
-                name == "minilm"
-                and (options.device or (accelerator.type if accelerator else "cpu")) == "cpu"
-            ):
+            found = torch.accelerator.current_accelerator(check_available=True)
+            device = options.device or (found.type if found else "cpu")
+            if name == "minilm" and device == "cpu":
                 from rpd_metric.models.minilm import MiniLM
 
                 self._model: Any = MiniLM(Path(model_path), options.dtype)

@@ -58,9 +58,8 @@ class Kind:
 
     Args:
         form (`str`): How its specs are written, e.g. `"tgi:http://host:port"`.
-        loader (`str`): `"package.module:function"`, imported when a model is loaded. It takes an
-            [`Address`] (servers), the text behind the colon (models of this process) or nothing
-            (kinds without one), and then the options.
+        loader (`str`): `"package.module:function"`. It takes an [`Address`] (servers), the text
+            behind the colon (models of this process) or nothing, and then the options.
         is_server (`bool`): Whether its specs name URLs.
         needs_gpu (`bool`): Whether it runs in this process and wants a GPU to itself.
         key_variable (`str`): Environment variable with the key for such servers.
@@ -159,9 +158,8 @@ def load_models(spec: ModelSpec, kinds: Mapping[str, Kind], options: Any) -> lis
 
 
 def _unknown(word: str, colon: str, kinds: Mapping[str, Kind], what: str) -> SpecError:
-    near = difflib.get_close_matches(word.lower(), list(kinds), n=1, cutoff=0.5)
-    if word in ("http", "https") and "openai" in kinds:
-        near = ["openai"]
+    meant = "openai" if word in ("http", "https") else word.lower()
+    near = difflib.get_close_matches(meant, list(kinds), n=1, cutoff=0.5)
     hint = f"did you mean {kinds[near[0]].form}? " if near else ""
     shown = f"{word[:40]}:..." if colon else word[:40]
     forms = ", ".join(kind.form for kind in kinds.values())

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from parts.tiny_qwen import SHORT_PROMPT, STRATEGIES, solution, steps_json, tiny_qwen
-from rpd_metric.errors import ModelError, SpecError
+from rpd_metric.errors import ModelError
 from rpd_metric.models.chat import ChatOptions, ChatReply, ChatRequest, Sampling
 from rpd_metric.models.in_process import InProcessChat
 from rpd_metric.models.kinds import load_chat
@@ -111,23 +111,6 @@ def test_a_prompt_beyond_the_context_is_refused_with_both_lengths(chat: InProces
     long = ChatRequest(({"role": "user", "content": "x = 1. " * 6000},), GREEDY)
     with pytest.raises(ModelError, match=r"and 200 new ones do not fit the 8192"):
         ask(chat, long)
-
-
-@pytest.mark.slow
-def test_four_bit_weights_answer_in_the_wanted_form_and_carry_their_own_name(folder: Path) -> None:
-    pytest.importorskip("bitsandbytes", reason="4-bit weights need bitsandbytes (extra 'local')")
-    chat = load_chat(f"hf:{folder}?4bit", CPU)
-    assert isinstance(chat, InProcessChat)
-    assert chat.model == f"{folder}?4bit"
-    kinds = {type(module).__name__ for module in chat._model.modules()}
-    assert "Linear4bit" in kinds
-    (reply,) = ask(chat, request("induction"))
-    assert reply.text.startswith('{"logical_steps":')
-
-
-def test_an_option_that_is_not_known_is_refused() -> None:
-    with pytest.raises(SpecError, match=r"write hf:some/model\?4bit"):
-        load_chat("hf:some/model?8bit")
 
 
 def test_a_model_that_is_not_there_is_one_clear_error(tmp_path: Path) -> None:

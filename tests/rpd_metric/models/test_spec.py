@@ -47,7 +47,7 @@ def test_every_kind_has_a_loader_and_its_own_form_is_a_spec(kind: Kind) -> None:
     [
         ("tgi:http://a:80", ("http://a:80",), None, False, False),
         ("openai:http://a/v1/, https://b/v1#m", ("http://a/v1", "https://b/v1"), "m", False, False),
-        ("hf:org/model?4bit", (), "org/model?4bit", True, True),
+        ("hf:org/model", (), "org/model", True, True),
     ],
 )
 def test_a_chat_spec_is_taken_apart(text, urls, model, here, gpu) -> None:
