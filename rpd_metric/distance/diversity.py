@@ -101,7 +101,7 @@ def diversity_by_pass_count(
     for low, high in pass_counts:
         bleus, distances = [], []
         for solutions, verdicts, matrix in zip(texts, correct, matrices, strict=True):
-            right = np.flatnonzero(verdicts)
+            right = np.flatnonzero(verdicts).tolist()
             if low <= len(right) <= high:
                 bleus.append(div_self_bleu([solutions[index] for index in right]))
                 distances.append(mean_pairwise(np.asarray(matrix)[np.ix_(right, right)]))
