@@ -121,8 +121,9 @@ def read_results(
         for sample in epochs:
             scores = scores_of(sample)
             scorer = scorer or next(iter(scores), None)
-            if sample.error is None and scorer in scores and scores[scorer][0] is not None:
-                scored.setdefault(str(sample.id), []).append(_Scored.of(sample, *scores[scorer]))
+            number, score = scores.get(scorer or "", (None, None))
+            if sample.error is None and number is not None and score is not None:
+                scored.setdefault(str(sample.id), []).append(_Scored.of(sample, number, score))
     every = [one for group in scored.values() for one in group]
     missing = wanted - len(every)
     if not every or (missing and not allow_missing):

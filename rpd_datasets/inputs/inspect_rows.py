@@ -12,7 +12,7 @@ id is a name nor a column that the first five samples lack.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from rpd_metric.metrics.inspect_text import problem_text, solution_texts
 from rpd_metric.reasons import Reason
 
 if TYPE_CHECKING:
-    from inspect_ai.log import EvalLog, EvalSample
+    from inspect_ai.log import EvalLog, EvalSample, EvalSampleSummary
     from inspect_ai.scorer import Score
 
 # What a log holds beside the texts, often most of its size.
@@ -70,7 +70,7 @@ class InspectLog:
 
         self._zipped = is_zipfile(path)
         self.header = self._read(partial(read_eval_log, str(path), header_only=self._zipped))
-        found = self.header.samples or []
+        found: Sequence[EvalSample | EvalSampleSummary] = self.header.samples or []
         if self._zipped:
             found = self._read(partial(read_eval_log_sample_summaries, str(path)))
         # A log holds its samples in the order in which they ended.
@@ -109,7 +109,7 @@ class InspectLog:
         for name, numbers in self.epochs.items():
             read = partial(read_eval_log_sample, str(self.path), name, exclude_fields=_NOT_READ)
             if numbers:
-                yield self._read(lambda read=read, numbers=numbers: [*map(read, sorted(numbers))])
+                yield self._read(partial(list, map(read, sorted(numbers))))
 
     def _read(self, read: Callable[[], Result]) -> Result:
         # Inspect's readers would change a running event loop, so they run where there is none.

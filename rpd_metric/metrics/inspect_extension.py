@@ -31,6 +31,7 @@ from inspect_ai.model import (
     ModelAPI,
     ModelOutput,
     ModelUsage,
+    StopReason,
     modelapi,
 )
 from inspect_ai.scorer import (
@@ -243,7 +244,7 @@ class SpecAPI(ModelAPI):
             model=self.model_name,
             source="generate",
         )
-        ended = "max_tokens" if reply.finish_reason == "length" else "stop"
+        ended: StopReason = "max_tokens" if reply.finish_reason == "length" else "stop"
         prompt, new = reply.prompt_tokens or 0, reply.completion_tokens or 0
         return ModelOutput(
             model=self.model_name,

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def problem_text(asked: str | Sequence[Any]) -> str:
+def problem_text(asked: str | list[Any]) -> str:
     """The problem in a sample's input: of messages, what the user says after the last example."""
     if isinstance(asked, str):
         return asked
     answered = [place for place, message in enumerate(asked) if message.role == "assistant"]
-    last = list(asked)[answered[-1] + 1 :] if answered else asked
+    last = asked[answered[-1] + 1 :] if answered else asked
     return "\n\n".join(message.text for message in last if message.role == "user")
 
 
