@@ -309,7 +309,7 @@ class Servers:
                 f"the servers of one spec must serve the same model; these serve {', '.join(names)}"
             )
         self.model: str = names[0]
-        limits = [getattr(client, "max_concurrency", None) for client in clients]
+        limits: list[Any] = [getattr(client, "max_concurrency", None) for client in clients]
         self.max_concurrency = None if None in limits else sum(limits)
         self._clients = clients
         self._shares = [1 / (limit or 1) for limit in limits]  # what a request takes of the places
