@@ -144,7 +144,7 @@ class Trial:
         self.run(label, self.command(name, *options))
         manifest = self.folder / name / "manifest.json"
         if manifest.exists():
-            found = json.loads(manifest.read_text())["outcome"]["steps"]["summaries"]
+            found = json.loads(manifest.read_text())["outcome"]["steps"]
             self.note(f"{label}: {json.dumps(found)}")
 
     def killed(self, label: str, name: str) -> None:

@@ -24,7 +24,6 @@ from rpd_datasets.curation.curated import Curated, curate_dataset
 from rpd_datasets.curation.engines import EngineOptions
 from rpd_datasets.curation.folder import check_output
 from rpd_datasets.curation.models import Models, load_models
-from rpd_datasets.curation.outcome import counts, outcome
 from rpd_datasets.curation.preflight import check_input, check_models
 from rpd_datasets.curation.run import RunOptions
 from rpd_datasets.curation.scoring import Scored
@@ -136,19 +135,13 @@ def _curate(args: argparse.Namespace) -> None:
             mixed_spec=mixed_spec,
             options=options,
         )
-    _print_result(args, config, curated, chosen, models)
+    _print_result(args, curated, chosen, models)
 
 
 def _print_result(
-    args: argparse.Namespace,
-    config: CurationConfig,
-    curated: Curated,
-    chosen: list[dict[str, Any]],
-    models: Models,
+    args: argparse.Namespace, curated: Curated, chosen: list[dict[str, Any]], models: Models
 ) -> None:
     """Publish the folder if that is wanted, and say what was made."""
-    summary = curated.summary
-    assert summary is not None, "a folder that was just made has one"
     pushed = None
     if repo := args.push_to_hub:
         again = f"rpd push {args.output} {repo}{' --public' * args.public}"
@@ -156,18 +149,19 @@ def _print_result(
         with quiet_upload():
             pushed = curated.push_to_hub(repo, private=not args.public, commit_message=args.message)
     if args.json:
-        result = {"output": str(args.output), "counts": counts(summary), "chosen": chosen}
+        result = {
+            "output": str(args.output),
+            "counts": curated.manifest["counts"],
+            "chosen": chosen,
+        }
         print_json(result | ({"pushed": asdict(pushed)} if pushed else {}))
         return
     shown = chosen[: args.show]
     print_scored([(row["problem"], row["score"], _chosen_lines(row)) for row in shown])
     if len(chosen) > args.show:
         print(f"... and {len(chosen) - args.show:,} more problems")
-    print(
-        f"\n{len(chosen):,} problems and {summary.num_selected:,} solutions, from "
-        f"{len(summary.scores):,} problems with {counts(summary)['solutions_read']:,} solutions.\n"
-    )
-    print_lines(outcome_lines(outcome(summary, config), models.summarizer.name))
+    print()
+    print_lines(outcome_lines(curated.manifest))
     if cut := getattr(models.embedder, "texts_cut", 0):
         print(f"{cut:,} texts were longer than the encoder takes and were cut", file=sys.stderr)
     print(f"\nWritten to {args.output}: see README.md there, or load_dataset({str(args.output)!r})")

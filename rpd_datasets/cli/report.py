@@ -106,9 +106,8 @@ def _report(args: argparse.Namespace) -> None:
         return
     print_facts(facts)
     if source.is_file():
-        lines = outcome_lines(manifest["outcome"], manifest["summarizer"]["name"])
         print()
-        print_lines([line for line in lines if line[0] != "Next"])  # it speaks of a folder's files
+        print_lines(outcome_lines(manifest))
     print(f"\nWritten to {report.page}")
     if report.figures:
         print(f"Figures in {report.figures[0].parent}")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rpd_datasets.account import outcome_lines, problem_rule, shortfall_line, solution_rule
+from rpd_datasets.account import outcome_lines, problem_rule, solution_rule
 from rpd_datasets.config import METRICS, CurationConfig
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.outcome import RunSummary, counts, outcome
@@ -63,7 +63,7 @@ def manifest(
         {**spec, **one} for one, spec in zip(content.pop("inputs"), specs, strict=True)
     ]
     content |= {"format": 1, "input": first, "mixed_in": mixed_in}
-    return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 def _content(
@@ -172,7 +172,7 @@ def dataset_card(
         **content,
         config=config,
         contamination=options.contamination,
-        lines=outcome_lines(content["outcome"], models.summarizer.name),
+        lines=outcome_lines(content),
         example=_example(summary),
         problem_rule=problem_rule(config),
         solution_rule=solution_rule(config),
@@ -183,7 +183,6 @@ def dataset_card(
         terms=terms,
         terms_given=bool(options.license),
         figures=figures,
-        missing=summary.missing and shortfall_line(summary.missing),
     )
     return str(card)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from statistics import median
 from typing import Any
 
@@ -22,19 +21,15 @@ from rpd_datasets.problem import Problem
 from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.calibration import Calibration, calibration
 from rpd_metric.distance.core import mean_pairwise
-from rpd_metric.reasons import Reason
 from rpd_metric.steps.summarizers import asks_chat_model
 
-# Why a solution goes whose final answer is, or may be, wrong.
-WRONG_REASONS = (
-    *(Reason.INCORRECT, Reason.CORRECTNESS_UNKNOWN, Reason.WRONG_ANSWER),
-    *(Reason.MINORITY_ANSWER, Reason.NO_MAJORITY, Reason.NO_ANSWER),
-)
 MARKED_BY = {"marks": "marks in the input", "reference": "reference answers"}
+# Below this share of accepted summaries a summarizer is called unfit.
+FIT = 0.8
+# A choice that is so much more often wrong than the candidates deserves a second look.
+MORE_OFTEN_WRONG = 0.02
 STATEMENT_CHARS = 220
 EXAMPLES = 2
-# Distinct steps that are compared; those that come later are not looked at.
-REMEMBERED = 200_000
 
 
 @dataclass(frozen=True)
@@ -132,57 +127,6 @@ def curves(
 
 
 @dataclass
-class SummaryHealth:
-    """How well a chat model's summaries went: how many were refused, and how much they repeat."""
-
-    accepted: int = 0  # solutions with steps
-    asked_again: int = 0  # solutions whose first reply could not be used
-    repaired: int = 0  # of those, the ones that then had steps
-    rejected: Counter[str] = field(default_factory=Counter)  # solutions without steps, by reason
-    examples: list[str] = field(default_factory=list)  # what was wrong with the first of them
-    problems: int = 0  # with steps
-    _first_in: dict[bytes, int] = field(default_factory=dict)  # step's hash: its first problem
-    _sharing: set[int] = field(default_factory=set)
-    _steps: int = 0
-
-    def add(self, scored: Scored) -> None:
-        """Count one problem."""
-        for reject in scored.rejects:
-            if reject.stage == "steps":
-                self.rejected[reject.reason] += 1
-                if len(self.examples) < EXAMPLES:
-                    self.examples.append(f"{reject.reason}: {reject.detail}")
-        self.asked_again += scored.asked_again
-        self.repaired += scored.repaired
-        with_steps = [steps for steps in scored.steps if steps]
-        self.accepted += len(with_steps)
-        self.problems += bool(with_steps)
-        for step in (step for steps in with_steps for step in steps):
-            if len(self._first_in) == REMEMBERED:
-                return
-            words = " ".join(step.lower().split()).encode("utf-8", "replace")
-            self._steps += 1
-            step_hash = blake2b(words, digest_size=8).digest()
-            first = self._first_in.setdefault(step_hash, self.problems)
-            if first != self.problems:
-                self._sharing |= {first, self.problems}
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON types, for the manifest."""
-        return {
-            "asked": self.accepted + self.rejected.total(),
-            "accepted": self.accepted,
-            "asked_again": self.asked_again,
-            "repaired": self.repaired,
-            "rejected": dict(sorted(self.rejected.items())),
-            "examples": self.examples,
-            "distinct_steps": round(len(self._first_in) / self._steps, 4) if self._steps else None,
-            "problems": self.problems,
-            "problems_sharing_steps": len(self._sharing),
-        }
-
-
-@dataclass
 class RunSummary:
     """What a run did; `drops` counts by `(stage, reason, "problem" | "solution")`."""
 
@@ -199,7 +143,8 @@ class RunSummary:
     chosen_known: Counter[str] = field(default_factory=Counter)  # the same of chosen solutions
     marked_by: Counter[str] = field(default_factory=Counter)  # "marks", "reference", "": problems
     soundness: Counter[str] = field(default_factory=Counter)  # what a judge made of solutions
-    health: SummaryHealth | None = None  # where a chat model wrote the summaries
+    steps: Counter[str] = field(default_factory=Counter)  # summaries: asked, accepted, ...
+    refused: list[str] = field(default_factory=list)  # what was wrong with the first of them
     example: tuple[str, dict[int, list[str]]] | None = None  # the best problem, steps by solution
     curves: dict[str, Calibration | None] = field(default_factory=dict)  # see `curves`
     own_curves: bool = False  # whether they are from a file of the user's own
@@ -224,8 +169,16 @@ class RunSummary:
         self.candidates.update(tally(scored))
         self.soundness.update(filter(None, scored.soundness))
         self.marked_by[scored.marked_by] += 1
-        if self.health is not None:
-            self.health.add(scored)
+        refused = [one for one in scored.rejects if one.stage == "steps"]
+        accepted = sum(map(bool, scored.steps))
+        self.steps.update(
+            asked=accepted + len(refused),
+            accepted=accepted,
+            asked_again=scored.asked_again,
+            repaired=scored.repaired,
+        )
+        details = [f"{one.reason}: {one.detail}" for one in refused]
+        self.refused += details[: EXAMPLES - len(self.refused)]
 
     def add_choice(
         self, problem: Problem, scored: Scored, selected: Sequence[int], config: CurationConfig
@@ -277,92 +230,113 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
     """Sum a run up, for the manifest and [`~rpd_datasets.account.outcome_lines`].
 
     Returns:
-        `dict`: Plain JSON types; `None` where something cannot be known.
+        `dict`: Named groups of numbers, `None` where something cannot be known, and `"warnings"`.
     """
-    drops, number, filters = summary.drops, counts(summary), config.filters
     candidates, chosen = summary.candidates, summary.chosen_known
-    both = [one for one in summary.choices if one.chosen is not None and one.random is not None]
-    left_out: dict[str, Counter[str]] = {"problem": Counter(), "solution": Counter()}
-    for (_, reason, unit), count in sorted(drops.items()):
-        left_out[unit][reason] += count
+    choices = [one for one in summary.choices if None not in (one.chosen, one.random)]
     distance = "rpd" if config.reads_steps else None
     if distance is None and config.solutions in METRICS:
         distance = config.solutions
     curve = summary.curves.get("rpd" if distance == "rpd" else "")
-    among_chosen = _median([one.chosen for one in both])
-    by_rpd = [one.mean_rpd for one in summary.scores] if config.reads_steps else []
-    failed = sum(n for what, n in drops.items() if (what[0], what[2]) == ("steps", "solution"))
-    steps: dict[str, Any] = {
-        "solutions": number["solutions_usable"] if config.reads_steps else 0,
-        "failed": failed,
-        "per_solution": _median([one.steps_per_solution for one in summary.choices]),
-    }
-    if summary.health:
-        steps["summaries"] = summary.health.as_dict()
-    wanted = {
-        "problems": sum(one.problems_wanted for one in summary.inputs),
-        "chosen": len(summary.chosen),
-    }
-    if config.num_samples is not None:
-        wanted |= {"samples": config.num_samples, "samples_chosen": summary.num_selected}
-    found = {
-        "distance": distance,
-        "reading": curve.in_words(among_chosen) if curve and among_chosen is not None else None,
+    among_chosen = _median([one.chosen for one in choices])
+    left_out: dict[str, Counter[str]] = {"problem": Counter(), "solution": Counter()}
+    for (_, reason, unit), count in sorted(summary.drops.items()):
+        left_out[unit][reason] += count
+    lengths = [one.steps_per_solution for one in summary.choices]
+    found: dict[str, Any] = {
+        "steps": {**summary.steps, "median_per_solution": _median(lengths)}
+        if config.reads_steps
+        else {},
         "median_distance": {
+            "by": distance,
             "chosen": among_chosen,
-            "random": _median([one.random for one in both]),
-            "all_problems": _median(by_rpd),
+            "random": _median([one.random for one in choices]),
+            "all_problems": _median([one.mean_rpd for one in summary.scores])
+            if config.reads_steps
+            else None,
+            "reading": curve.in_words(among_chosen) if curve and among_chosen is not None else None,
         },
         "strategies": _strategies(summary),
         "right": {
             # The words for who says so, most problems first.
-            "by": [MARKED_BY[by] for by, _ in summary.marked_by.most_common() if by],
-            "wrong_kept": not filters.only_correct
-            and (filters.keep_wrong or filters.answers == "any"),
-            "left_out": sum(drops["filter", reason, "solution"] for reason in WRONG_REASONS),
-            "candidates": candidates["right"],
-            "candidates_marked": candidates["marked"],
-            "chosen": chosen["right"],
-            "chosen_marked": chosen["marked"],
+            "by": " and ".join(MARKED_BY[by] for by, _ in summary.marked_by.most_common() if by),
+            "candidates": _share(candidates["right"], candidates["marked"]),
+            "chosen": _share(chosen["right"], chosen["marked"]),
         },
-        "agreement": {
-            "candidates_dissenting": candidates["dissenting"],
-            "candidates_answered": candidates["answered"],
-            "chosen_dissenting": chosen["dissenting"],
-            "chosen_answered": chosen["answered"],
+        "minority_answer": {
+            "candidates": _share(candidates["dissenting"], candidates["answered"]),
+            "chosen": _share(chosen["dissenting"], chosen["answered"]),
         },
         "floundering": {
-            "candidates": candidates["floundering"],
-            "candidate_solutions": number["solutions_read"],
-            "chosen": chosen["floundering"],
-            "chosen_solutions": summary.num_selected,
-            "left_out": drops["filter", Reason.FLOUNDERING, "solution"],
+            "candidates": _share(candidates["floundering"], counts(summary)["solutions_read"]),
+            "chosen": _share(chosen["floundering"], summary.num_selected),
         },
-        "left_out": left_out,
-        "steps": steps,
-        "wanted": wanted,
+        "soundness": dict(sorted(summary.soundness.items())),
+        "problems_left_out": dict(left_out["problem"]),
+        "solutions_left_out": dict(left_out["solution"]),
+        "wanted": {"problems": sum(one.problems_wanted for one in summary.inputs)},
+        "missing": summary.missing or {},
     }
-    if summary.soundness:
-        found["soundness"] = dict(sorted(summary.soundness.items()))
-    if summary.missing:
-        found["missing"] = summary.missing
-    return found
+    if config.num_samples is not None:
+        found["wanted"]["solutions"] = config.num_samples
+    return found | {"warnings": warnings(found, summary)}
 
 
-def _strategies(summary: RunSummary) -> dict[str, Any] | None:
+def warnings(found: Mapping[str, Any], summary: RunSummary) -> list[str]:
+    """What a reader of the output must know before using it."""
+    distance, wanted = found["median_distance"], found["wanted"]
+    chosen_right, all_right = found["right"]["chosen"], found["right"]["candidates"]
+    said = [f"PARTIAL: {shortfall_line(summary.missing)}"] if summary.missing else []
+    if unfit := unfit_summarizer(summary):
+        said.append(unfit)
+    if None not in (chosen_right, all_right) and all_right - chosen_right > MORE_OFTEN_WRONG:
+        said.append("the chosen are wrong more often than the candidates: see --answers")
+    for unit, made in (("problems", len(summary.chosen)), ("solutions", summary.num_selected)):
+        if made < wanted.get(unit, 0):
+            said.append(f"only {made:,} of the {wanted[unit]:,} {unit} asked for could be chosen")
+    if distance["chosen"] is not None and distance["chosen"] <= distance["random"]:
+        said.append("the chosen differ no more than a random choice")
+    return said
+
+
+def unfit_summarizer(summary: RunSummary) -> str | None:
+    """A warning where too few summaries could be used."""
+    asked, accepted = summary.steps["asked"], summary.steps["accepted"]
+    if accepted >= FIT * asked:
+        return None
+    return (
+        f"this summarizer is not fit for these solutions: {accepted:,} of {asked:,} summaries "
+        f"could be used. {'; '.join(summary.refused)}"
+    )
+
+
+def shortfall_line(missing: Mapping[str, Any]) -> str:
+    """What a spent budget left undone, and what it would cost to finish it."""
+    cost = "" if missing["cost"] is None else f", {missing['cost']:,.2f} at the same prices"
+    return (
+        f"{missing['problems']:,} problems with {missing['solutions']:,} solutions are missing: "
+        f"about {missing['requests']:,} requests with {missing['prompt_tokens']:,} prompt and "
+        f"{missing['new_tokens']:,} new tokens{cost}"
+    )
+
+
+def _strategies(summary: RunSummary) -> dict[str, Any]:
     """How many strategies problems show, and by which pairs that was counted."""
     curve = summary.curves.get("")
     counted = [one.strategies for one in summary.scores if one.strategies is not None]
     if curve is None or not counted:
-        return None
+        return {}
     return {
         "distance": curve.distance,
         "embedder": curve.embedder,
         "labelled_pairs": curve.pairs,
         "candidates": _median(counted),
-        "middle_half": [round(float(at), 4) for at in np.quantile(counted, (0.25, 0.75))],
         "chosen": _median([one.strategies for one in summary.choices if one.num_chosen > 1]),
     }
+
+
+def _share(part: int, whole: int) -> float | None:
+    return round(part / whole, 4) if whole else None
 
 
 def _median(values: Sequence[float | None]) -> float | None:

@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rpd_datasets.account import health_line, health_warning, shortfall_line
 from rpd_datasets.config import METRICS, CurationConfig
 from rpd_datasets.curation.allocation import Allocation
 from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
@@ -29,7 +28,13 @@ from rpd_datasets.curation.folder import (
     write_files,
 )
 from rpd_datasets.curation.models import Models
-from rpd_datasets.curation.outcome import InputInfo, RunSummary, SummaryHealth, curves
+from rpd_datasets.curation.outcome import (
+    InputInfo,
+    RunSummary,
+    curves,
+    shortfall_line,
+    unfit_summarizer,
+)
 from rpd_datasets.curation.parquet import Chosen, write_scores, write_tables
 from rpd_datasets.curation.scoring import (
     MAX_IN_FLIGHT,
@@ -52,7 +57,6 @@ from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import run_bounded
 from rpd_metric.models.failures import BudgetSpent
 from rpd_metric.reasons import Reason
-from rpd_metric.steps.summarizers import asks_chat_model
 
 REJECTS = ("rejects-read.jsonl", "rejects-scored.jsonl")
 # Why a problem is left out where a budget is spent: the reason, and a line about it.
@@ -139,10 +143,7 @@ def curate_folder(
         result = folder / "result"
         shutil.rmtree(result, ignore_errors=True)  # half of an earlier attempt
         result.mkdir()
-        # Who else writes steps does not misread them: only a chat model's can be unfit.
-        asks = config.reads_steps and asks_chat_model(config.summarizer)
         summary = RunSummary(
-            health=SummaryHealth() if asks else None,
             curves=curves(config, models.embedder.name, options.calibration),
             own_curves=options.calibration is not None,
         )
@@ -301,10 +302,8 @@ class _Run:
             return []
         if not eligible:
             called = "is called diverse and " if config.problems == "llm" else ""
-            health = self.summary.health.as_dict() if self.summary.health else None
-            advice = "Lower num_solutions or loosen the filters"
-            if health and (warning := health_warning(health)):
-                advice = f"Summaries: {health_line(health)}. Take another model: {warning}"
+            unfit = unfit_summarizer(self.summary)
+            advice = unfit or "Lower num_solutions or loosen the filters"
             raise InputError(
                 f"no problem of {name} {called}has {needed} usable solutions to choose from; left "
                 f"out: {_most_common(self.summary)}. {advice}"

@@ -116,14 +116,13 @@ def render(folder: CuratedFolder, measures: Measures, drawn: dict[str, list[Char
         + "; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; "
         "trusted-types 'none'"
     )
-    outcome = manifest.get("outcome")
     context = {
         "style": Markup(style),
         "scripts": [Markup(script) for script in scripts],
         "policy": policy,
         "archive": packed,
         "shortened": packed.limits != LIMITS[0],
-        "outcome": outcome and outcome_lines(outcome, manifest["summarizer"]["name"]),
+        "outcome": outcome_lines(manifest),
         "manifest": manifest,
         "counts": manifest["counts"],
         "options": options,

@@ -72,7 +72,7 @@ def test_partial_writes_what_is_complete_and_a_later_run_completes_it(rows, tmp_
         complete = [json.loads(line) for line in (folder / "scores.jsonl").open()]
         assert len(complete) + missing["problems"] == 8
         assert 1 <= len(json.loads(captured.out)["chosen"]) == min(4, len(complete))
-        assert "**Partial set.**" in (folder / "README.md").read_text()
+        assert "> **PARTIAL: " in (folder / "README.md").read_text()
         rejects = [json.loads(line) for line in (folder / "rejects.jsonl").open()]
         assert [one["reason"] for one in rejects] == ["budget_spent"] * missing["problems"]
         assert main(arguments(rows, server, tmp_path, "out", "--overwrite")) == 0

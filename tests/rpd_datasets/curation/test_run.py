@@ -182,16 +182,11 @@ def test_a_budget_is_spent_over_all_problems_and_card_and_manifest_say_so(
     }
     found = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert found["options"]["num_samples"] == num_samples
-    assert found["outcome"]["wanted"] == {
-        "problems": len(curated),
-        "chosen": len(curated),
-        "samples": num_samples,
-        "samples_chosen": report.num_selected,
-    }
+    assert found["outcome"]["wanted"] == {"problems": len(curated), "solutions": num_samples}
     card = " ".join((tmp_path / "out" / "README.md").read_text().split())
     assert f"| Budget | {num_samples} samples |" in card
     assert "one by one over all problems" in card
-    short = "samples of the budget could be spent"
+    short = "solutions asked for could be chosen"
     assert (short in card) == (num_samples > usable)
 
 

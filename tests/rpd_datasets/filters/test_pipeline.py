@@ -185,5 +185,6 @@ def test_rpd_curate_applies_them_and_says_what_went(tmp_path: Path) -> None:
     ]
     manifest = (out / "manifest.json").read_text()
     outcome = json.loads(manifest)["outcome"]
-    assert (outcome["right"]["left_out"], outcome["floundering"]["left_out"]) == (1, 1)
+    left_out = outcome["solutions_left_out"]
+    assert (left_out["wrong_answer"], left_out["floundering"]) == (1, 1)
     assert str(tmp_path) not in manifest
