@@ -85,7 +85,8 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
             return self[name]
         near = difflib.get_close_matches(name, list(self), n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise InputError(f"unknown {self.what} {name!r}{hint} There are: {', '.join(self) or 'none'}")
+        names = ", ".join(self) or "none"
+        raise InputError(f"unknown {self.what} {name!r}{hint} There are: {names}")
 
     def _load(self, point: EntryPoint) -> Entry:
         package = point.dist.name if point.dist else point.module

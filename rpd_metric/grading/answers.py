@@ -60,6 +60,7 @@ _NO_UNITS = re.compile(
 )
 # "5 cm", "5 kilometers", "5 km/h" at the end of a tidied answer, and one name for each unit.
 _UNIT = re.compile(r"[\d)}] ?(?P<unit>[A-Za-z]{1,11}(?:/[A-Za-z]{1,11})?)")
+_OF = re.compile(r" of [A-Za-z][\w ]{0,40}")  # "66 g of CO_2"
 _UNIT_NAMES = {
     name: names.split()[0]
     for names in (
@@ -172,6 +173,8 @@ def easy_verdict(gold: str, answer: str) -> Verdict | None:
     if _WHOLE.fullmatch(gold) and _WHOLE.fullmatch(answer):
         return Verdict.CORRECT if int(gold) == int(answer) else Verdict.WRONG
     units = _unit(gold), _unit(answer)
+    if units[0] and answer.startswith(gold) and _OF.fullmatch(answer, len(gold)):
+        return Verdict.CORRECT
     if all(units) and units[0] != units[1]:
         return Verdict.WRONG  # computer algebra drops them: to it, 5 cm is 5 m
     if _WORDS.fullmatch(gold) and _WORDS.fullmatch(answer):

@@ -29,15 +29,16 @@ QUOTED = 3
 class Places:
     """A semaphore that gives way to its server; for one event loop.
 
-    A 429 takes a place away, and so does a timeout, after which a server may work on; twelve
-    replies bring one back. After `DOWN` failures in a row only what is in flight keeps its place.
-    Where that is nothing, one request at a time is sent after ever longer pauses, and from the
-    first reply on each brings back a place. Nobody starts while a server has asked to wait.
+    A 429 takes a place away, a 503 one that is not made use of, and so does a timeout, after which
+    a server may work on; twelve replies bring one back. After `DOWN` failures in a row only what is
+    in flight keeps its place. Where that is nothing, one request at a time is sent after ever
+    longer pauses, and from the first reply on each brings back a place. Nobody starts while a
+    server has asked to wait.
 
     Args:
         most (`int`): How many places there are.
-        known (`bool`): Whether the server is known to take so many. If not, `FIRST` are there at
-            first, and each reply brings another.
+        known (`bool`): Whether the server is known to take so many. If not, only `FIRST` are there
+            until its first reply.
     """
 
     def __init__(self, most: int, known: bool = True) -> None:
@@ -47,6 +48,8 @@ class Places:
         self._most = self._goal = float(most)
         # Up to the goal each reply brings a place, beyond it twelve do.
         self._allowed = self._most if known else min(self._most, FIRST)
+        self._heard = known
+        self._served = 0.0  # requests in flight when replies came, on average
         self._failed = self._probes = self._pauses = 0
         self._closed = False
         self._queue: deque[asyncio.Future[None]] = deque()
@@ -73,11 +76,15 @@ class Places:
     def replied(self) -> None:
         """Note a reply, before `leave`."""
         self._failed = self._probes = 0
+        self._served += (self.in_flight - self._served) / (8 if self._served else 1)
+        if not self._heard:
+            self._heard, self._allowed = True, self._goal
         step = 1.0 if self._allowed < self._goal else 1 / REPLIES_PER_PLACE
         self._allowed = min(self._most, self._allowed + step)
 
     def failed(self, failure: ServerError) -> None:
         """Note a failed attempt that may be repeated, before `leave`."""
+        self._heard = True
         self._failed += 1
         if self._failed >= DOWN:
             self._allowed = self._goal = max(1.0, min(self._allowed, self.in_flight - 1.0))
@@ -85,8 +92,10 @@ class Places:
                 self._goal = self._most
                 self._probes += 1
                 self._pause(backoff(self._probes, failure))
-        elif failure.status == 429 or failure.kind == "timeout":
-            self._allowed = self._goal = max(1.0, self._allowed - 1.0)
+        elif failure.status in (429, 503) or failure.kind == "timeout":
+            # A 503 may have nothing to do with the load: then its places stay.
+            served = min(round(self._served), self._allowed) if failure.status == 503 else 1.0
+            self._allowed = self._goal = max(1.0, served, self._allowed - 1.0)
         if failure.retry_after:
             self._pause(failure.retry_after)
 

@@ -119,6 +119,7 @@ def test_whole_numbers_are_compared_as_numbers(number: int, zeros: int) -> None:
         ("13/4", r"\boxed{1 3/4}", Verdict.WRONG),
         ("-1", r"\boxed{e^{i pi}}", Verdict.CORRECT),
         ("5 cm", r"\boxed{5 m}", Verdict.WRONG),
+        ("66 g", r"Answer: 66 g of CO₂", Verdict.CORRECT),
         (r"5\text{ cm}", r"\boxed{5\,\mathrm{m}}", Verdict.WRONG),
         ("5 km/h", r"\boxed{5 \text{ m/s}}", Verdict.WRONG),
         ("5 cm", r"\boxed{5 \text{ centimeters}}", Verdict.CORRECT),

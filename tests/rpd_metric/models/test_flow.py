@@ -369,7 +369,7 @@ async def test_a_full_server_keeps_what_it_works_on_and_is_asked_for_more_now_an
 async def test_a_server_that_is_down_is_asked_by_one_at_a_time_and_then_gets_all_back():
     places = Places(32)
     await crowded(places)
-    assert await after(places, *["503"] * 39) == 0
+    assert await after(places, *["503"] * 32) == 0
     await asyncio.sleep(0.02)
     assert places.in_flight == 1
     assert await after(places, "503") == 0
