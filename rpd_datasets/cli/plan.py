@@ -1,8 +1,8 @@
 """`rpd plan`: what a run would cost, before a single request.
 
 Read and filter the input as rpd curate does, and count the requests that a chat model would get,
-what the store already holds, tokens, and hours where the store knows the server. Nothing is sent to
-be answered; a tgi: spec is asked for its model's name unless it follows a #.
+what the store already holds, and tokens. Nothing is sent to be answered; a tgi: spec is asked for
+its model's name unless it follows a #.
 
 Example: rpd plan solutions.jsonl --summarizer tgi:http://localhost:8080#Qwen/Qwen3-14B
 """
@@ -69,8 +69,7 @@ def _plan(args: argparse.Namespace) -> None:
         line = stack.enter_context(Progress("Reading problems", args.limit))
         understood = Understood(arguments.open_input(args, scratch, rejects.append))
         asyncio.run(_count(count, understood, line.advance))
-        found = _numbers(count, store)
-    found |= {
+    found = count.numbers() | {
         "context_length": context,
         "tokens_counted_by": models.count_tokens.name,
         "summarizer": models.summarizer.name,
@@ -91,43 +90,6 @@ async def _count(count: DryRun, understood: Understood, each: Callable[[], None]
         understood.add(problem, answers)
         await count.count(problem, answers)
         each()
-    count.finish()
-
-
-def _numbers(count: DryRun, store: ReplyStore | None) -> dict[str, Any]:
-    """What a run would cost, `None` where it is not known; hours where the store knows a server."""
-    models, requests, asked = count.models, count.config.requests, count.asked
-    judging = [one for kind, one in asked.items() if kind != "summaries"]
-    judge_missing = sum(one.missing for one in judging)
-    prompt, assumed = count.prompt_tokens, count.missing * count.reply_tokens
-    most = sum(one.most_tokens(requests) for one in asked.values())
-    most_sent = sum(one.most_prompt_tokens(requests) for one in asked.values())
-    chats = (getattr(models.summarizer, "chat", None), models.judges and models.judges.chat)
-    rates = [store.seconds_per_reply(chat.model) if store and chat else None for chat in chats]
-    work = list(zip((asked["summaries"].missing, judge_missing), rates, strict=True))
-    known = any(rates) and all(rate for missing, rate in work if missing)
-    found: dict[str, Any] = {
-        "problems": count.problems,
-        "solutions": count.solutions,
-        "requests": sum(one.stored + one.missing for one in asked.values()),
-        "requests_missing": count.missing,
-    }
-    if models.judges:
-        found["judge_requests"] = judge_missing + sum(one.stored for one in judging)
-        found["judge_requests_missing"] = judge_missing
-    found |= {
-        "prompt_tokens": prompt,
-        "prompt_tokens_with_final_part_only": prompt - count.thought_tokens,
-        "reply_tokens_assumed": assumed,
-        "reply_tokens_at_most": most,
-        "too_long_for_the_model": count.too_long,
-        "seconds_per_summary": rates[0],
-        "hours": sum(n * (rate or 0) for n, rate in work) / 3600 if known else None,
-    }
-    if requests.priced:
-        found["cost"] = requests.cost(prompt, assumed)
-        found["cost_at_most"] = requests.cost(most_sent, most)
-    return found
 
 
 def _context_length(models: Models) -> int | None:

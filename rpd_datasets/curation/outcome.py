@@ -148,7 +148,7 @@ class RunSummary:
     example: tuple[str, dict[int, list[str]]] | None = None  # the best problem, steps by solution
     curves: dict[str, Calibration | None] = field(default_factory=dict)  # see `curves`
     own_curves: bool = False  # whether they are from a file of the user's own
-    missing: dict[str, Any] | None = None  # of a partial set, see `DryRun.shortfall`
+    missing: dict[str, Any] | None = None  # of a partial set, see `DryRun.numbers`
 
     def add(self, problem: Problem, scored: Scored) -> None:
         """Take a problem in that was scored."""
@@ -312,11 +312,11 @@ def unfit_summarizer(summary: RunSummary) -> str | None:
 
 def shortfall_line(missing: Mapping[str, Any]) -> str:
     """What a spent budget left undone, and what it would cost to finish it."""
-    cost = "" if missing["cost"] is None else f", {missing['cost']:,.2f} at the same prices"
+    cost = f", {missing['cost']:,.2f} at the same prices" if "cost" in missing else ""
     return (
         f"{missing['problems']:,} problems with {missing['solutions']:,} solutions are missing: "
-        f"about {missing['requests']:,} requests with {missing['prompt_tokens']:,} prompt and "
-        f"{missing['new_tokens']:,} new tokens{cost}"
+        f"about {missing['requests_missing']:,} requests with {missing['prompt_tokens']:,} prompt "
+        f"and {missing['reply_tokens_assumed']:,} new tokens{cost}"
     )
 
 

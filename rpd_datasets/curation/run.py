@@ -159,7 +159,7 @@ def curate_folder(
             work.take_in(source, num_problems, folder / "shards")
         if work.undone is not None:
             spent = models.flows[0].spending.said()
-            summary.missing = {"spent": spent, **work.undone.shortfall()}
+            summary.missing = {"spent": spent, **work.undone.numbers()}
         if summary.missing and not (options.partial and summary.chosen):
             rest = (
                 "no problem is complete" if options.partial else "--partial writes what is complete"

@@ -68,7 +68,7 @@ def test_partial_writes_what_is_complete_and_a_later_run_completes_it(rows, tmp_
         manifest = json.loads((folder / "manifest.json").read_text())
         missing = manifest["outcome"]["missing"]
         assert manifest["partial"] is True
-        assert missing["requests"] == 18
+        assert missing["requests_missing"] == 18
         complete = [json.loads(line) for line in (folder / "scores.jsonl").open()]
         assert len(complete) + missing["problems"] == 8
         assert 1 <= len(json.loads(captured.out)["chosen"]) == min(4, len(complete))
