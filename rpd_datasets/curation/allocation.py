@@ -117,15 +117,14 @@ def select_samples(ds: Any, n: int, *, seed: int = 0, problem_column: str = "pro
     each. Whatever `selected` held before is replaced.
 
     Args:
-        ds (`datasets.Dataset`, `IterableDataset` or `list` of rows): Rows as `ds.map(rpd_curate)`
-            makes them. A stream is read once, and no more than `2 * n` rows of it are held.
+        ds (`datasets.Dataset` or `list` of rows): Rows as `ds.map(rpd_curate)` makes them.
         n (`int`): How many samples.
         seed (`int`): Of the draw.
         problem_column (`str`): The column with the problem's text.
 
     Returns:
-        The same type as `ds`; of a stream, a `datasets.Dataset`. Problems stand in the order of
-        the draw, and `selected` holds each one's share.
+        The same type as `ds`. Problems stand in the order of the draw, and `selected` holds each
+        one's share.
 
     Example:
 
@@ -141,10 +140,10 @@ def select_samples(ds: Any, n: int, *, seed: int = 0, problem_column: str = "pro
     ```
     """
     budget = Allocation(n, seed)
-    whole = hasattr(ds, "select")
-    names = [name for name in (problem_column, *MATRICES) if whole and name in ds.column_names]
-    held = dict[int, tuple[list[int], Any]]()
+    whole = not isinstance(ds, list)
     # Of a dataset, only the columns that are looked at; the others may be long.
+    names = [name for name in (problem_column, *MATRICES) if whole and name in ds.column_names]
+    orders: list[list[int]] = []
     for place, row in enumerate(ds.select_columns(names) if names else ds):
         matrix = next((row[name] for name in MATRICES if name in row), None)
         if matrix is None or problem_column not in row:
@@ -152,19 +151,13 @@ def select_samples(ds: Any, n: int, *, seed: int = 0, problem_column: str = "pro
             raise InputError(f"the rows have no {missing}; run ds.map(rpd_curate) first")
         order, gains = spending_order(nan_for_none(matrix))
         budget.offer(place, row[problem_column], gains)
-        held[place] = (order, None if whole else row)
-        if len(held) > 2 * n:
-            # Only what is drawn can still be chosen.
-            held = {place: held[place] for place in budget.shares() if place in held}
+        orders.append(order)
     shares = budget.shares()
-    selected = [held[place][0][:share] for place, share in shares.items()]
-    from datasets import Dataset, List, Value
-
+    selected = [orders[place][:share] for place, share in shares.items()]
     if not whole:
-        found = [
-            held[place][1] | {"selected": one} for place, one in zip(shares, selected, strict=True)
-        ]
-        return found if isinstance(ds, list) else Dataset.from_list(found)
+        return [ds[place] | {"selected": one} for place, one in zip(shares, selected, strict=True)]
+    from datasets import List, Value
+
     rows = ds.select(list(shares))
     rows = rows.remove_columns("selected") if "selected" in rows.column_names else rows
     return rows.add_column("selected", selected, feature=List(Value("int64")))

@@ -113,7 +113,7 @@ class DryRun:
             share = missing["solutions"] / self.missing["solutions"]
             prompt["solutions"] = round(prompt["solutions"] * share)
         requests, new_tokens = self.config.requests, missing.total() * self.reply_tokens
-        found = {
+        found: dict[str, Any] = {
             "problems": self.problems,
             "solutions": self.solutions,
             "requests": (missing + stored).total(),
