@@ -20,7 +20,6 @@ from rpd_datasets.cli import (
     label,
     plan,
     push,
-    register,
     report,
     score,
     space,
@@ -29,7 +28,7 @@ from rpd_datasets.cli.arguments import Parser, with_config
 from rpd_datasets.commands import run_command
 from rpd_metric import __version__
 
-COMMANDS = (curate, plan, score, compare, report, judge, label, push, space, register)
+COMMANDS = (curate, plan, score, compare, report, judge, label, push, space)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

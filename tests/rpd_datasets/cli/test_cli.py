@@ -19,7 +19,6 @@ from rpd_datasets.account import outcome_lines
 from rpd_datasets.cli import main
 from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.store import ReplyStore
-from rpd_metric.registration import METRICS
 
 ROOT = Path(__file__).resolve().parents[3]
 GOOD = "We factor the quadratic as $(x-2)(x-3)$. A product vanishes when a factor does. So it is 3."
@@ -120,16 +119,6 @@ def test_plan_says_what_the_store_holds(capsys, tmp_path, monkeypatch):
     with pytest.raises(SystemExit):
         main(["plan"])
     assert "required: INPUT" in capsys.readouterr().err
-
-
-def test_register_writes_the_metrics_into_the_modules_cache(capsys, tmp_path):
-    code = "from rpd_datasets.cli import main; raise SystemExit(main(['register', '--json']))"
-    env = os.environ | {"HF_MODULES_CACHE": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    folders = json.loads(done.stdout)["folders"]
-    for name, packaged in METRICS.items():
-        assert Path(folders[name], f"{name}.py").read_bytes() == packaged.read_bytes()
 
 
 def test_the_paper_preset_sets_defaults_that_options_beside_it_override(capsys, tmp_path):
