@@ -59,9 +59,7 @@ def manifest(
 ) -> str:
     """How the dataset was made, as JSON; `specs` says how each input was read."""
     content = _content(summary, config, models, options)
-    first, *mixed_in = [
-        {**spec, **one} for one, spec in zip(content.pop("inputs"), specs, strict=True)
-    ]
+    first, *mixed_in = [spec | one for one, spec in zip(content.pop("inputs"), specs, strict=True)]
     content |= {"format": 1, "input": first, "mixed_in": mixed_in}
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
@@ -71,28 +69,24 @@ def _content(
 ) -> dict[str, Any]:
     """What the manifest and the card say of a run."""
     contamination = options.contamination
+    # Columns stand there as they were found, where the input is a well-known dataset.
     inputs = [
-        {
-            "name": public_name(one.name),
-            "layout": one.layout,
-            "fingerprint": one.fingerprint,
-            "problems_read": one.problems_read,
-            "problems_wanted": one.problems_wanted,
-            "problems_chosen": one.problems_chosen,
-            # As they were found, where the input is a well-known dataset.
-            **({"columns": dict(one.columns)} if one.columns else {}),
-            **{name: list(found) for name, found in asdict(one.terms).items() if found},
-        }
+        {key: value for key, value in asdict(one).items() if value != {}}
+        | {"name": public_name(one.name)}
         for one in summary.inputs
     ]
     curves = {curve.distance: asdict(curve) for curve in summary.curves.values() if curve}
     by_name = {name: one for name, one in config.as_dict().items() if name not in PRIVATE_OPTIONS}
+    filters = {name: one for name, one in by_name["filters"].items() if one != ()}
+    if config.filters.decisions is not None:
+        filters["decisions"] = Path(config.filters.decisions).name
+    judge = models.judges.chat.model if models.judges and config.asks_judge else None
     return {
         "inputs": inputs,
         "preset": options.preset,
         "decontaminated": contamination
         and {"by": contamination.as_rows(), "fingerprint": contamination.fingerprint},
-        "options": by_name | {"filters": _public_filters(config)},
+        "options": by_name | {"filters": filters},
         "summarizer": {
             "name": models.summarizer.name,
             "fingerprint": models.summarizer.fingerprint,
@@ -103,7 +97,7 @@ def _content(
             "embedder": bool(config.metrics),
             "judge": config.asks_judge,
         },
-        "judge": _judge(config, models),
+        "judge": judge and {"name": public_name(judge)},
         "tokenizer": {
             "name": public_name(models.count_tokens.name),
             "estimated": models.count_tokens.estimated,
@@ -118,30 +112,6 @@ def _content(
         "columns_stored_as_json": summary.json_columns,
         **({"partial": True} if summary.missing else {}),
         "versions": versions(VERSIONED),
-    }
-
-
-def _public_filters(config: CurationConfig) -> dict[str, Any]:
-    """Those of other packages only where there are any, and a file by its name alone."""
-    filters = asdict(config.filters)
-    if config.filters.decisions is not None:
-        filters["decisions"] = Path(config.filters.decisions).name
-    return {name: value for name, value in filters.items() if value != ()}
-
-
-def _judge(config: CurationConfig, models: Models) -> dict[str, Any] | None:
-    """Who judged, and with which prompts; `None` where nobody did."""
-    if models.judges is None or not config.asks_judge:
-        return None
-    rules = {name: getattr(config, name) for name in ("completeness", "problems", "solutions")}
-    rules["soundness"] = config.filters.soundness
-    return {
-        "name": public_name(models.judges.chat.model),
-        "prompts": {
-            name: getattr(models.judges, name).template.sha
-            for name, rule in rules.items()
-            if rule == "llm"
-        },
     }
 
 
@@ -206,25 +176,15 @@ def _card_data(summary: RunSummary, config: CurationConfig, terms: Terms) -> Any
     from datasets import Features
     from huggingface_hub import DatasetCardData
 
-    num_problems = len(summary.chosen)
     license, language = (
         names[0] if len(names) == 1 else list(names) or None
         for names in (terms.license, terms.language)
     )
-    title = (
-        f"{num_problems} problems with up to {config.num_solutions} solutions each "
-        f"(problems: {config.problems}, solutions: {config.solutions})"
-    )
-    if config.num_samples is not None:
-        title = (
-            f"{num_problems} problems, {summary.num_selected} solutions (a budget of "
-            f"{config.num_samples}, spent by {config.solutions})"
-        )
     by_rpd = "rpd" in (config.problems, config.solutions)
     tags = ["reasoning-path-divergence", "diversity"] if by_rpd else []
     return DatasetCardData(
-        pretty_name=title,
-        size_categories=[SIZE_CATEGORIES[bisect(SIZES, num_problems)]],
+        pretty_name=f"{len(summary.chosen)} problems, {summary.num_selected} solutions",
+        size_categories=[SIZE_CATEGORIES[bisect(SIZES, len(summary.chosen))]],
         task_categories=["text-generation"],
         license=license,
         language=language,
@@ -274,15 +234,13 @@ def _statistics(summary: RunSummary, config: CurationConfig) -> dict[str, list[s
     """Quantiles of scores and lengths, by what the card calls them."""
     chosen = [summary.scores[index] for index in summary.chosen]
     rows = {}
-    if config.reads_steps:
-        by_rpd = [score.rpd_score for score in summary.scores]
-        rows["Problem score by RPD, all scored problems"] = quantiles(by_rpd, 3)
-        rows["Problem score by RPD, chosen problems"] = quantiles([s.rpd_score for s in chosen], 3)
-        rows["Mean pairwise RPD, chosen problems"] = quantiles([s.mean_rpd for s in chosen], 3)
-    if config.problems in METRICS and config.problems != "rpd":
-        for whom, those in (("all scored", summary.scores), ("chosen", chosen)):
-            name = f"Problem score by `{config.problems}`, {whom} problems"
-            rows[name] = quantiles([score.problem_score for score in those], 3)
+    for whom, those in (("all scored", summary.scores), ("chosen", chosen)):
+        if config.reads_steps:
+            scores = [score.rpd_score for score in those]
+            rows[f"Problem score by RPD, {whom} problems"] = quantiles(scores, 3)
+        if config.problems in METRICS and config.problems != "rpd":
+            scores = [score.problem_score for score in those]
+            rows[f"Problem score by `{config.problems}`, {whom} problems"] = quantiles(scores, 3)
     return rows | {"Tokens of a chosen solution": quantiles(summary.selected_tokens, 0)}
 
 

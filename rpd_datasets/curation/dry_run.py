@@ -176,8 +176,8 @@ class _ReadOnly:
     def __init__(self, store: Replies) -> None:
         self._store = store
 
-    def find(self, keys: RequestKeys, *, other_lengths: bool = True) -> ChatReply | None:
-        return self._store.find(keys, other_lengths=other_lengths)
+    def find(self, keys: RequestKeys) -> ChatReply | None:
+        return self._store.find(keys)
 
     def keep(self, _: RequestKeys, reply: ChatReply) -> ChatReply:
         return reply

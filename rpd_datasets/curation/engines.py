@@ -249,10 +249,9 @@ class RemoteReplies:
         )
         self._actor = actor.remote(str(file.absolute()))
 
-    def find(self, keys: RequestKeys, *, other_lengths: bool = True) -> ChatReply | None:
+    def find(self, keys: RequestKeys) -> ChatReply | None:
         """See [`~rpd_metric.models.store.Replies`]."""
-        found = self._actor.find.remote(keys, other_lengths=other_lengths)
-        return self._wait(found)  # type: ignore[no-any-return]
+        return self._wait(self._actor.find.remote(keys))  # type: ignore[no-any-return]
 
     def keep(self, keys: RequestKeys, reply: ChatReply) -> ChatReply:
         """See [`~rpd_metric.models.store.Replies`]."""

@@ -203,6 +203,11 @@ class RunSummary:
         )
         self.choices.append(choice)
 
+    def left_out(self) -> str:
+        """The most frequent reasons, for a line."""
+        reasons = [f"{reason} ({n})" for (_, reason, _), n in self.drops.most_common(5)]
+        return ", ".join(reasons) or "nothing"
+
     def strategies(self, scored: Scored, among: Sequence[int] | None = None) -> float | None:
         """The effective number of strategies among solutions, by the chances of their pairs."""
         if (curve := self.curves.get("")) is None:

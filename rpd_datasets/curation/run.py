@@ -173,7 +173,7 @@ def curate_folder(
         if not summary.chosen:
             raise InputError(
                 "the judge gave no usable choice of solutions for any problem: "
-                f"{_most_common(summary)}. Try another model"
+                f"{summary.left_out()}. Try another model"
             )
         write_tables(work.chosen, config, summary, result)
         write_scores(summary, result / "scores.jsonl")
@@ -306,7 +306,7 @@ class _Run:
             advice = unfit or "Lower num_solutions or loosen the filters"
             raise InputError(
                 f"no problem of {name} {called}has {needed} usable solutions to choose from; left "
-                f"out: {_most_common(self.summary)}. {advice}"
+                f"out: {self.summary.left_out()}. {advice}"
             )
         if config.problems in METRICS:
             places = rank([scores[index].problem_score for index in eligible])
@@ -368,11 +368,6 @@ class _Run:
         for index in self.summary.chosen:
             scored = self.journal.at(self.keys[index])
             yield self.journal.spilled(index), scored, self.picks[index]
-
-
-def _most_common(summary: RunSummary) -> str:
-    reasons = [f"{reason} ({n})" for (_, reason, _), n in summary.drops.most_common(5)]
-    return ", ".join(reasons) or "nothing"
 
 
 def _outside_loops(coroutine: Coroutine[Any, Any, Result]) -> Result:
