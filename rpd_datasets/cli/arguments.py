@@ -155,26 +155,6 @@ def filter_config(args: argparse.Namespace) -> FilterConfig:
     return options_from(FilterConfig, args, min_solutions=args.min_solutions or least)
 
 
-def curation_config(
-    args: argparse.Namespace, groups: Sequence[str], filters: FilterConfig | None = None
-) -> CurationConfig:
-    """The configuration that the options make, settled; `groups` of them the command has."""
-    if args.summarizer is None or args.embedder is None:
-        raise InputError(
-            "the paper's summaries come from Qwen3-14B and its embeddings from Qwen3-Embedding-8B: "
-            "serve them and name them with --summarizer (e.g. tgi:http://host:port) and --embedder "
-            "(e.g. openai:http://host:port/v1)"
-        )
-    return options_from(
-        CurationConfig,
-        args,
-        groups,
-        sampling=options_from(Sampling, args),
-        requests=options_from(RequestOptions, args),
-        filters=filters or FilterConfig(),
-    ).resolved()
-
-
 def checked_config(
     args: argparse.Namespace,
     groups: Sequence[str],
@@ -182,8 +162,21 @@ def checked_config(
     *,
     judge: str | None = None,
 ) -> CurationConfig:
-    """[`curation_config`], its models' names and the input's first rows looked at."""
-    config = curation_config(args, groups, filters)
+    """The configuration that these groups of options make; models and input are looked at."""
+    if args.summarizer is None or args.embedder is None:
+        raise InputError(
+            "the paper's summaries come from Qwen3-14B and its embeddings from Qwen3-Embedding-8B: "
+            "serve them and name them with --summarizer (e.g. tgi:http://host:port) and --embedder "
+            "(e.g. openai:http://host:port/v1)"
+        )
+    config = options_from(
+        CurationConfig,
+        args,
+        groups,
+        sampling=options_from(Sampling, args),
+        requests=options_from(RequestOptions, args),
+        filters=filters or FilterConfig(),
+    ).resolved()
     check_models(config, judge=judge)
     check_input(args.input, input_spec(args), None if filters is None else config)
     return config
@@ -224,13 +217,9 @@ def with_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> list[s
     Raises:
         [`InputError`]: The file cannot be read, or holds what the command does not take.
     """
-    named = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    named.add_argument("--config")
-    try:
-        path = named.parse_known_args(given)[0].config
-    except argparse.ArgumentError:
-        raise InputError("--config needs a file, e.g. --config options.yaml") from None
-    if path is None:
+    named = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    named.add_argument("--config", nargs="?")  # without a file it is the parser's own error
+    if (path := named.parse_known_args(given)[0].config) is None:
         return list(given)
     values, line = read_options(path), list(given)
     typed = {one.partition("=")[0] for one in given if one.startswith("-")}

@@ -24,7 +24,7 @@ from rpd_datasets.curation.curated import Curated, curate_dataset
 from rpd_datasets.curation.engines import EngineOptions
 from rpd_datasets.curation.folder import check_output
 from rpd_datasets.curation.models import Models, load_models
-from rpd_datasets.curation.preflight import check_input, check_models
+from rpd_datasets.curation.preflight import check_input
 from rpd_datasets.curation.run import RunOptions
 from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS
@@ -87,17 +87,14 @@ def add_to(commands: Any) -> None:
 
 
 def _curate(args: argparse.Namespace) -> None:
-    config = arguments.curation_config(
-        args, ("models", "choice", "tokens"), arguments.filter_config(args)
-    )
-    spec, mixed = arguments.input_spec(args), _mixed_in(args, config.num_problems)
-    mixed_spec = replace(spec, only=arguments.only_values("--mix-only", args.mix_only))
     # What is wrong with the run is found before anything is loaded.
     check_output(args.output, args.overwrite)
-    check_models(config)
+    filters = arguments.filter_config(args)
+    config = arguments.checked_config(args, ("models", "choice", "tokens"), filters)
+    spec, mixed = arguments.input_spec(args), _mixed_in(args, config.num_problems)
+    mixed_spec = replace(spec, only=arguments.only_values("--mix-only", args.mix_only))
     if args.calibration is not None:
         calibration(None, config.embedder, chat=False, path=args.calibration)
-    check_input(args.input, spec, config)
     for name, _ in mixed:
         check_input(name, mixed_spec, config)
     if args.push_to_hub:
@@ -109,7 +106,7 @@ def _curate(args: argparse.Namespace) -> None:
     chosen: list[dict[str, Any]] = []
     with ExitStack() as stack:
         line = stack.enter_context(Progress("Loading models", None))
-        models = load_models(config, here=engine is None)
+        models = load_models(config)
         line.stage("Scoring problems", None)
         # Where this process asks no server there is nothing to finish on Ctrl-C.
         scored_one = line.advance if engine else stack.enter_context(scoring(models.flows, line))

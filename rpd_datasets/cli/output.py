@@ -106,16 +106,9 @@ def cell(value: Any) -> str:
 
 
 class Progress:
-    """One line on stderr that is never still on a terminal: stage, bar, counts, time.
+    """One line on stderr: stage, bar, counts, time, and what `note` says whenever it is drawn.
 
     In a pipe, a line when a stage begins, one now and then, and one for what it came to.
-
-    Args:
-        stage (`str`): What is done first.
-        total (`int`, *optional*): How often, where that is known.
-
-    Attributes:
-        note (`Callable`): Says what goes on beside, whenever the line is drawn.
     """
 
     def __init__(self, stage: str, total: int | None = None) -> None:
@@ -161,11 +154,6 @@ class Progress:
     def advance(self) -> None:
         """One more is done."""
         self._live.advance(self._task.id)
-
-    def reach(self, done: int, note: str) -> None:
-        """So many are done, and this is said beside."""
-        self._live.update(self._task.id, completed=done)
-        self.note = lambda: note
 
     def read(self, rows: int) -> None:
         """So many rows are read. Said while nothing else is there to say."""

@@ -58,7 +58,7 @@ def _plan(args: argparse.Namespace) -> None:
     rejects: list[Rejected] = []
     with ExitStack() as stack:
         # A plan must not make a store, and loads no encoder.
-        models = load_models(config, here=False, keep_replies=False)
+        models = load_models(config, keep_replies=False)
         stack.callback(models.answers.close)
         store = None
         if models.flows and path.exists():

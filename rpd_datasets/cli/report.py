@@ -24,15 +24,14 @@ from rpd_datasets.cli.arguments import add_command
 from rpd_datasets.cli.output import Progress, print_facts, print_json, print_lines
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import load_models
+from rpd_datasets.filters.answer_checks import mark_column
 from rpd_datasets.filters.pipeline import FilterConfig
-from rpd_datasets.inputs.local_files import LocalRows
-from rpd_datasets.inputs.raw_rows import Row
+from rpd_datasets.inputs.source import InputSpec, open_source
 from rpd_metric.errors import InputError, MissingExtraError, RPDError, first_line
 from rpd_metric.models.embedders import Embedder
 from rpd_metric.models.kinds import load_embedder
 
 NO_EMBEDDER = "none"
-MARKS = "correct"
 
 
 def add_to(commands: Any) -> None:
@@ -57,7 +56,7 @@ def add_to(commands: Any) -> None:
     add = parser.add_argument_group("of a log or a file of solutions").add_argument
     help = "solutions to choose of each problem; those with fewer right ones are left out"
     add("--num-solutions", type=int, default=2, metavar="N", help=help)
-    help = f"the marks of correctness, e.g. correct_SCORER (default: {MARKS}, where it is there)"
+    help = "the marks of correctness, e.g. correct_SCORER (default: correct or the like, if there)"
     add("--correct-column", metavar="NAME", help=help)
 
 
@@ -117,15 +116,17 @@ def _curate(args: argparse.Namespace, place: Path) -> None:
     """Curate a log for its page: of every problem the most different right solutions."""
     from rpd_datasets.curation.curated import curate_dataset
 
-    read = LocalRows(args.folder, name=args.folder.name)
-    columns = [set(row.values) for row in read if isinstance(row, Row)]
-    marks = args.correct_column or MARKS
-    marked = args.correct_column is not None or any(marks in names for names in columns)
+    with tempfile.TemporaryDirectory() as scratch:
+        problems = open_source(
+            args.folder, InputSpec(), scratch=Path(scratch), on_reject=lambda _: None
+        )
+        columns = [mark_column(problem.extra) for problem in problems]
+    marks = args.correct_column or next(filter(None, columns), None)
     filters = FilterConfig(
         min_solutions=max(2, args.num_solutions),
-        only_correct=marked,
+        only_correct=marks is not None,
         correct_column=marks,
-        require_complete=not marked,  # what was found right is finished, however it ends
+        require_complete=marks is None,  # what was found right is finished, however it ends
     )
     config = CurationConfig(
         num_problems=max(1, min(args.max_problems, len(columns))),

@@ -133,8 +133,3 @@ def test_a_manifest_whose_models_were_served_wants_them_named(made, tmp_path, ca
     manifest.write_text(text.replace('"name": "extractive"', '"name": "Qwen3"'))
     assert curate("--config", manifest, "-o", tmp_path / "again") == 1
     assert "name it with --summarizer" in capsys.readouterr().err
-
-
-def test_a_config_without_a_file_is_one_line(capsys):
-    assert main(["score", "--config"]) == 1
-    assert "--config needs a file" in capsys.readouterr().err
