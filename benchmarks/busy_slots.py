@@ -117,7 +117,7 @@ async def by_flow(args: argparse.Namespace, way: str) -> None:
         chat: Any = load_chat(f"openai:{args.url}/v1#{args.model}")
         flow = Flow(chat, options, store=store)
         asked = requests(args, way)
-        async for _ in run_bounded(asked, flow, max_in_flight=4 * args.slots, ordered=False):
+        async for _ in run_bounded(asked, flow, max_in_flight=4 * args.slots):
             pass
         await chat.aclose()
 

@@ -218,14 +218,12 @@ def grade_code(
     sandbox: Sandbox,
     *,
     workers: int = 2,
-    progress: Callable[[int], None] | None = None,
 ) -> Iterator[ProgramResult]:
     """Grade completions in parallel; verdicts keep the order of the rows.
 
     Args:
         rows (iterable of `(task, completion)`): Read only a little ahead.
         workers (`int`): Programs that run at a time; more than cores make each other time out.
-        progress (callable, *optional*): Called with the number of verdicts so far.
     """
     if workers < 1:
         raise InputError(f"workers is {workers}; use at least 1")
@@ -236,7 +234,7 @@ def grade_code(
                 raise InputError("a task without tests would be passed by any program")
             return threads.submit(_GRADES[type(row[0])], *row, sandbox)
 
-        yield from in_order(rows, start, 4 * workers, progress)
+        yield from in_order(rows, start, 4 * workers)
 
 
 _GRADES: dict[type[CodeTask], Callable[..., ProgramResult]] = {

@@ -52,19 +52,12 @@ class OwnGrader:
 
     close = __exit__
 
-    def grade(
-        self,
-        rows: Iterable[tuple[str | int | float, str]],
-        *,
-        progress: Callable[[int], None] | None = None,
-    ) -> Iterator[Verdict]:
+    def grade(self, rows: Iterable[tuple[str | int | float, str]]) -> Iterator[Verdict]:
         """Grade rows as they come, see [`~rpd_metric.grading.mathematics.Grader.grade`]."""
-        for done, (answer, response) in enumerate(rows, start=1):
+        for answer, response in rows:
             right = self._check(str(answer), response)
             if not isinstance(right, bool):
                 raise InputError(f"{self.spec} returned {right!r}; a grader returns True or False")
-            if progress is not None:
-                progress(done)
             yield Verdict.CORRECT if right else Verdict.WRONG
 
 

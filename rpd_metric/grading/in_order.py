@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from itertools import count, islice
+from itertools import islice
 from typing import TypeVar
 
 Row = TypeVar("Row")
@@ -16,25 +16,20 @@ def in_order(
     rows: Iterable[Row],
     start: Callable[[Row], Result | Future[Result]],
     ahead: int,
-    progress: Callable[[int], None] | None = None,
 ) -> Iterator[Result]:
     """The results of rows, of which at most `ahead` are read before the oldest one is known.
 
-    `start` gives a row's result, or the future of one that takes its time; `progress` is called
-    with the number of results so far. Rows may be endless.
+    `start` gives a row's result, or the future of one that takes its time. Rows may be endless.
     """
     source = iter(rows)
     pending: deque[Result | Future[Result]] = deque()
     try:
-        for done in count(1):
+        while True:
             pending.extend(start(row) for row in islice(source, ahead - len(pending)))
             if not pending:
                 return
             oldest = pending.popleft()
-            result = oldest.result() if isinstance(oldest, Future) else oldest
-            if progress is not None:
-                progress(done)
-            yield result
+            yield oldest.result() if isinstance(oldest, Future) else oldest
     finally:
         for left in pending:
             if isinstance(left, Future):

@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from rpd_metric.errors import InputError, MissingExtraError
@@ -88,18 +88,12 @@ class Grader:
             while self._idle:
                 self._idle.pop().end()
 
-    def grade(
-        self,
-        rows: Iterable[tuple[str | int | float, str]],
-        *,
-        progress: Callable[[int], None] | None = None,
-    ) -> Iterator[Verdict]:
+    def grade(self, rows: Iterable[tuple[str | int | float, str]]) -> Iterator[Verdict]:
         """Grade rows as they come, one iterator at a time; verdicts keep their order.
 
         Args:
             rows (iterable of `(reference answer, response)`): The reference may be a number. Only
                 a bounded number of rows is read ahead, so they may be endless.
-            progress (callable, *optional*): Called with the number of verdicts so far.
         """
         with ThreadPoolExecutor(self._size) as threads:
 
@@ -111,7 +105,7 @@ class Grader:
                 return verdict or threads.submit(self._compare, wanted, given)
 
             try:
-                yield from in_order(rows, start, _AHEAD * self._size, progress)
+                yield from in_order(rows, start, _AHEAD * self._size)
             finally:
                 if self._busy:  # left early
                     self.close()

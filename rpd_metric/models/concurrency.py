@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -74,13 +74,12 @@ def _loop_of(_pid: int) -> tuple[asyncio.AbstractEventLoop, int]:
 
 
 async def run_bounded(
-    items: AsyncIterable[Item] | Iterable[Item],
+    items: Iterable[Item],
     worker: Callable[[Item], Coroutine[Any, Any, Result]],
     *,
     max_in_flight: int,
-    ordered: bool = True,
 ) -> AsyncGenerator[Result, None]:
-    """Apply an async worker to each item and yield the results.
+    """Apply an async worker to each item and yield the results in the order of the items.
 
     Items are read as tasks become free. Up to nine times `max_in_flight` are held, so that one
     slow item does not idle the others. When the worker or the source raises, what is done is given
@@ -88,10 +87,9 @@ async def run_bounded(
     (`contextlib.aclosing`): no task is left behind.
 
     Args:
-        items (`AsyncIterable` or `Iterable`): The items.
+        items (`Iterable`): The items.
         worker (`Callable`): Called with each item.
         max_in_flight (`int`): Items worked on at once.
-        ordered (`bool`): Results in the order of the items; otherwise as they come.
 
     ```python
     >>> async def square(number):
@@ -105,7 +103,7 @@ async def run_bounded(
     """
     if max_in_flight < 1:
         raise InputError(f"max_in_flight must be >= 1, got {max_in_flight}")
-    source = _read(items)
+    source = iter(items)
     held: deque[asyncio.Task[Result]] = deque()  # begun and not yielded, in order
     running: set[asyncio.Task[Result]] = set()
     failed: asyncio.Task[Result] | None = None
@@ -122,16 +120,14 @@ async def run_bounded(
                 and len(held) < 9 * max_in_flight
             ):
                 try:
-                    task = asyncio.create_task(worker(await anext(source)))
-                except StopAsyncIteration:
+                    task = asyncio.create_task(worker(next(source)))
+                except StopIteration:
                     more = False
                 else:
                     held.append(task)
                     running.add(task)
             if not held:
                 return
-            if not ordered:
-                held = deque(sorted(held, key=lambda task: (not task.done(), task is failed)))
             if held[0].done():
                 yield held.popleft().result()
             elif failed:
@@ -142,13 +138,3 @@ async def run_bounded(
         for task in held:
             task.cancel()
         await asyncio.gather(*held, return_exceptions=True)
-        await source.aclose()
-
-
-async def _read(items: AsyncIterable[Item] | Iterable[Item]) -> AsyncGenerator[Item, None]:
-    if isinstance(items, AsyncIterable):
-        async for item in items:
-            yield item
-    else:
-        for item in items:
-            yield item

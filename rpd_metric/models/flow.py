@@ -107,8 +107,6 @@ class Flow:
         chat ([`Chat`]): The client; it makes one attempt per call and raises [`ServerError`].
         options ([`RequestOptions`], *optional*): How requests are sent.
         store ([`~store.Replies`], *optional*): Where replies are looked up and kept.
-        other_lengths (`bool`): Whether a stored reply to the same request with another limit on
-            its length may answer, where it would have been the same or longer.
 
     >>> class Echo:
     ...     model = "echo"
@@ -124,7 +122,6 @@ class Flow:
         options: RequestOptions | None = None,
         *,
         store: Replies | None = None,
-        other_lengths: bool = True,
     ) -> None:
         self.chat = chat
         self.model = chat.model
@@ -132,7 +129,6 @@ class Flow:
         self.store = store
         self.spending = Spending(self.options)
         self.stats = FlowStats()
-        self._other_lengths = other_lengths
         self._giving_up = GivingUp(chat.model, self.options.timeout, self.options.keep_going)
         self._numbers = count(1)
         self._sharers = 1
@@ -240,7 +236,7 @@ class Flow:
             self._check()
         if self.store is not None:
             # Not in a thread: a reader of the file does not wait for its writers.
-            reply = self.store.find(keys, other_lengths=self._other_lengths)
+            reply = self.store.find(keys)
             if reply is not None:
                 return reply
         number = next(self._numbers)

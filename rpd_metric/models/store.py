@@ -95,7 +95,7 @@ def request_key(model: str, request: ChatRequest, **changes: object) -> str:
 class Replies(Protocol):
     """Where replies are looked up and kept: a [`ReplyStore`], or the way to one elsewhere."""
 
-    def find(self, keys: RequestKeys, *, other_lengths: bool = True) -> ChatReply | None:
+    def find(self, keys: RequestKeys) -> ChatReply | None:
         """See [`ReplyStore`]."""
 
     def keep(self, keys: RequestKeys, reply: ChatReply) -> ChatReply:
@@ -132,17 +132,15 @@ class ReplyStore:
         """Keep a reply; see `keep`."""
         return self.keep(RequestKeys.of(model, request), reply)
 
-    def find(self, keys: RequestKeys, *, other_lengths: bool = True) -> ChatReply | None:
+    def find(self, keys: RequestKeys) -> ChatReply | None:
         """The stored reply, with `cached=True`; `None` where none can be read.
 
-        With `other_lengths`, the reply to the same request with another `max_tokens` will do: one
-        that ended by itself within this limit, or one that was cut at a larger one.
+        The reply to the same request with another `max_tokens` will do: one that ended by itself
+        within this limit, or one that was cut at a larger one.
         """
-        family = bytes.fromhex(keys.family)
-        rows = self._run(f"{_READ} WHERE family = ?", (family,))
-        found = {row[2]: reply for row in rows if row[1] == family and (reply := _reply(row))}
-        if keys.max_tokens in found or not other_lengths:
-            return found.get(keys.max_tokens)
+        found = self._family(keys)
+        if keys.max_tokens in found:
+            return found[keys.max_tokens]
         cut = None
         for kept_at, reply in sorted(found.items()):
             within = min(kept_at, reply.completion_tokens or kept_at)
@@ -162,7 +160,7 @@ class ReplyStore:
         row = (*values, _digest(values))
         if self._run(f"INSERT OR IGNORE {_INSERT}", row):
             return reply
-        earlier = self.find(keys, other_lengths=False)
+        earlier = self._family(keys).get(keys.max_tokens)
         if earlier is None:  # it cannot be read any more
             self._run(f"INSERT OR REPLACE {_INSERT}", row)
         return earlier or reply
@@ -210,6 +208,12 @@ class ReplyStore:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _family(self, keys: RequestKeys) -> dict[int, ChatReply]:
+        """Replies to requests that differ in `max_tokens` only, by that limit."""
+        family = bytes.fromhex(keys.family)
+        rows = self._run(f"{_READ} WHERE family = ?", (family,))
+        return {row[2]: reply for row in rows if row[1] == family and (reply := _reply(row))}
 
     def _run(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         """Run a statement, which commits by itself, and return its rows."""

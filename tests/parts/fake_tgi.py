@@ -5,7 +5,7 @@ given (`CONTRACT`); a breach is kept in `violations` and raised when the server 
 generates nothing: a function of the request's JSON makes the text.
 
     with FakeTGI(reply=lambda body: "hello", faults=[Fault.status(503)]) as server:
-        ...  # server.url, server.requests, server.restart()
+        ...  # server.url, server.requests
 
 The first chat request meets the first fault, and so on; `None` or the list's end means none.
 

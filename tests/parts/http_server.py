@@ -41,17 +41,12 @@ class LocalServer:
         self._loop.close()
 
     def start(self) -> None:
-        """Listen; again on the same port after `stop`."""
+        """Listen."""
         self._wait(self._start())
 
     def stop(self) -> None:
         """Go away at once, with every connection and every request in flight."""
         self._wait(self._stop())
-
-    def restart(self) -> None:
-        """Lose everything in flight and listen again."""
-        self.stop()
-        self.start()
 
     def _wait(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(30)

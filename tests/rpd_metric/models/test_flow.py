@@ -17,13 +17,7 @@ from hypothesis import strategies as st
 from rpd_metric.errors import InputError, ModelError, StoreError
 from rpd_metric.models import failures
 from rpd_metric.models.chat import ChatReply, ChatRequest, Sampling
-from rpd_metric.models.failures import (
-    BudgetSpent,
-    Interrupted,
-    ServerError,
-    ServerUnavailable,
-    backoff,
-)
+from rpd_metric.models.failures import BudgetSpent, Interrupted, ServerError
 from rpd_metric.models.flow import Flow
 from rpd_metric.models.patience import Places
 from rpd_metric.models.requests import RequestOptions
@@ -124,27 +118,7 @@ async def test_equal_requests_in_flight_are_sent_once_and_fail_together():
     assert (len(flow.chat.requests), flow.stats.failed) == (2, 3)
 
 
-async def test_a_request_goes_on_while_anybody_waits_for_it():
-    flow = Flow(Scripted(hold=True))
-    calls = [asyncio.create_task(flow(ask())) for _ in range(3)]
-    await settle()
-    calls[0].cancel()
-    await settle()
-    flow.chat.gate.set()
-    assert await ends(calls) == {"CancelledError": 1, "ChatReply": 2}
-    assert len(flow.chat.requests) == 1
-    assert no_task_is_left()
-
-
 # Retries
-
-
-@pytest.mark.parametrize("status", [429, 500, 502, 503, 504, 408])
-async def test_a_passing_failure_is_retried(status):
-    flow = Flow(Scripted(*[ServerError("busy", status=status)] * 2))
-    assert (await flow(ask())).text == "reply to q"
-    assert (flow.stats.retried, flow.stats.failed) == (2, 0)
-    assert flow.stats.trouble == {f"http_{status}": 2}
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
@@ -173,26 +147,6 @@ async def test_attempts_are_limited_those_that_may_be_paid_for_to_fewer(kind, at
     assert len(flow.chat.requests) == attempts
 
 
-def test_waits_double_up_to_eight_seconds_or_are_what_the_server_asks_for(monkeypatch):
-    monkeypatch.undo()
-    for attempt, longest in ((1, 0.5), (2, 1), (3, 2), (4, 4), (5, 8), (6, 8), (1000, 8)):
-        assert 0.75 * longest <= backoff(attempt) <= longest
-    assert backoff(3, ServerError("later", status=429, retry_after=2.0)) == 2.0
-
-
-async def test_while_retry_after_runs_nothing_new_is_sent():
-    flow = Flow(Scripted(ServerError("later", status=429, retry_after=0.3)))
-    loop = asyncio.get_running_loop()
-    began = loop.time()
-    first = asyncio.create_task(flow(ask("first")))
-    await settle()
-    rest = many(flow, 5)
-    await settle()
-    assert len(flow.chat.requests) == 1
-    assert await ends([first, *rest]) == {"ChatReply": 6}
-    assert loop.time() - began >= 0.3
-
-
 # When a run gives up
 
 
@@ -214,31 +168,6 @@ async def test_failures_with_replies_between_them_or_about_the_request_do_not_en
     script += [*[down] * 20, ChatReply("r"), *[down] * 20]
     flow = Flow(Scripted(*script), RequestOptions(max_in_flight=1))
     assert await ends(many(flow, len(script))) == {"ServerError": 104, "ChatReply": 2}
-
-
-async def test_one_request_that_takes_for_ever_does_not_end_the_run():
-    class Endless(Scripted):
-        async def __call__(self, request):
-            if "hopeless" in request.messages[0]["content"]:
-                await asyncio.sleep(60)
-            return await super().__call__(request)
-
-    flow = Flow(Endless(), RequestOptions(timeout=0.05))
-    await flow(ask("good"))
-    with pytest.raises(ServerError, match="did not reply in time"):
-        await flow(ask("hopeless"))
-    assert (await flow(ask("good too"))).text == "reply to good too"
-
-
-async def test_a_run_whose_first_32_replies_are_of_no_use_ends_and_quotes_three():
-    flow = Flow(Scripted())
-    for number in range(32):
-        flow.judge_reply(await flow(ask(number)), "no_envelope: no JSON.")
-    with pytest.raises(ServerUnavailable, match="none of the first 32 replies") as caught:
-        await flow(ask("more"))
-    said = str(caught.value)
-    assert said.count("reply to") == said.count("(no_envelope: no JSON)") == 3
-    assert "--keep-going" in said
 
 
 @pytest.mark.parametrize(("usable", "keep_going"), [(True, False), (False, True)])
@@ -304,31 +233,25 @@ async def test_as_many_are_in_flight_as_is_known_to_be_right(named, said, sharer
     assert chat.most == (64 if (named or said) is None else at_once)
 
 
-async def test_a_cancelled_request_gives_its_place_to_the_next():
-    flow = Flow(Scripted(hold=True), RequestOptions(max_in_flight=1))
-    calls = many(flow, 4)
-    await settle()
-    calls[0].cancel()
-    calls[1].cancel()
-    await settle()
-    assert [request.messages[0]["content"] for request in flow.chat.requests] == ["0", "2"]
-    flow.chat.gate.set()
-    assert await ends(calls[2:]) == {"ChatReply": 2}
-
-
 @settings(max_examples=30)
 @given(seed=st.randoms(use_true_random=False), start=st.integers(1, 20))
 def test_cancelling_at_any_moment_loses_no_place_and_leaves_no_task(seed, start):
     async def run() -> None:
+        cancelled = set()
         busy = [ServerError("busy", status=503) for _ in range(10)]
         flow = Flow(Scripted(*busy), RequestOptions(max_in_flight=start))
         calls = [asyncio.create_task(flow(ask(seed.randrange(15)))) for _ in range(40)]
         for _ in range(60):
-            seed.choice(calls).cancel()
+            at = seed.randrange(len(calls))
+            if calls[at].cancel():
+                cancelled.add(at)
             for _ in range(seed.randrange(3)):
                 await asyncio.sleep(0)
-        await asyncio.gather(*calls, return_exceptions=True)
+        found = await asyncio.gather(*calls, return_exceptions=True)
         await settle()
+        # A request goes on while anybody waits for it.
+        rest = [one for at, one in enumerate(found) if at not in cancelled]
+        assert not any(isinstance(one, asyncio.CancelledError) for one in rest)
         assert (flow.tick().in_flight, flow.chat.in_flight) == (0, 0)
         assert no_task_is_left()
         assert (await flow(ask("afterwards"))).text == "reply to afterwards"
@@ -419,18 +342,11 @@ async def test_a_store_that_fails_ends_the_run_before_more_is_paid_for(store):
         await flow(ask("later"))
 
 
-async def test_a_flow_serves_one_event_loop_after_another_but_not_two_at_once():
-    def elsewhere() -> str:
-        chat.gate = asyncio.Event()
-        chat.gate.set()
-        return asyncio.run(flow(ask("from a thread"))).text
-
-    chat = Scripted()
-    flow = Flow(chat)
-    assert await asyncio.to_thread(elsewhere) == "reply to from a thread"
+async def test_a_flow_serves_one_event_loop_at_a_time():
+    flow = Flow(Scripted())
     assert (await flow(ask())).text == "reply to q"
     with pytest.raises(InputError, match="one event loop at a time"):
-        await asyncio.to_thread(elsewhere)
+        await asyncio.to_thread(lambda: asyncio.run(flow(ask("from a thread"))))
 
 
 # What is reported, and what may be spent

@@ -19,10 +19,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rpd_metric.errors import InputError, StoreError
+from rpd_metric.errors import StoreError
 from rpd_metric.models import store as store_module
 from rpd_metric.models.chat import ChatReply, ChatRequest, Sampling
-from rpd_metric.models.store import ReplyStore, RequestKeys, request_key
+from rpd_metric.models.store import ReplyStore, request_key
 
 ROOT = Path(__file__).parents[3]
 
@@ -63,19 +63,12 @@ def store(path):
 # Keeping and finding
 
 
-def test_a_stored_reply_comes_back_whole_and_marked_as_cached(store):
-    reply = ChatReply("text", "stop", prompt_tokens=7, completion_tokens=3, seconds=1.5)
-    assert store.put("m", ask("q"), reply) is reply
-    assert store.get("m", ask("q")) == dataclasses.replace(reply, cached=True)
-
-
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(st.characters(), max_size=50))
-def test_any_text_survives_nul_and_lone_surrogates_included(store, text):
-    store.put("m", ask(text), ChatReply(text, "stop"))
-    found = store.get("m", ask(text))
-    assert found is not None
-    assert found.text == text
+def test_a_reply_comes_back_whole_nul_and_lone_surrogates_included(store, text):
+    reply = ChatReply(text, "stop", prompt_tokens=7, completion_tokens=3, seconds=1.5)
+    store.put("m", ask(text), reply)
+    assert store.get("m", ask(text)) == dataclasses.replace(reply, cached=True)
 
 
 @pytest.mark.parametrize(
@@ -119,12 +112,6 @@ def test_the_key_stays_what_it_was_when_stores_were_written_with_it():
         '"top_p":0.95},"schema":{"type":"object"},"template":"abc"}'
     )
     assert request_key("Qwen/Qwen3-14B", request) == sha256(canonical.encode()).hexdigest()
-
-
-@pytest.mark.parametrize("schema", [{"a": float("nan")}, {"a": object()}, {"a": {1, 2}}])
-def test_a_request_that_is_no_json_is_refused(schema):
-    with pytest.raises(InputError, match="plain JSON"):
-        request_key("m", ask("q", schema=schema))
 
 
 def test_the_first_reply_stands_and_the_second_writer_gets_it(store):
@@ -310,21 +297,13 @@ def test_whatever_bits_flip_a_reply_is_right_or_absent(path, whole, data):
             found = store.get("m", ask(str(number)))
             right = ChatReply(f"{number} " + "r" * 700, "stop", number, 2 * number, 1.5, True)
             assert found in (None, right)
-        store.put("m", ask("and it goes on"), ChatReply("r"))
-        assert store.get("m", ask("and it goes on")) in (None, ChatReply("r", cached=True))
+            if found is None:  # it can be put again
+                again = ChatReply("again")
+                assert store.put("m", ask(str(number)), again).text == "again"
+                kept = store.get("m", ask(str(number)))
+                assert kept in (None, dataclasses.replace(again, cached=True))
         store.info()
         store.seconds_per_reply("m")
-
-
-def test_a_reply_that_fails_its_checksum_is_absent_and_can_be_put_again(path):
-    content = filled(path)
-    at = content.index(b'"finish_reason": "stop"') + 18
-    path.write_bytes(content[:at] + b"l" + content[at + 1 :])
-    with ReplyStore(path) as store:
-        (lost,) = [n for n in range(40) if store.get("m", ask(str(n))) is None]
-        again = ChatReply("again", "stop")
-        assert store.put("m", ask(str(lost)), again) == again
-        assert store.get("m", ask(str(lost))).text == "again"
 
 
 def test_a_malformed_file_is_moved_aside_and_said_in_one_line(path, caplog):
@@ -374,6 +353,5 @@ def test_a_reply_answers_another_limit_where_it_would_have_been_the_same_or_cut(
     with ReplyStore(path) as store:
         store.put("m", at(kept_at), ChatReply("text", finish, 10, tokens))
         assert (store.get("m", at(asked_at)) is not None) == found
-        assert store.find(RequestKeys.of("m", at(asked_at)), other_lengths=False) is None
         other = ChatRequest(({"role": "user", "content": "another"},), Sampling(max_tokens=kept_at))
         assert store.get("m", other) is None
