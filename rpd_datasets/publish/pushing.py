@@ -40,6 +40,7 @@ REFUSALS = {
     409: "another change to {repo} is under way: wait until it is done",
     412: "{repo} was changed by somebody else in the meantime: look at it first",
     429: "the Hub takes no more requests for now: wait some minutes",
+    500: "the Hub is in trouble: try later",  # and every other status from 500
 }
 
 
@@ -245,26 +246,22 @@ def _one_line_errors(repo_id: str, state: str) -> Iterator[None]:
     except RPDError:
         raise
     except (OSError, RuntimeError, ValueError, httpx.HTTPError) as error:
-        chain: list[BaseException] = [error]
-        while chain[-1].__cause__ is not None:
-            chain.append(chain[-1].__cause__)
-        refused = next((one for one in chain if isinstance(one, HfHubHTTPError)), None)
-        last = _one_line(chain[-1]).rstrip(".")
-        if any(isinstance(cause, OfflineModeIsEnabled) for cause in chain):
+        cause: BaseException = error
+        while cause.__cause__ is not None and not isinstance(cause, httpx.HTTPError):
+            cause = cause.__cause__
+        last = _one_line(cause).rstrip(".")
+        if isinstance(cause, OfflineModeIsEnabled):
             said = "the hub client is in offline mode: unset HF_HUB_OFFLINE to publish"
         elif isinstance(error, HFValidationError):
-            said = f"{repo_id!r} is no repository id: {_one_line(error)}"
+            said = f"{repo_id!r} is no repository id: {last}"
         elif isinstance(error, ValueError):
             said = f"the Hub refuses {repo_id}: {_one_line(error)}"
-        elif refused is not None:
-            status = refused.response.status_code
-            other = "the Hub is in trouble: try later"
-            why = REFUSALS.get(
-                status, other if status >= 500 else "the Hub refuses to write {repo}"
-            )
-            answer = _one_line(refused.server_message or refused).rstrip(".")
+        elif isinstance(cause, HfHubHTTPError):
+            status = cause.response.status_code
+            answer = _one_line(cause.server_message or cause).rstrip(".")
+            why = REFUSALS.get(min(status, 500), "the Hub refuses to write {repo}")
             said = f"{why.format(repo=repo_id)} (HTTP {status}: {answer}). {state}"
-        elif any(isinstance(cause, httpx.HTTPError) for cause in chain):
+        elif isinstance(cause, httpx.HTTPError):
             said = f"the connection to the Hub broke: {last}. {state}"
         else:
             said = (

@@ -161,18 +161,14 @@ def _rows(
     for shard in sorted(data.glob("train-*.parquet")):
         try:
             with pq.ParquetFile(shard) as file:
-                for group in range(file.num_row_groups):
-                    lengths = file.read_row_group(group, ["selected", "num_tokens"]).to_pylist()
-                    for row in lengths:
+                for batch in file.iter_batches(batch_size=64):
+                    for row in batch.select(["selected", "num_tokens"]).to_pylist():
                         tokens += [row["num_tokens"][index] for index in row["selected"]]
-                    here = [r for r in range(rank, rank + len(lengths)) if r in wanted]
-                    if here:  # texts are most of a file: only what is shown of them is read
-                        table = file.read_row_group(group)
-                        rows = table.take([found - rank for found in here]).to_pylist()
-                        for found, row in zip(here, rows, strict=True):
-                            score = by_rank[found]
-                            shown.append(_chosen(row, score, details.get(score["where"], {})))
-                    rank += len(lengths)
+                    here = [place for place in range(len(batch)) if rank + place in wanted]
+                    for place, row in zip(here, batch.take(here).to_pylist(), strict=True):
+                        score = by_rank[rank + place]
+                        shown.append(_chosen(row, score, details.get(score["where"], {})))
+                    rank += len(batch)
         except (pa.ArrowException, OSError, KeyError) as error:
             raise InputError(f"{shard} cannot be read ({error}); curate again") from error
     if rank != len(by_rank):
@@ -232,37 +228,31 @@ def funnel(folder: CuratedFolder, unit: Literal["problem", "solution"]) -> list[
     at_choice = [drop for drop in drops if drop["stage"] == "select"]
     between = [drop for drop in drops if drop not in (*on_reading, *at_choice)]
     compared = read - sum(drop["count"] for drop in between)
-    stages: list[tuple[str, int, Line | None]] = []
-
-    def left(label: str, count: int) -> None:
-        stages.append((label, count, None))
-
-    def gone(*drops: Line) -> None:
-        stages.extend((drop["reason"], drop["count"], drop) for drop in drops if drop["count"])
-
-    if unit == "problem" and on_reading:
-        left("rows read", counts["rows_read"])
-    gone(*on_reading)
-    left(f"{unit}s read", read)
-    gone(*between)
+    rows_read = unit == "problem" and counts["rows_read"]
+    lines = [{"label": "rows read", "count": rows_read}] if rows_read and on_reading else []
+    lines += [*on_reading, {"label": f"{unit}s read", "count": read}, *between]
     if unit == "solution":
+        usable = counts["solutions_usable"]
         # Solutions of a problem that goes as a whole have no record of their own.
-        with_problem = compared - counts["solutions_usable"]
-        gone(_unrecorded("filter", "problem_left_out", with_problem))
-        compared = counts["solutions_usable"]
-        left("solutions compared", compared)
+        lines.append(_unrecorded("filter", "problem_left_out", compared - usable))
+        compared = usable
+        lines.append({"label": "solutions compared", "count": usable})
     elif counts["problems_scored"]:  # nothing is scored where problems are drawn
         compared = counts["problems_scored"]
-        left("problems scored", compared)
-    gone(*at_choice)
+        lines.append({"label": "problems scored", "count": compared})
     rest = max(0, compared - sum(drop["count"] for drop in at_choice) - chosen)
-    gone(_unrecorded("select", "not_chosen", rest))
-    left(f"{unit}s chosen", chosen)
-    total = max(1, read, counts["rows_read"] if unit == "problem" else 0)
-    names = ("label", "count", "drop", "share")
+    lines += [*at_choice, _unrecorded("select", "not_chosen", rest)]
+    lines.append({"label": f"{unit}s chosen", "count": chosen})
+    total = max(1, read, rows_read)
     return [
-        dict(zip(names, (label.replace("_", " "), count, drop, 100 * count / total), strict=True))
-        for label, count, drop in stages
+        {
+            "label": one.get("label") or one["reason"].replace("_", " "),
+            "count": one["count"],
+            "drop": None if "label" in one else one,
+            "share": 100 * one["count"] / total,
+        }
+        for one in lines
+        if "label" in one or one["count"]
     ]
 
 

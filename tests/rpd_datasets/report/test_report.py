@@ -32,8 +32,6 @@ EVIL = (
     "onfocus='window.ran=5' {{ 7 * 7 }} <!-- $\\href{javascript:window.ran=6}{x}$ "
     "$\\text{</script><script>window.ran=7</script>}$"
 )
-
-
 CONTRAST = """
             const parse = c => c.match(/[\\d.]+/g).map(Number);
             const light = c => {
@@ -56,8 +54,6 @@ CONTRAST = """
                 return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
               });
 """
-
-
 MATCHED = [STEPS[2], STEPS[1], [], STEPS[3]]
 LONG = "$" + " + ".join(rf"{k} \cdot {k + 1}" for k in range(1, 13)) + "$"
 MATCHED_TEXTS = [
@@ -66,8 +62,6 @@ MATCHED_TEXTS = [
     "c",
     f"{PLAN} Two.",
 ]
-
-
 CHOSEN_BY = [[0, 0.125, None, 0.375], [0.125, 0, None, 0.25], [None] * 4, [0.375, 0.25, None, 0]]
 
 
@@ -272,10 +266,8 @@ class TestThePage:
     def test_equal_inputs_give_equal_bytes_without_a_path_or_a_date(self, tmp_path):
         folder = write_folder(tmp_path / "curated", [a_row(), a_row("Another?")])
         page = the_page(folder)
-        again = the_page(
-            write_folder(tmp_path / "elsewhere" / "curated", [a_row(), a_row("Another?")])
-        )
-        assert page == again
+        elsewhere = write_folder(tmp_path / "b" / "curated", [a_row(), a_row("Another?")])
+        assert page == the_page(elsewhere)
         assert str(tmp_path) not in page
         assert not re.search(r"20\d\d-\d\d-\d\d", page)
 
@@ -286,29 +278,26 @@ class TestThePage:
         assert problem["solutions"][0]["beside"] == {"correct": "True", "strategy": "by parts"}
         assert problem["solutions"][1]["beside"]["strategy"] == "1"
         assert problem["solutions"][2]["dropped"] == "duplicate"
-        assert (problem["carried"]["source"], problem["carried"]["subject"]) == (
-            "a textbook",
-            "sums",
-        )
+        carried = {"source": "a textbook", "subject": "sums"}
+        assert problem["carried"].items() >= carried.items()
         assert (index[0]["right"], index[0]["wrong"], index[0]["subject"]) == (2, 0, "sums")
         assert index[0]["strategies"] > 1
 
-    def test_another_embedder_is_named_and_none_leaves_its_parts_out(self, tmp_path):
+    def test_another_embedder_is_named(self, tmp_path):
         folder = write_folder(tmp_path / "curated", [a_row()])
-        assert "this report with another : matches need not" in words(
-            the_page(folder, HashEmbedder("another"))
-        )
-        write_report(read_curated(folder, 5), tmp_path / "none.html", None, figures=False)
-        text = words((tmp_path / "none.html").read_text())
-        assert "No embedder was used" in text
-        _, (problem,) = embedded((tmp_path / "none.html").read_text())
-        assert problem["rpd"][0][1] > 0
-        assert problem["pairs"][0]["raw"] is None
+        said = words(the_page(folder, HashEmbedder("another")))
+        assert "this report with another : matches need not" in said
 
-    def test_distances_are_read_by_labelled_pairs_where_there_are_any(self, tmp_path):
+    def test_the_distance_that_chose_is_shown_beside_rpd_and_read_by_labelled_pairs(self, tmp_path):
         row = a_row(distance_matrix=CHOSEN_BY)
         folder = write_folder(tmp_path / "curated", [row], solutions="pieces")
-        assert embedded(the_page(folder))[1][0]["pairs"][0]["says"] is None
+        page = the_page(folder)
+        _, (problem,) = embedded(page)
+        assert problem["distances"][0] == [0, 125, None, 375]
+        assert "distance_matrix" not in problem["carried"]
+        assert problem["pairs"][0]["says"] is None  # no pairs were labelled with this encoder
+        chose = "Distance pieces, by which solutions were chosen: quartiles 0.188, 0.250 , 0.312"
+        assert 0 < words(page).find(chose) < words(page).find(" RPD: quartiles")
         manifest = json.loads((folder / "manifest.json").read_text())
         manifest["embedder"]["name"] = "minilm"
         (folder / "manifest.json").write_text(json.dumps(manifest))
@@ -316,17 +305,6 @@ class TestThePage:
         (pair,) = embedded(page)[1][0]["pairs"]
         assert (pair["distance"], pair["says"]) == (0.375, "almost surely the same method")
         assert "pieces, the chance of another method at a distance of 0.1: 0%" in words(page)
-
-    def test_the_distance_that_chose_is_shown_beside_rpd(self, tmp_path):
-        row = a_row(distance_matrix=CHOSEN_BY)
-        folder = write_folder(tmp_path / "curated", [row], solutions="raw")
-        page = the_page(folder)
-        _, (problem,) = embedded(page)
-        assert problem["distances"][0] == [0, 125, None, 375]
-        assert "distance_matrix" not in problem["carried"]
-        text = words(page)
-        chose = "Distance raw, by which solutions were chosen: quartiles 0.188, 0.250 , 0.312"
-        assert 0 < text.find(chose) < text.find(" RPD: quartiles")
 
     def test_a_corpus_too_large_for_a_page_is_cut_and_says_so(self, tmp_path):
         rng = np.random.default_rng(0)
@@ -434,9 +412,8 @@ class TestTheCommand:
     @pytest.mark.slow
     def test_a_curated_sample_gets_a_report_and_still_loads_as_a_dataset(self, tmp_path, capsys):
         out = tmp_path / "curated"
-        assert (
-            main(["curate", "sample", "--num-problems", "2", "--limit", "4", "-o", str(out)]) == 0
-        )
+        asked = ["curate", "sample", "--num-problems", "2", "--limit", "4"]
+        assert main([*asked, "-o", str(out)]) == 0
         capsys.readouterr()
         assert main(["report", str(out), "--json"]) == 0
         result = json.loads(capsys.readouterr().out)
@@ -454,6 +431,10 @@ class TestTheCommand:
         assert main(command) == 0
         assert f"Written to {page}" in capsys.readouterr().out
         assert [path.name for path in page.parent.iterdir()] == ["page.html"]
+        assert "No embedder was used" in words(page.read_text())
+        _, (problem,) = embedded(page.read_text())
+        assert problem["rpd"][0][1] > 0
+        assert problem["pairs"][0]["raw"] is None
 
     @pytest.mark.slow
     def test_without_the_embedder_that_made_it_the_stored_distances_are_shown(
@@ -461,9 +442,21 @@ class TestTheCommand:
     ):
         folder = write_folder(tmp_path / "curated", [a_row()])
         assert main(["report", str(folder), "--no-figures"]) == 0
-        captured = capsys.readouterr()
-        assert "The embedder 'hash' that made" in captured.err
-        assert "the report has the stored distances" in captured.err
-        assert "No embedder was used" in words((folder / "report.html").read_text())
+        assert "The embedder 'hash' that made" in capsys.readouterr().err
         # One that was asked for by name is not left away in silence.
         assert main(["report", str(folder), "--embedder", "openai:http://127.0.0.1:9/v1#m"]) == 1
+
+    def test_a_file_of_solutions_gets_a_page_of_the_right_ones(self, tmp_path, capsys):
+        row = {"problem": "What is 2 + 2?", "is_correct": [True, False, True, True]}
+        row["solutions"] = [
+            "Count up from two. So 4.",
+            "Guess 5.",
+            "Double two: 4.",
+            "Add. It is 4.",
+        ]
+        file = tmp_path / "samples.jsonl"
+        file.write_text(json.dumps(row) + "\n")
+        assert main(["report", str(file), "--no-figures", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["pairs"] == 3
+        _, (problem,) = embedded((tmp_path / "samples-report.html").read_text())
+        assert problem["solutions"][1]["dropped"] == "incorrect"
