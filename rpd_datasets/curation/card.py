@@ -13,10 +13,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from rpd_datasets.account import outcome_lines, problem_rule, solution_rule
-from rpd_datasets.config import METRICS, CurationConfig
+from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.outcome import RunSummary, counts, outcome
 from rpd_datasets.curation.parquet import SFT_CONFIG
@@ -45,9 +43,6 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000)
 SIZE_CATEGORIES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M")
 # The paper of the metric; the Hub links cards to papers by such a tag.
 PAPER_TAG = "arxiv:2510.26122"
-MAX_STATEMENT = 1500
-MAX_STEP = 300
-QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def manifest(
@@ -143,13 +138,10 @@ def dataset_card(
         config=config,
         contamination=options.contamination,
         lines=outcome_lines(content),
-        example=_example(summary),
         problem_rule=problem_rule(config),
         solution_rule=solution_rule(config),
         own_columns=sorted(choice_columns(None, 0, config)),
         sft=SFT_CONFIG,
-        quantiles=[f"{quantile:.0%}" for quantile in QUANTILES],
-        statistics=_statistics(summary, config),
         terms=terms,
         terms_given=bool(options.license),
         figures=figures,
@@ -209,44 +201,3 @@ def _card_data(summary: RunSummary, config: CurationConfig, terms: Terms) -> Any
             for name, table in summary.tables.items()
         ],
     )
-
-
-def _example(summary: RunSummary) -> dict[str, Any] | None:
-    """The best problem as the card shows it: short enough to read, and no Markdown of its own."""
-    problem, chosen = summary.example or ("", {})
-    if not any(chosen.values()):
-        return None
-
-    def shown(text: str, limit: int) -> str:
-        line = " ".join(text.split())
-        line = line if len(line) <= limit else line[: limit - 1] + "…"
-        return line.replace("<", "&lt;").replace("[", "\\[").replace("`", "\\`")
-
-    return {
-        "problem": shown(problem, MAX_STATEMENT),
-        "solutions": {
-            index: [shown(step, MAX_STEP) for step in steps] for index, steps in chosen.items()
-        },
-    }
-
-
-def _statistics(summary: RunSummary, config: CurationConfig) -> dict[str, list[str]]:
-    """Quantiles of scores and lengths, by what the card calls them."""
-    chosen = [summary.scores[index] for index in summary.chosen]
-    rows = {}
-    for whom, those in (("all scored", summary.scores), ("chosen", chosen)):
-        if config.reads_steps:
-            scores = [score.rpd_score for score in those]
-            rows[f"Problem score by RPD, {whom} problems"] = quantiles(scores, 3)
-        if config.problems in METRICS and config.problems != "rpd":
-            scores = [score.problem_score for score in those]
-            rows[f"Problem score by `{config.problems}`, {whom} problems"] = quantiles(scores, 3)
-    return rows | {"Tokens of a chosen solution": quantiles(summary.selected_tokens, 0)}
-
-
-def quantiles(values: Sequence[float | None], digits: int) -> list[str]:
-    """Minimum, quartiles and maximum as text; dashes where no value is known."""
-    known = [value for value in values if value is not None]
-    if not known:
-        return ["–"] * len(QUANTILES)
-    return [f"{value:.{digits}f}" for value in np.quantile(known, QUANTILES)]

@@ -207,7 +207,7 @@ def _make(
     options: RunOptions,
     without: Sequence[str] = (),
 ) -> Curated:
-    models = options.models or load_models(config, here=options.engine is None)
+    models = options.models or load_models(config)
 
     def describe(summary: RunSummary) -> dict[str, str | bytes]:
         options.on_stage("Drawing figures")

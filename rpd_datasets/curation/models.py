@@ -125,15 +125,14 @@ def configured_summarizer(config: CurationConfig, *, keep_replies: bool = True) 
 def load_models(
     config: CurationConfig,
     *,
-    here: bool = True,
     replies: Replies | None = None,
     keep_replies: bool = True,
 ) -> Models:
     """Load the summarizer, the embedder, the tokenizer and the judges that a configuration names.
 
-    An encoder of this machine is loaded at its first use where none of the options compares
-    solutions, or scoring does not happen `here`. `replies` takes the place of the store that the
-    options name. Without `keep_replies` the models are for counting requests alone.
+    An encoder of this machine is loaded at its first use: perhaps never. `replies` takes the place
+    of the store that the options name. Without `keep_replies` the models are for counting requests
+    alone.
     """
     config = config.resolved()
     in_store = keep_replies and replies is None
@@ -149,10 +148,10 @@ def load_models(
         threads=config.threads,
     )
     # A server is asked for its model's name even so: cards and fingerprints hold it.
-    unused = not (here and config.metrics) and embedder_spec(config.embedder).runs_here
+    later = embedder_spec(config.embedder).runs_here or not keep_replies
     models = Models(
         summarizer=summarizer,
-        embedder=LazyEmbedder(config.embedder, load) if unused or not keep_replies else load(),
+        embedder=LazyEmbedder(config.embedder, load) if later else load(),
         count_tokens=token_counter(config.tokenizer),
         judges=_judges(config, getattr(summarizer, "chat", None), keep_replies=in_store),
     )

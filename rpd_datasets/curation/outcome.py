@@ -84,7 +84,6 @@ class Choice:
     num_chosen: int
     chosen: float | None
     random: float | None
-    steps_per_solution: float | None = None
     strategies: float | None = None
 
 
@@ -145,7 +144,6 @@ class RunSummary:
     soundness: Counter[str] = field(default_factory=Counter)  # what a judge made of solutions
     steps: Counter[str] = field(default_factory=Counter)  # summaries: asked, accepted, ...
     refused: list[str] = field(default_factory=list)  # what was wrong with the first of them
-    example: tuple[str, dict[int, list[str]]] | None = None  # the best problem, steps by solution
     curves: dict[str, Calibration | None] = field(default_factory=dict)  # see `curves`
     own_curves: bool = False  # whether they are from a file of the user's own
     missing: dict[str, Any] | None = None  # of a partial set, see `DryRun.numbers`
@@ -180,25 +178,16 @@ class RunSummary:
         details = [f"{one.reason}: {one.detail}" for one in refused]
         self.refused += details[: EXAMPLES - len(self.refused)]
 
-    def add_choice(
-        self, problem: Problem, scored: Scored, selected: Sequence[int], config: CurationConfig
-    ) -> None:
-        """Measure a choice by RPD, or without steps by the distance that chose; the first one is
-        the card's example.
-        """
+    def add_choice(self, scored: Scored, selected: Sequence[int], config: CurationConfig) -> None:
+        """Measure a choice by RPD, or without steps by the distance that chose."""
         self.num_selected += len(selected)
         self.chosen_known.update(tally(scored, selected))
         self.selected_tokens += [scored.num_tokens[index] for index in selected]
-        if self.example is None:
-            steps = {index: scored.steps[index] for index in selected}
-            self.example = (problem.problem, steps)
         matrix = nan_for_none(scored.matrix if config.reads_steps else scored.chosen_by)
-        lengths = [len(scored.steps[index]) for index in selected] if config.reads_steps else []
         choice = Choice(
             num_chosen=len(selected),
             chosen=mean_pairwise(matrix[np.ix_(selected, selected)]),
             random=mean_pairwise(matrix),
-            steps_per_solution=_median(lengths),
             strategies=self.strategies(scored, selected),
         )
         self.choices.append(choice)
@@ -247,11 +236,8 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
     left_out: dict[str, Counter[str]] = {"problem": Counter(), "solution": Counter()}
     for (_, reason, unit), count in sorted(summary.drops.items()):
         left_out[unit][reason] += count
-    lengths = [one.steps_per_solution for one in summary.choices]
     found: dict[str, Any] = {
-        "steps": {**summary.steps, "median_per_solution": _median(lengths)}
-        if config.reads_steps
-        else {},
+        "steps": dict(summary.steps) if config.reads_steps else {},
         "median_distance": {
             "by": distance,
             "chosen": among_chosen,

@@ -335,7 +335,7 @@ class _Run:
                     continue
                 self.picks[index] = list(verdict.value)
                 chosen.append(index)
-                self.summary.add_choice(problem, scored, self.picks[index], self.config)
+                self.summary.add_choice(scored, self.picks[index], self.config)
                 self.options.on_chosen(problem, scored, self.picks[index])
         return chosen
 

@@ -130,6 +130,5 @@ def test_the_card_of_another_distance_names_it_and_its_columns(rows, tmp_path, c
     card = (tmp_path / "out" / "README.md").read_text()
     assert "| Problems | `summary` – ranked by" in card
     assert "embeddings of two solutions' joined steps" in card
-    assert "Problem score by `summary`, chosen problems" in card
     assert {"problem_score", "distance_matrix"} <= set(curated(tmp_path / "out").column_names)
     assert "- `distance_matrix`: the distances that chose the solutions, `summary`." in card

@@ -13,10 +13,6 @@ from transformers import PreTrainedTokenizerFast
 from transformers.models.qwen2.tokenization_qwen2 import PRETOKENIZE_REGEX
 
 from rpd_datasets.tokens import (
-    ASCII_PIECE,
-    LONG_ASCII_SYMBOLS,
-    LONG_SYMBOLS,
-    PIECE,
     TokenCounter,
     estimate_tokens,
     text_tail,
@@ -36,12 +32,6 @@ def words(tmp_path: Path) -> Path:
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="a")
     fast.save_pretrained(tmp_path / "words")
     return tmp_path / "words"
-
-
-@given(st.text(st.characters(max_codepoint=127)))
-def test_the_patterns_for_ascii_find_what_the_general_ones_find(text: str) -> None:
-    assert ASCII_PIECE.findall(text) == PIECE.findall(text)
-    assert LONG_ASCII_SYMBOLS.findall(text) == LONG_SYMBOLS.findall(text)
 
 
 @pytest.mark.parametrize(

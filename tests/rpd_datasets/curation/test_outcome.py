@@ -26,7 +26,6 @@ from rpd_datasets.curation.outcome import (
 )
 from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.filters.pipeline import FilterConfig
-from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import token_counter
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.errors import InputError
@@ -46,7 +45,7 @@ MATRIX = [
 def a_run(**changes) -> RunSummary:
     scores = [ProblemScore(f"k{n}", f"r:{n}", 0.5, 0.3, 4, 3, 10.0) for n in range(3)]
     inputs = [InputInfo("rows", "grouped", "f", 3, 3, 4, 2)]
-    choices = [Choice(2, 0.6, 0.4, 4.0), Choice(2, 0.5, 0.4, 3.0)]
+    choices = [Choice(2, 0.6, 0.4), Choice(2, 0.5, 0.4)]
     drops = Counter({("steps", "no_steps", "solution"): 3, ("filter", "duplicate", "solution"): 1})
     values = {
         "inputs": inputs,
@@ -68,9 +67,9 @@ def test_a_choice_is_measured_beside_all_that_could_have_been_chosen():
     steps = [["x", "y", "z"], ["x"], ["x", "y", "z", "w", "v"], []]
     scored = Scored(steps, MATRIX, 0.5, ["", "", "", "no_steps"], [1] * 4, [], marks=marks)
     run = RunSummary()
-    run.add_choice(Problem("p", ("a",) * 4), scored, [2, 0], CurationConfig().resolved())
+    run.add_choice(scored, [2, 0], CurationConfig().resolved())
     (found,) = run.choices
-    assert (found.chosen, found.num_chosen, found.steps_per_solution) == (0.6, 2, 4.0)
+    assert (found.chosen, found.num_chosen) == (0.6, 2)
     assert found.random == pytest.approx(0.4)
     assert (run.chosen_known["right"], run.chosen_known["marked"]) == (1, 2)
     assert (run.num_selected, run.selected_tokens) == (2, [1, 1])
@@ -89,7 +88,7 @@ def test_the_numbers_of_a_run_are_shown_in_lines():
     assert (found["right"]["chosen"], found["right"]["candidates"]) == (0.6, 0.75)
     assert found["solutions_left_out"] == {"duplicate": 1, "no_steps": 3}
     lines = outcome_lines({"counts": counts(run), "outcome": found})
-    assert ("Steps", "asked 12, accepted 9, median per solution 3.5") in lines
+    assert ("Steps", "asked 12, accepted 9") in lines
     warned = [said for name, said in lines if name == "Warning"]
     assert len(warned) == 3
     assert warned[0].endswith("9 of 12 summaries could be used. no_steps: empty")
