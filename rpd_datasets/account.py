@@ -9,11 +9,10 @@ from rpd_datasets.config import CurationConfig
 from rpd_metric.distance.distances import DISTANCES
 
 SELECTION_RULES = {
-    "maxmin": "greedy: start with the solution furthest from all others, then keep adding the one "
-    "whose closest chosen neighbour is furthest away (the paper's Algorithm 2)",
-    "maxavg": "greedy: keep adding the solution with the highest average distance to those chosen "
-    "(the paper's text in Sec. 3.2)",
-    "exact": "the subset with the largest smallest distance among all subsets",
+    "maxmin": "the solution furthest from all others, then always the one whose closest chosen "
+    "neighbour is furthest away (the paper's Algorithm 2)",
+    "maxavg": "always the solution with the highest average distance to those chosen (Sec. 3.2)",
+    "exact": "the subset with the largest smallest distance",
     "random": "at random, without regard to distance",
 }
 BUDGET_RULE = (
@@ -25,18 +24,13 @@ BUDGET_RULE = (
 def problem_rule(config: CurationConfig) -> str:
     """How problems were chosen, in words."""
     if config.num_samples is not None:
-        return (
-            f"one solution for every problem, as far as a budget of {config.num_samples:,} samples "
-            "goes; of more problems than that, a draw"
-        )
+        return f"all, or a draw of {config.num_samples:,} where there are more than samples"
     if config.problems == "random":
         return "drawn at random"
     if config.problems == "llm":
         return "drawn at random among those that a language model calls diverse in method"
-    return (
-        "ranked by the largest mean distance of one solution to the others (Eq. 3), where the "
-        f"distance is {DISTANCES[config.problems].description}"
-    )
+    distance = DISTANCES[config.problems].description
+    return f"ranked by Eq. 3 (largest mean distance of one solution); the distance is {distance}"
 
 
 def solution_rule(config: CurationConfig) -> str:
@@ -52,10 +46,7 @@ def solution_rule(config: CurationConfig) -> str:
         return f"{BUDGET_RULE}; the distance is {distance}"
     quality = ""
     if config.quality_column is not None:
-        quality = (
-            f", and {config.quality_weight:g} times the score in `{config.quality_column}` (0 to 1 "
-            "within each problem) is added to it"
-        )
+        quality = f", plus {config.quality_weight:g} times `{config.quality_column}` as 0 to 1"
     rule = SELECTION_RULES[config.selection]
     return f"`{config.selection}` – {rule}; the distance is {distance}{quality}"
 

@@ -238,12 +238,9 @@ class CurationConfig:
                 if getattr(self, name) not in (default, settled.get(name, default)):
                     beside.append(name)
             if beside:
-                values = " and ".join(
-                    f"{name} cannot be {getattr(self, name)!r}" for name in beside
-                )
                 raise InputError(
-                    "num_samples is spent over all problems, one by one by a distance, so "
-                    f"{values} beside it; leave one of the two out"
+                    "num_samples is spent over all problems, one by one by a distance; leave out "
+                    f"{' and '.join(beside)} beside it"
                 )
         elif self.solutions == "llm" and self.num_solutions < 2:
             raise InputError(

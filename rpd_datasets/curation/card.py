@@ -64,12 +64,7 @@ def _content(
 ) -> dict[str, Any]:
     """What the manifest and the card say of a run."""
     contamination = options.contamination
-    # Columns stand there as they were found, where the input is a well-known dataset.
-    inputs = [
-        {key: value for key, value in asdict(one).items() if value != {}}
-        | {"name": public_name(one.name)}
-        for one in summary.inputs
-    ]
+    inputs = [one | {"name": public_name(one["name"])} for one in summary.inputs]
     curves = {curve.distance: asdict(curve) for curve in summary.curves.values() if curve}
     by_name = {name: one for name, one in config.as_dict().items() if name not in PRIVATE_OPTIONS}
     filters = {name: one for name, one in by_name["filters"].items() if one != ()}
@@ -154,9 +149,11 @@ def _terms(summary: RunSummary, license: str | None, language: str | None) -> Te
 
     One input without a licence leaves the licence of the whole unknown.
     """
-    known = [one.terms for one in summary.inputs]
-    licences = [name for one in known for name in one.license if all(t.license for t in known)]
-    languages = [name for one in known for name in one.language]
+    known = summary.inputs
+    licences = [
+        name for one in known for name in one["license"] if all(t["license"] for t in known)
+    ]
+    languages = [name for one in known for name in one["language"]]
     return Terms(
         (license,) if license else tuple(dict.fromkeys(licences)),
         (language,) if language else tuple(dict.fromkeys(languages)),

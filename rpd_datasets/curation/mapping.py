@@ -123,13 +123,8 @@ class RowCurator(functools.partial[Any]):
 
     __repr__ = __reduce__
 
-    def __call__(
-        self, row: Mapping[str, Any], *place: Any, config: CurationConfig | None = None
-    ) -> CuratedRow:
+    def __call__(self, row: Mapping[str, Any], config: CurationConfig | None = None) -> CuratedRow:
         """See [`rpd_curate`]."""
-        for one in place:
-            # An index or a rank, as `with_indices` and `with_rank` pass them, decides nothing.
-            config = one if isinstance(one, CurationConfig) else config
         config = (config or CurationConfig()).resolved()
         if not isinstance(row, Mapping):
             raise InputError("rpd_curate takes whole rows; leave input_columns out of ds.map")
@@ -148,9 +143,9 @@ class RowCurator(functools.partial[Any]):
 rpd_curate = RowCurator(_coroutine_function)
 rpd_curate.__doc__ = """Score one row's solutions and choose among them: the function for `ds.map`.
 
-It works in scripts and notebooks, with `num_proc`, `with_indices` and `batched=True`, and on an
-`IterableDataset`. A script has many rows in flight, which keeps a server busy; a notebook does with
-`batched=True`. `rpd_curate(row)` gives a mapping with the columns, which may also be awaited.
+It works in scripts and notebooks, with `num_proc` and `batched=True`, and on an `IterableDataset`.
+A script has many rows in flight, which keeps a server busy; a notebook does with `batched=True`.
+`rpd_curate(row)` gives a mapping with the columns, which may also be awaited.
 
 Args:
     row (`Mapping`): With the columns `problem` (`str`) and `solutions` (`list[str]`); other

@@ -16,7 +16,6 @@ import numpy as np
 
 from rpd_datasets.config import METRICS, CurationConfig
 from rpd_datasets.curation.scoring import Scored
-from rpd_datasets.inputs.raw_rows import Terms
 from rpd_datasets.problem import Problem
 from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.calibration import Calibration, calibration
@@ -47,21 +46,6 @@ class ProblemScore:
     diverse: bool | None = None
     strategies: float | None = None  # the effective number among its usable solutions
     statement: str = ""  # the beginning of the problem's text, to know it by
-
-
-@dataclass(frozen=True)
-class InputInfo:
-    """What the card says of one input."""
-
-    name: str
-    layout: str
-    fingerprint: str
-    rows_read: int
-    problems_read: int
-    problems_wanted: int
-    problems_chosen: int
-    columns: Mapping[str, str] = field(default_factory=dict)
-    terms: Terms = field(default_factory=Terms)
 
 
 @dataclass(frozen=True)
@@ -129,7 +113,7 @@ def curves(
 class RunSummary:
     """What a run did; `drops` counts by `(stage, reason, "problem" | "solution")`."""
 
-    inputs: list[InputInfo] = field(default_factory=list)
+    inputs: list[dict[str, Any]] = field(default_factory=list)  # as the manifest has them
     drops: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     scores: list[ProblemScore] = field(default_factory=list)  # in the order of the input
     chosen: list[int] = field(default_factory=list)  # indices into them, best first for each input
@@ -210,7 +194,7 @@ def counts(summary: RunSummary) -> dict[str, int]:
     scores = summary.scores
     compared = [(score.rpd_score, score.problem_score) != (None, None) for score in scores]
     return {
-        "rows_read": sum(one.rows_read for one in summary.inputs),
+        "rows_read": sum(one["rows_read"] for one in summary.inputs),
         "problems_read": len(scores),
         "solutions_read": sum(score.num_solutions for score in scores),
         "solutions_usable": sum(score.num_usable for score in scores),
@@ -265,7 +249,7 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
         "soundness": dict(sorted(summary.soundness.items())),
         "problems_left_out": dict(left_out["problem"]),
         "solutions_left_out": dict(left_out["solution"]),
-        "wanted": {"problems": sum(one.problems_wanted for one in summary.inputs)},
+        "wanted": {"problems": sum(one["problems_wanted"] for one in summary.inputs)},
         "missing": summary.missing or {},
     }
     if config.num_samples is not None:

@@ -6,7 +6,6 @@ wrong option costs a second and not hours of scoring.
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +48,9 @@ def check_input(
     ):
         if column is None or column in columns:
             continue
-        flag = f"--{option.replace('_', '-')}"
-        near = difflib.get_close_matches(column, columns, n=1)
         where = source if isinstance(source, str | Path) else name
         raise InputError(
-            f"{where} has no column {column!r} for {flag} ({option}). Its columns are: "
-            f"{', '.join(columns)}." + (f" Perhaps {flag} {near[0]}." if near else "")
+            f"{where} has no column {column!r} for {option}. Its columns are: {', '.join(columns)}"
         )
     if problem is not None:
         # What it keeps is of no interest: a missing column or file of decisions is an error.

@@ -29,7 +29,6 @@ from rpd_datasets.curation.folder import (
 )
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.outcome import (
-    InputInfo,
     RunSummary,
     curves,
     shortfall_line,
@@ -224,18 +223,18 @@ class _Run:
         chosen = self.choose_all(source, order, num_problems)
         self.summary.chosen += chosen
         self.summary.inputs.append(
-            InputInfo(
-                name=source.name,
-                layout=source.layout,
-                fingerprint=source.fingerprint(),
-                rows_read=rows_read,
-                problems_read=len(self.summary.scores) - before,
+            {
+                "name": source.name,
+                "layout": source.layout,
+                "fingerprint": source.fingerprint(),
+                "rows_read": rows_read,
+                "problems_read": len(self.summary.scores) - before,
                 # A budget does not say how many; it has a solution for each that it reaches.
-                problems_wanted=num_problems if self.budget is None else len(order),
-                problems_chosen=len(chosen),
-                columns=asdict(source.columns),
-                terms=source.terms,
-            )
+                "problems_wanted": num_problems if self.budget is None else len(order),
+                "problems_chosen": len(chosen),
+                "columns": asdict(source.columns),  # as they were found
+                **asdict(source.terms),
+            }
         )
 
     async def score_all(self, source: Source, *, scored_already: bool) -> None:

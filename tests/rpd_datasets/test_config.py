@@ -32,9 +32,9 @@ def test_a_budget_decides_numbers_and_leaves_no_room_for_others():
     assert config.resolved() is config
     for other in ({"num_solutions": 100}, {"problems": "rpd"}, {"quality_column": "q"}):
         (name,) = other
-        with pytest.raises(InputError, match=f"so {name} cannot be"):
+        with pytest.raises(InputError, match=f"leave out {name} beside it"):
             CurationConfig(num_samples=7, **other)
-    with pytest.raises(InputError, match="solutions cannot be 'random'"):
+    with pytest.raises(InputError, match="leave out solutions"):
         CurationConfig(num_samples=7, solutions="random")
 
 

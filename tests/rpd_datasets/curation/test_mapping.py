@@ -53,12 +53,7 @@ def test_a_row_may_be_awaited_and_looked_into(expected):
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {"num_proc": 2},
-        {"batched": True, "batch_size": 4},
-        {"with_indices": True},
-        {"with_rank": True},
-    ],
+    [{"num_proc": 2}, {"batched": True, "batch_size": 4}],
     ids=lambda options: next(iter(options)),
 )
 def test_every_way_of_mapping_gives_the_same_rows(expected, options):

@@ -17,7 +17,6 @@ from rpd_datasets.curation.curated import curate_dataset
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.outcome import (
     Choice,
-    InputInfo,
     ProblemScore,
     RunSummary,
     counts,
@@ -44,7 +43,7 @@ MATRIX = [
 
 def a_run(**changes) -> RunSummary:
     scores = [ProblemScore(f"k{n}", f"r:{n}", 0.5, 0.3, 4, 3, 10.0) for n in range(3)]
-    inputs = [InputInfo("rows", "grouped", "f", 3, 3, 4, 2)]
+    inputs = [{"rows_read": 3, "problems_wanted": 4}]
     choices = [Choice(2, 0.6, 0.4), Choice(2, 0.5, 0.4)]
     drops = Counter({("steps", "no_steps", "solution"): 3, ("filter", "duplicate", "solution"): 1})
     values = {
