@@ -41,10 +41,8 @@ class Labels:
         Raises:
             [`InputError`]: Their number is not that of the solutions.
         """
-        found, count = (
-            [row[name] for name in COLUMNS if row.get(name) is not None],
-            len(row["solutions"]),
-        )
+        found = [row[name] for name in COLUMNS if row.get(name) is not None]
+        count = len(row["solutions"])
         if wrong := [labels for labels in found if len(labels) != count]:
             raise InputError(f"{where}: {len(wrong[0])} strategy labels for {count} solutions")
         return cls(tuple(tuple(labels) for labels in found)) if found else None

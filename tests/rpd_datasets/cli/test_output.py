@@ -64,25 +64,17 @@ def test_progress_in_a_pipe_says_what_each_stage_came_to(capsys):
     ]
 
 
-def said_now(monkeypatch, line: Progress, capsys) -> str:
-    """The line that comes now and then, once."""
+def test_a_pipe_hears_now_and_then_what_a_server_is_doing(monkeypatch, capsys):
     monkeypatch.setattr(output, "SECONDS_BETWEEN_LINES", 0.001)
     said = threading.Event()
-    write = line.write
-    monkeypatch.setattr(line, "write", lambda text: (write(text), said.set()))
-    with line:
-        assert said.wait(60)
-        line.note = str
-        monkeypatch.setattr(output, "SECONDS_BETWEEN_LINES", 60)
-    return capsys.readouterr().err.splitlines()[1]
-
-
-def test_what_a_server_is_doing_is_said_while_no_problem_is_finished(monkeypatch, capsys):
     flow = SimpleNamespace(
         tick=lambda: "0 done; 4 in flight", stats=SimpleNamespace(summary=lambda: "4 requests")
     )
     line = Progress("Scoring", 1)
-    with scoring((flow,), line) as scored_one:
-        assert said_now(monkeypatch, line, capsys) == "Scoring: 0 of 1; 0 done; 4 in flight"
-        scored_one()
-    assert capsys.readouterr().err.endswith("4 requests\n")
+    write = line.write
+    monkeypatch.setattr(line, "write", lambda text: (write(text), said.set()))
+    with scoring((flow,), line), line:
+        assert said.wait(60)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[1] == "Scoring: 0 of 1; 0 done; 4 in flight"
+    assert lines[-1] == "4 requests"

@@ -71,9 +71,6 @@ def distance_by(function):
     return Distance("own", of_texts, ("text",), "of one's own")
 
 
-# AUROC and bootstrap
-
-
 @st.composite
 def scored_problems(draw):
     values = st.sampled_from([0.1, 0.2, 0.3, 0.4, 0.5])
@@ -100,9 +97,6 @@ def test_weighted_counts_give_sklearns_auroc_of_the_resampled_problems(problems,
     for measured, expected in ((pooled_auroc, pooled), (within_auroc, within)):
         found = measured(wins, weights[None].astype(float))[0]
         assert found == pytest.approx(expected, nan_ok=True)
-
-
-# The bench
 
 
 def test_a_perfect_distance_wins_everywhere_and_a_constant_one_nowhere():
