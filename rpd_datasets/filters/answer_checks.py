@@ -122,15 +122,14 @@ def marked_only(problem: Problem, correct_column: str | None) -> AnswerCheck:
 
 
 class AnswerChecker:
-    """Compares final answers; `workers` processes for computer algebra start at first need.
+    """Compares final answers; a process for computer algebra starts at first need.
 
     >>> problem = Problem("2 + 2?", ("So it is 4. Answer: 4", "Answer: 5", "Answer: 04"))
     >>> AnswerChecker().check(problem).agrees
     (True, False, True)
     """
 
-    def __init__(self, workers: int = 1) -> None:
-        self._workers = workers
+    def __init__(self) -> None:
         self._grader: Grader | None = None
         self._timeouts = 0  # of the problem that is looked at
         # Problems are worked on in several threads, and a grader grades one thing at a time.
@@ -212,13 +211,13 @@ class AnswerChecker:
         if self._timeouts >= MOST_TIMEOUTS:
             return [Verdict.TIMED_OUT] * len(rows)
         if self._grader is None:
-            self._grader = Grader(workers=self._workers, seconds=SECONDS)
+            self._grader = Grader(workers=1, seconds=SECONDS)
         verdicts = list(self._grader.grade(rows))
         self._timeouts += verdicts.count(Verdict.TIMED_OUT)
         return verdicts
 
     def close(self) -> None:
-        """End the processes. The checker can be used again; it starts new ones."""
+        """End the process. The checker can be used again; it starts a new one."""
         with self._lock:
             if self._grader is not None:
                 self._grader.close()

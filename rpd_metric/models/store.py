@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import math
 import os
 import re
 import sqlite3
@@ -164,23 +163,6 @@ class ReplyStore:
         if earlier is None:  # it cannot be read any more
             self._run(f"INSERT OR REPLACE {_INSERT}", row)
         return earlier or reply
-
-    def seconds_per_reply(self, model: str) -> float | None:
-        """Seconds per reply in which a model's server was at work, of its latest 1,000 replies.
-
-        Time that several of them share counts once. `None`: no reply says.
-        """
-        rows = self._run(
-            "SELECT created - seconds, created + 0 FROM raw_replies"
-            " WHERE model = ? AND created - seconds <= created + 0"  # of damaged ones some are NULL
-            " ORDER BY created DESC LIMIT 1000",
-            (_blob(model),),
-        )
-        busy, until = 0.0, -math.inf
-        for began, ended in sorted(rows):
-            busy += max(0.0, ended - max(began, until))
-            until = max(until, ended)
-        return busy / len(rows) if rows else None
 
     def count(self) -> int:
         """Count the stored replies."""

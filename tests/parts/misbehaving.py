@@ -11,8 +11,6 @@ import argparse
 import asyncio
 import json
 import re
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -46,6 +44,9 @@ def reply(content: Any = SUMMARY, finish: Any = "stop", **message: Any) -> dict[
     message = {"role": "assistant", "content": content, **message}
     usage = {"prompt_tokens": 300, "completion_tokens": 60}
     return {"choices": [{"index": 0, "message": message, "finish_reason": finish}], "usage": usage}
+
+
+REPLY = json.dumps(reply()).encode()
 
 
 def ok(content: Any = SUMMARY, finish: Any = "stop", **message: Any) -> web.Response:
@@ -121,11 +122,10 @@ def torn(_: Misbehaving, request: web.Request) -> web.Response:
 
 async def cut(_: Misbehaving, request: web.Request) -> web.StreamResponse:
     """Half of the body that the headers promised."""
-    raw = json.dumps(reply()).encode()
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
-    response.content_length = len(raw)
+    response.content_length = len(REPLY)
     await response.prepare(request)
-    await response.write(raw[: len(raw) // 2])
+    await response.write(REPLY[: len(REPLY) // 2])
     assert request.transport is not None
     request.transport.close()
     response[CUT] = True
@@ -133,11 +133,10 @@ async def cut(_: Misbehaving, request: web.Request) -> web.StreamResponse:
 
 
 async def trickled(_: Misbehaving, request: web.Request) -> web.StreamResponse:
-    raw = json.dumps(reply()).encode()
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     await response.prepare(request)
-    for start in range(0, len(raw), 200):
-        await response.write(raw[start : start + 200])
+    for start in range(0, len(REPLY), 200):
+        await response.write(REPLY[start : start + 200])
         await asyncio.sleep(0.01)
     return response
 
@@ -222,10 +221,7 @@ MODES: dict[str, tuple[Callable[[Misbehaving, web.Request], Answer], str]] = {
         lambda s, r: error(429, "You exceeded your current quota", code="insufficient_quota"),
         r"answered 429: You exceeded your current quota\. Nothing more can be asked",
     ),
-    "wrong key": (
-        lambda s, r: error(401, "no such key"),
-        r"answered 401: no such key.*OPENAI",
-    ),
+    "wrong key": (lambda s, r: error(401, "no such key"), r"answered 401: no such key.*OPENAI"),
     "wrong model, 404": (lambda s, r: error(404, "no model x"), r"answered 404: no model x"),
     "wrong model, 400": (
         lambda s, r: error(400, "Invalid model name passed in model=x"),
@@ -237,12 +233,9 @@ MODES: dict[str, tuple[Callable[[Misbehaving, web.Request], Answer], str]] = {
         r"25 requests to m.*CUDA out of memory",
     ),
     "a web page as 200": (lambda s, r: page(), r"25 requests to m.*Bad gateway"),
-    "half of the JSON": (
-        lambda s, r: raw(json.dumps(reply()).encode()[:99]),
-        r"25 requests to m.*no JSON",
-    ),
+    "half of the JSON": (lambda s, r: raw(REPLY[:99]), r"25 requests to m.*no JSON"),
     "says gzip, is none": (
-        lambda s, r: raw(json.dumps(reply()).encode(), **{"Content-Encoding": "gzip"}),
+        lambda s, r: raw(REPLY, **{"Content-Encoding": "gzip"}),
         r"25 requests to m.*encoding is not what its headers say",
     ),
     "Latin-1 instead of UTF-8": (
@@ -320,27 +313,19 @@ def run(mode: str, folder: Path, *, timeout: float, outage: float) -> Outcome:
 
 
 def main() -> None:
-    """Run every mode in a process of its own, and print the table."""
+    """Run every mode, several at once, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--mode", choices=MODES, help="only this one, in this process")
     parser.add_argument("--timeout", type=float, default=30.0)
     parser.add_argument("--outage", type=float, default=20.0, help="seconds of a passing one")
     parser.add_argument("--at-once", type=int, default=8)
     args = parser.parse_args()
-    if args.mode:
-        with tempfile.TemporaryDirectory() as folder:
-            outcome = run(args.mode, Path(folder), timeout=args.timeout, outage=args.outage)
-        print(json.dumps(vars(outcome)))
-        return
 
     def row(mode: str) -> dict[str, Any]:
-        command = [sys.executable, "-m", "parts.misbehaving", "--mode", mode]
-        command += ["--timeout", str(args.timeout), "--outage", str(args.outage)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        found = json.loads(done.stdout)
-        found["seconds"] = round(found["seconds"], 1)
+        with tempfile.TemporaryDirectory() as folder:
+            outcome = run(mode, Path(folder), timeout=args.timeout, outage=args.outage)
+        found = {"server": mode, **vars(outcome), "seconds": round(outcome.seconds, 1)}
         del found["distinct"]
-        return {"server": mode, **found}
+        return found
 
     with ThreadPoolExecutor(args.at_once) as pool:
         print(tabulate(list(pool.map(row, MODES)), headers="keys", tablefmt="github"))

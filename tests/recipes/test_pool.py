@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from parts.recipe_scripts import script
-from rpd_metric.errors import InputError
 
 ROWS = [
     {"problem": f"Problem {n}?", "solutions": [f"{n}a.", f"{n}b."], "domain": "math", "id": n}
@@ -39,10 +36,3 @@ def test_only_and_exactly_count_what_they_leave_out(tmp_path, capsys):
     rows.append({"problem": "Single?", "solutions": ["x."], "domain": "math", "id": 99})
     assert drawn(tmp_path, rows, "--only", "domain=math", "--exactly", "2") == set(range(40))
     assert "drew 40 of 40 problems" in capsys.readouterr().err
-
-
-def test_a_wrong_option_is_refused_by_name(tmp_path):
-    with pytest.raises(InputError, match="COLUMN=VALUE"):
-        drawn(tmp_path, ROWS, "--only", "domain")
-    with pytest.raises(InputError, match="num-problems"):
-        drawn(tmp_path, ROWS, "--num-problems", "0")

@@ -16,7 +16,7 @@ from parts.local_hub import TOKEN, LocalHub
 from parts.recipe_scripts import RECIPES
 from parts.tiny_models import tiny_model
 from rpd_datasets.cli import main
-from rpd_datasets.publish.publishable import public_record, publishable
+from rpd_datasets.publish.publishable import publishable
 from rpd_datasets.publish.pushing import push_folder
 from rpd_datasets.training.model_push import ModelPush, take_push
 from rpd_metric.errors import InputError, OutputError
@@ -166,10 +166,3 @@ def test_a_push_that_cannot_work_is_said_before_training(
         take_push(training(**first, hub_token="hf_wrong"), BASE, {})
     assert take_push(training(**first, hub_token=TOKEN), BASE, {}) is not None
     assert "models/ada/new" not in hub.repos
-
-
-def test_a_published_record_holds_no_folder_of_this_machine(tmp_path: Path) -> None:
-    settings = {"data": ["/home/ada/set", "me/set@abc"], "output_dir": "/home/ada/runs", "seed": 0}
-    (tmp_path / "recipe.json").write_text(json.dumps({"settings": settings, "four_bit": True}))
-    record = json.loads(public_record(tmp_path / "recipe.json"))
-    assert record == {"settings": {"data": ["set", "me/set@abc"], "seed": 0}, "four_bit": True}

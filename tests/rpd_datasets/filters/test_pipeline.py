@@ -97,21 +97,6 @@ def test_only_solutions_marked_correct_stay(marks: Any, reasons: tuple[str, ...]
         run("a", config=config, good=[True])
 
 
-def test_every_drop_has_one_record_and_a_dropped_problem_one_more() -> None:
-    problem = Problem("p", ("a", "a", "b"), {}, "a.jsonl:1")
-    config = replace(ALL_OFF, min_solutions=3, drop_duplicates=True)
-    filtered = filter_problem(problem, config, Words())
-    assert (filtered.kept, filtered.problem_reason) == ((), "too_few_solutions")
-    assert filtered.reasons == ("too_few_solutions", "duplicate", "too_few_solutions")
-
-    records = filtered.rejects(problem)
-    assert [(record.reason, record.solution_index) for record in records] == [
-        ("duplicate", 1),
-        ("too_few_solutions", None),
-    ]
-    assert all(record.stage == "filter" and record.where == "a.jsonl:1" for record in records)
-
-
 SOLUTIONS = st.lists(
     st.sampled_from([DONE.format(n) for n in range(3)] + ["Now we", "So $x$ is 4."]),
     min_size=1,

@@ -115,19 +115,3 @@ async def test_an_error_of_the_worker_is_raised_and_the_others_are_cancelled():
             pass
     assert sorted(cancelled) == [0, 1, 2, 4]
     assert no_task_is_left()
-
-
-async def test_cancelling_the_consumer_cancels_the_workers():
-    async def worker(number):
-        await asyncio.sleep(60)
-
-    async def consume():
-        async for _ in run_bounded(range(100), worker, max_in_flight=5):
-            pass
-
-    consumer = asyncio.create_task(consume())
-    await settle()
-    consumer.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await consumer
-    assert no_task_is_left()

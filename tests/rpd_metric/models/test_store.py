@@ -128,14 +128,6 @@ def test_info_sums_up_the_replies_of_each_model(store, path):
     assert info == {"path": str(path), "entries": 3, "models": {"a": 2, "b": 1}}
 
 
-def test_the_pace_of_a_server_counts_overlapping_replies_once(store, monkeypatch):
-    assert store.seconds_per_reply("m") is None
-    for number, (now, seconds) in enumerate(((10.0, 4.0), (11.0, 4.0), (100.0, 1.0))):
-        monkeypatch.setattr("time.time", lambda now=now: now)
-        store.put("m", ask(str(number)), ChatReply("r", seconds=seconds))
-    assert store.seconds_per_reply("m") == (5.0 + 1.0) / 3
-
-
 # Threads and processes
 
 
@@ -303,7 +295,6 @@ def test_whatever_bits_flip_a_reply_is_right_or_absent(path, whole, data):
                 kept = store.get("m", ask(str(number)))
                 assert kept in (None, dataclasses.replace(again, cached=True))
         store.info()
-        store.seconds_per_reply("m")
 
 
 def test_a_malformed_file_is_moved_aside_and_said_in_one_line(path, caplog):
