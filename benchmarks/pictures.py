@@ -56,7 +56,7 @@ def terminal_page(printed: str) -> str:
     """The terminal as an HTML page: the first problems and the block at the end."""
     lines = printed.splitlines()
     heads = [at for at, line in enumerate(lines) if re.match(r"\d+  ", Text.from_ansi(line).plain)]
-    last = next(at for at, line in enumerate(lines) if "problems and" in line)
+    last = next(at for at, line in enumerate(lines) if "Counts " in line)
     cut = [*lines[: heads[SHOWN_PROBLEMS]], "   ...", *lines[last - 1 : -2]]
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), color_system="truecolor")
     console.print(Text("$ make demo", style="bold"))

@@ -50,7 +50,8 @@ def check_input(
             continue
         where = source if isinstance(source, str | Path) else name
         raise InputError(
-            f"{where} has no column {column!r} for {option}. Its columns are: {', '.join(columns)}"
+            f"{where} has no column {column!r} for --{option.replace('_', '-')}. Its columns are: "
+            f"{', '.join(columns)}"
         )
     if problem is not None:
         # What it keeps is of no interest: a missing column or file of decisions is an error.

@@ -32,6 +32,7 @@ from rpd_datasets.curation.shards import (
 )
 from rpd_datasets.inputs.source import InputSpec
 from rpd_datasets.problem import Problem
+from rpd_metric.models.kinds import load_embedder
 
 ROOT = Path(__file__).resolve().parents[3]
 CONFIG = CurationConfig(num_problems=5, num_solutions=2, filters=FilterConfig(min_solutions=2))
@@ -225,8 +226,9 @@ def test_threads_and_processes_give_equal_bytes(tmp_path):
         torch.set_num_threads(1)
         curate_dataset(str(rows), tmp_path / "one", config)
         torch.set_num_threads(2)
-        models = load_models(config)
-        models.embedder.forget()  # or the vectors of the first run would be taken
+        embedder = load_embedder(config.embedder)
+        embedder.forget()  # or the vectors of the first run would be taken
+        models = replace(load_models(config), embedder=embedder)
         curate_dataset(str(rows), tmp_path / "torch", config, models=models)
         curate_dataset(str(rows), tmp_path / "threads", replace(config, threads=2))
     finally:
