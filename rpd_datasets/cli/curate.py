@@ -146,11 +146,8 @@ def _print_result(
         with quiet_upload():
             pushed = curated.push_to_hub(repo, private=not args.public, commit_message=args.message)
     if args.json:
-        result = {
-            "output": str(args.output),
-            "counts": curated.manifest["counts"],
-            "chosen": chosen,
-        }
+        counts = curated.manifest["counts"]
+        result = {"output": str(args.output), "counts": counts, "chosen": chosen}
         print_json(result | ({"pushed": asdict(pushed)} if pushed else {}))
         return
     shown = chosen[: args.show]

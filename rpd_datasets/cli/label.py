@@ -73,7 +73,8 @@ def _label(args: argparse.Namespace) -> None:
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.suppress(EOFError))  # the person has had enough
-        line = stack.enter_context(Progress("Labelling", args.limit)) if args.judge else None
+        line = Progress("Labelling", args.limit) if args.judge else None
+        advance = stack.enter_context(line).advance if line else lambda: None
         known = set(map(_key, rows))
         for problem in arguments.read_problems(args, rejects):
             if problem.key not in known and len(problem.solutions) > 1:
@@ -86,8 +87,7 @@ def _label(args: argparse.Namespace) -> None:
                     rows.append({**row, "strategy_a": labels})
                     with output.open("a", encoding="utf-8") as file:
                         file.write(_line(rows[-1]))
-            if line:
-                line.advance()
+            advance()
         if line:
             line.stage("Labelling in another order", len(rows))
         for row in random.Random(args.seed).sample(rows, len(rows)):
@@ -98,8 +98,7 @@ def _label(args: argparse.Namespace) -> None:
                     beside = output.with_name(f"{output.name}.partial")
                     beside.write_text("".join(map(_line, rows)), encoding="utf-8")
                     beside.replace(output)
-            if line:
-                line.advance()
+            advance()
     labelled = [found for row in rows if (found := Labels.of(row))]
     twice = [found for found in labelled if len(found.passes) > 1]
     agreement = agreement_of_passes(twice)

@@ -35,23 +35,15 @@ def add_to(commands: Any) -> None:
     help = "problems to print in the table"
     parser.add_argument("--num-rows", type=int, default=20, metavar="N", help=help)
     group = parser.add_argument_group("which solutions count")
-    marked = group.add_mutually_exclusive_group()
-    marked.add_argument(
-        "--only-correct",
-        action="store_true",
-        default=True,
-        help="those that are marked as correct, where the input has marks (the default)",
-    )
-    marked.add_argument(
-        "--all", dest="only_correct", action="store_false", help="wrong solutions, too"
-    )
+    help = "wrong ones, too (default: those marked as correct, where the input has marks)"
+    group.add_argument("--all", action="store_true", help=help)
     group.add_argument("--correct-column", metavar="NAME", help="the column with the marks")
     arguments.add_models(parser)
 
 
 def _score(args: argparse.Namespace) -> None:
     column = args.correct_column
-    if args.only_correct and column is None:
+    if not args.all and column is None:
         columns, _ = look_at_head(args.input, arguments.input_spec(args))
         column = mark_column(dict.fromkeys(columns, True))
     filters = FilterConfig(
@@ -59,7 +51,7 @@ def _score(args: argparse.Namespace) -> None:
         require_complete=False,
         drop_duplicates=False,
         answers="any",
-        only_correct=args.only_correct and column is not None,
+        only_correct=not args.all and column is not None,
         correct_column=column,
     )
     config = arguments.checked_config(args, ("models",), filters)

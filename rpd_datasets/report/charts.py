@@ -156,26 +156,19 @@ def corpus_map(listed: Sequence[Mapping[str, Any]]) -> Markup | None:
 
 
 @cache
+def _style() -> str:
+    return (resources.files("rpd_datasets.report") / "style.css").read_text(encoding="utf-8")
+
+
 def palette() -> dict[str, str]:
     """The colours of the report's page in the light, by their names in its style sheet."""
-    style = (resources.files("rpd_datasets.report") / "style.css").read_text(encoding="utf-8")
-    return dict(re.findall(r"--([\w-]+): (?:light-dark\()?(#[0-9a-f]{6})", style))
+    return dict(re.findall(r"--([\w-]+): (?:light-dark\()?(#[0-9a-f]{6})", _style()))
 
 
 def as_file(chart: Markup) -> bytes:
-    """A chart as an SVG file of its own, in the page's light colours on white."""
-    colours = palette()
-    rules = {
-        "text": f"font: 12px sans-serif; fill: {colours['ink']}",
-        ".tick": f"font-size: 11px; fill: {colours['soft']}",
-        ".grid": f"stroke: {colours['line']}",
-        ".axis": f"stroke: {colours['soft']}",
-        ".tokens": f"fill: {colours['tokens']}",
-    }
-    for kind in ("accent", "beside", "raw"):
-        rules |= {f".{kind}": f"fill: {colours[f'{kind}-pale']}"}
-        rules |= {f".{kind}.marked": f"fill: {colours[kind]}"}
-    style = " ".join(f"{name} {{ {rule} }}" for name, rule in rules.items())
+    """A chart as an SVG file of its own, by the page's rules for charts in its light colours."""
+    rules = re.findall(r"^(?:svg|\.chart \.|\.(?:accent|beside|raw|tokens)).*", _style(), re.M)
+    style = re.sub(r"var\(--([\w-]+)\)", lambda one: palette()[one[1]], "\n".join(rules))
     head, _, rest = str(chart).partition(">")
     sheet = f'<style>{style}</style><rect width="100%" height="100%" fill="#ffffff"/>'
     named = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"')
