@@ -20,14 +20,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rpd_datasets.cli.arguments import with_config
 from rpd_datasets.commands import run_command
 from rpd_datasets.evaluation.benchmarks import find_benchmark
 from rpd_datasets.evaluation.comparison import compare, comparison_json, comparison_text, plot
-from rpd_datasets.evaluation.paper import published_rows
+from rpd_datasets.evaluation.paper import published
 from rpd_datasets.evaluation.reporting import report_text, update_card, write_report
-from rpd_datasets.evaluation.results import comparable, find_logs, read_results
+from rpd_datasets.evaluation.results import comparable, find_logs, read_results, short_name
 from rpd_metric.errors import InputError, MissingExtraError
 
 COMMANDS = ("run", "report", "compare")
@@ -47,7 +48,9 @@ def _main(name: str, given: list[str]) -> None:
     if name in commands:
         given = [name, *with_config(commands[name], given[1:])]
     args = parser.parse_args(given)
-    {"run": _run, "report": _report, "compare": _compare}[args.command](args)
+    if name != "compare" and args.paper:
+        published(args.paper, "")  # an unknown model is refused before anything is sampled
+    {"run": _run, "report": _report, "compare": _compare}[name](args)
 
 
 def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
@@ -58,6 +61,7 @@ def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentP
     run = commands.add_parser("run", help="sample, grade and report (the default)")
     report = commands.add_parser("report", help="figures, tables and files of a log")
     several = commands.add_parser("compare", help="compare models on the same problems")
+    switch = {"action": argparse.BooleanOptionalAction, "default": True}
     for one in (run, report, several):
         one.add_argument("--config", metavar="FILE", help="options in YAML; typed ones win")
         one.add_argument("--json", action="store_true", help="print one JSON object instead")
@@ -71,13 +75,12 @@ def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentP
         one.add_argument("--card", metavar="FOLDER", help="put results into the model card here")
         one.add_argument("--source", metavar="URL", help="where the samples are published")
         one.add_argument("--output", metavar="FOLDER", help="where files go")
-        one.add_argument("--diversity", action=argparse.BooleanOptionalAction, default=True)
+        one.add_argument("--diversity", **switch, help="measure that of 16 samples (Table 3)")
         one.add_argument("--summarizer", default="extractive", help="who makes steps for that")
         one.add_argument("--embedder", default="minilm", help="who encodes them")
     report.add_argument("log", metavar="LOG", help="a log of Inspect, or a folder of one")
-    several.add_argument(
-        "logs", nargs="+", metavar="LOG", help="[NAME=] a log, or a folder of some"
-    )
+    text = "[NAME=] a log, or a folder of some"
+    several.add_argument("logs", nargs="+", metavar="LOG", help=text)
     several.add_argument("--plot", metavar="FILE", help="draw curves and differences")
     several.add_argument("--markdown", action="store_true", help="print the table in Markdown")
     text = "compare although temperature, tokens, prompt or grader differ"
@@ -93,12 +96,10 @@ def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentP
     run.add_argument("--temperature", type=float, default=0.6)
     run.add_argument("--top-p", type=float, default=0.95)
     run.add_argument("--seed", type=int, default=0, help="of the first sample; then one more each")
-    text = "leave a thinking model's template as it is"
-    run.add_argument("--thinking", action=argparse.BooleanOptionalAction, default=True, help=text)
+    run.add_argument("--thinking", **switch, help="leave a thinking model's template as it is")
     run.add_argument("--prompt", help="a name of rpd_datasets.instructions, or a text")
     run.add_argument("--grader", metavar="FILE.py:NAME", help="decides which answers are right")
-    text = "run generated programs without a sandbox"
-    run.add_argument("--unsafe", action="store_true", help=text)
+    run.add_argument("--unsafe", action="store_true", help="run programs without a sandbox")
     run.add_argument("--timeout", type=int, default=3600, help="seconds for a reply and retries")
     run.add_argument("--max-connections", type=int, metavar="N", help="requests at a time")
     run.add_argument("--device", help="for a model of this machine, e.g. cuda:1")
@@ -108,7 +109,6 @@ def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentP
 
 
 def _run(args: argparse.Namespace) -> None:
-    _check_paper(args.paper)
     try:
         from inspect_ai import eval_set
         from inspect_ai._util.error import PrerequisiteError
@@ -119,15 +119,16 @@ def _run(args: argparse.Namespace) -> None:
         raise MissingExtraError("an evaluation", extra="inspect", module=module) from error
     if args.temperature == 0 and args.samples * args.runs > 1:
         raise InputError("temperature 0 gives the same sample again and again; raise it")
-    args.name = args.name or re.split(r"[/#]", args.model.rstrip("/"))[-1]
+    args.name = args.name or short_name(args.model)
     slug = re.sub(r"[^\w.-]+", "-", args.name).strip("-.") or "model"
-    args.output = args.output or f"evaluations/{slug}/{args.benchmark}"
-    given = {name: getattr(args, name) for name in ("data", "since", "until", "prompt", "grader")}
-    task = TASKS[find_benchmark(args.benchmark).name](**given, unsafe=args.unsafe)
+    args.output = args.log = args.output or f"evaluations/{slug}/{args.benchmark}"
+    of_task = ("data", "since", "until", "prompt", "grader", "unsafe")
+    task = TASKS[find_benchmark(args.benchmark).name](**_given(args, of_task))
+    task.metadata = {**(task.metadata or {}), "runs": args.runs, "name": args.name}
     model, model_args = model_name(args.model)
     if model.startswith("rpd/"):
-        model_args |= {name: getattr(args, name) for name in ("thinking", "device", "dtype")}
-    task.metadata = {**(task.metadata or {}), "runs": args.runs, "name": args.name}
+        model_args |= _given(args, ("thinking", "device", "dtype"))
+    of_sampling = ("limit", "temperature", "top_p", "max_tokens", "seed", "timeout")
     try:
         with contextlib.redirect_stdout(sys.stderr):
             eval_set(
@@ -136,17 +137,11 @@ def _run(args: argparse.Namespace) -> None:
                 model=model,
                 model_args=model_args,
                 epochs=args.samples * args.runs,
-                limit=args.limit,
                 retry_attempts=0,
                 retry_immediate=False,
                 display="rich" if sys.stderr.isatty() else "log",
-                temperature=args.temperature,
-                top_p=args.top_p,
-                max_tokens=args.max_tokens,
-                seed=args.seed,
-                timeout=args.timeout,
                 max_retries=5,
-                max_connections=args.max_connections,
+                **_given(args, (*of_sampling, "max_connections")),
             )
     except PrerequisiteError as error:
         said = re.sub(r"\[/?\w+\]", "", str(error.message))
@@ -156,25 +151,18 @@ def _run(args: argparse.Namespace) -> None:
                 "sampling; use another --output"
             )
         raise InputError(said) from error
-    args.log = args.output
     _report(args)
 
 
 def _report(args: argparse.Namespace) -> None:
-    _check_paper(args.paper)
     (log, *others) = find_logs(Path(args.log))
     if others:
         raise InputError(f"{args.log} holds logs of several benchmarks; name one of them")
-    models = {"summarizer": args.summarizer, "embedder": args.embedder}
-    given = {"name": args.name, "scorer": args.scorer, "runs": args.runs}
-    results = read_results(
-        log,
-        **given,
-        allow_missing=args.allow_missing,
-        measure_with=models if args.diversity else None,
-    )
+    measure = _given(args, ("summarizer", "embedder")) if args.diversity else None
+    counted = _given(args, ("name", "scorer", "runs", "allow_missing"))
+    results = read_results(log, **counted, measure_with=measure)
     if args.output:
-        write_report(Path(args.output), results, paper=args.paper, source=args.source)
+        write_report(Path(args.output), results, paper=args.paper)
     if args.card:
         update_card(Path(args.card), results, paper=args.paper, source=args.source)
     text = report_text(results, paper=args.paper)
@@ -186,8 +174,8 @@ def _compare(args: argparse.Namespace) -> None:
     for place in args.logs:
         name, named, path = place.rpartition("=")
         for log in find_logs(Path(path if named else place)):
-            given = {"scorer": args.scorer, "allow_missing": args.allow_missing}
-            results.append(read_results(log, name=name or None, **given))
+            counted = _given(args, ("scorer", "allow_missing"))
+            results.append(read_results(log, name=name or None, **counted))
     comparison = compare(comparable(results, different_settings=args.different_settings))
     if args.plot:
         plot(comparison, Path(args.plot))
@@ -195,10 +183,8 @@ def _compare(args: argparse.Namespace) -> None:
     print(json.dumps(comparison_json(comparison)) if args.json else text)
 
 
-def _check_paper(model: str | None) -> None:
-    known = list(dict.fromkeys(row.model for row in published_rows()))
-    if model is not None and model not in known:
-        raise InputError(f"the paper has no model {model!r}; it has {', '.join(known)}")
+def _given(args: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(args, name) for name in names}
 
 
 if __name__ == "__main__":

@@ -2,23 +2,20 @@
 
 Each is known by a name, a dataset on the Hub and the number of its problems; a local file of the
 same rows serves as well. Another number of problems is refused: a figure on other problems is
-another figure. `own` is for a local file of problems of one's own.
+another figure.
 
-OlympiadBench has two sizes. Its English text-only subset with open answers
-(`OE_TO_maths_en_COMP`) has 674 rows on the Hub, and 675 in the file that many harnesses copy. The
-paper's figures are those of 674: as means of two runs rounded to two decimals, 131 of its 135 are
-multiples of 1/674 and only 39 of 1/675. Which row is the extra one cannot be told; it moves a
-figure by 0.15 points at most.
+OlympiadBench's English text-only subset with open answers has 674 rows on the Hub, and 675 in the
+file that many harnesses copy. The paper's figures are multiples of 1/674.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from rpd_datasets.evaluation.livecodebench import (
     RELEASES,
@@ -26,14 +23,11 @@ from rpd_datasets.evaluation.livecodebench import (
     is_livecodebench,
     read_problems,
 )
-from rpd_datasets.inputs.hub_rows import COMMIT, HubRows
-from rpd_datasets.inputs.local_files import LocalRows
-from rpd_datasets.inputs.raw_rows import Row
+from rpd_datasets.inputs.hub_rows import COMMIT
+from rpd_datasets.inputs.source import InputSpec, open_rows
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 from rpd_metric.grading.code import CodeTask, FunctionTask, StdioTask
-
-Kind = Literal["math", "function", "contest"]
 
 _PROMPTS = {"math": "reason_and_box", "function": "python_function", "contest": "problem"}
 _PROBLEM = ("problem", "Problem", "question", "prompt")
@@ -48,21 +42,20 @@ class Benchmark:
     """Where a benchmark is found and what it is made of.
 
     Args:
-        name, title (`str`): In configurations, and in tables.
-        kind (`str`): How it is graded.
+        kind (`str`): How it is graded: `"math"`, `"function"` or `"contest"`.
         sizes (`tuple[int, ...]`): Numbers of problems that are right; any number if empty.
         hub (`str`, *optional*): Dataset id; `None` where only a local file serves.
         level (`int`, *optional*): Only problems of this level.
-        release (`int`, *optional*): Of LiveCodeBench, where it is that.
-        task_id (`str`, *optional*): In the `eval.yaml` of its dataset, where that is registered on
-            the Hub as a benchmark; only those have a table of results there.
+        release (`int`, *optional*): Of LiveCodeBench.
+        task_id (`str`, *optional*): In the `eval.yaml` of a dataset that is registered on the Hub
+            as a benchmark.
     """
 
     name: str
     title: str
-    kind: Kind
+    kind: str
     sizes: tuple[int, ...]
-    hub: str | None
+    hub: str | None = None
     config: str | None = None
     split: str = "test"
     level: int | None = None
@@ -80,8 +73,7 @@ _KNOWN = (
     Benchmark("aime25", "AIME25", "math", (30,), "math-ai/aime25"),
     Benchmark(
         *("aime26", "AIME26", "math", (30,), "MathArena/aime_2026"),
-        split="train",
-        task_id="MathArena/aime_2026",
+        **{"split": "train", "task_id": "MathArena/aime_2026"},
     ),
     Benchmark(
         "math500-level5", "MATH500 Level 5", "math", (134,), "HuggingFaceH4/MATH-500", level=5
@@ -89,18 +81,17 @@ _KNOWN = (
     Benchmark("math500", "MATH500", "math", (500,), "HuggingFaceH4/MATH-500"),
     Benchmark(
         *("olympiadbench", "Olympiad Bench", "math", (674, 675), "Hothan/OlympiadBench"),
-        config="OE_TO_maths_en_COMP",
-        split="train",
+        *("OE_TO_maths_en_COMP", "train"),
     ),
     Benchmark("amc23", "AMC23", "math", (40,), "math-ai/amc23"),
     Benchmark("humaneval", "HumanEval", "function", (164,), "openai/openai_humaneval"),
-    Benchmark("livecodebench", "LiveCodeBench v6", "contest", (1055,), None, release=6),
+    Benchmark("livecodebench", "LiveCodeBench v6", "contest", (RELEASES[6],), release=6),
     *(
-        Benchmark(f"livecodebench-v{n}", f"LiveCodeBench v{n}", "contest", (size,), None, release=n)
+        Benchmark(f"livecodebench-v{n}", f"LiveCodeBench v{n}", "contest", (size,), release=n)
         for n, size in RELEASES.items()
-        if n < max(RELEASES)
+        if n < 6
     ),
-    Benchmark("own", "own problems", "math", (), None),
+    Benchmark("own", "own problems", "math", ()),
 )
 BENCHMARKS = {benchmark.name: benchmark for benchmark in _KNOWN}
 
@@ -109,19 +100,15 @@ BENCHMARKS = {benchmark.name: benchmark for benchmark in _KNOWN}
 class Problem:
     """One problem of a benchmark.
 
-    Args:
-        id, text (`str`): Unique in its benchmark; without an instruction on how to answer.
-        gold (`str`, *optional*): The reference answer of a mathematical problem.
-        code (`CodeTask` or `StoredTests`, *optional*): What a program is graded by, or where that
-            is kept; `None` for a programming problem whose tests are not at hand.
-        day (`date`, *optional*): Of the contest that a programming problem was set in.
+    `gold` is the reference answer of mathematics, `code` what a program is graded by, or where that
+    is kept (`None` where tests are not at hand), `day` that of the contest, as 2024-08-01.
     """
 
     id: str
     text: str
     gold: str | None = None
     code: CodeTask | StoredTests | None = None
-    day: date | None = None
+    day: str | None = None
 
 
 def find_benchmark(name: str) -> Benchmark:
@@ -142,18 +129,26 @@ def load_problems(name: str, path: str | Path | None = None) -> tuple[list[Probl
         `tuple`: The problems, and the commit of the Hub's dataset where they come from there.
 
     Raises:
-        [`InputError`]: The name is unknown, the file or dataset cannot be read, a row lacks what
-            the benchmark's kind needs, or the number of problems is not the benchmark's.
+        [`InputError`]: The data cannot be read, or is not the benchmark.
     """
     benchmark = find_benchmark(name)
+    if path is None and benchmark.hub is None:
+        raise InputError(
+            f"{benchmark.title} cannot be loaded from the Hub; name a local file with --data"
+        )
     where, revision = str(path or benchmark.hub), None
     if benchmark.release and path is not None and is_livecodebench(Path(path)):
         problems = [Problem(**found) for found in read_problems(Path(path), benchmark.release)]
     else:
-        if path is not None:
-            rows = _values(LocalRows(Path(path), name=where, split=benchmark.split))
-        else:
-            rows, revision = _hub_rows(benchmark)
+        spec = InputSpec(split=benchmark.split, config_name=benchmark.config)
+        opened = open_rows(where, spec, streaming=False)
+        rows = []
+        for row in opened:
+            if isinstance(row, Rejected):
+                raise InputError(f"{row.where} cannot be read: {row.detail}")
+            rows.append(row.values)
+        if path is None and COMMIT.fullmatch(commit := opened.fingerprint()):
+            revision = commit
         if level := benchmark.level:
             rows = [row for row in rows if str(row.get("level")).split()[-1] == str(level)]
         problems = [_problem(benchmark, row, f"{where}, row {n}", n) for n, row in enumerate(rows)]
@@ -178,28 +173,21 @@ def in_window(
     """
     if since is None and until is None:
         return list(problems)
-    first, last = _day(since, "since"), _day(until, "until")
-    kept = []
-    for problem in problems:
-        if problem.day is None:
-            raise InputError(
-                f"problem {problem.id} has no date; since and until are for LiveCodeBench's own "
-                "files"
-            )
-        if (first or problem.day) <= problem.day <= (last or problem.day):
-            kept.append(problem)
-    if not kept:
+    if undated := [problem.id for problem in problems if problem.day is None]:
         raise InputError(
-            f"no problem lies between {since or 'the first'} and {until or 'the last'}"
+            f"problem {undated[0]} has no date; since and until are for LiveCodeBench's own files"
         )
-    return kept
-
-
-def _day(text: str | date | None, name: str) -> date | None:
     try:
-        return None if text is None else date.fromisoformat(str(text))
+        first, last = (
+            date.fromisoformat(str(day)).isoformat()
+            for day in (since or date.min, until or date.max)
+        )
     except ValueError:
-        raise InputError(f"{name} is {text!r}; use a day such as 2024-08-01") from None
+        raise InputError(f"since {since}, until {until}: use days such as 2024-08-01") from None
+    kept = [problem for problem in problems if first <= (problem.day or "") <= last]
+    if not kept:
+        raise InputError(f"no problem lies between {first} and {last}")
+    return kept
 
 
 def _problem(benchmark: Benchmark, row: Mapping[str, Any], place: str, number: int) -> Problem:
@@ -231,28 +219,3 @@ def _first(row: Mapping[str, Any], names: Sequence[str], place: str) -> str:
     if value is None:
         raise InputError(f"{place} has none of the columns {', '.join(names)}")
     return str(value)
-
-
-def _values(rows: Iterable[Row | Rejected]) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = []
-    for row in rows:
-        if isinstance(row, Rejected):
-            raise InputError(f"{row.where} cannot be read: {row.detail}")
-        found.append(row.values)
-    return found
-
-
-def _hub_rows(benchmark: Benchmark) -> tuple[list[Mapping[str, Any]], str | None]:
-    """The rows, and the commit they are of, where it is known."""
-    if benchmark.hub is None:
-        raise InputError(
-            f"{benchmark.title} cannot be loaded from the Hub; name a local file with --data"
-        )
-    try:
-        rows = HubRows(
-            benchmark.hub, config=benchmark.config, split=benchmark.split, streaming=False
-        )
-        commit = rows.fingerprint()
-        return _values(rows), commit if COMMIT.fullmatch(commit) else None
-    except InputError as error:
-        raise InputError(f"{error} Or name a local file of the benchmark with --data.") from error

@@ -10,7 +10,7 @@ anything else (`docs/statistics.md`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,8 @@ from rpd_metric.statistics.intervals import (
 )
 
 _LEVEL = 0.05
-# By benchmark and model: (problems, 2) integers.
+# By benchmark and model, samples drawn and right of each problem.
 Counts = Mapping[str, Mapping[str, npt.ArrayLike]]
-# What may differ between two evaluations of one kind.
-NOT_COMPARED = frozenset(("model", "seed", "samples", "runs", "epochs", "ks"))
 
 
 @dataclass(frozen=True)
@@ -77,29 +75,28 @@ class Comparison:
     differences: list[Difference]
 
 
-def compare(counts: Counts, ks: Sequence[int] | None = None) -> Comparison:
+def compare(counts: Counts) -> Comparison:
     """Compare the first model with each other one, on every benchmark that two have results of.
+
+    The k are the powers of two up to the number of samples that every problem has, and that number.
 
     Args:
         counts (`Mapping`): By benchmark and model an integer array `(problems, 2)`: samples drawn
             and right ones among them, for the same problems in the same order.
-        ks (`Sequence[int]`, *optional*): The k of pass@k; by default the powers of two up to the
-            number of samples that every problem of a benchmark has, and that number.
 
     Raises:
-        [`InputError`]: Two models met different numbers of problems, a k is above the number of
-            samples, or there is no benchmark that two models share.
+        [`InputError`]: Two models met different numbers of problems, or no benchmark has results
+            of two models.
     """
     figures: dict[str, dict[str, dict[int, Interval]]] = {}
     differences = []
     for benchmark, models in counts.items():
-        arrays = {name: _counted(array, name, benchmark) for name, array in models.items()}
+        arrays = {name: np.asarray(array) for name, array in models.items()}
         base, *others = arrays
-        least = min(int(array[:, 0].min()) for array in arrays.values())
-        chosen = tuple(ks) if ks else tuple(sorted({*_powers_of_two(least), least}))
-        values = {name: _pass_at_ks(array, chosen) for name, array in arrays.items()}
+        ks = powers_of_two(min(int(array[:, 0].min()) for array in arrays.values()))
         figures[benchmark] = {
-            name: dict(zip(chosen, mean_band(found), strict=True)) for name, found in values.items()
+            name: dict(zip(ks, mean_band(_pass_at_ks(array, ks)), strict=True))
+            for name, array in arrays.items()
         }
         for other in others:
             if len(arrays[other]) != len(arrays[base]):
@@ -107,36 +104,20 @@ def compare(counts: Counts, ks: Sequence[int] | None = None) -> Comparison:
                     f"{base} was evaluated on {len(arrays[base])} problems of {benchmark} and "
                     f"{other} on {len(arrays[other])}; compare on the same problems"
                 )
-            by_k = _differences(arrays[other], arrays[base], chosen)
+            by_k = _differences(arrays[other], arrays[base], ks)
             differences.append(Difference(benchmark, base, other, len(arrays[base]), by_k))
     if not differences:
         raise InputError("no benchmark has results of two models; name the results of two")
     corrected = holm_rows([[gap.p for gap in found.by_k.values()] for found in differences])
-    return Comparison(
-        figures,
-        [
-            replace(found, by_k=_with_p(found.by_k, row))
-            for found, row in zip(differences, corrected, strict=True)
-        ],
-    )
+    for found, row in zip(differences, corrected, strict=True):
+        for k, p in zip(found.by_k, row, strict=True):
+            found.by_k[k] = replace(found.by_k[k], p=p)
+    return Comparison(figures, differences)
 
 
-def setting_differences(
-    ours: Mapping[str, Any],
-    theirs: Mapping[str, Any],
-    *,
-    ignored: Collection[str] = NOT_COMPARED,
-) -> dict[str, tuple[Any, Any]]:
-    """The settings (temperature, prompt, grader, ...) in which two evaluations differ.
-
-    Figures of two models can be compared where this is empty. A setting that is absent is `None`.
-
-    >>> setting_differences({"temperature": 1, "seed": 0}, {"temperature": 0.6, "seed": 7})
-    {'temperature': (1, 0.6)}
-    """
-    names = [name for name in dict.fromkeys([*ours, *theirs]) if name not in ignored]
-    pairs = {name: (ours.get(name), theirs.get(name)) for name in names}
-    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+def powers_of_two(most: int) -> list[int]:
+    """1, 2, 4, ... up to a number, and that number."""
+    return sorted({*(1 << power for power in range(most.bit_length())), most})
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
@@ -216,20 +197,6 @@ def plot(comparison: Comparison, path: Path) -> None:
         raise OutputError(f"cannot write {path}: {error}") from error
 
 
-def _counted(counts: npt.ArrayLike, name: str, benchmark: str) -> npt.NDArray[np.int64]:
-    array = np.asarray(counts)
-    if array.ndim != 2 or array.shape[1] != 2 or not len(array) or array.dtype.kind not in "iu":
-        raise InputError(
-            f"{name} on {benchmark}: give integers of shape (problems, 2), samples drawn and "
-            f"right; got {array.dtype} of shape {array.shape}"
-        )
-    return array.astype(np.int64)
-
-
-def _powers_of_two(most: int) -> list[int]:
-    return [1 << power for power in range(most.bit_length())]
-
-
 def _pass_at_ks(counts: npt.NDArray[np.int64], ks: Sequence[int]) -> npt.NDArray[np.float64]:
     """pass@k of every problem, a column for each k."""
     drawn, right = counts.T
@@ -257,12 +224,6 @@ def _differences(
         low, high = value - gap.value + gap.low, value - gap.value + gap.high
         found[k] = PairedDifference(value, max(-1.0, low), min(1.0, high), gap.p)
     return found
-
-
-def _with_p(
-    by_k: Mapping[int, PairedDifference], ps: Sequence[float]
-) -> dict[int, PairedDifference]:
-    return {k: replace(gap, p=p) for (k, gap), p in zip(by_k.items(), ps, strict=True)}
 
 
 def _curve(panel: Any, by_k: Mapping[int, Interval], label: str) -> None:

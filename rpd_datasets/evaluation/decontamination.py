@@ -36,18 +36,17 @@ def load_contamination(
     wanted = [name for name in names if name != NONE]
     if len(wanted) < len(names) and wanted:
         raise InputError(f"decontaminate takes {NONE} alone, or names and files")
-    texts = {
-        Path(name).name if Path(name).exists() else name: _texts(name)
-        for name in wanted
-        if name != KNOWN
-    }
-    # Of others, only local files serve.
-    of_the_hub = [name for name, one in BENCHMARKS.items() if one.hub and KNOWN in wanted]
+    known = [name for name, one in BENCHMARKS.items() if one.hub and KNOWN in wanted]
+    texts: dict[str, list[str]] = {}
     missing = []
-    for name in of_the_hub:
+    for name in dict.fromkeys([*wanted, *known]):
+        if name == KNOWN:
+            continue
         try:
-            texts[name] = _texts(name)
+            texts[Path(name).name if Path(name).exists() else name] = _texts(name)
         except InputError:
+            if name in wanted:
+                raise
             missing.append(name)
     if missing:
         say(
@@ -66,11 +65,9 @@ def _texts(name: str) -> list[str]:
             )
         return [problem.text for problem in load_problems(name)[0]]
     rows = [row.values for row in LocalRows(path, name=name, split="test") if isinstance(row, Row)]
-    found = [
-        [row[column] for column in PROBLEM_COLUMNS if isinstance(row.get(column), str)]
-        for row in rows
-    ]
-    texts = [values[0] for values in found if values]
+    values = [[row.get(column) for column in PROBLEM_COLUMNS] for row in rows]
+    found = [[value for value in row if isinstance(value, str)] for row in values]
+    texts = [texts[0] for texts in found if texts]
     if not texts:
         there = dict.fromkeys(name for row in rows for name in row)
         raise InputError(

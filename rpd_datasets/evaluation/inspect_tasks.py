@@ -62,18 +62,15 @@ def ask(template: str) -> Solver:
 
 @scorer(metrics=[pass_at_k()], name=full_name(__name__, "program"))
 def program(benchmark: str, data: str | None = None, unsafe: bool = False) -> Scorer:
-    """Whether a program passes its problem's tests, which run in a sandbox.
+    """Whether a program passes its problem's tests, which run in a sandbox unless `unsafe`.
 
-    Args:
-        benchmark, data (`str`): Where the tests are, by the problem's id.
-        unsafe (`bool`): Run programs without a sandbox.
+    `benchmark` and `data` say where the tests are, by the problem's id.
     """
     sandbox, limiter = Sandbox(unsafe=unsafe), CapacityLimiter(min(8, os.cpu_count() or 1))
 
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001
-        written = state.output.completion
-        id_ = str(state.sample_id)
-        result = await to_thread.run_sync(run, id_, written, limiter=limiter)
+        given = str(state.sample_id), state.output.completion
+        result = await to_thread.run_sync(run, *given, limiter=limiter)
         return Score(
             value=CORRECT if result is ProgramResult.PASSED else INCORRECT,
             explanation=solution_texts(state.messages, state.output)[0],
@@ -98,11 +95,6 @@ def model_name(model: str) -> tuple[str, dict[str, Any]]:
 
     A folder's arguments name the state of its files: a model that was trained anew in the same
     place is another one. A server is asked whether it is there.
-
-    Raises:
-        [`SpecError`]: It is none of these.
-        [`InputError`]: The folder holds an adapter alone.
-        [`ModelError`]: The server does not answer.
     """
     folder = Path(model.removeprefix("hf:")).expanduser()
     if not folder.is_dir():
@@ -155,10 +147,9 @@ def _task(benchmark: Benchmark) -> Callable[..., Task]:
                 _tests(problem)
             scoring = program(benchmark=benchmark.name, data=data, unsafe=unsafe)
         samples = [Sample(id=one.id, input=one.text, target=one.gold or "") for one in problems]
-        where = data or benchmark.hub
         about = {"benchmark": benchmark.name, "of_problems": len(every), "revision": revision}
         return Task(
-            MemoryDataset(samples, name=benchmark.title, location=where),
+            MemoryDataset(samples, name=benchmark.title, location=data or benchmark.hub),
             solver=ask(prompt_template(prompt or benchmark.prompt)),
             scorer=scoring,
             config=CONFIG,

@@ -2,10 +2,9 @@
 
     FOLDER/test.jsonl ... test6.jsonl -> problems
 
-A release is the first so many of the six files; release_v6 has 1,055 problems. The paper's 15
-LiveCodeBench figures fit that one: as means of two runs, 13 are multiples of 1/1055, the other
-two are if they were cut off and not rounded. `datasets` 5 runs no loading script, so the files are
-read as they lie in the dataset's repository.
+A release is the first so many of the six files. The paper's figures fit release_v6 with its 1,055
+problems. `datasets` 5 runs no loading script, so the files are read as they lie in the dataset's
+repository.
 
 A row's tests are `public_test_cases` and `private_test_cases`: JSON lists of `{"input", "output",
 "testtype"}`, the private ones often packed (base64 of zlib of a pickled JSON text). They are
@@ -16,14 +15,12 @@ graded. A row that cannot be graded is refused by its id; it is never a wrong so
 from __future__ import annotations
 
 import base64
-import binascii
 import io
 import json
 import pickle
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -40,7 +37,8 @@ from rpd_metric.grading.code import (
 RELEASES = {1: 400, 2: 511, 3: 612, 4: 713, 5: 880, 6: 1055}
 # Unpacked tests of one problem; the largest real ones are some 100 MB.
 _MOST_BYTES = 1 << 30
-_COLUMNS = ("question_content", "public_test_cases", "private_test_cases")
+_TEST_COLUMNS = ("public_test_cases", "private_test_cases")
+_COLUMNS = (*_TEST_COLUMNS, "question_content", "question_id", "contest_date")
 
 _STDIO = (
     "Write a Python program that solves this problem. It reads standard input and prints the "
@@ -61,11 +59,21 @@ class StoredTests:
     id: str
 
     def read(self) -> StdioTask | CallTask:
-        """The tests, as [`read_tests`] does."""
+        """The tests. Raises [`InputError`], which names the problem, if they cannot be graded."""
         with self.path.open("rb") as lines:
             lines.seek(self.place)
-            row = _object(lines.readline(), f"{self.path}, byte {self.place}")
-        return read_tests(row, self.id)
+            row = json.loads(lines.readline())
+        try:
+            return _tests(row)
+        # What a damaged pickle raises depends on where it is damaged.
+        except (
+            *(zlib.error, pickle.UnpicklingError, EOFError, ValueError, MemoryError),
+            *(IndexError, KeyError, AttributeError, TypeError, ImportError),
+        ) as error:
+            raise InputError(
+                f"problem {self.id} of LiveCodeBench cannot be graded: its tests cannot be "
+                f"decoded: {type(error).__name__}: {error}"
+            ) from error
 
 
 def is_livecodebench(path: Path) -> bool:
@@ -75,7 +83,7 @@ def is_livecodebench(path: Path) -> bool:
     if not path.is_file() or path.suffix != ".jsonl":
         return False
     first = next(_rows(path), None)
-    return first is not None and set(_COLUMNS) <= set(first[1])
+    return first is not None and set(_TEST_COLUMNS) <= first[1].keys()
 
 
 def read_problems(path: Path, release: int) -> Iterator[dict[str, Any]]:
@@ -85,43 +93,54 @@ def read_problems(path: Path, release: int) -> Iterator[dict[str, Any]]:
         files = [path / f"test{'' if n == 1 else n}.jsonl" for n in range(1, release + 1)]
     for file in files:
         for place, row in _rows(file):
-            yield _problem(file, place, row)
+            lacking = [name for name in _COLUMNS if row.get(name) is None]
+            if lacking:
+                raise InputError(
+                    f"{file}, byte {place} lacks {', '.join(lacking)}; use LiveCodeBench's own "
+                    "files"
+                )
+            id_, starter = str(row["question_id"]), str(row.get("starter_code") or "").rstrip()
+            start = _CALL.replace("{starter}", starter) if starter else _STDIO
+            yield {
+                "id": id_,
+                "text": start + str(row["question_content"]).strip(),
+                "code": StoredTests(file, place, id_),
+                "day": str(row["contest_date"])[:10],
+            }
 
 
-def read_tests(row: Mapping[str, Any], name: str) -> StdioTask | CallTask:
-    """The tests of a row; [`InputError`] names the problem where they cannot be graded."""
-    cases = [*_cases(row, "public_test_cases", name), *_cases(row, "private_test_cases", name)]
+def _tests(row: Mapping[str, Any]) -> StdioTask | CallTask:
+    cases = [case for column in _TEST_COLUMNS for case in _cases(row[column])]
     kinds = sorted({str(case.get("testtype")) for case in cases})
     if kinds == ["stdin"]:
-        pairs = [(case["input"], case["output"]) for case in cases]
+        pairs = [(str(case["input"]), str(case["output"])) for case in cases]
         return StdioTask(pairs, CASE_SECONDS, CONTEST_PRELUDE, CASE_MEMORY)
     if kinds != ["functional"]:
-        _refuse(name, f"its tests are of the kinds {kinds}; stdin or functional can be graded")
-    metadata = _json(row.get("metadata") or "{}", "metadata", name)
-    function = metadata.get("func_name") if isinstance(metadata, dict) else None
+        raise ValueError(f"they are of the kinds {kinds}; stdin or functional can be graded")
+    function = json.loads(row.get("metadata") or "{}").get("func_name")
     if not isinstance(function, str) or not function.isidentifier():
-        _refuse(name, "its tests call a function, and metadata.func_name names none")
+        raise ValueError("they call a function, and metadata.func_name names none")
     calls = []
     for case in cases:
         # One JSON value a line is one argument.
-        given = [_json(line, "input", name) for line in case["input"].split("\n") if line.strip()]
-        calls.append((given, _json(case["output"], "output", name)))
+        given = [json.loads(line) for line in case["input"].split("\n") if line.strip()]
+        calls.append((given, json.loads(case["output"])))
     return CallTask(function, calls, CASE_SECONDS, CONTEST_PRELUDE, CASE_MEMORY)
 
 
-def _cases(row: Mapping[str, Any], column: str, name: str) -> list[dict[str, Any]]:
-    value = row.get(column)
+def _cases(value: Any) -> list[dict[str, Any]]:
+    """Tests as a list, as JSON, or as JSON in base64 of zlib of a pickle."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
         except ValueError:
-            value = _json(_unpacked(value, column, name), column, name)
+            unpack = zlib.decompressobj()
+            data = unpack.decompress(base64.b64decode(value, validate=True), _MOST_BYTES)
+            if not unpack.eof:
+                raise ValueError(f"they are cut off, or longer than {_MOST_BYTES} bytes") from None
+            value = json.loads(_TextOnly(io.BytesIO(data)).load())
     if not isinstance(value, list):
-        _refuse(name, f"{column} is no list of tests")
-    for case in value:
-        texts = [case.get(key) for key in ("input", "output")] if isinstance(case, dict) else []
-        if not texts or not all(isinstance(text, str) for text in texts):
-            _refuse(name, f"{column} holds a test without input and output")
+        raise TypeError(f"a list of tests is wanted, not {type(value).__name__}")
     return value
 
 
@@ -132,72 +151,22 @@ class _TextOnly(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it names {module}.{name}")
 
 
-def _unpacked(value: str, column: str, name: str) -> str:
-    """The JSON text in base64 of zlib of a pickle."""
-    try:
-        unpack = zlib.decompressobj()
-        data = unpack.decompress(base64.b64decode(value, validate=True), _MOST_BYTES)
-        if unpack.unconsumed_tail or not unpack.eof:
-            _refuse(name, f"{column} is cut off, or longer than {_MOST_BYTES} bytes")
-        text = _TextOnly(io.BytesIO(data)).load()
-    # What a damaged pickle raises depends on where it is damaged.
-    except (
-        *(binascii.Error, zlib.error, pickle.UnpicklingError, EOFError, ValueError),
-        *(IndexError, KeyError, AttributeError, TypeError, ImportError, MemoryError),
-    ) as error:
-        _refuse(name, f"{column} cannot be decoded: {type(error).__name__}: {error}")
-    if not isinstance(text, str):
-        _refuse(name, f"{column} holds a {type(text).__name__} in the place of JSON text")
-    return text
-
-
-def _json(text: str, what: str, name: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, TypeError) as error:
-        _refuse(name, f"{what} is not JSON: {error}")
-
-
-def _refuse(name: str, why: str) -> NoReturn:
-    raise InputError(f"problem {name} of LiveCodeBench cannot be graded: {why}")
-
-
-def _problem(path: Path, place: int, row: Mapping[str, Any]) -> dict[str, Any]:
-    where = f"{path}, row at {place}"
-    lacking = [name for name in (*_COLUMNS, "question_id", "contest_date") if row.get(name) is None]
-    if lacking:
-        raise InputError(f"{where} lacks {', '.join(lacking)}; use LiveCodeBench's own files")
-    id_, starter = str(row["question_id"]), str(row.get("starter_code") or "")
-    try:
-        day = date.fromisoformat(str(row["contest_date"])[:10])
-    except ValueError as error:
-        raise InputError(f"{where}: contest_date is no date: {error}") from error
-    start = _CALL.replace("{starter}", starter.rstrip()) if starter.strip() else _STDIO
-    text = start + str(row["question_content"]).strip()
-    return {"id": id_, "text": text, "code": StoredTests(path, place, id_), "day": day}
-
-
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The rows of a file, each with its place."""
+    place = 0
     try:
         with path.open("rb") as lines:
-            place = 0
             for line in lines:
                 if line.strip():
-                    yield place, _object(line, f"{path}, byte {place}")
+                    row = json.loads(line)
+                    if not isinstance(row, dict):
+                        raise ValueError("a row is a JSON object")
+                    yield place, row
                 place += len(line)
     except OSError as error:
         raise InputError(
             f"cannot read {path}: {error.strerror or error}; a release needs its files, "
             "test.jsonl, test2.jsonl and so on"
         ) from error
-
-
-def _object(line: bytes, where: str) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
     except ValueError as error:
-        raise InputError(f"{where} is not JSON: {error}") from error
-    if not isinstance(row, dict):
-        raise InputError(f"{where} is no JSON object")
-    return row
+        raise InputError(f"{path}, byte {place} is not JSON: {error}") from error

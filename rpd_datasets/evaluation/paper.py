@@ -1,7 +1,6 @@
-"""The paper's own pass@k tables and Table 3, as data with their sources.
+"""The paper's own pass@k tables and Table 3, from `paper_tables.json`.
 
-`paper_tables.json` holds every row of them under the label of its LaTeX table. A user's run is
-printed beside the row it repeats; nothing is ever computed from these figures.
+A user's run is printed beside the row it repeats; nothing is computed from these figures.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from rpd_metric.errors import InputError
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """One row of a table, in percent, under the table's LaTeX label and number.
+    """One row of a table, in percent; `label` is the table's in LaTeX.
 
     `pass_at_k` is by k, by the first-k-of-each-run estimator; in Table 3 `div_self_bleu` and `rpd`
     (100 times the mean distance) are by pass count. `note` is what a reader has to know.
@@ -27,7 +26,7 @@ class PublishedRow:
     model: str
     benchmark: str
     method: str
-    pass_at_k: Mapping[int, float] = field(default_factory=dict)
+    pass_at_k: Mapping[str, float] = field(default_factory=dict)
     div_self_bleu: Mapping[str, float] = field(default_factory=dict)
     rpd: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
@@ -37,17 +36,16 @@ def published_rows() -> list[PublishedRow]:
     """Every row, in the order of the paper.
 
     >>> row = published_rows()[0]
-    >>> row.method, row.benchmark, row.pass_at_k[16]
+    >>> row.method, row.benchmark, row.pass_at_k["16"]
     ('Base', 'math500-level5', 75.0)
     """
     file = resources.files("rpd_datasets.evaluation") / "paper_tables.json"
-    rows = []
-    for table in json.loads(file.read_text(encoding="utf-8"))["tables"]:
-        for row in table["rows"]:
-            by_k = {int(k): value for k, value in row.get("pass_at_k", {}).items()}
-            named = {name: table[name] for name in ("label", "table", "model")}
-            rows.append(PublishedRow(**{**named, **row, "pass_at_k": by_k}))
-    return rows
+    tables = json.loads(file.read_text(encoding="utf-8"))["tables"]
+    return [
+        PublishedRow(table["label"], table["table"], **{"model": table["model"], **row})
+        for table in tables
+        for row in table["rows"]
+    ]
 
 
 def published(model: str, benchmark: str, *, diversity: bool = False) -> list[PublishedRow]:

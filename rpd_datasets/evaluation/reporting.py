@@ -1,9 +1,9 @@
 """What a person reads of one evaluation, and what the Hub reads.
 
-- `report_text`: tables for the terminal, or as Markdown for a model card;
-- `write_report`: a folder with the report, the figures as JSON, `model-index.yaml` (metadata of a
-  model card), and `.eval_results` for benchmarks that are registered on the Hub;
-- `update_card`: the same put into a model's folder and its card.
+- `report_text`: tables for the terminal, or as Markdown;
+- `write_report`: a folder with the report and the figures as JSON;
+- `update_card`: results in a model's card, and in `.eval_results` for benchmarks that are
+  registered on the Hub.
 """
 
 from __future__ import annotations
@@ -16,42 +16,37 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped,unused-ignore]
 
-from rpd_datasets.evaluation.benchmarks import BENCHMARKS, find_benchmark
+from rpd_datasets.evaluation.benchmarks import BENCHMARKS, Benchmark
 from rpd_datasets.evaluation.paper import published
 from rpd_datasets.evaluation.results import Results
 from rpd_datasets.evaluation.tables import table_text
 from rpd_datasets.publish.model_card import NOT_EVALUATED
 from rpd_metric.errors import InputError, OutputError
 
+_SHOWN = ("temperature", "top_p", "max_tokens")
+
 
 def report_text(results: Results, *, paper: str | None = None, markdown: bool = False) -> str:
     """The figures of one evaluation, those of the paper's model beside them."""
-    figures, problems = results.figures, len(results.problems)
+    figures, problems, n = results.figures, len(results.problems), results.samples
     part = "" if problems == results.of_problems else f" of {results.of_problems}"
-    settings = {name: value for name, value in results.settings.items() if value is not None}
-    said = ", ".join(
-        f"{name} {settings[name]}"
-        for name in ("temperature", "top_p", "max_tokens")
-        if name in settings
-    )
-    n = results.samples
+    sampling = [f"{k} {v}" for k, v in results.settings.items() if k in _SHOWN and v is not None]
     lines = [
         f"{results.name} on {results.title}: {problems}{part} problems, "
-        f"{results.runs} x {n} samples of each, {said}",
+        f"{results.runs} x {n} samples of each, {', '.join(sampling)}",
         "",
         _table(_passk_rows(results, paper), markdown),
         "",
         f"mean@{n * results.runs}: {_percent(figures['mean_at_n'])}",
     ]
     if results.missing:
-        lines.insert(
-            1, f"{results.missing} samples are missing: figures are of those that are there"
-        )
+        said = f"{results.missing} samples are missing: figures are of those that are there"
+        lines.insert(1, said)
     if figures["cons_at_n"] is not None:
         lines.append(f"cons@{n} (majority vote of a run): {_percent(figures['cons_at_n'])}")
     by = results.settings.get("grader") or results.settings["scorer"]
-    lines += [f"Verdicts (by {by}): {_counts(results.verdicts)}"]
-    lines += [f"Ends: {_counts(results.finish_reasons)}"]
+    lines.append(f"Verdicts (by {by}): {_counts(results.verdicts)}")
+    lines.append(f"Ends: {_counts(results.finish_reasons)}")
     if results.mean_tokens is not None:
         lines.append(f"New tokens per sample: {results.mean_tokens:,.0f}")
     beside = published(paper, results.benchmark) if paper else []
@@ -69,23 +64,10 @@ def report_text(results: Results, *, paper: str | None = None, markdown: bool = 
     return "\n".join([*lines, "", note])
 
 
-def write_report(
-    folder: Path, results: Results, *, paper: str | None = None, source: str | None = None
-) -> None:
-    """Write a report into a folder; what goes to the Hub only of whole benchmarks.
-
-    Args:
-        paper (`str`, *optional*): The paper's model whose rows are shown beside.
-        source (`str`, *optional*): URL of the published samples.
-    """
-    from huggingface_hub.repocard_data import eval_results_to_model_index
-
+def write_report(folder: Path, results: Results, *, paper: str | None = None) -> None:
+    """Write `report.md` and `results.json` into a folder."""
     _write(folder / "results.json", json.dumps(asdict(results), indent=1) + "\n")
     _write(folder / "report.md", report_text(results, paper=paper, markdown=True) + "\n")
-    if _is_whole(results):
-        index = eval_results_to_model_index(results.name, _entries(results))
-        _write(folder / "model-index.yaml", yaml.safe_dump({"model-index": index}, sort_keys=False))
-        _write_entry(folder, results, source)
 
 
 def update_card(
@@ -95,6 +77,10 @@ def update_card(
 
     What an earlier call said about the same benchmark is replaced, everything else stays.
 
+    Args:
+        paper (`str`, *optional*): The paper's model whose rows are shown beside.
+        source (`str`, *optional*): URL of the published samples.
+
     Raises:
         [`InputError`]: There is no card, its metadata cannot be read, or only a part of the
             benchmark was evaluated.
@@ -102,7 +88,9 @@ def update_card(
     """
     from huggingface_hub import ModelCard
 
-    if not _is_whole(results):
+    known = BENCHMARKS.get(results.benchmark)
+    whole = len(results.problems) == results.of_problems and not results.missing
+    if known is None or not known.sizes or not whole:
         raise InputError(
             f"{len(results.problems)} of {results.of_problems} problems of {results.title} with "
             f"{results.missing} samples missing are no result for the Hub; evaluate a whole "
@@ -120,7 +108,7 @@ def update_card(
         raise InputError(f"the metadata of {path} cannot be read: {error}") from error
     # A CardData, whose fields are set by what the card holds.
     data: Any = card.data
-    entries = _entries(results)
+    entries = _entries(known, results)
     place = (entries[0].dataset_type, entries[0].dataset_name, "pass@k")
     kept = [
         entry
@@ -137,20 +125,14 @@ def update_card(
     before = before.replace(NOT_EVALUATED, "Measured after training, see below.")
     card.text = f"{before.rstrip()}\n\n{section}\n{after.lstrip()}"
     _write(path, str(card))
-    _write_entry(folder, results, source)
+    if known.task_id:  # the Hub has a table of results for registered benchmarks only
+        text = yaml.safe_dump(_table_entry(known, results, source), sort_keys=False)
+        _write(folder / ".eval_results" / f"{results.benchmark}.yaml", text)
 
 
-def _is_whole(results: Results) -> bool:
-    """Whether every problem of a published benchmark took part, with every sample."""
-    known = BENCHMARKS.get(results.benchmark)
-    whole = len(results.problems) == results.of_problems and not results.missing
-    return known is not None and bool(known.sizes) and whole
-
-
-def _entries(results: Results) -> list[Any]:
+def _entries(benchmark: Benchmark, results: Results) -> list[Any]:
     from huggingface_hub import EvalResult
 
-    benchmark = find_benchmark(results.benchmark)
     return [
         EvalResult(
             task_type="text-generation",
@@ -167,16 +149,14 @@ def _entries(results: Results) -> list[Any]:
     ]
 
 
-def _write_entry(folder: Path, results: Results, source: str | None) -> None:
-    """pass@1 for the Hub's table of a benchmark, which it has of registered ones only."""
+def _table_entry(benchmark: Benchmark, results: Results, source: str | None) -> Any:
+    """pass@1 for the Hub's table of a benchmark."""
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
-    benchmark, settings = find_benchmark(results.benchmark), results.settings
-    if benchmark.task_id is None or benchmark.hub is None:
-        return
+    settings = results.settings
     entry = EvalResultEntry(
-        dataset_id=benchmark.hub,
-        task_id=benchmark.task_id,
+        dataset_id=benchmark.hub or "",
+        task_id=benchmark.task_id or "",
         dataset_revision=results.revision,
         source_url=source,
         value=round(100 * results.figures["mean_at_n"]["value"], 2),
@@ -184,8 +164,7 @@ def _write_entry(folder: Path, results: Results, source: str | None) -> None:
         f"{settings['temperature']}, top_p {settings['top_p']}, at most {settings['max_tokens']} "
         "new tokens",
     )
-    text = yaml.safe_dump(eval_result_entries_to_yaml([entry]), sort_keys=False)
-    _write(folder / ".eval_results" / f"{results.benchmark}.yaml", text)
+    return eval_result_entries_to_yaml([entry])
 
 
 def _write(path: Path, text: str) -> None:
@@ -226,19 +205,20 @@ def _passk_rows(results: Results, paper: str | None) -> list[dict[str, str]]:
 
 
 def _diversity_rows(results: Results, paper: str | None) -> list[dict[str, str]]:
+    def cells(label: str, bleu: float | None, rpd: float | None) -> dict[str, str]:
+        shown = {f"Div-Self-BLEU {label}": bleu, f"100 RPD {label}": rpd}
+        return {name: "–" if value is None else f"{value:.2f}" for name, value in shown.items()}
+
     mine = {"method": results.name}
     for cell in results.diversity or []:
-        label = f"{cell['low']}-{cell['high']}"
-        bleu, rpd = cell["div_self_bleu"], cell["rpd"]
+        label, rpd = f"{cell['low']}-{cell['high']}", cell["rpd"]
         mine[f"problems {label}"] = str(cell["num_problems"])
-        mine[f"Div-Self-BLEU {label}"] = "–" if bleu is None else f"{bleu:.2f}"
-        mine[f"100 RPD {label}"] = "–" if rpd is None else f"{100 * rpd:.2f}"
+        mine |= cells(label, cell["div_self_bleu"], None if rpd is None else 100 * rpd)
     rows = [mine]
     for row in published(paper, results.benchmark, diversity=True) if paper else []:
         beside = {"method": f"paper, Table {row.table}: {row.method}"}
-        for label in row.rpd:
-            beside[f"Div-Self-BLEU {label}"] = f"{row.div_self_bleu[label]:.2f}"
-            beside[f"100 RPD {label}"] = f"{row.rpd[label]:.2f}"
+        for label, rpd in row.rpd.items():
+            beside |= cells(label, row.div_self_bleu[label], rpd)
         rows.append(beside)
     return rows
 
@@ -255,6 +235,4 @@ def _percent(figure: Mapping[str, Any]) -> str:
 
 def _counts(counts: Mapping[str, int]) -> str:
     total = sum(counts.values())
-    return ", ".join(
-        f"{name} {count:,} ({100 * count / total:.1f} %)" for name, count in counts.items()
-    )
+    return ", ".join(f"{name} {n:,} ({100 * n / total:.1f} %)" for name, n in counts.items())

@@ -1,8 +1,8 @@
 """The figures of one evaluation, read from its log: ours or anybody's, `.eval` or `.json`.
 
-Every figure is a share from 0 to 1 with an interval over problems (`docs/statistics.md`). A sample
-that is missing, failed or was not scored is never wrong and never left out in silence: a log that
-lacks one is refused, or read with the number of missing ones in every report.
+Every figure is a share from 0 to 1 with an interval over problems (`docs/statistics.md`). A log
+that lacks samples or verdicts is refused, or read with the number of missing ones in every report:
+a missing sample is not a wrong one.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS
-from rpd_datasets.evaluation.comparison import setting_differences
-from rpd_datasets.inputs.inspect_rows import InspectLog, is_json_log, scores_of
+from rpd_datasets.evaluation.comparison import powers_of_two
+from rpd_datasets.inputs.inspect_rows import InspectLog, scores_of
 from rpd_metric.distance.diversity import PASS_COUNTS, diversity_by_pass_count
 from rpd_metric.errors import InputError
 from rpd_metric.metrics.inspect_text import problem_text, solution_texts
@@ -48,11 +49,11 @@ _SAMPLING = ("temperature", "top_p", "top_k", "max_tokens", "reasoning_effort", 
 class Results:
     """One model on one benchmark.
 
-    `settings` is what decided the samples and their scores, `correct` per problem `"1"` or `"0"`
-    for each sample in order, `missing` how many have no score, `runs` of how many runs
-    the samples are, one after the other. `figures` holds `pass_at_k`, `pass_hat_k` and, without
-    missing samples, `first_k` by k; `mean_at_n`; and `cons_at_n` where there are answers.
-    `diversity` is Table 3, of the first run. `revision` is the commit of the dataset on the Hub.
+    `settings` decided the samples and their scores. `correct` has per problem `"1"` or `"0"` for
+    each sample, one run after the other; `missing` samples have no score. `figures` holds
+    `pass_at_k`, `pass_hat_k` and, without missing samples, `first_k` by k; `mean_at_n`; and
+    `cons_at_n` where there are answers. `diversity` is Table 3, of the first
+    run, `revision` the dataset's commit.
     """
 
     name: str
@@ -127,36 +128,35 @@ def read_results(
     every = [one for group in scored.values() for one in group]
     missing = wanted - len(every)
     if not every or (missing and not allow_missing):
+        advice = f"`inspect score {path} --scorer rpd_metric/math` grades them"
+        if log.shortfall:
+            advice = f"{log.shortfall}, --allow-missing counts them"
         raise InputError(
-            f"{missing} of {wanted} samples of {path.name} have no verdict"
-            f"{f' of {scorer}' if scorer else ''}, and a missing sample is not a wrong one: "
-            + (
-                f"{log.shortfall}, --allow-missing counts them"
-                if log.shortfall
-                else f"`inspect score {path} --scorer rpd_metric/math` grades them"
-            )
+            f"{missing} of {wanted} samples of {path.name} have no verdict of "
+            f"{scorer or 'any scorer'}, and a missing sample is not a wrong one: {advice}"
         )
     runs = runs or int(about.get("runs", 1))
     tokens = [one.tokens for one in every if one.tokens is not None]
+    groups = list(scored.values())
     found = Results(
-        name=name or about.get("name") or _short(spec.model),
+        name=name or about.get("name") or short_name(spec.model),
         model=spec.model,
         benchmark=about.get("benchmark") or spec.task.rpartition("/")[2],
         settings=_settings(log, scorer or ""),
         problems=list(scored),
         of_problems=int(about.get("of_problems", spec.dataset.samples or len(log.epochs))),
-        correct=["".join("01"[one.right] for one in group) for group in scored.values()],
+        correct=["".join("01"[one.right] for one in group) for group in groups],
         missing=missing,
         runs=runs,
         verdicts=dict(Counter(one.verdict for one in every).most_common()),
         finish_reasons=dict(Counter(one.end for one in every).most_common()),
         mean_tokens=sum(tokens) / len(tokens) if len(tokens) == len(every) else None,
-        figures=_figures(list(scored.values()), runs, complete=not missing),
+        figures=_figures(groups, runs, complete=not missing),
         revision=about.get("revision"),
     )
     if not measure_with or found.samples != _TABLE_3_SAMPLES or missing:
         return found
-    table = _diversity([group[: found.samples] for group in scored.values()], **measure_with)
+    table = _diversity([group[:_TABLE_3_SAMPLES] for group in groups], **measure_with)
     return replace(found, diversity=table, measured_with=dict(measure_with))
 
 
@@ -174,19 +174,18 @@ class _Scored:
 
     @classmethod
     def of(cls, sample: EvalSample, number: float, score: Score) -> _Scored:
-        right = number >= 1
+        right, output = number >= 1, sample.output
         target = sample.target if isinstance(sample.target, str) else sample.target[0]
-        usage = sample.output.usage
         return cls(
             problem_text(sample.input),
             # Only right solutions are compared.
-            solution_texts(sample.messages, sample.output)[0] if right else "",
+            solution_texts(sample.messages, output)[0] if right else "",
             right,
             # A right answer without a name has the target's.
             score.answer or (target or None if right else None),
             (score.metadata or {}).get("verdict") or ("correct" if right else "wrong"),
-            sample.output.stop_reason if sample.output.choices else "unknown",
-            usage.output_tokens if usage else None,
+            output.stop_reason if output.choices else "unknown",
+            output.usage.output_tokens if output.usage else None,
         )
 
 
@@ -213,9 +212,13 @@ def comparable(
                 f"{base.name} and {one.name} were evaluated on different problems of {one.title}; "
                 "use the same file and --limit"
             )
-        differ = setting_differences(base.settings, one.settings)
-        if differ and not different_settings:
-            said = ", ".join(f"{name} ({a} and {b})" for name, (a, b) in differ.items())
+        ours, theirs = base.settings, one.settings
+        said = ", ".join(
+            f"{name} ({ours.get(name)} and {theirs.get(name)})"
+            for name in dict.fromkeys([*ours, *theirs])
+            if name != "seed" and ours.get(name) != theirs.get(name)
+        )
+        if said and not different_settings:
             raise InputError(
                 f"{base.name} and {one.name} were evaluated with another {said}; "
                 "--different-settings compares them all the same"
@@ -234,23 +237,20 @@ def find_logs(path: Path) -> list[Path]:
     """A log; of a folder, the latest log of each task in it and in each folder in it."""
     if not path.is_dir():
         return [path]
-    latest: dict[tuple[Path, str], Path] = {}
+    from inspect_ai.log import list_eval_logs
+
+    logs = [Path(unquote(urlsplit(log.name).path)) for log in list_eval_logs(str(path))]
     # Inspect names a log by the time, its task and an id.
-    for file in sorted(file for file in path.rglob("*.*") if _is_log(file)):
-        latest[file.parent, file.stem.partition("_")[2].rpartition("_")[0]] = file
+    tasks = {
+        (log.parent, log.stem.partition("_")[2].rpartition("_")[0]): log for log in sorted(logs)
+    }
+    latest = list(tasks.values())
     if not latest:
         raise InputError(f"{path} holds no log of Inspect; run the evaluation first")
-    return list(latest.values())
+    return latest
 
 
-def _is_log(file: Path) -> bool:
-    if file.suffix != ".json":
-        return file.suffix == ".eval"
-    with file.open("rb") as data:
-        return is_json_log(data.read(1000))
-
-
-def _short(model: str) -> str:
+def short_name(model: str) -> str:
     """What a table calls a model: the end of its path, or what stands behind a server's address."""
     return re.split(r"[/#]", model.rstrip("/"))[-1] or model
 
@@ -274,7 +274,7 @@ def _settings(log: InspectLog, scorer: str) -> dict[str, Any]:
 def _figures(groups: Sequence[Sequence[_Scored]], runs: int, *, complete: bool) -> dict[str, Any]:
     drawn = np.array([len(group) for group in groups])
     right = np.array([sum(one.right for one in group) for group in groups])
-    ks = _ks(int(drawn.min()))
+    ks = powers_of_two(int(drawn.min()))
     any_of = np.stack([pass_at_k(drawn, right, k) for k in ks], axis=1)
     all_of = np.stack([1 - pass_at_k(drawn, drawn - right, k) for k in ks], axis=1)
     figures: dict[str, Any] = {
@@ -293,17 +293,12 @@ def _figures(groups: Sequence[Sequence[_Scored]], runs: int, *, complete: bool) 
     figures["first_k"] = {
         str(k): asdict(mean_interval(first_k_per_problem(correct, k)))
         | {"standard_error": first_k_error(correct, k)}
-        for k in _ks(shape[2])
+        for k in powers_of_two(shape[2])
     }
     answers = np.array([[one.answer for one in group] for group in groups], dtype=object)
     if any(answer is not None for answer in answers.flat):
         figures["cons_at_n"] = asdict(mean_interval(cons_at_n(correct, answers.reshape(shape))))
     return figures
-
-
-def _ks(most: int) -> list[int]:
-    """1, 2, 4, ... up to a number, and that number."""
-    return sorted({*(1 << power for power in range(most.bit_length())), most})
 
 
 def _diversity(

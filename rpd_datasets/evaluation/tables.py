@@ -22,10 +22,8 @@ def table_text(
     """
     if markdown:
         marks = [":---" if place < left else "---:" for place in range(len(names))]
-        escaped = [[cell.replace("|", "\\|") for cell in row] for row in (names, *rows)]
-        return "\n".join(
-            "| " + " | ".join(line) + " |" for line in (escaped[0], marks, *escaped[1:])
-        )
+        head, *body = ([cell.replace("|", "\\|") for cell in row] for row in (names, *rows))
+        return "\n".join(f"| {' | '.join(line)} |" for line in (head, marks, *body))
     from rich import box
     from rich.console import Console
     from rich.table import Table

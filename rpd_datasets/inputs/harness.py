@@ -5,11 +5,10 @@
 
         -> {"problem", "solutions", "correct", "correct_METRIC", ..., "score_METRIC", ..., "answer"}
 
-Files are known by their columns. A score of the problem as a whole (pass@k, an average, a vote)
-says of no solution whether it is right: it is kept as `score_METRIC`. There are marks
-(`correct_METRIC`; `correct` is the first of them) where there is one score for each solution, or
-where lm-eval's filter keeps an answer of each whose matches with the reference have that score as
-their mean. Both formats as lm-eval 0.4.13 and lighteval 0.13.0 write them.
+Files are known by their columns, as lm-eval 0.4.13 and lighteval 0.13.0 write them. One score for
+each solution becomes `correct_METRIC` (`correct` is the first of these). A score of the whole
+problem, such as pass@k, an average or a vote, is kept as `score_METRIC`. lm-eval writes the mean of
+a filter that keeps an answer of each reply: those become marks again.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Harness:
         columns (`Mapping[str, type]`): By which its rows are known, and what they hold.
         row (`Callable`): From a row's values to those of a problem; `None` without texts.
         scores (`Callable`): From a row's values to its scores by name.
-        key (`str`, *optional*): The column that rows share which score the same solutions.
+        key (`str`, *optional*): The column that rows which score the same solutions share.
     """
 
     columns: Mapping[str, type]
@@ -46,10 +45,8 @@ class Harness:
 
     def misses(self, values: Values) -> str | None:
         """The first column that a row does not have, or not as the harness writes it."""
-        bad = (
-            name for name, kind in self.columns.items() if not isinstance(values.get(name), kind)
-        )
-        return next(bad, None)
+        wrong = (name for name, kind in self.columns.items() if type(values.get(name)) is not kind)
+        return next(wrong, None)
 
 
 def read_harness(

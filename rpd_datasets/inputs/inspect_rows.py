@@ -4,9 +4,9 @@
 
 `correct` holds the marks of the log's first scorer, `correct_NAME` those of the scorer NAME, or
 `correct_NAME_KEY` where it gives several values. A mark is true for a score of 1 (Inspect's "C",
-"yes", True), false for less, null for none. Memory holds the epochs of one problem; of a `.json`
-log, which is one document, it holds all. `datasets` reads such logs, too, but neither samples whose
-id is a name nor a column that the first five samples lack.
+"yes", True), false for less, null for none. Of an `.eval` log, memory holds the epochs of one
+problem. `datasets` reads such logs, too, but neither samples whose id is a name nor a column that
+the first five samples lack.
 """
 
 from __future__ import annotations
@@ -56,32 +56,29 @@ class InspectLog:
         [`InputError`]: The file is no log, or holds no samples.
     """
 
-    header: EvalLog
-
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            import inspect_ai.log  # noqa: F401
+            from inspect_ai.log import read_eval_log, read_eval_log_sample_summaries
         except ImportError as error:
             raise MissingExtraError(
                 "reading an Inspect log", extra="inspect", module=error.name or "inspect_ai"
             ) from error
-        from inspect_ai.log import read_eval_log, read_eval_log_sample_summaries
-
         self._zipped = is_zipfile(path)
-        self.header = self._read(partial(read_eval_log, str(path), header_only=self._zipped))
+        read = partial(read_eval_log, str(path), header_only=self._zipped)
+        self.header: EvalLog = self._read(read)
         found: Sequence[EvalSample | EvalSampleSummary] = self.header.samples or []
         if self._zipped:
             found = self._read(partial(read_eval_log_sample_summaries, str(path)))
+        if not found:
+            raise InputError(f"{path} is an Inspect log without samples; run the evaluation")
         # A log holds its samples in the order in which they ended.
         self.epochs: dict[int | str, list[int]] = {
             id_: [] for id_ in self.header.eval.dataset.sample_ids or ()
         }
-        for sample in found:
+        for sample in sorted(found, key=lambda sample: sample.epoch):
             self.epochs.setdefault(sample.id, []).append(sample.epoch)
         self.num_finished = sum(not sample.error for sample in found)
-        if not found:
-            raise InputError(f"{path} is an Inspect log without samples; run the evaluation")
 
     @property
     def shortfall(self) -> str | None:
@@ -100,16 +97,14 @@ class InspectLog:
         """The epochs of each problem, in order."""
         from inspect_ai.log import read_eval_log_sample
 
-        if not self._zipped:
-            samples = sorted(self.header.samples or [], key=lambda sample: sample.epoch)
-            for name, numbers in self.epochs.items():
-                if numbers:
-                    yield [sample for sample in samples if sample.id == name]
-            return
+        # A log in JSON has been read whole.
+        held = {(sample.id, sample.epoch): sample for sample in self.header.samples or ()}
         for name, numbers in self.epochs.items():
             read = partial(read_eval_log_sample, str(self.path), name, exclude_fields=_NOT_READ)
-            if numbers:
-                yield self._read(partial(list, map(read, sorted(numbers))))
+            if self._zipped and numbers:
+                yield self._read(partial(list, map(read, numbers)))
+            elif numbers:
+                yield [held[name, number] for number in numbers]
 
     def _read(self, read: Callable[[], Result]) -> Result:
         # Inspect's readers would change a running event loop, so they run where there is none.
@@ -157,8 +152,8 @@ def _row(path: Path, samples: list[EvalSample]) -> Iterator[dict[str, Any] | Rej
     for sample in samples:
         if sample.error is not None:
             where = f"{path.name}:{sample.id}:epoch {sample.epoch}"
-            lines = sample.error.message.strip().splitlines() or ["no message"]
-            detail = f"It failed in Inspect: {lines[-1][:200]}"
+            message = sample.error.message.strip().rpartition("\n")[2] or "no message"
+            detail = f"It failed in Inspect: {message[:200]}"
             yield Rejected("read", Reason.FAILED_EPOCH, where, detail)
             continue
         texts = solution_texts(sample.messages, sample.output)
@@ -168,9 +163,9 @@ def _row(path: Path, samples: list[EvalSample]) -> Iterator[dict[str, Any] | Rej
     if not solutions:
         return
     names = list(dict.fromkeys(name for scores in scored for name in scores))
-    marks = {f"correct_{name}": [_mark(scores, name) for scores in scored] for name in names}
-    if names:
-        marks = {"correct": marks[f"correct_{names[0]}"], **marks}
+    marks = {f"correct_{name}": [_mark(scores.get(name)) for scores in scored] for name in names}
+    if marks:
+        marks = {"correct": next(iter(marks.values())), **marks}
     target = samples[0].target
     yield {
         "problem": problem_text(samples[0].input),
@@ -181,6 +176,6 @@ def _row(path: Path, samples: list[EvalSample]) -> Iterator[dict[str, Any] | Rej
     }
 
 
-def _mark(scores: Mapping[str, tuple[float | None, Score]], name: str) -> bool | None:
-    number = scores[name][0] if name in scores else None
+def _mark(scored: tuple[float | None, Score] | None) -> bool | None:
+    number = scored[0] if scored else None
     return None if number is None else number >= 1

@@ -13,7 +13,6 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-import threading
 from collections import Counter
 from typing import Any
 
@@ -21,9 +20,7 @@ import numpy as np
 from anyio import CapacityLimiter, to_thread
 from inspect_ai._util.package import get_installed_package_name
 from inspect_ai.model import (
-    ChatCompletionChoice,
     ChatMessage,
-    ChatMessageAssistant,
     Content,
     ContentReasoning,
     ContentText,
@@ -162,19 +159,18 @@ class _Graders:
         self._spec = spec
         self._limiter = CapacityLimiter(workers or min(8, os.cpu_count() or 1))
         self._idle: list[GraderLike] = []
-        self._lock = threading.Lock()
         atexit.register(self.close)
 
     async def grade(self, gold: str, written: str) -> Verdict:
         return await to_thread.run_sync(self._grade, gold, written, limiter=self._limiter)
 
     def _grade(self, gold: str, written: str) -> Verdict:
-        with self._lock:
-            grader = self._idle.pop() if self._idle else None
-        grader = grader or load_grader(self._spec, workers=1)
+        try:
+            grader = self._idle.pop()
+        except IndexError:
+            grader = load_grader(self._spec, workers=1)
         (verdict,) = grader.grade([(gold, written)])
-        with self._lock:
-            self._idle.append(grader)
+        self._idle.append(grader)
         return verdict
 
     def close(self) -> None:
@@ -186,8 +182,7 @@ class _Graders:
 class SpecAPI(ModelAPI):
     """A chat model that this project's specs name: `rpd/hf:FOLDER`, `rpd/tgi:http://host:port`.
 
-    Each reply of a model of this process is drawn by its own seed, which Inspect's `hf` does not
-    do. Model arguments are `device`, `dtype` and `thinking`; others, such as a fingerprint of the
+    Model arguments are `device`, `dtype` and `thinking`; others, such as a fingerprint of the
     weights, are for the log.
     """
 
@@ -236,19 +231,12 @@ class SpecAPI(ModelAPI):
         if self._chat is None:  # not earlier: grading a log makes its model, too
             self._chat = load_chat(self._spec.text, self._options)
         reply = await self._chat(ChatRequest(asked, sampling))
-        content: list[Content] = [ContentText(text=reply.text)]
+        content: str | list[Content] = reply.text
         if reply.reasoning:
-            content.insert(0, ContentReasoning(reasoning=reply.reasoning))
-        message = ChatMessageAssistant(
-            content=content if reply.reasoning else reply.text,
-            model=self.model_name,
-            source="generate",
-        )
+            content = [ContentReasoning(reasoning=reply.reasoning), ContentText(text=reply.text)]
         ended: StopReason = "max_tokens" if reply.finish_reason == "length" else "stop"
+        output = ModelOutput.from_content(self.model_name, content, ended)
         prompt, new = reply.prompt_tokens or 0, reply.completion_tokens or 0
-        return ModelOutput(
-            model=self.model_name,
-            choices=[ChatCompletionChoice(message=message, stop_reason=ended)],
-            usage=ModelUsage(input_tokens=prompt, output_tokens=new, total_tokens=prompt + new),
-            time=reply.seconds,
-        )
+        output.usage = ModelUsage(input_tokens=prompt, output_tokens=new, total_tokens=prompt + new)
+        output.time = reply.seconds
+        return output

@@ -18,7 +18,12 @@ from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 
-inspect_ai = pytest.importorskip("inspect_ai")
+inspect_ai: Any = pytest.importorskip("inspect_ai")
+logs: Any = pytest.importorskip("inspect_ai.log")
+models: Any = pytest.importorskip("inspect_ai.model")
+scorers: Any = pytest.importorskip("inspect_ai.scorer")
+solvers: Any = pytest.importorskip("inspect_ai.solver")
+datasets: Any = pytest.importorskip("inspect_ai.dataset")
 
 EPOCHS = 4
 PROBLEMS = {"a": "What is 2 + 3?", "b": "What is 4 + 5?"}
@@ -43,15 +48,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 def run_log(folder: Path, *, failing: bool = False, **how: Any) -> Path:
     """A log by Inspect itself: epochs, stock scorers, and an epoch that fails where asked for."""
-    from inspect_ai import Task
-    from inspect_ai import eval as inspect_eval
-    from inspect_ai.dataset import Sample
-    from inspect_ai.model import get_model
-    from inspect_ai.scorer import Score as InspectScore
-    from inspect_ai.scorer import accuracy, includes, match, scorer
-    from inspect_ai.solver import solver
 
-    @solver
+    @solvers.solver
     def scripted():  # type: ignore[no-untyped-def]
         async def solve(state, generate):  # type: ignore[no-untyped-def]
             if failing and state.sample_id == "b" and state.epoch == 3:
@@ -62,20 +60,22 @@ def run_log(folder: Path, *, failing: bool = False, **how: Any) -> Path:
 
         return solve
 
-    @scorer(metrics={"right": [accuracy()], "long": [accuracy()]})
+    @scorers.scorer(metrics={"right": [scorers.accuracy()], "long": [scorers.accuracy()]})
     def several():  # type: ignore[no-untyped-def]
         async def score(state, target):  # type: ignore[no-untyped-def]
             right = target.text in state.output.completion
-            return InspectScore(value={"right": right, "long": 0.5})
+            return scorers.Score(value={"right": right, "long": 0.5})
 
         return score
 
-    samples = [Sample(id=name, input=text, target=TARGETS[name]) for name, text in PROBLEMS.items()]
-    scorers = [match(numeric=True), includes(), several()]
-    task = Task(samples, solver=scripted(), scorer=scorers, epochs=EPOCHS)
+    samples = [
+        datasets.Sample(id=name, input=text, target=TARGETS[name])
+        for name, text in PROBLEMS.items()
+    ]
+    scoring = [scorers.match(numeric=True), scorers.includes(), several()]
+    task = inspect_ai.Task(samples, solver=scripted(), scorer=scoring, epochs=EPOCHS)
     task.fail_on_error = how.pop("fail_on_error", False)
-    model = get_model("mockllm/model")
-    inspect_eval(task, model=model, log_dir=str(folder), display="none", **how)
+    inspect_ai.eval(task, model="mockllm/model", log_dir=str(folder), display="none", **how)
     (path,) = (file for file in folder.iterdir() if file.suffix in (".eval", ".json"))
     return path
 
@@ -128,12 +128,10 @@ def test_missing_epochs_are_refused_by_name_or_counted(tmp_path: Path) -> None:
 
 def changed(log: Path, path: Path, **values: Any) -> Path:
     """A log with other values at its top, or other samples, in JSON."""
-    from inspect_ai.log import read_eval_log, write_eval_log
-
-    header = read_eval_log(str(log))
+    header = logs.read_eval_log(str(log))
     for name, value in values.items():
         setattr(header, name, value)
-    write_eval_log(header, str(path))
+    logs.write_eval_log(header, str(path))
     return path
 
 
@@ -151,35 +149,24 @@ def test_any_scorer_counts_and_k_goes_as_far_as_there_are_epochs(log: Path) -> N
 
 def test_what_a_model_wrote_is_the_solution_and_examples_are_not(log: Path, tmp_path: Path) -> None:
     """Thoughts, turns before a call of a tool, several choices; examples, and the last question."""
-    from inspect_ai.log import read_eval_log
-    from inspect_ai.model import (
-        ChatCompletionChoice,
-        ChatMessageAssistant,
-        ChatMessageSystem,
-        ChatMessageTool,
-        ChatMessageUser,
-        ContentReasoning,
-        ContentText,
-        ModelOutput,
-    )
 
     def said(*content: Any) -> Any:
-        return ChatMessageAssistant(content=list(content), source="generate")
+        return models.ChatMessageAssistant(content=list(content), source="generate")
 
     asked = [
-        ChatMessageSystem(content="Be brief."),
-        ChatMessageUser(content="1 + 1?"),
-        ChatMessageAssistant(content="2"),
-        ChatMessageUser(content="2 + 3?"),
+        models.ChatMessageSystem(content="Be brief."),
+        models.ChatMessageUser(content="1 + 1?"),
+        models.ChatMessageAssistant(content="2"),
+        models.ChatMessageUser(content="2 + 3?"),
     ]
-    turn = said(ContentText(text="Let me compute it."))
-    last = said(ContentReasoning(reasoning="A sum."), ContentText(text="It is 5."))
-    other = said(ContentText(text="It is 6."))
-    sample = (read_eval_log(str(log)).samples or [])[0]
+    turn = said(models.ContentText(text="Let me compute it."))
+    last = said(models.ContentReasoning(reasoning="A sum."), models.ContentText(text="It is 5."))
+    other = said(models.ContentText(text="It is 6."))
+    sample = logs.read_eval_log(str(log)).samples[0]
     sample.input = asked
-    sample.messages = [*asked, turn, ChatMessageTool(content="5"), last]
-    choices = [ChatCompletionChoice(message=one) for one in (last, other)]
-    sample.output = ModelOutput(model="m", choices=choices)
+    sample.messages = [*asked, turn, models.ChatMessageTool(content="5"), last]
+    choices = [models.ChatCompletionChoice(message=one) for one in (last, other)]
+    sample.output = models.ModelOutput(model="m", choices=choices)
     (row,) = rows_of(changed(log, tmp_path / "turns.json", samples=[sample]))
     assert row["problem"] == "2 + 3?"
     assert row["solutions"] == [
@@ -194,9 +181,7 @@ def test_problems_with_like_texts_stay_apart_by_their_ids(
     log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As where their images differ."""
-    from inspect_ai.log import read_eval_log
-
-    samples = read_eval_log(str(log)).samples or []
+    samples = logs.read_eval_log(str(log)).samples
     for sample in samples:
         sample.input = "What is the sum in the picture?"
     alike = changed(log, tmp_path / "alike.json", samples=samples)
@@ -250,7 +235,7 @@ def test_a_stock_log_goes_through_report_score_compare_and_curate(
     command += ["--metric", "rpd_metric/pass_at_k", "--metric", "rpd_metric/rpd"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    graded = inspect_ai.log.read_eval_log(str(tmp_path / "graded.eval"))
+    graded = logs.read_eval_log(str(tmp_path / "graded.eval"))
     (score,) = graded.results.scores
     assert score.metrics["pass@1"].value == 0.75
     assert 0 < score.metrics["rpd"].value < 1
