@@ -253,18 +253,17 @@ def with_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> list[s
 
 def _as_typed(action: argparse.Action, key: str, value: Any, where: str) -> list[str]:
     """An option of a file as it would be typed."""
-    flag, listed = action.option_strings[0], [value]
-    if isinstance(action, argparse._AppendAction) or action.nargs == "+":
-        if isinstance(value, Mapping):
-            listed = [f"{name}={one}" for name, one in value.items()]
-        elif isinstance(value, list):
-            listed = value
+    flag, several = action.option_strings[0], action.nargs == "+"
+    if isinstance(value, Mapping):
+        value = [f"{name}={one}" for name, one in value.items()]
+    repeated = several or isinstance(action, argparse._AppendAction)
+    listed = value if repeated and isinstance(value, list) else [value]
     kinds: Iterable[type] = (bool,) if action.nargs == 0 else (str, int, float, date)
     if any(type(one) not in kinds for one in listed):
         raise InputError(f"{key} in {where} is {value!r}, which the option {flag} does not take")
     if action.nargs == 0:  # a switch, of which some have an opposite
         return [flag] if value else [one for one in action.option_strings if one[:5] == "--no-"]
-    return [flag, *map(str, listed)] if action.nargs == "+" else [f"{flag}={one}" for one in listed]
+    return [flag, *map(str, listed)] if several else [f"{flag}={one}" for one in listed]
 
 
 def _manifest_options(manifest: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -117,12 +117,11 @@ def window(evil_page, tmp_path_factory):
         yield browser
 
 
-def ready(window, stage: str = "texts") -> None:
+def ready(window) -> None:
     from selenium.webdriver.support.ui import WebDriverWait
 
-    reached = "return document.documentElement.dataset.ready"
-    wanted = ("list", "texts") if stage == "list" else (stage,)
-    WebDriverWait(window, 60, 0.02).until(lambda w: w.execute_script(reached) in wanted)
+    reached = "return document.documentElement.dataset.ready === 'texts'"
+    WebDriverWait(window, 60, 0.02).until(lambda w: w.execute_script(reached))
 
 
 def press(window, *keys: str) -> None:
