@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rpd_datasets import CurationConfig, FilterConfig, Problem, rpd_curate, to_sft
-from rpd_datasets.curation.models import Models, load_models
-from rpd_datasets.curation.scoring import choose, score_problem, scoring_fingerprint
+from rpd_datasets.curation.models import Models
+from rpd_datasets.curation.scoring import choose, score_problem
 from rpd_datasets.tokens import token_counter
 from rpd_metric.distance.core import problem_score
 from rpd_metric.errors import InputError
@@ -123,19 +123,6 @@ def test_failed_summaries_are_left_out_and_never_look_diverse():
     assert [(r.stage, r.reason, r.solution_index) for r in scored.rejects] == [
         ("steps", "no_envelope", 1)
     ]
-
-
-def test_the_scoring_fingerprint_follows_what_scores_and_nothing_else():
-    base = CurationConfig()
-    models = load_models(base)
-    same = CurationConfig(num_problems=7, num_solutions=2, selection="random", seed=9)
-    assert scoring_fingerprint(same, models) == scoring_fingerprint(base, models)
-    for other in (
-        CurationConfig(ties="first"),
-        CurationConfig(filters=FilterConfig(near_duplicate=0.9)),
-        CurationConfig(truncate_dim=64),
-    ):
-        assert scoring_fingerprint(other, models) != scoring_fingerprint(base, models)
 
 
 def test_to_sft_gives_one_conversational_row_per_chosen_solution_in_order_of_choice():
