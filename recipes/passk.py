@@ -61,7 +61,7 @@ def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentP
     run = commands.add_parser("run", help="sample, grade and report (the default)")
     report = commands.add_parser("report", help="figures, tables and files of a log")
     several = commands.add_parser("compare", help="compare models on the same problems")
-    switch = {"action": argparse.BooleanOptionalAction, "default": True}
+    switch: dict[str, Any] = {"action": argparse.BooleanOptionalAction, "default": True}
     for one in (run, report, several):
         one.add_argument("--config", metavar="FILE", help="options in YAML; typed ones win")
         one.add_argument("--json", action="store_true", help="print one JSON object instead")

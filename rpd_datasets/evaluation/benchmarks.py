@@ -73,7 +73,8 @@ _KNOWN = (
     Benchmark("aime25", "AIME25", "math", (30,), "math-ai/aime25"),
     Benchmark(
         *("aime26", "AIME26", "math", (30,), "MathArena/aime_2026"),
-        **{"split": "train", "task_id": "MathArena/aime_2026"},
+        split="train",
+        task_id="MathArena/aime_2026",
     ),
     Benchmark(
         "math500-level5", "MATH500 Level 5", "math", (134,), "HuggingFaceH4/MATH-500", level=5

@@ -71,8 +71,8 @@ class StoredTests:
             *(IndexError, KeyError, AttributeError, TypeError, ImportError),
         ) as error:
             raise InputError(
-                f"problem {self.id} of LiveCodeBench cannot be graded: its tests cannot be "
-                f"decoded: {type(error).__name__}: {error}"
+                f"problem {self.id} of LiveCodeBench cannot be graded, its tests cannot be read: "
+                f"{type(error).__name__}: {error}"
             ) from error
 
 

@@ -120,8 +120,8 @@ class _Evil:
 @pytest.mark.parametrize(
     ("number", "changes", "why"),
     [
-        (1, {"private_test_cases": packed([ADD])[:-9]}, "cannot be decoded"),
-        (1, {"private_test_cases": "no base 64!"}, "cannot be decoded"),
+        (1, {"private_test_cases": packed([ADD])[:-9]}, "cannot be read"),
+        (1, {"private_test_cases": "no base 64!"}, "cannot be read"),
         (1, {"private_test_cases": pickled(_Evil())}, "names builtins.print"),
         (1, {"private_test_cases": pickled([1])}, "TypeError"),
         (1, {"private_test_cases": packed([{"input": "1", "testtype": "stdin"}])}, "KeyError"),
