@@ -9,7 +9,6 @@ import pytest
 
 from parts.recipe_scripts import RECIPES, script
 from parts.tiny_models import sums, tiny_model
-from rpd_datasets.training.trainers import keep_gradients_exact
 from rpd_metric.errors import InputError
 
 CONFIGS = RECIPES / "configs/tiny"
@@ -53,37 +52,6 @@ def test_fine_tuning_in_4_bits_changes_every_weight_of_the_adapter(here: Path):
     line += ["--learning_rate", "5e-5", "--output_dir", str(here / "sft"), *LIKE_A_GPU, *STEPS]
     script("sft").main(["--config", str(CONFIGS / "sft.yaml"), *line])
     assert changed_share(here / "sft") > 0.95
-
-
-def test_an_evaluation_changes_no_gradient_of_a_model_in_4_bits(here: Path):
-    import peft
-    import torch
-    from transformers import AutoModelForCausalLM, BitsAndBytesConfig
-
-    torch.manual_seed(0)
-    nf4 = BitsAndBytesConfig(
-        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.float32
-    )
-    base = AutoModelForCausalLM.from_pretrained(
-        here / "qwen3", dtype=torch.float32, quantization_config=nf4
-    )
-    config = peft.LoraConfig(target_modules="all-linear", init_lora_weights=False)
-    model = peft.get_peft_model(base, config)
-    keep_gradients_exact(model)
-    ids = torch.arange(12).reshape(1, -1)
-
-    def gradients() -> list[torch.Tensor]:
-        model.train()
-        model.zero_grad()
-        model(input_ids=ids, labels=ids).loss.backward()
-        return [weight.grad.clone() for weight in model.parameters() if weight.grad is not None]
-
-    before = gradients()
-    model.eval()
-    with torch.no_grad():
-        model(input_ids=ids)
-    assert before
-    torch.testing.assert_close(gradients(), before)
 
 
 @pytest.mark.parametrize("rollouts", ["generate", "continuous"])

@@ -32,6 +32,8 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for family in FAMILIES:
         tiny_model(folder / family, family)
     sums(folder / "sums.jsonl")
+    fours = [{"problem": f"{a} + {4 - a}", "answer": "4"} for a in range(4)]
+    (folder / "fours.json").write_text(json.dumps(fours), encoding="utf-8")
     return folder
 
 
@@ -140,6 +142,10 @@ def test_what_would_train_something_else_is_refused(here: Path, tuned: Path):
         train(here, "qwen3", "packed", "--packing", "true")
     with pytest.raises(InputError, match=f"python recipes/merge.py --adapter {tuned}"):
         script("grpo").main([*GRPO, "--model_name_or_path", str(tuned), "--output_dir", "unused"])
+    with pytest.raises(OutputError, match="not empty"):
+        script("merge").main(["--adapter", str(tuned), "--output", str(here / "qwen3")])
+    with pytest.raises(InputError, match=r"no adapter_config\.json"):
+        script("merge").main(["--adapter", str(here / "qwen3"), "--output", str(here / "x")])
 
 
 def test_a_dry_run_needs_no_weights_and_leaves_nothing(
@@ -204,7 +210,9 @@ def test_interpolated_models_lie_on_the_way_from_the_base_to_the_tuned_one(
     )
     quarter = load_file(here / "wise-0.25/model.safetensors")
     name = "model.layers.0.mlp.down_proj.weight"
-    delta = adapter_delta(tuned, "base_model.model.model.layers.0.mlp.down_proj")
+    weights = adapter(tuned)
+    a, b = (weights[f"base_model.model.model.layers.0.mlp.down_proj.lora_{x}.weight"] for x in "AB")
+    delta = 2 * b @ a  # of rank 16 and alpha 32
     assert torch.allclose(quarter[name], end[name] - 0.75 * delta, atol=1e-5)
     assert delta.abs().max() > 1e-3
     with pytest.raises(InputError, match=r"interpolate is 1\.5"):
@@ -231,12 +239,6 @@ def test_a_model_without_an_adapter_is_mixed_with_its_base_just_the_same(here: P
     )
     for name, weight in start.items():
         assert torch.allclose(middle[name], weight + 0.5, atol=1e-6), name
-
-
-def adapter_delta(output: Path, layer: str) -> Any:
-    """What an adapter of rank 16 and alpha 32 adds to a layer."""
-    weights = adapter(output)
-    return 2 * weights[f"{layer}.lora_B.weight"] @ weights[f"{layer}.lora_A.weight"]
 
 
 def reward(here: Path, merged: Path) -> Path:
@@ -267,7 +269,7 @@ def test_the_reward_rises_on_a_task_that_can_be_learnt(rewarded: Path):
 
 @pytest.mark.parametrize("how", ["bonus", "rarity"])
 def test_diversity_beside_the_groups_scaling_trains_too(here: Path, merged: Path, how: str):
-    line = ["--problems", str(fours(here)), "--output_dir", str(here / how)]
+    line = ["--problems", str(here / "fours.json"), "--output_dir", str(here / how)]
     line += ["--model_name_or_path", str(merged), "--diversity_weight", "0.1", "--max_steps", "2"]
     script("grpo").main([*GRPO, *line, "--diversity_as", how, "--save_steps", "2"])
     rows = history(here / how, "reward")
@@ -275,14 +277,8 @@ def test_diversity_beside_the_groups_scaling_trains_too(here: Path, merged: Path
     assert "rewards/diversity/mean" in rows[0]
 
 
-def fours(here: Path) -> Path:
-    problems = [{"problem": f"{a} + {4 - a}", "answer": "4"} for a in range(4)]
-    (here / "fours.json").write_text(json.dumps(problems), encoding="utf-8")
-    return here / "fours.json"
-
-
 def test_rewards_and_a_table_of_completions_with_their_rpd_are_tracked(here: Path):
-    line = [RECIPES / "grpo.py", *GRPO, "--problems", fours(here), "--max_steps", "2"]
+    line = [RECIPES / "grpo.py", *GRPO, "--problems", here / "fours.json", "--max_steps", "2"]
     line += ["--model_name_or_path", here / "qwen3", "--output_dir", here / "tracked"]
     line += ["--report_to", "trackio", "--project", "rpd", "--run_name", "first"]
     line += ["--watch_diversity", "true", "--log_completions", "true", "--logging_steps", "1"]
@@ -306,10 +302,3 @@ def test_a_killed_reinforcement_run_goes_on_and_finishes(
     assert f"going on from {rewarded / 'checkpoint-28'}\n" in capsys.readouterr().err
     assert (rewarded / "adapter_model.safetensors").is_file()
     assert [row["step"] for row in history(rewarded, "reward")] == list(range(1, 33))
-
-
-def test_merging_over_a_folder_or_without_an_adapter_is_refused(here: Path, tuned: Path):
-    with pytest.raises(OutputError, match="not empty"):
-        script("merge").main(["--adapter", str(tuned), "--output", str(here / "qwen3")])
-    with pytest.raises(InputError, match=r"no adapter_config\.json"):
-        script("merge").main(["--adapter", str(here / "qwen3"), "--output", str(here / "x")])

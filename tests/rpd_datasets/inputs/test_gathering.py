@@ -36,20 +36,6 @@ def gather(path: Path, *rows: Problem | Rejected) -> list[Problem]:
     return [item for item in read_gathered(path) if isinstance(item, Problem)]
 
 
-def test_a_problem_has_its_rows_from_wherever_they_stand_and_names_them(tmp_path: Path) -> None:
-    rows = [("p", "first"), ("q", "only"), ("p ", "second"), ("\tp", "third"), ("n", "x")]
-    made = [flat(at, *row) for at, row in enumerate([*rows, ("n", "y")], start=1)]
-    far = [flat(8, "far", "x"), flat(1, "far", "y", file="b.jsonl")]
-    found = gather(tmp_path / "g.sqlite", *made, *far)
-
-    assert [(one.problem, one.solutions, one.where) for one in found] == [
-        ("p", ("first", "second", "third"), "a.jsonl:1 and 2 more"),
-        ("q", ("only",), "a.jsonl:2"),
-        ("n", ("x", "y"), "a.jsonl:5-6"),
-        ("far", ("x", "y"), "a.jsonl:8 and 1 more"),
-    ]
-
-
 def test_columns_that_vary_within_any_problem_are_lists_in_every_problem(tmp_path: Path) -> None:
     found = gather(
         tmp_path / "g.sqlite",

@@ -17,7 +17,7 @@ from parts.tiny_models import sums, tiny_model
 from rpd_datasets.training.recipe import ReinforcementOptions
 from rpd_datasets.training.reinforcement import check_reinforcement
 from rpd_datasets.training.session import choose_attention
-from rpd_datasets.training.trainers import limited_share, sampling_exactly
+from rpd_datasets.training.trainers import sampling_exactly
 from rpd_metric.errors import InputError
 
 NAME = "sampling/importance_sampling_ratio/limited"
@@ -106,14 +106,6 @@ def test_without_a_network_a_dry_run_does_not_wait_for_retries(here: Path, tmp_p
     assert done.stderr.splitlines()[-1].startswith(
         "recipes/sft.py: cannot load the tokenizer of nobody/at-all: "
     )
-
-
-def test_the_share_of_limited_ratios_is_of_tokens_of_completions():
-    ratio = torch.tensor([[0.5, 3.0, 3.0], [1.0, 3.0, 1.0]])
-    mask = torch.tensor([[1, 1, 0], [1, 1, 1]])
-    assert limited_share(ratio, mask, low=None, high=3.0).item() == pytest.approx(2 / 5)
-    masked = torch.tensor([[0.0], [1.2]])
-    assert limited_share(masked, mask, low=None, high=3.0).item() == pytest.approx(1 / 2)
 
 
 def test_the_share_of_limited_ratios_is_logged_where_vllm_samples():

@@ -39,11 +39,7 @@ def test_minilm_gives_float32_vectors_of_unit_length(minilm):
 def test_the_loaded_model_is_kept_per_spec_and_options(minilm):
     assert load_embedder("minilm") is minilm
     assert load_embedder("minilm", batch_size=8) is not minilm
-
-
-def test_an_st_spec_loads_a_folder(minilm):
-    same = load_embedder(f"st:{minilm_path()}")
-    np.testing.assert_allclose(same.encode(TEXTS), minilm.encode(TEXTS), atol=1e-6)
+    assert load_embedder(minilm) is minilm, "any object with encode is an embedder"
 
 
 def test_truncated_vectors_are_renormalised(minilm):
@@ -51,10 +47,6 @@ def test_truncated_vectors_are_renormalised(minilm):
     full = minilm.encode(TEXTS)[:, :64]
     np.testing.assert_allclose(short, full / np.linalg.norm(full, axis=1, keepdims=True), atol=1e-6)
     assert load_embedder("minilm", truncate_dim=64).encode([]).shape == (0, 64)
-
-
-def test_an_object_with_encode_is_an_embedder(minilm):
-    assert load_embedder(minilm) is minilm
 
 
 @pytest.mark.parametrize("spec", ["minilm2", "st:", "bert", "", 7])

