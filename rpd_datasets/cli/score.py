@@ -35,8 +35,10 @@ def add_to(commands: Any) -> None:
     help = "problems to print in the table"
     parser.add_argument("--num-rows", type=int, default=20, metavar="N", help=help)
     group = parser.add_argument_group("which solutions count")
-    help = "wrong ones, too (default: those marked as correct, where the input has marks)"
-    group.add_argument("--all", action="store_true", help=help)
+    which = group.add_mutually_exclusive_group()
+    help = "only solutions marked as correct (the default where the input has marks)"
+    which.add_argument("--only-correct", action="store_true", help=help)
+    which.add_argument("--all", action="store_true", help="wrong ones, too")
     group.add_argument("--correct-column", metavar="NAME", help="the column with the marks")
     arguments.add_models(parser)
 
@@ -51,7 +53,7 @@ def _score(args: argparse.Namespace) -> None:
         require_complete=False,
         drop_duplicates=False,
         answers="any",
-        only_correct=not args.all and column is not None,
+        only_correct=args.only_correct or (not args.all and column is not None),
         correct_column=column,
     )
     config = arguments.checked_config(args, ("models",), filters)
