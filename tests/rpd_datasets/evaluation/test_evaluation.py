@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from parts.local_hub import LocalHub, Repo
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS, load_problems
 from rpd_datasets.evaluation.paper import published_rows
 from rpd_datasets.evaluation.reporting import update_card
-from rpd_datasets.evaluation.results import Results
+from rpd_datasets.evaluation.results import Results, comparable
 from rpd_metric.errors import InputError
 from rpd_metric.grading.code import FunctionTask, StdioTask
 
@@ -123,23 +124,34 @@ def test_the_papers_tables_equal_its_latex():
     assert printed == {label: numbers(bodies[label]) for label in wanted}
 
 
+FIGURE = {"value": 0.4, "low": 0.3, "high": 0.5}
+RESULTS = Results(
+    *("m", "m", "aime26"),
+    settings={"temperature": 0.6, "top_p": 0.95, "max_tokens": 9, "prompt": "p", "scorer": "math"}
+    | {"grader": None, "seed": 0},
+    problems=[str(n) for n in range(30)],
+    of_problems=30,
+    correct=["01"] * 30,
+    **{"missing": 0, "runs": 1, "verdicts": {}, "finish_reasons": {}, "mean_tokens": None},
+    figures={"pass_at_k": {"1": FIGURE}, "pass_hat_k": {}, "first_k": {}}
+    | {"mean_at_n": FIGURE, "cons_at_n": None},
+    revision="c" * 40,
+)
+
+
+@pytest.mark.parametrize("name", ["temperature", "prompt", "scorer", "grader"])
+def test_other_settings_are_no_comparison_unless_one_says_so(name):
+    other = replace(RESULTS, name="n", settings={**RESULTS.settings, name: "another", "seed": 7})
+    with pytest.raises(InputError, match=f"with another {name} .* and another"):
+        comparable([RESULTS, other])
+    assert comparable([RESULTS, other], different_settings=True)
+
+
 def test_the_hub_gets_an_entry_for_registered_benchmarks(tmp_path):
     from huggingface_hub import parse_eval_result_entries
 
-    figure = {"value": 0.4, "low": 0.3, "high": 0.5}
-    by_k = {"pass_at_k": {"1": figure}, "pass_hat_k": {}, "first_k": {}}
-    results = Results(
-        *("m", "m", "aime26"),
-        settings={"temperature": 0.6, "top_p": 0.95, "max_tokens": 9, "scorer": "math"},
-        problems=[str(n) for n in range(30)],
-        of_problems=30,
-        correct=["01"] * 30,
-        **{"missing": 0, "runs": 1, "verdicts": {}, "finish_reasons": {}, "mean_tokens": None},
-        figures=by_k | {"mean_at_n": figure, "cons_at_n": None},
-        revision="c" * 40,
-    )
     (tmp_path / "README.md").write_text("# Mine\n")
-    update_card(tmp_path, results, source="https://huggingface.co/datasets/me/samples")
+    update_card(tmp_path, RESULTS, source="https://huggingface.co/datasets/me/samples")
     path = tmp_path / ".eval_results" / "aime26.yaml"
     (entry,) = parse_eval_result_entries(yaml.safe_load(path.read_text()))
     # As the eval.yaml of that dataset names them.
