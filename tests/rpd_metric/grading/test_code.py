@@ -120,7 +120,8 @@ print('\\n\\n', sum(map(int, input().split())), '\\n\\n')
 ### passed: a decimal number
 print(float(sum(map(int, input().split()))))
 ### passed: much memory
-kept = bytearray(3 << 29)
+import mmap
+kept = mmap.mmap(-1, 3 << 29)
 print(sum(map(int, input().split())))
 ### failed: an error after the right output
 print(sum(map(int, input().split())))
