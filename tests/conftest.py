@@ -33,6 +33,7 @@ WORLD = "RPD_TESTS_WORLD"
 CACHES = {
     "XDG_CACHE_HOME": "cache",
     "XDG_CONFIG_HOME": "cache/config",
+    "XDG_DATA_HOME": "cache/data",
     "HF_HOME": "cache/huggingface",
     "GRADIO_TEMP_DIR": "cache/gradio",
     "MPLCONFIGDIR": "cache/matplotlib",
