@@ -39,7 +39,7 @@ class Reason(StrEnum):
     # Reading: a row, or a solution in it.
     NOT_UTF8 = "not_utf8", "the row is not UTF-8"
     MALFORMED_JSON = "malformed_json", "the line is not JSON"
-    MALFORMED_CSV = "malformed_csv", "the line has more or fewer cells than there are columns"
+    MALFORMED_CSV = "malformed_csv", "quotes do not match, or there are more or fewer cells"
     NOT_AN_OBJECT = "not_an_object", "the row is no object with named columns"
     MISSING_COLUMN = "missing_column", "the row lacks a column that is read"
     NULL_GROUP = "null_group", "the list of solutions or messages is null"

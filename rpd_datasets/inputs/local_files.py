@@ -15,7 +15,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterator
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -29,16 +29,16 @@ from rpd_metric.reasons import Reason
 SUFFIXES = {
     f".{kind}{packed}": kind for kind in ("jsonl", "json") for packed in ("", ".gz", ".zst")
 } | {".csv": "csv", ".parquet": "parquet", ".arrow": "arrow", ".eval": "inspect"}
+BOM = b"\xef\xbb\xbf"
 CHUNK = 1 << 20
 # A cell may hold a long chain of thought; the module's own limit is 128 KB.
 CSV_FIELD = 1 << 28
 # The words by which files of a split are known, as `datasets` has them.
-SPLITS = {
-    "train": ("train", "training"),
-    "validation": ("validation", "valid", "val", "dev"),
-    "test": ("test", "testing", "eval", "evaluation"),
+SPLIT_OF = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("validation", "valid", "val", "dev"), "validation"),
+    **dict.fromkeys(("test", "testing", "eval", "evaluation"), "test"),
 }
-SPLIT_OF = {word: split for split, words in SPLITS.items() for word in words}
 
 
 def file_kind(path: Path) -> str | None:
@@ -83,8 +83,7 @@ class LocalRows:
                 try:
                     digest.update(f"{path.stat().st_size}\n".encode())
                     with path.open("rb") as file:
-                        while chunk := file.read(CHUNK):
-                            digest.update(chunk)
+                        hashlib.file_digest(file, lambda: digest)
                 except OSError as error:
                     raise InputError(f"{path} cannot be read: {first_line(error)}") from error
             self._fingerprint = digest.hexdigest()
@@ -184,7 +183,7 @@ def _read_jsonl(path: Path, label: str) -> Iterator[Row | Rejected]:
     with _open(path) as file:
         for number, raw in enumerate(file, start=1):
             if number == 1:
-                raw = raw.removeprefix(b"\xef\xbb\xbf")
+                raw = raw.removeprefix(BOM)
             if raw.strip():
                 yield _json_row(raw, f"{label}:{number}")
 
@@ -212,13 +211,9 @@ def _rejected(reason: Reason, place: str, detail: str) -> Rejected:
 def _read_json(path: Path, label: str) -> Iterator[Row | Rejected]:
     """A `.json` file: one array of objects, a log of Inspect, or JSON Lines under another name."""
     with _open(path) as file:
-        if is_json_log(file.read(CHUNK)):
-            yield from _read_inspect(path, label)
-            return
-    with _open(path) as file:
-        first = next((line for line in file if line.strip(b"\xef\xbb\xbf \t\r\n")), b"")
-    if not first.lstrip(b"\xef\xbb\xbf \t").startswith(b"["):
-        yield from _read_jsonl(path, label)
+        head = file.read(CHUNK).removeprefix(BOM).lstrip()
+    if not head.startswith(b"["):
+        yield from (_read_inspect if is_json_log(head) else _read_jsonl)(path, label)
         return
     try:
         with _open(path) as file:
@@ -240,13 +235,23 @@ def _read_csv(path: Path, label: str) -> Iterator[Row | Rejected]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = csv.DictReader(file, strict=True)
         try:
-            for number, values in enumerate(rows, start=1):
+            columns = rows.fieldnames
+            for number in count(1):
                 place = f"{label}:{number}"
+                try:
+                    values = next(rows, None)
+                except csv.Error as error:
+                    # A quote too few or too many: the reader goes on with the next line.
+                    detail = f"Not CSV: {first_line(error)}."
+                    yield _rejected(Reason.MALFORMED_CSV, place, detail)
+                    continue
+                if values is None:
+                    return
                 if None in values or None in values.values():
-                    cells = f"as many cells as there are columns: {rows.fieldnames}."
-                    yield _rejected(Reason.MALFORMED_CSV, place, f"The row has not {cells}")
+                    detail = f"The row has not as many cells as there are columns: {columns}."
+                    yield _rejected(Reason.MALFORMED_CSV, place, detail)
                 else:
-                    yield Row(place, dict(values))
+                    yield Row(place, values)
         except (csv.Error, UnicodeDecodeError) as error:
             raise InputError(f"{path} is not valid CSV: {first_line(error)}") from error
 

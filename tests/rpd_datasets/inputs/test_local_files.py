@@ -67,14 +67,16 @@ def test_a_malformed_line_costs_only_itself(tmp_path: Path) -> None:
     assert all(reject.stage == "read" and reject.detail for reject in rejects)
 
 
-def test_a_row_of_csv_with_a_cell_too_few_costs_only_itself(tmp_path: Path) -> None:
+def test_a_bad_row_of_csv_costs_only_itself(tmp_path: Path) -> None:
     long = "So it is 5. " * 20_000
     path = tmp_path / "rows.csv"
-    path.write_text(f'problem,solution\np,"{long}\n""Done"""\np\np,6\n')
+    good = f'p,"{long}\n""Done"""\n'
+    # A cell too few, a quote that is missing in the middle, and one that never closes.
+    path.write_text(f'problem,solution\n{good}p\n"no quote\n,"5"\np,6\np,"7')
     values, rejects = read(path)
 
     assert [row["solution"] for row in values] == [f'{long}\n"Done"', "6"]
-    assert bad(rejects) == [("malformed_csv", "rows.csv:2")]
+    assert bad(rejects) == [("malformed_csv", f"rows.csv:{number}") for number in (2, 3, 5)]
 
 
 def test_text_in_parquet_that_is_not_utf8_costs_only_its_row(tmp_path: Path) -> None:
@@ -92,7 +94,7 @@ def test_text_in_parquet_that_is_not_utf8_costs_only_its_row(tmp_path: Path) -> 
     [
         ("a.json", b'[{"a": 1}, {"a": ]', r"not valid JSON: .*JSON Lines"),
         ("a.json", b'[{"a": "\xff"}]', "not UTF-8"),
-        ("a.csv", b'a,b\n"x', "not valid CSV"),
+        ("a.csv", b'"a,b', "not valid CSV"),
         ("a.parquet", b"not what the name says", r"a\.parquet is not a readable .parquet file"),
         ("a.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 100_000)[:-40], "cannot be read"),
         ("a.eval", b"no log", "is no Inspect log"),
