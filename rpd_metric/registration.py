@@ -4,7 +4,7 @@
 network), then in its modules cache. `register` puts the packaged file before all three by
 wrapping the one function of `evaluate` that resolves names; every other name goes through
 unchanged. `evaluate` itself is not imported: it is slow to import, so its wrapping waits until
-somebody else imports it. `write_to_cache` serves processes that never import this package.
+somebody else imports it.
 """
 
 from __future__ import annotations
@@ -30,34 +30,6 @@ def register() -> None:
         _wrap(sys.modules["evaluate.loading"])
     elif not any(isinstance(finder, _WhenEvaluateIsImported) for finder in sys.meta_path):
         sys.meta_path.insert(0, _WhenEvaluateIsImported())
-
-
-def write_to_cache() -> dict[str, Path]:
-    """Copy the metrics into the modules cache of `evaluate`.
-
-    From then on `evaluate.load("rpd")` and `evaluate.load("pass_at_k")` work in processes that do
-    not import `rpd_metric` (which must still be installed): offline at once, online after the Hub
-    replied that there is no such metric.
-
-    Returns:
-        `dict[str, Path]`: The folder of each metric, by its name.
-    """
-    return {name: _write_to_cache(name, path) for name, path in METRICS.items()}
-
-
-def _write_to_cache(name: str, path: Path) -> Path:
-    from evaluate.loading import LocalEvaluationModuleFactory, init_dynamic_modules
-
-    factory = LocalEvaluationModuleFactory(str(path), module_type="metrics")
-    module = factory.get_module()
-    # The name under which `evaluate` looks for a bare metric name in its cache.
-    root = Path(init_dynamic_modules()) / "metrics" / f"evaluate-metric--{name}"
-    target: Path = root / module.hash
-    target.mkdir(parents=True, exist_ok=True)
-    for folder in (root, target):
-        (folder / "__init__.py").touch()
-    (target / path.name).write_bytes(path.read_bytes())
-    return target
 
 
 def _wrap(loading: ModuleType) -> None:

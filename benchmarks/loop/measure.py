@@ -14,7 +14,7 @@ import numpy as np
 from scipy.stats import t
 
 from benchmarks.loop.arms import ArmResult
-from rpd_metric.statistics.estimators import unbiased_per_problem
+from rpd_metric.statistics.estimators import pass_at_k
 from rpd_metric.statistics.intervals import Interval
 
 LEVEL = 0.95
@@ -24,7 +24,8 @@ Found = Mapping[str, BySeed]
 
 def pass_at(result: ArmResult, k: int) -> float:
     """An arm's pass@k on its test problems, by the unbiased estimator."""
-    return float(unbiased_per_problem(result.verdicts, k).mean())
+    verdicts = np.asarray(result.verdicts)
+    return float(np.mean(pass_at_k(verdicts.shape[1], verdicts.sum(axis=1), k)))
 
 
 def over_seeds(values: Sequence[float]) -> Interval:

@@ -74,18 +74,6 @@ def pass_at_k(n: npt.ArrayLike, c: npt.ArrayLike, k: npt.ArrayLike) -> float | F
     return float(passed) if passed.ndim == 0 else passed
 
 
-def unbiased_per_problem(correct: npt.ArrayLike, k: int) -> Floats:
-    """pass@k of every problem by the unbiased estimator, from the samples of all runs together.
-
-    Args:
-        correct (`bool` array of shape `(problems, runs, n)` or `(problems, n)`): Which are right.
-        k (`int`): At most the number of samples of all runs.
-    """
-    samples = _samples(correct)
-    pooled = samples.reshape(len(samples), -1)
-    return np.asarray(pass_at_k(pooled.shape[1], pooled.sum(axis=1), k), dtype=np.float64)
-
-
 def first_k_per_problem(correct: npt.ArrayLike, k: int) -> Floats:
     """pass@k of every problem as the paper computes it: share of runs that solve it in k tries.
 
@@ -112,24 +100,6 @@ def first_k_error(correct: npt.ArrayLike, k: int) -> float | None:
     figures = _solved(correct, k).mean(axis=0)
     runs = len(figures)
     return float(figures.std(ddof=1) / math.sqrt(runs)) if runs > 1 else None
-
-
-def pass_hat_k_per_problem(correct: npt.ArrayLike, k: int) -> Floats:
-    """pass^k of every problem: the chance that all of k samples are right, estimated without bias.
-
-    Where pass@k asks for one right sample, this asks how steadily a model is right: it is what is
-    left of pass@k of the wrong ones. Arguments as for [`unbiased_per_problem`].
-
-    >>> pass_hat_k_per_problem([[1, 1, 1, 0]], k=2)
-    array([0.5])
-    """
-    return np.asarray(1.0 - unbiased_per_problem(~_samples(correct), k), dtype=np.float64)
-
-
-def mean_at_n(correct: npt.ArrayLike) -> Floats:
-    """Share of each problem's samples that are right; its mean is mean@n (avg@n, pass@1)."""
-    samples = _samples(correct)
-    return np.asarray(samples.reshape(len(samples), -1).mean(axis=1), dtype=np.float64)
 
 
 def cons_at_n(correct: npt.ArrayLike, answers: npt.ArrayLike) -> Floats:

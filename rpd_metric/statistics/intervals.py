@@ -35,6 +35,8 @@ Floats = npt.NDArray[np.float64]
 # Weights are drawn in blocks of about this many numbers (32 MB of int64).
 _BLOCK = 4_000_000
 _RESAMPLES = 10_000
+# How often an interval should hold the truth, and a band all differences.
+LEVEL = 0.95
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,11 @@ class PairedDifference(Interval):
     p: float
 
 
-def mean_interval(per_problem: npt.ArrayLike, *, level: float = 0.95) -> Interval:
-    """Gaffke's interval for a mean of shares: it claims no more than so many problems can show.
+def mean_interval(per_problem: npt.ArrayLike) -> Interval:
+    """Gaffke's 95 % interval for a mean of shares: no more than so many problems can show.
 
     Args:
         per_problem (array of shape `(problems,)`): Values from 0 to 1 of any estimator.
-        level (`float`, defaults to 0.95): How often such an interval should hold the truth.
 
     Returns:
         [`Interval`]: Inside [0, 1], never of zero width.
@@ -72,15 +73,15 @@ def mean_interval(per_problem: npt.ArrayLike, *, level: float = 0.95) -> Interva
     >>> nothing_solved.low, round(nothing_solved.high, 3)
     (0.0, 0.015)
     """
-    return mean_band(np.asarray(per_problem, dtype=np.float64)[..., None], level=level)[0]
+    return mean_band(np.asarray(per_problem, dtype=np.float64)[..., None])[0]
 
 
-def mean_band(per_problem: npt.ArrayLike, *, level: float = 0.95) -> list[Interval]:
+def mean_band(per_problem: npt.ArrayLike) -> list[Interval]:
     """Intervals for several means over the same problems that hold all of them at once.
 
     Arguments as for [`mean_interval`], with a column for each mean.
     """
-    values = _values(per_problem, "per_problem", level)
+    values = _values(per_problem, "per_problem")
     # The order of the problems makes no difference.
     values = values[np.lexsort(values.T)]
     problems, figures = values.shape
@@ -93,8 +94,8 @@ def mean_band(per_problem: npt.ArrayLike, *, level: float = 0.95) -> list[Interv
         weights /= weights.sum(axis=1, keepdims=True)
         lows.append(weights @ worst)
         highs.append(weights @ best)
-    low = 1 - _upper_ends(1 - np.concatenate(lows), level)
-    high = _upper_ends(np.concatenate(highs), level)
+    low = 1 - _upper_ends(1 - np.concatenate(lows))
+    high = _upper_ends(np.concatenate(highs))
     means = values.mean(axis=0)
     # Rounding must not spoil the ends, nor put a figure outside its interval.
     low = np.where(values.max(axis=0) == 0, 0.0, np.clip(low, 0.0, means))
@@ -102,33 +103,30 @@ def mean_band(per_problem: npt.ArrayLike, *, level: float = 0.95) -> list[Interv
     return [Interval(*map(float, ends)) for ends in zip(means, low, high, strict=True)]
 
 
-def _upper_ends(drawn: Floats, level: float) -> Floats:
+def _upper_ends(drawn: Floats) -> Floats:
     """For each column an end, above all of which lies half of what is outside of the level.
 
     One rank for all columns: the least at which so many rows lie below all of the ends.
     """
     ordered = np.sort(drawn, axis=0)
     ranks = np.max([np.searchsorted(o, d) for o, d in zip(ordered.T, drawn.T, strict=True)], axis=0)
-    rank = np.sort(ranks)[min(len(drawn) - 1, math.ceil((1 + level) / 2 * len(drawn)))]
+    rank = np.sort(ranks)[min(len(drawn) - 1, math.ceil((1 + LEVEL) / 2 * len(drawn)))]
     return np.asarray(ordered[rank])
 
 
-def paired_differences(
-    a: npt.ArrayLike, b: npt.ArrayLike, *, level: float = 0.95
-) -> list[PairedDifference]:
+def paired_differences(a: npt.ArrayLike, b: npt.ArrayLike) -> list[PairedDifference]:
     """How much better model A does than model B on the same problems, in several figures at once.
 
     Args:
         a (array of shape `(problems, figures)`): A's values.
         b (array of the same shape): B's, for the same problems in the same order.
-        level (`float`, defaults to 0.95): How often the band should hold all differences.
 
     Returns:
         `list` of [`PairedDifference`]: p values are corrected for there being several figures.
         Where no problem tells the models apart, the interval is as wide as that for no success
         in so many problems, since another problem might.
     """
-    ours, theirs = _values(a, "a", level), _values(b, "b", level)
+    ours, theirs = _values(a, "a"), _values(b, "b")
     if ours.shape != theirs.shape:
         raise InputError(
             f"a has {ours.shape} (problems, figures) and b {theirs.shape}; a paired comparison "
@@ -143,10 +141,10 @@ def paired_differences(
     largest = _largest_by_chance(scaled)
     # The flip that was observed is one of them.
     p = (1 + (largest[:, None] >= observed - 1e-9).sum(axis=0)) / (1 + len(largest))
-    critical = float(np.sort(largest)[min(len(largest) - 1, math.ceil(level * len(largest)))])
+    critical = float(np.sort(largest)[min(len(largest) - 1, math.ceil(LEVEL * len(largest)))])
     return [
         PairedDifference(*map(float, found))
-        for found in zip(means, *_band(gaps, critical, level), p, strict=True)
+        for found in zip(means, *_band(gaps, critical), p, strict=True)
     ]
 
 
@@ -160,15 +158,17 @@ def _largest_by_chance(scaled: Floats) -> Floats:
     return np.concatenate(largest)
 
 
-def _band(gaps: Floats, critical: float, level: float) -> tuple[Floats, Floats]:
+def _band(gaps: Floats, critical: float) -> tuple[Floats, Floats]:
     """The ends of a band, from the largest scaled sum that chance reaches."""
+    from scipy.special import stdtrit
+
     problems, means = len(gaps), gaps.mean(axis=0)
     # Back from the ratio to Student's t, whose quantile is the least that one figure needs.
     square = min(critical**2, problems)
-    alone = _student_quantile((1 + level) / 2, max(problems - 1, 1))
+    alone = float(stdtrit(max(problems - 1, 1), (1 + LEVEL) / 2))
     ratio = square * (problems - 1) / max(problems - square, 1e-9)
     error = gaps.std(axis=0) / math.sqrt(max(problems - 1, 1))
-    nothing = mean_interval(np.zeros(problems), level=level).high
+    nothing = mean_interval(np.zeros(problems)).high
     half = np.where(error > 0, max(math.sqrt(ratio), alone) * error, nothing)
     return np.clip(means - half, -1.0, 1.0), np.clip(means + half, -1.0, 1.0)
 
@@ -220,16 +220,8 @@ def _block_sizes(width: int, rows: int) -> Iterator[int]:
         yield min(block, rows - start)
 
 
-def _student_quantile(share: float, freedom: int) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, share))
-
-
-def _values(values: npt.ArrayLike, name: str, level: float) -> Floats:
+def _values(values: npt.ArrayLike, name: str) -> Floats:
     """Shares, a row for each problem. Raises [`InputError`]."""
-    if not 0 < level < 1:
-        raise InputError(f"level is {level}; use a share between 0 and 1, e.g. 0.95")
     array = np.asarray(values, dtype=np.float64)
     # NaN is in no range.
     if array.ndim != 2 or array.size == 0 or not ((array >= 0) & (array <= 1)).all():

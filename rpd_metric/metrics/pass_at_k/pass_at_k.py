@@ -18,7 +18,7 @@ import numpy as np
 from rpd_metric.errors import InputError
 from rpd_metric.grading.answers import Verdict
 from rpd_metric.grading.mathematics import Grader
-from rpd_metric.statistics.estimators import mean_at_n, unbiased_per_problem
+from rpd_metric.statistics.estimators import pass_at_k
 from rpd_metric.statistics.intervals import mean_interval
 
 _DESCRIPTION = """
@@ -116,14 +116,15 @@ class PassAtK(evaluate.Metric):  # type: ignore[misc]
             pairs = zip(predictions, references, strict=True)
             with Grader() as grader:
                 verdicts = list(grader.grade((gold, text) for row, gold in pairs for text in row))
-            right = [verdict is Verdict.CORRECT for verdict in verdicts]
-            correct = np.array(right).reshape(len(predictions), n)
+            marks = [verdict is Verdict.CORRECT for verdict in verdicts]
+            correct = np.array(marks).reshape(len(predictions), n)
         ks = [size for size in _KS if size <= n] if k is None else [k] if isinstance(k, int) else k
-        found = {f"pass@{k}": mean_interval(unbiased_per_problem(correct, k)) for k in ks}
+        right = correct.sum(axis=1)
+        found = {f"pass@{k}": mean_interval(pass_at_k(n, right, k)) for k in ks}
         return {
             **{name: interval.value for name, interval in found.items()},
             "intervals": {name: [one.low, one.high] for name, one in found.items()},
-            "mean@n": float(mean_at_n(correct).mean()),
+            "mean@n": float(correct.mean()),
             "num_problems": len(predictions),
             "num_samples": n,
             "verdicts": dict(Counter(verdict.value for verdict in verdicts)),

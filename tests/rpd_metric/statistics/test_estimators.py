@@ -14,10 +14,7 @@ from rpd_metric.statistics.estimators import (
     cons_at_n,
     first_k_error,
     first_k_per_problem,
-    mean_at_n,
     pass_at_k,
-    pass_hat_k_per_problem,
-    unbiased_per_problem,
 )
 
 
@@ -49,12 +46,6 @@ def test_pass_at_k_is_the_closed_form(nck: tuple[int, int, int]) -> None:
 def test_it_refuses_counts_that_make_no_sense(n: object, c: object, k: object, says: str) -> None:
     with pytest.raises(InputError, match=says):
         pass_at_k(n, c, k)  # type: ignore[call-overload]
-
-
-def test_the_unbiased_estimator_pools_the_samples_of_all_runs() -> None:
-    correct = [[[1, 0], [0, 0]], [[0, 0], [0, 0]]]
-    assert unbiased_per_problem(correct, 2).tolist() == [pass_at_k(4, 1, 2), 0.0]
-    assert unbiased_per_problem(correct, 4).tolist() == [1.0, 0.0]
 
 
 def test_first_k_looks_at_the_first_k_of_each_run_only() -> None:
@@ -93,11 +84,4 @@ def test_majority_vote_splits_ties_and_ignores_silence(
 @pytest.mark.parametrize("correct", [[[1], [1, 0]], [], [1, 0], [[0.5]], [["yes"]], [[2]]])
 def test_samples_must_be_a_full_array_of_truth_values(correct: object) -> None:
     with pytest.raises(InputError, match="correct"):
-        mean_at_n(correct)  # type: ignore[arg-type]
-
-
-def test_pass_hat_k_is_the_share_of_draws_in_which_all_are_right() -> None:
-    correct = [[1, 1, 1, 0], [1, 1, 1, 1], [0, 0, 0, 0]]
-    assert pass_hat_k_per_problem(correct, 1).tolist() == mean_at_n(correct).tolist()
-    assert pass_hat_k_per_problem(correct, 2).tolist() == [0.5, 1, 0]  # 3 of 6 pairs
-    assert pass_hat_k_per_problem(correct, 4).tolist() == [0, 1, 0]
+        first_k_per_problem(correct, 1)  # type: ignore[arg-type]
