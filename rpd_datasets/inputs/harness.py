@@ -13,6 +13,7 @@ a filter that keeps an answer of each reply: those become marks again.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -54,27 +55,24 @@ def read_harness(
 ) -> Iterator[Row | Rejected]:
     """The rows of a harness as problems.
 
-    They are read twice: scores of the same solutions may stand in rows far from each other.
+    Where scores of the same solutions stand in rows far from each other, they are read twice.
     """
-    scores: dict[Any, dict[str, Any]] = {}
-    if harness.key:
-        for row in read():
-            if isinstance(row, Row) and harness.misses(row.values) is None:
-                key = row.values[harness.key]
-                scores.setdefault(key, {}).update(harness.scores(row.values))
+    key, scores = harness.key or "", defaultdict[Any, dict[str, Any]](dict)
+    for row in read() if key else ():
+        if isinstance(row, Row) and not harness.misses(row.values):
+            scores[row.values[key]].update(harness.scores(row.values))
     for row in read():
         if isinstance(row, Rejected):
             yield row
-        elif (missing := harness.misses(row.values)) is not None:
+        elif missing := harness.misses(row.values):
             detail = f"The column {missing!r} is not as the harness writes it."
             yield Rejected("read", Reason.NOT_OF_THE_HARNESS, row.place, detail)
         else:
-            found: Values | None = harness.scores(row.values)
-            if harness.key:
-                found = scores.pop(row.values[harness.key], None)
+            values = row.values
+            found = scores.pop(values[key], None) if key else harness.scores(values)
             if found is None:
                 continue  # the same solutions, scored in another way: the first row has it all
-            if (problem := harness.row(row.values)) is None:
+            if (problem := harness.row(values)) is None:
                 detail = "The row holds log-likelihoods, and no texts that were written."
                 yield Rejected("read", Reason.NO_TEXTS, row.place, detail)
             else:
@@ -93,16 +91,14 @@ def with_scores(row: Values, scores: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in scores.items():
         each = value if isinstance(value, list) else [value]
         if len(each) == len(row["solutions"]):
-            marks[f"correct_{name}"] = [_mark(one) for one in each]
-            marks = {"correct": marks[f"correct_{name}"], **marks}
+            # NaN equals nothing, itself included.
+            mark = [
+                one >= 1 if isinstance(one, int | float) and one == one else None for one in each
+            ]
+            marks = {"correct": mark, **marks, f"correct_{name}": mark}
         elif isinstance(value, int | float):
             whole[f"score_{name}"] = float(value)
     return {**row, **marks, **whole}
-
-
-def _mark(score: Any) -> bool | None:
-    # NaN equals nothing, itself included.
-    return score >= 1 if isinstance(score, int | float) and score == score else None
 
 
 def _lm_eval_row(values: Values) -> dict[str, Any] | None:

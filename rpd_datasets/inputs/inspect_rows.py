@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from zipfile import BadZipFile, is_zipfile
 
+from rpd_datasets.inputs.harness import with_scores
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError, MissingExtraError, first_line
 from rpd_metric.metrics.inspect_text import problem_text, solution_texts
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
 # What a log holds beside the texts, often most of its size.
 _NOT_READ = {"events", "store", "attachments"}
 # How a log in JSON begins.
-_JSON_LOG = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
-
+JSON_LOG = re.compile(rb'\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
 _STATUS = {
     "success": "lacks samples",
     "started": "was not finished",
@@ -41,11 +41,6 @@ _STATUS = {
 }
 
 Result = TypeVar("Result")
-
-
-def is_json_log(head: bytes) -> bool:
-    """Whether a file that begins so is a log of Inspect in JSON."""
-    return _JSON_LOG.match(head) is not None
 
 
 class InspectLog:
@@ -162,20 +157,9 @@ def _row(path: Path, samples: list[EvalSample]) -> Iterator[dict[str, Any] | Rej
         scored += [scores_of(sample), *({} for _ in texts[1:])]
     if not solutions:
         return
-    names = list(dict.fromkeys(name for scores in scored for name in scores))
-    marks = {f"correct_{name}": [_mark(scores.get(name)) for scores in scored] for name in names}
-    if marks:
-        marks = {"correct": next(iter(marks.values())), **marks}
+    names = dict.fromkeys(name for scores in scored for name in scores)
+    numbers = {name: [scores.get(name, (None,))[0] for scores in scored] for name in names}
+    row = {"problem": problem_text(samples[0].input), "solutions": solutions}
     target = samples[0].target
-    yield {
-        "problem": problem_text(samples[0].input),
-        "solutions": solutions,
-        **marks,
-        "answer": target if isinstance(target, str) else ", ".join(target),
-        "id": str(samples[0].id),
-    }
-
-
-def _mark(scored: tuple[float | None, Score] | None) -> bool | None:
-    number = scored[0] if scored else None
-    return None if number is None else number >= 1
+    answer = target if isinstance(target, str) else ", ".join(target)
+    yield with_scores(row, numbers) | {"answer": answer, "id": str(samples[0].id)}

@@ -10,6 +10,7 @@ is never overruled. Which columns say what is right is decided for all inputs al
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -144,25 +145,21 @@ def conversation_row(row: Row, columns: Columns) -> Iterator[Problem | Rejected]
     if not isinstance(turns, list) or not turns:
         yield _rejected(row, _bad_list(row.values, columns.conversations))
         return
-    asked, answered = (said_by(roles, turns) for roles in (HUMAN, MODEL))
-    if len(asked) != 1 or len(answered) != 1:
+    asked, answered = said_by(HUMAN, turns), said_by(MODEL, turns)
+    if len(asked) == len(answered) == 1:
+        extra = without(row.values, columns.conversations)
+        yield _one_solution(row, asked[0], answered[0], extra)
+    else:
         detail = f"{len(asked)} human and {len(answered)} model turns; one of each is wanted."
         yield _rejected(row, (Reason.NOT_ONE_EXCHANGE, detail))
-        return
-    extra = without(row.values, columns.conversations)
-    yield _one_solution(row, asked[0], answered[0], extra)
 
 
 def said_by(roles: Sequence[str], turns: Iterable[Any]) -> list[Any]:
     """What some roles say in a conversation, a turn's `reasoning_content` before its content."""
-    found = (
-        turn
-        for turn in turns
-        if isinstance(turn, dict) and turn.get("from", turn.get("role")) in roles
-    )
     return [
         with_thoughts(turn.get("reasoning_content"), turn.get("value", turn.get("content")))
-        for turn in found
+        for turn in turns
+        if isinstance(turn, dict) and turn.get("from", turn.get("role")) in roles
     ]
 
 
@@ -209,7 +206,7 @@ def _bad_list(values: Mapping[str, Any], column: str) -> tuple[Reason, str]:
         return Reason.NULL_GROUP, f"The column {column!r} is null."
     if value == []:
         return Reason.EMPTY_GROUP, f"The list {column!r} is empty."
-    return Reason.NOT_A_LIST, f"The column {column!r} holds {_kind(value)}, not a list."
+    return Reason.NOT_A_LIST, f"The column {column!r} is {type(value).__name__}, not a list."
 
 
 def _bad_text(value: Any, role: str) -> tuple[Reason, str] | None:
@@ -217,43 +214,25 @@ def _bad_text(value: Any, role: str) -> tuple[Reason, str] | None:
     if value is None:
         return Reason(f"null_{role}"), f"The {role} is null."
     if not isinstance(value, str):
-        return Reason(f"{role}_not_text"), f"The {role} is {_kind(value)}, not text."
+        return Reason(f"{role}_not_text"), f"The {role} is {type(value).__name__}, not text."
     if not value.strip():
         return Reason(f"empty_{role}"), f"The {role} is empty or blank."
-    if not _is_unicode(value):
-        return _not_unicode(f"The {role}")
-    return None
+    return _not_unicode(role, value)
 
 
 def _bad_extra(extra: Mapping[str, Any]) -> tuple[Reason, str] | None:
-    for name, value in extra.items():
-        if not _is_unicode(name) or not _is_unicode(value):
-            shown = name.encode("ascii", "backslashreplace").decode()
-            return _not_unicode(f"The column {shown!r}")
+    found = (_not_unicode(f"column {name!a}", [name, extra[name]]) for name in extra)
+    return next(filter(None, found), None)
+
+
+def _not_unicode(what: str, value: Any) -> tuple[Reason, str] | None:
+    """Whether text in a value cannot be written as UTF-8, which Parquet and JSON need."""
+    try:
+        json.dumps(value, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError:
+        said = f"The {what} holds half of a surrogate pair and cannot be written."
+        return Reason.NOT_UNICODE, said
     return None
-
-
-def _not_unicode(what: str) -> tuple[Reason, str]:
-    return Reason.NOT_UNICODE, f"{what} holds half of a surrogate pair and cannot be written."
-
-
-def _is_unicode(value: Any) -> bool:
-    """Whether all text in a value can be written as UTF-8, which Parquet and JSON need."""
-    if isinstance(value, Mapping):
-        return all(map(_is_unicode, value)) and all(map(_is_unicode, value.values()))
-    if isinstance(value, (list, tuple)):
-        return all(map(_is_unicode, value))
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return False
-    return True
-
-
-def _kind(value: Any) -> str:
-    names = {bool: "a boolean", int: "a number", float: "a number", str: "text", list: "a list"}
-    return names.get(type(value), "an object" if isinstance(value, dict) else "something else")
 
 
 def numbered_solutions(values: Values) -> Values:
@@ -264,7 +243,7 @@ def numbered_solutions(values: Values) -> Values:
     {'topic': 'a', 'problem': '2 + 2?', 'solutions': ['4.', 'Four.']}
     """
     numbers = {name: int(match[1]) for name in values if (match := NUMBERED.fullmatch(name))}
-    order = sorted(numbers, key=lambda name: numbers[name])
+    order = sorted(numbers, key=numbers.__getitem__)
     return {
         **without(values, "question", *order),
         "problem": values.get("question"),
@@ -292,23 +271,21 @@ def s1k_solutions(values: Values) -> Values:
 
 
 def prompt_and_completion(values: Values) -> Values:
-    """A row of TRL's prompt-completion type, whose two sides may be lists of messages."""
+    """A row of TRL's prompt-completion type, whose two sides may be lists of messages.
 
-    def text(side: Any, roles: tuple[str, ...]) -> Any:
-        # Where there are more messages than one, none is the right one: the row goes.
-        said = said_by(roles, side) if isinstance(side, list) else [side]
-        return said[0] if len(said) == 1 else None
-
-    return {
-        **without(values, "prompt", "completion"),
-        "problem": text(values.get("prompt"), HUMAN),
-        "solution": text(values.get("completion"), MODEL),
-    }
+    >>> prompt_and_completion({"prompt": "2 + 2?", "completion": [{"from": "gpt", "value": "4"}]})
+    {'conversations': [{'from': 'user', 'value': '2 + 2?'}, {'from': 'gpt', 'value': '4'}]}
+    """
+    turns: list[Any] = []
+    for side, role in (("prompt", "user"), ("completion", "assistant")):
+        said = values.get(side)
+        turns += said if isinstance(said, list) else [{"from": role, "value": said}]
+    return {**without(values, "prompt", "completion"), "conversations": turns}
 
 
 def _turned(turn: Callable[[Values], Values], read: ReadRow) -> ReadRow:
-    """Read a row after it was turned into one with `problem` and `solutions` or `solution`."""
-    return lambda row, columns: read(replace(row, values=turn(row.values)), columns)
+    """Read a row after it was turned into one whose columns are called as by default."""
+    return lambda row, _: read(replace(row, values=turn(row.values)), Columns())
 
 
 # How rows are read, what they need, and whether each holds one solution.
@@ -362,7 +339,7 @@ LAYOUTS = Registry(
         ),
         "prompt-completion": RowLayout(
             "a prompt and a completion in each row, texts or messages, as TRL has them",
-            _turned(prompt_and_completion, flat_row),
+            _turned(prompt_and_completion, conversation_row),
             one_each=True,
             told_by=("prompt", "completion"),
         ),

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from rpd_datasets.inputs.harness import HARNESSES, read_harness
-from rpd_datasets.inputs.inspect_rows import is_json_log, read_inspect_log
+from rpd_datasets.inputs.inspect_rows import JSON_LOG, read_inspect_log
 from rpd_datasets.inputs.raw_rows import BATCH_ROWS, Row
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError, first_line
@@ -192,20 +192,16 @@ def _json_row(raw: bytes, place: str) -> Row | Rejected:
     try:
         return _as_row(json.loads(raw.decode("utf-8")), place)
     except UnicodeDecodeError as error:
-        return _rejected(Reason.NOT_UTF8, place, f"The line is not UTF-8: {error.reason}.")
+        return Rejected("read", Reason.NOT_UTF8, place, f"The line is not UTF-8: {error.reason}.")
     except (ValueError, RecursionError) as error:
-        return _rejected(Reason.MALFORMED_JSON, place, f"Not JSON: {first_line(error)}.")
+        return Rejected("read", Reason.MALFORMED_JSON, place, f"Not JSON: {first_line(error)}.")
 
 
 def _as_row(value: Any, place: str) -> Row | Rejected:
     if isinstance(value, dict):
         return Row(place, value)
     detail = f"A row must be an object, not {type(value).__name__}."
-    return _rejected(Reason.NOT_AN_OBJECT, place, detail)
-
-
-def _rejected(reason: Reason, place: str, detail: str) -> Rejected:
-    return Rejected("read", reason, place, detail)
+    return Rejected("read", Reason.NOT_AN_OBJECT, place, detail)
 
 
 def _read_json(path: Path, label: str) -> Iterator[Row | Rejected]:
@@ -213,7 +209,7 @@ def _read_json(path: Path, label: str) -> Iterator[Row | Rejected]:
     with _open(path) as file:
         head = file.read(CHUNK).removeprefix(BOM).lstrip()
     if not head.startswith(b"["):
-        yield from (_read_inspect if is_json_log(head) else _read_jsonl)(path, label)
+        yield from (_read_inspect if JSON_LOG.match(head) else _read_jsonl)(path, label)
         return
     try:
         with _open(path) as file:
@@ -243,13 +239,13 @@ def _read_csv(path: Path, label: str) -> Iterator[Row | Rejected]:
                 except csv.Error as error:
                     # A quote too few or too many: the reader goes on with the next line.
                     detail = f"Not CSV: {first_line(error)}."
-                    yield _rejected(Reason.MALFORMED_CSV, place, detail)
+                    yield Rejected("read", Reason.MALFORMED_CSV, place, detail)
                     continue
                 if values is None:
                     return
                 if None in values or None in values.values():
                     detail = f"The row has not as many cells as there are columns: {columns}."
-                    yield _rejected(Reason.MALFORMED_CSV, place, detail)
+                    yield Rejected("read", Reason.MALFORMED_CSV, place, detail)
                 else:
                     yield Row(place, values)
         except (csv.Error, UnicodeDecodeError) as error:
@@ -266,7 +262,7 @@ def _read_table(path: Path, label: str) -> Iterator[Row | Rejected]:
             place = f"{label}:{number}"
             if isinstance(values, UnicodeDecodeError):
                 detail = f"The row is not UTF-8: {values.reason}."
-                yield _rejected(Reason.NOT_UTF8, place, detail)
+                yield Rejected("read", Reason.NOT_UTF8, place, detail)
             else:
                 yield Row(place, values)
     except pa.ArrowException as error:
