@@ -1,21 +1,28 @@
-"""How diverse a problem's solutions are: Div-Self-BLEU, Table 3, and groups of one strategy."""
+"""How diverse a problem's solutions are: Div-Self-BLEU, Table 3, and groups of one strategy.
+
+Groups are either cut from distances ([`strategy_groups`]) or read by a chat model
+(`steps/grouping.py`); what follows from them is the same.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 
-from rpd_metric.distance.core import mean_pairwise
+from rpd_metric.distance.core import mean_pairwise, problem_score
 from rpd_metric.distance.strategy import average_linkage
 from rpd_metric.errors import MissingExtraError
 
 # Table 3: of 16 samples, moderately solved and well solved problems.
 PASS_COUNTS = ((2, 12), (13, 16))
 MAX_ORDER = 4
+# More than any distance: solutions of two groups are further apart than any two of one.
+APART = 2.0
 
 
 def div_self_bleu(texts: Sequence[str]) -> float | None:
@@ -134,6 +141,97 @@ def strategy_groups(matrix: npt.ArrayLike, threshold: float) -> list[int | None]
     for index, leader in zip(usable.tolist(), leaders.tolist(), strict=True):
         groups[index] = number[leader]
     return groups
+
+
+def renumbered(groups: Sequence[Hashable]) -> tuple[int | None, ...]:
+    """Groups as numbers from 0, by first appearance; `None` stays.
+
+    >>> renumbered(["b", None, "a", "b"])
+    (0, None, 1, 0)
+    """
+    first = list(dict.fromkeys(group for group in groups if group is not None))
+    return tuple(None if group is None else first.index(group) for group in groups)
+
+
+def join_groups(
+    first: Sequence[int | None], second: Sequence[int | None]
+) -> tuple[tuple[int | None, ...], float | None]:
+    """Two opinions as one: apart is only what both put apart, and groups stay groups.
+
+    Having the same strategy is transitive: where one joins A and B and the other B and C, all three
+    are one. A solution that either leaves out (`None`) is left out.
+
+    Returns:
+        The groups, and the share of pairs that both put together or both put apart; `None` without
+        pairs.
+
+    >>> join_groups([0, 0, 1, 2], [0, 0, 1, 1])
+    ((0, 0, 1, 1), 0.8333333333333334)
+    """
+    usable = [at for at, pair in enumerate(zip(first, second, strict=True)) if None not in pair]
+    label: list[int | None] = [at if at in usable else None for at in range(len(first))]
+    agreed = []
+    for i, j in combinations(usable, 2):
+        same = first[i] == first[j], second[i] == second[j]
+        agreed.append(same[0] == same[1])
+        if any(same):
+            kept, gone = label[i], label[j]
+            label = [kept if one == gone else one for one in label]
+    return renumbered(label), float(np.mean(agreed)) if agreed else None
+
+
+def effective_number(groups: Sequence[int | None]) -> float | None:
+    """How many equally common strategies the solutions are worth: the Hill number of order 2.
+
+    The inverse of the chance that two solutions drawn with replacement have the same strategy.
+    Solutions without a group (`None`) are left out; `None` where there are no others.
+
+    >>> effective_number([0, 0, 1, 1]), effective_number([0, 0, 0, 1, None])
+    (2.0, 1.6)
+    """
+    sizes = np.array(list(Counter(group for group in groups if group is not None).values()))
+    return float(sizes.sum() ** 2 / (sizes**2).sum()) if len(sizes) else None
+
+
+def score_by_groups(
+    groups: Sequence[int | None], matrix: npt.ArrayLike
+) -> tuple[float, float] | None:
+    """How diverse a problem is: by its effective number of strategies, then by distance.
+
+    Problems compare as these pairs do. One whose strategies are not known counts as one strategy,
+    so that the distance alone tells it from others; `None` under two usable solutions.
+
+    Args:
+        groups (`Sequence[int | None]`): Per solution its strategy; `None` where it has none.
+        matrix (`array` of shape `(k, k)`): Distances, usually `strategy`; NaN in rows and columns
+            of solutions that are not usable.
+
+    >>> score_by_groups([0, 1, 1, 0], [[0, 1, 1, 0], [1, 0, 0, 1], [1, 0, 0, 1], [0, 1, 1, 0]])
+    (2.0, 0.6666666666666666)
+    """
+    distance = problem_score(matrix)
+    return None if distance is None else (effective_number(groups) or 1.0, distance)
+
+
+def group_distances(groups: Sequence[int | None], matrix: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Distances by which every pair of two strategies comes before every pair of one.
+
+    [`APART`] is added between solutions of two groups; within a group, and where a solution has no
+    group, the distances stay as they are. Without groups nothing changes.
+
+    Args:
+        groups, matrix: See [`score_by_groups`].
+
+    >>> group_distances([0, 0, 1], [[0, 0.5, 0.4], [0.5, 0, 0.3], [0.4, 0.3, 0]])
+    array([[0. , 0.5, 2.4],
+           [0.5, 0. , 2.3],
+           [2.4, 2.3, 0. ]])
+    """
+    labels = np.array([-1 if group is None else group for group in groups])
+    known = labels >= 0
+    apart = (labels[:, None] != labels) & known[:, None] & known
+    distances: npt.NDArray[np.float64] = np.asarray(matrix, dtype=np.float64) + APART * apart
+    return distances
 
 
 def _two_largest(

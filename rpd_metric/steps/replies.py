@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from rpd_metric.errors import ReplyError
 from rpd_metric.reasons import Reason
@@ -30,6 +30,7 @@ from rpd_metric.steps.loose_json import (
 from rpd_metric.steps.protocol import MAX_STEPS, MIN_STEPS
 
 STEPS_KEY = "logical_steps"
+Read = TypeVar("Read")
 
 # Raised whenever the same reply could be read or refused differently; part of a summarizer's
 # fingerprint.
@@ -43,7 +44,6 @@ RUN = 3
 
 _THINK_START = re.compile(r"<think(?:ing)?>")
 _THINK_END = re.compile(r"</think(?:ing)?>")
-_KEY = re.compile(rf"(?<!\w){STEPS_KEY}\\*[\"'”’]?\s*:")
 _BOX = re.compile(r"boxed(?:_json)?\s*\{")
 # An opening brace, a key and a colon: where an object may begin. The quotes may be missing,
 # typographic, or escaped once too often.
@@ -74,18 +74,28 @@ def parse_steps(text: str, finish_reason: str | None = None, *, sent: str = "") 
     >>> parse_steps(r'//boxed{"logical_steps": ["Isolate $\theta$.", "Bound it.", "Conclude."]}')
     ('Isolate $\\theta$.', 'Bound it.', 'Conclude.')
     """
+    return read_object(STEPS_KEY, _steps_of, text, finish_reason, sent)
+
+
+def read_object(
+    key: str, read: Callable[[Any], Read], text: str, finish_reason: str | None, sent: str
+) -> Read:
+    """What `read` makes of the value of `key`, in the last JSON object of a reply that it takes.
+
+    Arguments as for [`parse_steps`]. `read` refuses a value with a [`ReplyError`].
+    """
     failure: ReplyError | None = None
-    for found in _objects(text, finish_reason):
+    for found in _objects(key, text, finish_reason):
         try:
             if occurs_in(found, sent):
                 raise ReplyError(
                     Reason.QUOTED_ENVELOPE,
                     "the JSON repeats one from the prompt instead of describing the solution",
                 )
-            return _steps_of(found)
+            return read(found[key])
         except ReplyError as error:
             failure = failure or error
-    raise failure or _why_nothing(text, finish_reason)
+    raise failure or _why_nothing(key, text, finish_reason)
 
 
 def check_steps(steps: Sequence[str], prompt: str) -> None:
@@ -134,23 +144,27 @@ def _shortened(step: str) -> str:
     return step if len(step) <= 80 else f"{step[:79]}…"
 
 
-def _objects(text: str, finish_reason: str | None) -> Iterator[dict[str, Any]]:
+def _key(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w){name}\\*[\"'”’]?\s*:")
+
+
+def _objects(key: str, text: str, finish_reason: str | None) -> Iterator[dict[str, Any]]:
     """Every JSON object in a reply that has the key, the last one first; none mended if cut off."""
     text = escape_latex(_answer(text, finish_reason))
-    keys = [match.start() for match in _KEY.finditer(text)]
+    keys = [match.start() for match in _key(key).finditer(text)]
     braces = [match.start() for match in _OBJECT_START.finditer(text)]
     end = len(text)
-    for key_before, key in reversed(list(zip([0, *keys], keys, strict=False))):
+    for before, at in reversed(list(zip([0, *keys], keys, strict=False))):
         # Reaching back past an earlier key would find that key's object again.
-        starts = braces[bisect_left(braces, key_before) : bisect_left(braces, key)]
+        starts = braces[bisect_left(braces, before) : bisect_left(braces, at)]
         nearest = starts[: -_BRACES_TRIED - 1 : -1]
         candidates = [(decode, start, len(text)) for start in nearest]
         if finish_reason != "length":
             candidates += [(decode_mended, start, end) for start in nearest]
-        end = nearest[0] if nearest else key
+        end = nearest[0] if nearest else at
         for decoder, start, stop in candidates:
             found = decoder(text[start:stop])
-            if STEPS_KEY in found:
+            if key in found:
                 yield found
                 break
 
@@ -169,12 +183,12 @@ def _answer(text: str, finish_reason: str | None) -> str:
     return unclosed if answer is None else answer
 
 
-def _why_nothing(text: str, finish_reason: str | None) -> ReplyError:
+def _why_nothing(name: str, text: str, finish_reason: str | None) -> ReplyError:
     if finish_reason == "length":
         return ReplyError(Reason.TRUNCATED, "the reply was cut off before its JSON was complete")
     answer = _answer(text, finish_reason)
-    key = f"with the key {STEPS_KEY!r}"
-    if match := _KEY.search(answer):
+    key = f"with the key {name!r}"
+    if match := _key(name).search(answer):
         rest = '"' + answer[match.start() :]
         closed = rest.rstrip().rstrip("`").rstrip().endswith(("}", "]"))
         if not closed and len(UNESCAPED_QUOTE.findall(rest)) % 2 == 1:
@@ -185,8 +199,7 @@ def _why_nothing(text: str, finish_reason: str | None) -> ReplyError:
     return ReplyError(Reason.NO_ENVELOPE, f"the reply holds no JSON object {key}")
 
 
-def _steps_of(value: dict[str, Any]) -> tuple[str, ...]:
-    items = value[STEPS_KEY]
+def _steps_of(items: Any) -> tuple[str, ...]:
     if not isinstance(items, list):
         what = type(items).__name__
         raise ReplyError(Reason.WRONG_SHAPE, f"{STEPS_KEY!r} must be a list, not {what}")

@@ -1,0 +1,166 @@
+"""Strategies by name: what is asked, what is read, and what two passes come to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parts.fake_tgi import FakeTGI
+from parts.recorded_groups import SHARED, RecordedGroups, read_lines
+from rpd_metric.distance.diversity import (
+    effective_number,
+    group_distances,
+    join_groups,
+    score_by_groups,
+)
+from rpd_metric.errors import ModelError, ReplyError
+from rpd_metric.models.chat import ChatReply
+from rpd_metric.models.flow import Flow
+from rpd_metric.models.kinds import load_chat
+from rpd_metric.models.store import ReplyStore
+from rpd_metric.steps.grouping import BATCH, Grouping, StrategyReader, parse_strategies
+
+PROBLEM = "How many paths are there?"
+
+
+def reply(**strategies):
+    found = [{"name": name, "solutions": numbers} for name, numbers in strategies.items()]
+    return f"Two ideas.\n```json\n{json.dumps({'strategies': found})}\n```\nThat is all."
+
+
+class Sorter:
+    """Groups solutions by the first word of their steps; remembers what it was asked."""
+
+    model = "sorter"
+
+    def __init__(self, answer=None):
+        self.answer, self.asked = answer, []
+
+    async def __call__(self, request):
+        user = request.messages[1]["content"]
+        self.asked.append(user)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        words = [line.split()[1] for line in user.splitlines() if line.startswith("1. ")]
+        found = {word: [n for n, one in enumerate(words, 1) if one == word] for word in words}
+        return ChatReply(self.answer or reply(**found), "stop")
+
+
+def test_summaries_are_shown_in_a_drawn_order_and_numbered_back_by_first_appearance():
+    steps = [["Count rows."], [" "], ["Recur on length."], ["Count columns."], []]
+    first, again, other = (StrategyReader(Sorter(), seed=seed) for seed in (0, 0, 1))
+    found = [asyncio.run(reader.sort(PROBLEM, steps)) for reader in (first, again, other)]
+    assert set(found) == {Grouping((0, None, 1, 0, None), ("Count", "Recur"))}
+    assert first.chat.asked == again.chat.asked
+    orders = {
+        tuple(StrategyReader(Sorter(), seed=seed).request(PROBLEM, steps).messages[1].values())
+        for seed in range(2)
+    }
+    assert len(orders) == 1, "a request shows what it is given, in that order"
+    alone = StrategyReader(Sorter())
+    assert asyncio.run(alone.sort(PROBLEM, [["Count."], []])) == Grouping((None, None))
+    assert not alone.chat.asked
+
+
+def test_more_than_fit_are_sorted_in_batches_against_the_names_found_so_far():
+    words = ["Count", "Recur", "Draw"]
+    steps = [[f"{words[n % 3 if n else 0]} {n}."] for n in range(2 * BATCH + 1)]
+    chat = Sorter()
+    found = asyncio.run(StrategyReader(chat).sort(PROBLEM, steps))
+    assert found.groups == tuple(n % 3 for n in range(len(steps)))
+    assert found.names == tuple(words)
+    assert [user.count("Solution ") for user in chat.asked] == [14, 14, 13]
+    assert ["Count\n" in user for user in chat.asked] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (reply(sums=[1, 2], areas=[3, 4]), {"sums": [0, 1], "areas": [2, 3]}),
+        (reply(sums=["1", "Solution 2", 2], areas=[4]), {"sums": [0, 1], "areas": [3]}),
+        (reply(sums=[1, 2, 3], areas=[3, 4]), {"sums": [0, 1], "areas": [3]}),
+        ("{'strategies': [{'name': 'a  b', 'solutions': [1,2,3,4,],},]}", {"a b": [0, 1, 2, 3]}),
+        (f"<think>{reply(sums=[1])}</think>{reply(areas=[1, 2, 3, 4])}", {"areas": [0, 1, 2, 3]}),
+        (reply(Sums=[1, 2], sums=[3, 4]), {"Sums": [0, 1, 2, 3]}),
+        (reply(sums=[1, 2, 3, 5]), "bad_verdict"),
+        (reply(sums=[0, 1, 2, 3]), "bad_verdict"),
+        (reply(sums=[1]), "wrong_count"),
+        (reply(sums=[1, 2, 3, 4], areas=[1, 2, 3, 4]), "wrong_count"),
+        (reply(**{" -": [1, 2, 3, 4]}), "wrong_shape"),
+        ('{"strategies": {"sums": 4}}', "wrong_shape"),
+        ("All four proceed alike.", "no_envelope"),
+        ('{"strategies": [{"name": "sums", "solutions": [1, 2', "truncated"),
+    ],
+)
+def test_a_reply_is_read_or_refused_with_a_reason(text, found):
+    try:
+        read = parse_strategies(text, "length" if text.endswith("2") else "stop", count=4)
+    except ReplyError as error:
+        read = error.reason
+    assert read == found
+
+
+@given(st.text(max_size=80), st.integers(1, 5))
+def test_any_text_is_read_or_refused(text, count):
+    for body in (text, f'{{"strategies": [{text}]}}'):
+        try:
+            read = parse_strategies(body, count=count)
+        except ReplyError:
+            continue
+        places = sorted(place for found in read.values() for place in found)
+        assert len(places) == len(set(places)) >= count / 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"), [(ModelError("gone\naway"), "model_error"), ("No.", "no_envelope")]
+)
+def test_without_a_usable_reply_there_are_no_groups_but_a_reason(answer, reason):
+    found = asyncio.run(StrategyReader(Sorter(answer), passes=2).sort(PROBLEM, [["A."], ["B."]]))
+    assert (found.ok, found.groups, found.reason) == (False, (None, None), reason)
+    assert "\n" not in found.detail
+
+
+GROUPS = st.lists(st.one_of(st.none(), st.integers(0, 3)), min_size=5, max_size=5)
+
+
+@given(GROUPS, GROUPS)
+def test_two_passes_part_only_what_both_part(first, second):
+    joined, _ = join_groups(first, second)
+    for i in range(5):
+        assert (joined[i] is None) == (None in (first[i], second[i]))
+        for j in range(i):
+            if joined[i] is not None and joined[j] is not None and joined[i] != joined[j]:
+                assert first[i] != first[j]
+                assert second[i] != second[j]
+    assert join_groups(second, first)[0] == joined
+
+
+def test_groups_come_before_distances():
+    near, far = [[0, 0.1], [0.1, 0]], [[0, 0.9], [0.9, 0]]
+    ranked = [score_by_groups(*one) for one in (([0, 1], near), ([0, 0], far), ([0, 0], near))]
+    assert ranked == sorted(ranked, reverse=True)
+    # Strategies that are not known count as one; one solution says nothing.
+    assert score_by_groups([None, None], far) == score_by_groups([0, 0], far)
+    assert score_by_groups([0], [[0]]) is None
+    assert effective_number([None]) is None
+    assert group_distances([None, 1], far).tolist() == far
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="needs the labelled sets in ../shared/data")
+def test_a_server_s_replies_of_a_capable_reader_are_the_labels_of_controlled(tmp_path):
+    rows = random.Random(0).sample(read_lines(SHARED / "controlled.jsonl"), 5)
+    with FakeTGI(reply=RecordedGroups.of_sets(SHARED)) as server:
+        for _ in range(2):  # the second time from the store
+            with ReplyStore(tmp_path / "store.sqlite") as store:
+                reader = StrategyReader(Flow(load_chat(f"tgi:{server.url}"), store=store), passes=2)
+                for row in rows:
+                    found = asyncio.run(reader.sort(row["problem"], row["steps"]))
+                    labels = list(dict.fromkeys(row["strategy_a"]))
+                    assert found.groups == tuple(map(labels.index, row["strategy_a"]))
+                    assert found.agreement == 1.0
+        assert len(server.requests) == 2 * len(rows)
