@@ -37,7 +37,7 @@ from rpd_datasets.evaluation.benchmarks import (
 from rpd_datasets.evaluation.livecodebench import StoredTests
 from rpd_datasets.instructions import fill_prompt, prompt_template
 from rpd_metric.errors import InputError
-from rpd_metric.grading.code import CodeTask, ProgramResult, grade_code
+from rpd_metric.grading.code import CodeTask, ProgramResult, grade_program
 from rpd_metric.grading.sandbox import Sandbox
 from rpd_metric.metrics.inspect_extension import full_name, math, pass_at_k
 from rpd_metric.metrics.inspect_text import solution_texts
@@ -79,8 +79,7 @@ def program(benchmark: str, data: str | None = None, unsafe: bool = False) -> Sc
 
     def run(id_: str, written: str) -> ProgramResult:
         tests = _tests(_by_id(benchmark, data)[id_])
-        (result,) = grade_code([(tests, written)], sandbox, workers=1)
-        return result
+        return grade_program(tests, written, sandbox)
 
     return score
 

@@ -16,15 +16,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from rpd_metric.errors import InputError
-from rpd_metric.grading.in_order import in_order
-from rpd_metric.grading.isolation import Limits
 from rpd_metric.grading.sandbox import Sandbox
 from rpd_metric.grading.sandboxed import candidate_source, checker, checker_source
 
@@ -132,76 +129,38 @@ def extract_code(completion: str, entry_point: str | None = None) -> str:
     return blocks[-1]
 
 
-def _function_program(task: FunctionTask, completion: str) -> str:
-    """Prompt and function.
+def grade_program(task: CodeTask, completion: str, sandbox: Sandbox) -> ProgramResult:
+    """Run a task's tests on a completion; the first one that does not hold ends them.
 
-    A completion that defines the function itself follows the whole prompt, whose imports and
-    helpers it may need, and replaces its empty function. Another one is a continuation of the
-    prompt and ends where something else begins at the left margin.
+    What a contest's program prints is right if its lines are, but for white space around them and
+    around the output, or as exact decimal numbers ("1.50" is "1.5"); what is printed before
+    `sys.exit` counts. What a contest's function returns has to be equal as in Python, a tuple being
+    a list. Those are LiveCodeBench's rules.
+
+    Raises:
+        [`InputError`]: The tests themselves are broken, or there are none.
     """
-    code = extract_code(completion, task.entry_point)
-    if _defines(code, task.entry_point):
-        return f"{task.prompt}\n{code}"
-    after = _NEXT_TOPLEVEL.search(code)
-    return task.prompt + (code[: after.start()] if after else code)
-
-
-def grade_function(task: FunctionTask, completion: str, sandbox: Sandbox) -> ProgramResult:
-    """Run a completed function's tests; [`InputError`] where the tests themselves are broken."""
-    if not extract_code(completion, task.entry_point).strip():
-        return ProgramResult.ERROR
-    tested = {"prompt": task.prompt, "entry_point": task.entry_point, "test": task.test}
-    program = candidate_source(_function_program(task, completion), task.entry_point)
-    return _check(program, tested, sandbox)
-
-
-def grade_calls(task: CallTask, completion: str, sandbox: Sandbox) -> ProgramResult:
-    """Call a function with the tests' arguments and compare what it returns.
-
-    Values are equal as in Python, a tuple being a list: LiveCodeBench's rule.
-    """
-    cases = [[list(given), value] for given, value in task.tests]
-    return _contest(task, task.entry_point, cases, completion, sandbox)
-
-
-def grade_stdio(task: StdioTask, completion: str, sandbox: Sandbox) -> ProgramResult:
-    """Run a program on the tests' inputs and compare what it prints; stops at the first failure.
-
-    Lines are equal but for white space around them and around the output, or as exact decimal
-    numbers ("1.50" is "1.5"): LiveCodeBench's rule. What is printed before `sys.exit` counts.
-    """
-    cases = [[[given], printed] for given, printed in task.tests]
-    return _contest(task, None, cases, completion, sandbox)
-
-
-def _contest(
-    task: StdioTask | CallTask,
-    name: str | None,
-    cases: list[list[Any]],
-    completion: str,
-    sandbox: Sandbox,
-) -> ProgramResult:
-    """All tests in one sandbox, each in its time; all of them in one second more for each."""
-    code = extract_code(completion)
+    limits = sandbox.limits
+    if isinstance(task, FunctionTask):
+        code = extract_code(completion, task.entry_point)
+        program = candidate_source(_function_program(task, code), task.entry_point)
+        tested = {"prompt": task.prompt, "entry_point": task.entry_point, "test": task.test}
+    elif not task.tests:
+        raise InputError("a task without tests would be passed by any program")
+    else:
+        code = extract_code(completion)
+        name = task.entry_point if isinstance(task, CallTask) else None
+        program = candidate_source(code, name, task.prelude, task.seconds)
+        cases = [[[given] if name is None else list(given), right] for given, right in task.tests]
+        # The program's own process ends it in time, and then tells.
+        patience = task.seconds if name else task.seconds + 1
+        tested = {"cases": cases, "outputs": name is None, "seconds": patience}
+        # All tests in one sandbox, each in its time; all of them in one second more for each.
+        seconds = (task.seconds + 1) * len(cases) + 5
+        limits = replace(limits, seconds=seconds, memory=task.memory or limits.memory)
     if not code.strip():
         return ProgramResult.ERROR
-    program = candidate_source(code, name, task.prelude, task.seconds)
-    # The program's own process ends it in time, and then tells.
-    patience = task.seconds if name else task.seconds + 1
-    tested = {"cases": cases, "outputs": name is None, "seconds": patience}
-    limits = replace(
-        sandbox.limits,
-        seconds=(task.seconds + 1) * len(cases) + 5,
-        memory=task.memory or sandbox.limits.memory,
-    )
-    return _check(program, tested, sandbox, limits)
-
-
-def _check(
-    program: str, tested: dict[str, Any], sandbox: Sandbox, limits: Limits | None = None
-) -> ProgramResult:
-    """Run a candidate beside its checker, whose exit status is the result."""
-    outcome = sandbox.run_pair(checker_source(), program, json.dumps(tested), limits=limits)
+    outcome = sandbox.run_pair(checker_source(), program, json.dumps(tested), limits)
     if outcome.end == "timed_out" or outcome.returncode == checker.TIMED_OUT:
         return ProgramResult.TIMED_OUT
     if outcome.returncode == checker.NO_TASK:
@@ -213,35 +172,17 @@ def _check(
     return ProgramResult.PASSED if passed else ProgramResult.FAILED
 
 
-def grade_code(
-    rows: Iterable[tuple[CodeTask, str]],
-    sandbox: Sandbox,
-    *,
-    workers: int = 2,
-) -> Iterator[ProgramResult]:
-    """Grade completions in parallel; verdicts keep the order of the rows.
+def _function_program(task: FunctionTask, code: str) -> str:
+    """Prompt and function.
 
-    Args:
-        rows (iterable of `(task, completion)`): Read only a little ahead.
-        workers (`int`): Programs that run at a time; more than cores make each other time out.
+    Code that defines the function itself follows the whole prompt, whose imports and helpers it may
+    need, and replaces its empty function. Other code is a continuation of the prompt and ends where
+    something else begins at the left margin.
     """
-    if workers < 1:
-        raise InputError(f"workers is {workers}; use at least 1")
-    with ThreadPoolExecutor(workers) as threads:
-
-        def start(row: tuple[CodeTask, str]) -> ProgramResult | Future[ProgramResult]:
-            if not getattr(row[0], "tests", True):
-                raise InputError("a task without tests would be passed by any program")
-            return threads.submit(_GRADES[type(row[0])], *row, sandbox)
-
-        yield from in_order(rows, start, 4 * workers)
-
-
-_GRADES: dict[type[CodeTask], Callable[..., ProgramResult]] = {
-    FunctionTask: grade_function,
-    CallTask: grade_calls,
-    StdioTask: grade_stdio,
-}
+    if _defines(code, task.entry_point):
+        return f"{task.prompt}\n{code}"
+    after = _NEXT_TOPLEVEL.search(code)
+    return task.prompt + (code[: after.start()] if after else code)
 
 
 def _defines(code: str, name: str) -> bool:

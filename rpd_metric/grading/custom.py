@@ -11,12 +11,9 @@ itself, and what it raises is its own.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import sys
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
-from types import ModuleType
+from importlib import import_module
+from runpy import run_path
 from typing import cast
 
 from rpd_metric.errors import InputError
@@ -54,11 +51,14 @@ class OwnGrader:
 
     def grade(self, rows: Iterable[tuple[str | int | float, str]]) -> Iterator[Verdict]:
         """Grade rows as they come, see [`~rpd_metric.grading.mathematics.Grader.grade`]."""
-        for answer, response in rows:
-            right = self._check(str(answer), response)
-            if not isinstance(right, bool):
-                raise InputError(f"{self.spec} returned {right!r}; a grader returns True or False")
-            yield Verdict.CORRECT if right else Verdict.WRONG
+        return (self.verdict(*row) for row in rows)
+
+    def verdict(self, gold: str | int | float, response: str) -> Verdict:
+        """Grade one row."""
+        right = self._check(str(gold), response)
+        if not isinstance(right, bool):
+            raise InputError(f"{self.spec} returned {right!r}; a grader returns True or False")
+        return Verdict.CORRECT if right else Verdict.WRONG
 
 
 GraderLike = Grader | OwnGrader
@@ -74,23 +74,12 @@ def _find(spec: str) -> Callable[[str, str], object]:
     if not place or not name.isidentifier():
         raise InputError(f"the grader {spec!r} is not of the form {FORMS}")
     try:
-        is_file = place.endswith(".py")
-        module = _from_file(Path(place)) if is_file else importlib.import_module(place)
+        names = run_path(place) if place.endswith(".py") else vars(import_module(place))
+    except FileNotFoundError as error:
+        raise InputError(f"there is no file {place}; a grader is {FORMS}") from error
     except ImportError as error:
         raise InputError(f"the grader {spec!r} cannot be loaded: {error}; use {FORMS}") from error
-    found = getattr(module, name, None)
+    found = names.get(name)
     if not callable(found):
         raise InputError(f"{place} has no function {name!r}; a grader is {FORMS}")
     return cast(Callable[[str, str], object], found)
-
-
-def _from_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise InputError(f"there is no file {path}; a grader is {FORMS}")
-    name = f"rpd_own_grader_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None  # noqa: PT018
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up by name
-    spec.loader.exec_module(module)
-    return module

@@ -24,7 +24,8 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 
 from rpd_metric.errors import InputError, MissingExtraError
 from rpd_metric.grading.answers import (
@@ -35,11 +36,10 @@ from rpd_metric.grading.answers import (
     tidy,
     without_lone_unit,
 )
-from rpd_metric.grading.in_order import in_order
 
 # Starting a worker imports sympy, which can take many seconds on a busy machine.
 _START_SECONDS = 120.0
-# Rows read ahead of the oldest one without a verdict, per worker.
+# Rows that are read at a time, per worker.
 _AHEAD = 64
 
 
@@ -95,20 +95,21 @@ class Grader:
             rows (iterable of `(reference answer, response)`): The reference may be a number. Only
                 a bounded number of rows is read ahead, so they may be endless.
         """
+        source = iter(rows)
         with ThreadPoolExecutor(self._size) as threads:
-
-            def start(row: tuple[str | int | float, str]) -> Verdict | Future[Verdict]:
-                wanted, given = _answers(*row)
-                if not given:
-                    return Verdict.NO_ANSWER
-                verdict = easy_verdict(tidy(wanted), tidy(given))
-                return verdict or threads.submit(self._compare, wanted, given)
-
             try:
-                yield from in_order(rows, start, _AHEAD * self._size)
+                while some := list(islice(source, _AHEAD * self._size)):
+                    yield from threads.map(self.verdict, *zip(*some, strict=True))
             finally:
                 if self._busy:  # left early
                     self.close()
+
+    def verdict(self, gold: str | int | float, response: str) -> Verdict:
+        """Grade one row; several threads may call it, each of which takes a process."""
+        wanted, given = _answers(gold, response)
+        if not given:
+            return Verdict.NO_ANSWER
+        return easy_verdict(tidy(wanted), tidy(given)) or self._compare(wanted, given)
 
     def _compare(self, gold: str, answer: str) -> Verdict:
         """The verdict of a worker; one that overruns or dies is replaced by the next row's."""

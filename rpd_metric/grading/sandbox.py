@@ -95,9 +95,7 @@ class Sandbox:
         with _files(stdin) as streams, self._started(program, self.limits, streams) as running:
             return running.outcome(self.limits, streams)
 
-    def run_pair(
-        self, trusted: str, untrusted: str, stdin: str = "", *, limits: Limits | None = None
-    ) -> Outcome:
+    def run_pair(self, trusted: str, untrusted: str, stdin: str, limits: Limits) -> Outcome:
         """Run two programs that talk to each other, each in a sandbox of its own.
 
         Two pipes are all they share. The untrusted one has its ends as standard input and output,
@@ -105,7 +103,6 @@ class Sandbox:
         and `stdin`. When it ends, the other is ended; its outcome is returned. `limits` take the
         place of the sandbox's own for both.
         """
-        limits = limits or self.limits
         with contextlib.ExitStack() as stack:
             streams = stack.enter_context(_files(stdin))
             with contextlib.ExitStack() as ends:

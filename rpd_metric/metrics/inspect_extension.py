@@ -49,7 +49,7 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 
 from rpd_metric.errors import InputError
 from rpd_metric.grading.answers import Verdict, final_answer, tidy
-from rpd_metric.grading.custom import GraderLike, load_grader
+from rpd_metric.grading.custom import load_grader
 from rpd_metric.metrics.inspect_text import solution_texts
 from rpd_metric.models.chat import Chat, ChatOptions, ChatRequest, Sampling
 from rpd_metric.models.failures import ServerError
@@ -135,11 +135,13 @@ def math(grader: str | None = None, workers: int | None = None) -> Scorer:
         grader (`str`, *optional*): `FILE.py:FUNCTION` that decides in the place of mathematics.
         workers (`int`, *optional*): Processes at a time; the number of cores, at most 8.
     """
-    pool = _Graders(grader, workers)
+    judge = load_grader(grader)  # what is missing is said before anything is sampled
+    limiter = CapacityLimiter(workers or min(8, os.cpu_count() or 1))
+    atexit.register(judge.close)
 
     async def score(state: TaskState, target: Target) -> Score:
         written = state.output.completion
-        verdict = await pool.grade(target.text, written)
+        verdict = await to_thread.run_sync(judge.verdict, target.text, written, limiter=limiter)
         answer = final_answer(written)
         return Score(
             value=CORRECT if verdict is Verdict.CORRECT else INCORRECT,
@@ -149,33 +151,6 @@ def math(grader: str | None = None, workers: int | None = None) -> Scorer:
         )
 
     return score
-
-
-class _Graders:
-    """Graders of one process each, as many as work at a time."""
-
-    def __init__(self, spec: str | None, workers: int | None) -> None:
-        load_grader(spec).close()  # what is missing is said before anything is sampled
-        self._spec = spec
-        self._limiter = CapacityLimiter(workers or min(8, os.cpu_count() or 1))
-        self._idle: list[GraderLike] = []
-        atexit.register(self.close)
-
-    async def grade(self, gold: str, written: str) -> Verdict:
-        return await to_thread.run_sync(self._grade, gold, written, limiter=self._limiter)
-
-    def _grade(self, gold: str, written: str) -> Verdict:
-        try:
-            grader = self._idle.pop()
-        except IndexError:
-            grader = load_grader(self._spec, workers=1)
-        (verdict,) = grader.grade([(gold, written)])
-        self._idle.append(grader)
-        return verdict
-
-    def close(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
 
 
 @modelapi(name="rpd")

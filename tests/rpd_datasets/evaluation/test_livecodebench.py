@@ -17,7 +17,7 @@ import pytest
 from rpd_datasets.evaluation.benchmarks import Problem, in_window, load_problems
 from rpd_datasets.evaluation.livecodebench import RELEASES, StoredTests
 from rpd_metric.errors import InputError
-from rpd_metric.grading.code import CallTask, StdioTask, grade_code
+from rpd_metric.grading.code import CallTask, StdioTask, grade_program
 from rpd_metric.grading.sandbox import Sandbox
 
 ADD = {"input": "1 2\n", "output": "3\n", "testtype": "stdin"}
@@ -108,7 +108,8 @@ def test_methods_and_programs_are_graded_by_their_kind(tasks: list[Problem]) -> 
         for text in (RIGHT, WRONG)
         for number in range(4)
     ]
-    found = list(grade_code(samples, Sandbox()))
+    sandbox = Sandbox()
+    found = [grade_program(*sample, sandbox) for sample in samples]
     assert [result.value for result in found] == ["passed"] * 4 + ["failed"] * 4
 
 

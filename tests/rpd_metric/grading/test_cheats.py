@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from rpd_metric.grading.code import FunctionTask, grade_function
+from rpd_metric.grading.code import FunctionTask, grade_program
 from rpd_metric.grading.isolation import Limits
 from rpd_metric.grading.sandbox import Sandbox
 
@@ -139,8 +139,8 @@ def sandbox() -> Sandbox:
 
 @pytest.mark.parametrize("cheat", CHEATS)
 def test_no_cheat_passes(cheat: str, sandbox: Sandbox) -> None:
-    assert grade_function(TASK, f"```python\n{CHEATS[cheat]}```", sandbox) != "passed"
+    assert grade_program(TASK, f"```python\n{CHEATS[cheat]}```", sandbox) != "passed"
 
 
 def test_who_knows_the_value_passes(sandbox: Sandbox) -> None:
-    assert grade_function(TASK, "def secret(xs): return 8675.309", sandbox) == "passed"
+    assert grade_program(TASK, "def secret(xs): return 8675.309", sandbox) == "passed"
