@@ -8,10 +8,10 @@ hashes which files it already has. Uploads go through Xet where `hf_xet` is inst
 
 from __future__ import annotations
 
-import json
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,11 +24,13 @@ from rpd_datasets.publish.publishable import (
     public_record,
     publishable,
 )
-from rpd_datasets.publish.secrets import check_rows, check_text
+from rpd_datasets.publish.secrets import Finding, look_through
 from rpd_metric.errors import InputError, OutputError, RPDError
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
+
+logger = logging.getLogger(__name__)
 
 # What the Hub's refusals mean here; `{repo}` is the repository.
 REFUSALS = {
@@ -91,40 +93,41 @@ def push_folder(
             or nothing of it.
     """
     folder = Path(folder)
-    repo_type, found = publishable(folder)
-    left_out = {name for pattern in exclude for name in found if fnmatch(name, pattern)}
-    files: dict[str, Path | bytes] = {n: path for n, path in found.items() if n not in left_out}
-    if RECORD in files:
-        files[RECORD] = public_record(found[RECORD])
-    check_text(files, allowed=allowed_secrets)
-    warnings = check_rows(files, allowed=allowed_secrets)
-    card = found["README.md"].read_text(encoding="utf-8")
-    pushed = publish(
+    repo_type, files, findings = to_publish(folder, exclude=exclude, allowed=allowed_secrets)
+    if refused := [finding for finding in findings if finding.refused]:
+        raise InputError(
+            "nothing was sent. Take this out and make the folder again, leave a file out "
+            "(--exclude FILE), or let what is not secret through by its kind (--allow-secret "
+            "KIND):\n" + "\n".join(map(str, refused))
+        )
+    for finding in findings:
+        logger.warning("%s", finding)
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    return publish(
         lambda full_id: {**files, "README.md": card.replace(PLACE, full_id).encode()},
         repo_id,
         repo_type=repo_type,
         private=private,
         revision=revision,
-        commit_message=commit_message or _message(folder, repo_type),
+        commit_message=commit_message,
         replaced=REPLACED[repo_type],
         api=api,
     )
-    return replace(pushed, notes=(*pushed.notes, *warnings))
 
 
-def _message(folder: Path, repo_type: RepoType) -> str:
-    """What the commit says: what the set is."""
-    if repo_type == "model":
-        return "Trained on a set curated with Reasoning Path Divergence"
-    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    try:
-        counts, rule = manifest["counts"], manifest["options"]["solutions"]
-        return (
-            f"{counts['problems_chosen']:,} problems, {counts['solutions_chosen']:,} solutions "
-            f"chosen by {rule} from {counts['solutions_read']:,}"
-        )
-    except KeyError:
-        return "Curated with Reasoning Path Divergence"
+def to_publish(
+    folder: Path, *, exclude: Sequence[str] = (), allowed: Sequence[str] = ()
+) -> tuple[RepoType, dict[str, Path | bytes], list[Finding]]:
+    """What of a folder is published, by name, and what in it others should not see.
+
+    Arguments and errors are those of [`push_folder`]; nothing is sent.
+    """
+    repo_type, found = publishable(folder)
+    left_out = {name for pattern in exclude for name in found if fnmatch(name, pattern)}
+    files: dict[str, Path | bytes] = {n: path for n, path in found.items() if n not in left_out}
+    if RECORD in files:
+        files[RECORD] = public_record(found[RECORD])
+    return repo_type, files, look_through(files, allowed=allowed, home=Path.home())
 
 
 def publish(
@@ -132,9 +135,9 @@ def publish(
     repo_id: str,
     *,
     repo_type: RepoType,
-    commit_message: str,
     private: bool = True,
     revision: str | None = None,
+    commit_message: str | None = None,
     replaced: Sequence[str] = (),
     api: HfApi | None = None,
 ) -> Pushed:
@@ -171,7 +174,7 @@ def publish(
         commit = api.create_commit(
             repo_id,
             [*adds, *map(CommitOperationDelete, deleted)],
-            commit_message=commit_message,
+            commit_message=commit_message or "Made with Reasoning Path Divergence",
             repo_type=repo_type,
             revision=branch,
             # Somebody else's commit in the meantime is then refused, not overwritten.

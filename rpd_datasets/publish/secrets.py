@@ -1,8 +1,10 @@
 """Secrets, e-mail addresses and folders of this machine in what is about to be published.
 
-Tokens are found by detect-secrets' detectors of known providers and by the patterns it lacks. Its
-guesses by entropy and by words such as "password" are left out: mathematics is full of both. A
-token is a reason not to publish, an address or a home folder in a solution one to look.
+Two sets of rules look for tokens: the prefixes and assignments of the table below, and, where the
+extra `secrets` is installed, the several hundred rules of kingfisher. Neither guesses by entropy:
+mathematics and programs are full of strings that look random. A secret, or a path of this machine
+in a file of text, is a reason not to publish; an address or a home folder in a solution is one to
+look.
 """
 
 from __future__ import annotations
@@ -10,30 +12,54 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cache
+from importlib.util import find_spec
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-from rpd_metric.errors import InputError
-
-# Detectors that go by entropy, or by a word beside a string.
-GUESSES = {
-    *("Secret Keyword", "Hex High Entropy String", "Base64 High Entropy String"),
-    *("Public IP (ipv4)", "Artifactory Credentials", "Cloudant Credentials"),
-    *("IBM Cloud IAM Key", "IBM COS HMAC Credentials", "SoftLayer Credentials"),
+# A token begins where no word goes on; escapes such as \n were replaced before.
+_START = r"(?<![A-Za-z0-9_-])"
+# The value of an assignment: letters and digits, and no call, variable or placeholder.
+_VALUE = r"(?=[^\s\"']*\d)(?=[^\s\"']*[A-Za-z])(?![^\s\"']*[(<${*])[^\s\"',;]"
+_NAME = (
+    r"[\w.-]{0,40}(?:passw(?:or)?d|pwd|secret|api_?key|access_?key|(?:access|auth)_?token)\w{0,20}"
+)
+TOKENS = {
+    name: re.compile(pattern)
+    for name, pattern in {
+        "Hugging Face Token": r"hf_[A-Za-z0-9]{20,}",
+        # OpenAI, Anthropic, OpenRouter and others. A hyphenated phrase has no such run of letters
+        # and digits.
+        "API Key (sk-)": _START + r"sk-(?=[A-Za-z0-9_-]*\d)(?=[A-Za-z0-9_-]*[A-Za-z])"
+        r"(?:[A-Za-z0-9]+-)*[A-Za-z0-9_]{20,}",
+        "GitHub Token": _START + r"(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{30,})",
+        "GitLab Token": _START + r"glpat-[\w-]{20,}",
+        "AWS Access Key": _START + r"(?:AKIA|ASIA)[A-Z2-7]{16}(?![A-Za-z0-9])",
+        "Google API Key": _START + r"(?:AIza[\w-]{35}|GOCSPX-[\w-]{28})",
+        "Slack Token": _START + r"xox[abeoprs]-[\w-]{10,}",
+        "Stripe Key": _START + r"[rs]k_live_[A-Za-z0-9]{20,}",
+        "npm Token": _START + r"npm_[A-Za-z0-9]{36}",
+        "PyPI Token": _START + r"pypi-AgE[\w-]{50,}",
+        "W&B Key": r"(?:wandb_v1_\w{40,}|(?i:wandb|weights.and.biases)[^\n]{0,30}\b[0-9a-f]{40}\b)",
+        "Databricks Token": _START + r"dapi[0-9a-f]{32}",
+        "Groq Key": _START + r"gsk_[A-Za-z0-9]{40,}",
+        "Replicate Token": _START + r"r8_[A-Za-z0-9]{30,}",
+        "xAI Key": _START + r"xai-[A-Za-z0-9]{40,}",
+        "JSON Web Token": _START + r"eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}",
+        "Private Key": r"-----BEGIN [A-Z ]*PRIVATE KEY-----",
+        "Authorization Header": r"(?i:authorization[\"']?\s*[:=]\s*[\"']?)?\b(?i:bearer|basic)\s+"
+        r"(?=[\w.~+/=-]*\d)(?=[\w.~+/=-]*[A-Za-z])[\w.~+/=-]{20,}",
+        "Password in a URL": r"\b[a-z][a-z0-9+]{0,20}://[^\s:/@\"'<>{}$]+:[^\s:/@\"'<>{}$]{3,}@[\w.-]+",
+        # In quotes, or as in a file of the environment: NAME=value.
+        "Password": rf"\b(?:(?i:{_NAME})[\"']?\s*[:=]\s*[\"']{_VALUE}{{8,}}[\"']"
+        rf"|[A-Z0-9_]{{0,40}}(?:PASSWORD|PASSWD|SECRET|API_?KEY|TOKEN)[A-Z_]{{0,20}}={_VALUE}{{8,}})",
+    }.items()
 }
-# What detect-secrets 1.5 does not know. A key of the form that OpenAI began has digits and letters
-# of both cases: "risk-assessment-of-the-something-long" is none, nor is a hyphenated word.
-OWN = {
-    "Hugging Face Token": re.compile(r"hf_[A-Za-z0-9]{20,}"),
-    "API Key (sk-)": re.compile(
-        r"(?<![A-Za-z0-9_-])sk-(?=[A-Za-z0-9_-]*\d)(?=[A-Za-z0-9_-]*[A-Za-z])"
-        r"(?:[A-Za-z0-9]+-)*[A-Za-z0-9_]{20,}"
-    ),
-    "GitHub Token": re.compile(r"(?<![A-Za-z0-9_])github_pat_\w{30,}"),
-}
+# What stands for a character inside strings of programs and of JSON, however often it was escaped.
+ESCAPE = re.compile(r"\\+(?:[nrtbf]|u[0-9a-fA-F]{4}|([\"'/]))")
 EMAIL = re.compile(
     r"(?<![\w.+-])[A-Za-z0-9][\w.+-]*@(?:[A-Za-z0-9-]+\.)+(?:[A-Za-z]{2,24})(?![\w-])"
 )
@@ -51,93 +77,98 @@ VOCABULARIES = ("tokenizer*.json", "vocab*", "merges.txt")
 SHOWN = 24
 
 
-def check_text(files: Mapping[str, Path | bytes], *, allowed: Sequence[str] = ()) -> None:
-    """Refuse files, or contents, with a secret or a path of this machine in their text.
+@dataclass(frozen=True)
+class Finding:
+    """Something in a file that others should not see, or that its author should look at."""
 
-    Tokens of `allowed` providers are let through.
+    file: str
+    where: str  # "line 3", or "column solutions, row 2"
+    kind: str
+    excerpt: str  # of a secret only its beginning
+    refused: bool  # whether nothing is sent while it is there
+
+    def __str__(self) -> str:
+        return f"{self.file}, {self.where}: {self.kind} ({self.excerpt})"
+
+
+def look_through(
+    files: Mapping[str, Path | bytes], *, allowed: Sequence[str] = (), home: Path | None = None
+) -> list[Finding]:
+    """Everything in the files that others should not see, those that are refused first.
+
+    Args:
+        files (`Mapping[str, Path | bytes]`): Files or their contents by name. Texts are read line
+            by line, Parquet files row by row, strings inside lists and records included.
+        allowed (`Sequence[str]`): Kinds of secrets that are let through.
+        home (`Path`, *optional*): The user's home folder, found wherever it lies.
     """
+    findings: list[Finding] = []
     for name, path in files.items():
-        if not name.endswith(WITH_TEXT) or any(fnmatch(name, one) for one in VOCABULARIES):
-            continue
-        with path.open("rb") if isinstance(path, Path) else BytesIO(path) as raw:
-            lines = TextIOWrapper(raw, encoding="utf-8", errors="replace")
-            if leak := find_leak(lines, home=Path.home(), allowed=allowed):
-                raise InputError(
-                    f"{name}, {leak}, so nothing was sent. Take it out, or leave the file out "
-                    f"(--exclude {name})"
-                )
+        if name.endswith(".parquet") and isinstance(path, Path):
+            findings += _in_rows(name, path, allowed)
+        elif name.endswith(WITH_TEXT) and not any(fnmatch(name, one) for one in VOCABULARIES):
+            findings += _in_lines(name, path, allowed, home)
+    return sorted(findings, key=lambda finding: not finding.refused)
 
 
-def find_leak(
-    lines: Iterable[str], *, home: Path | None = None, allowed: Sequence[str] = ()
-) -> str | None:
-    """The first secret or local path in the lines of a text; `home` is found wherever it lies."""
+def _in_lines(
+    name: str, path: Path | bytes, allowed: Sequence[str], home: Path | None
+) -> Iterator[Finding]:
     # A home directly under the root, as a container's user may have, would match half of all text.
     own = str(home) if home is not None and len(home.parts) > 2 else None
-    for number, line in enumerate(lines, start=1):
-        for name, excerpt in secrets_in(line):
-            if name not in allowed:
-                override = f"if it is none, let it through with --allow-secret {name!r}"
-                return f"line {number}, holds a secret ({name}, {excerpt}; {override})"
-        found = LOCAL_PATHS.search(line)
-        start = found.start() if found else line.find(own) if own else -1
-        if start >= 0:
-            excerpt = line[start : start + SHOWN].strip()
-            return f"line {number}, holds a path of this machine ({excerpt})"
-    return None
+    with path.open("rb") if isinstance(path, Path) else BytesIO(path) as raw:
+        for number, line in enumerate(TextIOWrapper(raw, "utf-8", errors="replace"), start=1):
+            for kind, excerpt in secrets_in(line):
+                if kind not in allowed:
+                    yield Finding(name, f"line {number}", kind, excerpt, refused=True)
+            found = LOCAL_PATHS.search(line)
+            start = found.start() if found else line.find(own) if own else -1
+            if start >= 0:
+                excerpt = line[start : start + SHOWN].strip()
+                yield Finding(name, f"line {number}", "path of this machine", excerpt, refused=True)
 
 
-def check_rows(files: Mapping[str, Path | bytes], *, allowed: Sequence[str] = ()) -> list[str]:
-    """Refuse Parquet files with a token in any of their texts, naming the rows.
-
-    Returns:
-        `list[str]`: Warnings, a line each: e-mail addresses and home folders, with their rows.
-    """
-    tokens: dict[tuple[str, str, str], set[int]] = defaultdict(set)
-    doubts: dict[tuple[str, str, str], set[int]] = defaultdict(set)
-    for name, path in files.items():
-        if not name.endswith(".parquet") or not isinstance(path, Path):
-            continue
-        for row, column, text in _texts(path):
-            for provider, _ in secrets_in(text):
-                if provider not in allowed:
-                    tokens[name, column, provider].add(row)
-            if emails_in(text):
-                doubts[name, column, "e-mail addresses"].add(row)
-            if HOME_PATHS.search(text):
-                doubts[name, column, "home folders"].add(row)
-    for (name, column, provider), rows in tokens.items():
-        raise InputError(
-            f"{name} holds a secret ({provider}) in column {column}, {_rows(rows)}, so nothing was "
-            "sent. Take it out of the input and curate again, or if it is none, --allow-secret "
-            f"{provider!r}"
-        )
-    return [
-        f"{name}, column {column}: {what} in {_rows(rows)}"
-        for (name, column, what), rows in doubts.items()
-    ]
-
-
-@cache
-def _detectors() -> tuple[Any, ...]:
-    from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
-
-    found: dict[str, Any] = get_mapping_from_secret_type_to_class()
-    return tuple(detector() for name, detector in found.items() if name not in GUESSES)
+def _in_rows(name: str, path: Path, allowed: Sequence[str]) -> Iterator[Finding]:
+    rows: dict[tuple[str, str, bool], dict[int, str]] = defaultdict(dict)
+    for row, column, text in _texts(path):
+        for kind, excerpt in secrets_in(text):
+            if kind not in allowed:
+                rows[column, kind, True].setdefault(row, excerpt)
+        for address in emails_in(text):
+            rows[column, "e-mail address", False].setdefault(row, address)
+        for folder in HOME_PATHS.findall(text):
+            rows[column, "home folder", False].setdefault(row, folder)
+    for (column, kind, refused), places in rows.items():
+        where = f"column {column}, {_rows(places)}"
+        yield Finding(name, where, kind, next(iter(places.values()))[:SHOWN], refused)
 
 
 def secrets_in(text: str) -> Iterator[tuple[str, str]]:
-    """Tokens of known providers in a text, as `(provider, first characters)`."""
-    for name, pattern in OWN.items():
-        for match in pattern.finditer(text):
-            yield name, match[0][:6] + "…"
-    for detector in _detectors():
-        for secret in detector.analyze_string(text):
-            at = text.find(secret)
-            # Inside a longer word it is a part of something else.
-            if at > 0 and (text[at - 1].isalnum() or text[at - 1] == "_"):
-                continue
-            yield detector.secret_type, secret[:4] + "…"
+    """Secrets in a text, as `(kind, first characters)`.
+
+    >>> list(secrets_in('print("key:\\\\nhf_' + "aB3x" * 8 + '")'))
+    [('Hugging Face Token', 'hf_aB3…')]
+    """
+    text = ESCAPE.sub(lambda escape: escape[1] or " ", text)
+    found = [(kind, match[0]) for kind, rule in TOKENS.items() for match in rule.finditer(text)]
+    yield from ((kind, token[:6] + "…") for kind, token in found)
+    for kind, secret in _by_kingfisher(text):
+        if not any(token in secret or secret in token for _, token in found):
+            yield kind, secret[:4] + "…"
+
+
+def _by_kingfisher(text: str) -> list[tuple[str, str]]:
+    """Rule and secret of what kingfisher finds, where it is installed; it scans offline."""
+    if find_spec("kingfisher_sdk") is None:
+        return []
+    return [(found.rule_id, found.secret) for found in _scanner().scan(text) if found.visible]
+
+
+@cache
+def _scanner() -> Any:
+    from kingfisher_sdk import Rules, Scanner
+
+    return Scanner(Rules(confidence="medium"), base64=False)
 
 
 def emails_in(text: str) -> list[str]:
@@ -164,7 +195,9 @@ def _texts(path: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
+    if isinstance(value, bytes):
+        yield value.decode("utf-8", "replace")
+    elif isinstance(value, str):
         yield value
     elif isinstance(value, Mapping | list):
         inside = value if isinstance(value, list) else (*value.keys(), *value.values())
