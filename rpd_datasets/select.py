@@ -10,6 +10,7 @@ import hashlib
 import heapq
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import itemgetter
@@ -35,6 +36,7 @@ def select_solutions(
     seed: int = 0,
     quality: Sequence[float | None] | None = None,
     quality_weight: float = 0.0,
+    groups: Sequence[int | None] | None = None,
 ) -> list[int]:
     """Pick `m` solutions of one problem (Sec. 3.2, Algorithm 2).
 
@@ -62,6 +64,8 @@ def select_solutions(
             q`.
         quality_weight (`float`, defaults to 0): What the whole range of scores is worth in
             distance; below 0 low scores are the better ones.
+        groups (`Sequence[int | None]`, *optional*): The strategy of each solution. One of each is
+            taken in turn, by `"maxmin"` or `"maxavg"`; those without one (`None`) come last.
 
     Returns:
         `list[int]`: Indices into the matrix, in order of choice (ascending for `"exact"`).
@@ -94,32 +98,52 @@ def select_solutions(
         if method == "random":
             raise InputError("a random choice weighs no quality; choose by a distance")
         worth = quality_weight * scaled_quality([quality[int(index)] for index in usable])
+    if groups is not None:
+        if method not in ("maxmin", "maxavg"):
+            raise InputError(f"selection {method!r} knows no groups; use 'maxmin' or 'maxavg'")
+        groups = [groups[int(index)] for index in usable]
     if method == "random":
         chosen = np.random.default_rng(seed).choice(len(usable), size=m, replace=False).tolist()
     else:
-        chosen = (_exact if method == "exact" else _greedy)(distances, m, worth, method)
+        chosen = (_exact if method == "exact" else _greedy)(distances, m, worth, method, groups)
     return [int(usable[index]) for index in chosen]
 
 
-def _greedy(distances: Matrix, m: int, worth: Matrix | None, method: Selection) -> list[int]:
+def _greedy(
+    distances: Matrix,
+    m: int,
+    worth: Matrix | None,
+    method: Selection,
+    groups: Sequence[int | None] | None,
+) -> list[int]:
     """Algorithm 2, or the paper's text; a solution's worth is added to its distance."""
-    chosen = [_first(distances, worth)]
+    chosen: list[int] = []
+    value = _totals(distances, worth)
     gather = np.minimum if method == "maxmin" else np.add
-    while len(chosen) < m:
+    while True:
+        if groups is not None:
+            value[~_due(groups, chosen)] = -np.inf
+        chosen.append(int(value.argmax()))
+        if len(chosen) == m:
+            return chosen
         value = reduce(gather, distances[chosen])
         if worth is not None:
             value = value / (1 if method == "maxmin" else len(chosen)) + worth
         # Without worth, the average over those chosen and their sum have the same maximum.
         value[chosen] = -np.inf
-        chosen.append(int(value.argmax()))
-    return chosen
 
 
-def _first(distances: Matrix, worth: Matrix | None) -> int:
-    total = distances.sum(axis=1)
-    if worth is not None:
-        total = total / max(1, len(distances) - 1) + worth
-    return int(total.argmax())
+def _due(groups: Sequence[int | None], chosen: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Whose turn it is: solutions of the groups that fewest were taken of, while any are left."""
+    times = Counter(groups[index] for index in chosen)
+    taken = np.array([math.inf if group is None else times[group] for group in groups])
+    due: npt.NDArray[np.bool_] = taken == np.delete(taken, chosen).min()
+    return due
+
+
+def _totals(distances: Matrix, worth: Matrix | None) -> Matrix:
+    total: Matrix = distances.sum(axis=1)
+    return total if worth is None else total / max(1, len(distances) - 1) + worth
 
 
 def scaled_quality(scores: Sequence[float | None]) -> Matrix:
@@ -136,7 +160,7 @@ def scaled_quality(scores: Sequence[float | None]) -> Matrix:
     return np.where(np.isfinite(scaled), scaled, 0.0)
 
 
-def _exact(distances: Matrix, m: int, worth: Matrix | None, _: Selection) -> list[int]:
+def _exact(distances: Matrix, m: int, worth: Matrix | None, *_: object) -> list[int]:
     k = len(distances)
     if (count := math.comb(k, m)) > MAX_SUBSETS:
         raise InputError(
@@ -144,7 +168,7 @@ def _exact(distances: Matrix, m: int, worth: Matrix | None, _: Selection) -> lis
             f"than {MAX_SUBSETS}; use 'maxmin'"
         )
     if m == 1:
-        return [_first(distances, worth)]
+        return [int(_totals(distances, worth).argmax())]
     subsets = np.array(list(itertools.combinations(range(k), m)))
     pairs = np.array(list(itertools.combinations(range(m), 2)))
     within = distances[subsets[:, pairs[:, 0]], subsets[:, pairs[:, 1]]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import datasets
 import numpy as np
@@ -176,3 +177,23 @@ def test_a_random_choice_weighs_no_quality():
         )
     with pytest.raises(InputError, match="traded against a distance"):
         CurationConfig(solutions="random", quality_column="score")
+
+
+@given(
+    hnp.arrays(np.float64, (6, 6), elements=st.floats(0, 1)),
+    st.lists(st.one_of(st.none(), st.integers(0, 2)), min_size=6, max_size=6),
+    st.integers(1, 6),
+)
+def test_one_of_each_group_is_taken_in_turn_and_one_group_changes_nothing(matrix, groups, m):
+    distances = matrix + matrix.T
+    picks = select_solutions(distances, m, groups=groups)
+    assert len(set(picks)) == m
+    sizes = Counter(group for group in groups if group is not None)
+    taken = Counter(groups[pick] for pick in picks)
+    for group, other in itertools.permutations(sizes, 2):
+        assert taken[group] >= min(taken[other] - 1, sizes[group])
+    assert taken[None] == max(0, m - sum(sizes.values()))
+    for alike in ([0] * 6, [None] * 6):
+        assert select_solutions(distances, m, groups=alike) == select_solutions(distances, m)
+    with pytest.raises(InputError, match="knows no groups"):
+        select_solutions(distances, m, "exact", groups=groups)
