@@ -70,9 +70,8 @@ bench-corpus: $(VENV)/installed  ## Curate synthetic corpora of up to 53,125 pro
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus.py
 
 # The first run encodes the 23,000 texts of the labelled sets, and more; cut off, it goes on.
-distances: $(VENV)/installed  ## Print the tables of docs/distances.md, from ../shared/data
-	for script in text_distances picks calibration_curves; do \
-	    HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/$$script.py || exit 1; done
+distances: $(VENV)/installed  ## Print the tables behind docs/distances.md, from ../shared/data
+	PYTHONPATH=.:tests HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/strategies.py
 
 pictures: $(VENV)/installed system  ## Make the pictures of the docs from the demo and its report
 	PYTHONPATH=.:tests $(BIN)/python -m benchmarks.pictures

@@ -1,7 +1,8 @@
-"""The three labelled sets of problems, read and encoded once, for the benchmarks of distances.
+"""The four labelled sets of problems, read and encoded once, for the benchmarks of distances.
 
-`dev`, `train` and `long` are described in `docs/distances.md`. Vectors are kept in a file beside
-the results, by encoder and text: a run that was cut off goes on, and a second one encodes nothing.
+`controlled`, `dev`, `train` and `long` are described in `strategies.md`. Vectors are kept in a file
+that git ignores, by encoder and text: a run that was cut off goes on, and a second one encodes
+nothing.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from rpd_metric.steps.extractive import ExtractiveSummarizer
 Array = Any
 
 FILES = {
+    "controlled": "strategy_bench/controlled.jsonl",
     "dev": "strategy_bench/dev.jsonl",
     "train": "strategy_bench/train.jsonl",
     "long": "long_cot/labelled.jsonl",
@@ -116,7 +118,7 @@ def read_rows(path: Path, limit: int | None = None) -> list[dict[str, Any]]:
 
 
 def read_sets(folder: Path, encoder: Embedder, limit: int | None = None) -> dict[str, list[Case]]:
-    """All three sets, encoded.
+    """All sets, encoded.
 
     Args:
         folder (`Path`): With the files of `FILES`.
@@ -147,6 +149,7 @@ def texts_of(row: dict[str, Any]) -> list[str]:
         *row.get("steps", ()),
         *extractive_steps(row),
         *READINGS["pieces"](row["problem"], row["solutions"], ()),
+        row["solutions"],
     )
     return [row["problem"], *(text for texts in lists for text in texts)]
 
@@ -156,7 +159,8 @@ def case_of(row: dict[str, Any], encoder: Embedder) -> Case:
     labels = Labels.of(row)
     assert labels is not None, "every row needs strategy labels"
     problem, solutions = row["problem"], row["solutions"]
-    read = gather(("statement", "pieces", "methods"), problem, solutions, None, encoder)
+    kinds = ("statement", "pieces", "methods", "text")
+    read = gather(kinds, problem, solutions, None, encoder)
     found = {"": read}
     sources = {"extractive": extractive_steps(row)}
     if "steps" in row:

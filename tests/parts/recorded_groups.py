@@ -47,6 +47,10 @@ class RecordedGroups:
         rows = [row for name in SETS for row in read_lines(folder / f"{name}.jsonl")]
         return cls(rows, read_lines(folder / "group_replies.jsonl"))
 
+    def knows(self, problem: str) -> bool:
+        """Whether the reader saw this problem."""
+        return problem.strip() in self._rows
+
     def __call__(self, body: Mapping[str, Any]) -> str:
         """The text of a reply."""
         user = body["messages"][1]["content"]

@@ -1,4 +1,4 @@
-"""The benchmarks behind docs/distances.md: on problems made here, with an encoder of words."""
+"""The benchmark behind docs/distances.md: on problems made here, with an encoder of words."""
 
 from __future__ import annotations
 
@@ -39,19 +39,29 @@ def row(number, groups):
         solutions.append(" ".join(draw.sample(words, len(words))))
     steps = [[METHODS[group], "conclude"] for group in groups]
     labels = {"strategy_a": groups, "correct": [True] * 3 + [False] * (len(groups) - 3)}
-    return {"problem": f"Problem {number}?", "solutions": solutions, "steps": steps, **labels}
+    texts = {"problem": f"Problem {number}?", "solutions": solutions, "steps": steps}
+    return {"problem_id": str(number), **texts, **labels}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     groups = ([0, 0, 0, 1], [0, 0, 0, 0], [0, 1, 2, 2], [1, 1, 1, 0], [2, 2, 2, 2])
-    files = ("strategy_bench/dev.jsonl", "strategy_bench/train.jsonl", "long_cot/labelled.jsonl")
-    for start, name in enumerate(files):
-        path = folder / name
+    sets = ("strategy_bench/controlled", "strategy_bench/dev", "strategy_bench/train")
+    replies = []
+    for start, name in enumerate((*sets, "long_cot/labelled")):
+        path = folder / f"{name}.jsonl"
         path.parent.mkdir(exist_ok=True)
         rows = [row(10 * start + number, found) for number, found in enumerate(groups)]
         path.write_text("".join(json.dumps(one) + "\n" for one in rows))
+        if name in sets:
+            said = {"order": [3, 2, 1, 0], "names": dict(zip("012", METHODS, strict=True))}
+            replies += [
+                {"problem_id": one["problem_id"], "groups": one["strategy_a"][::-1], **said}
+                for one in rows
+            ]
+    path = folder / "strategy_bench" / "group_replies.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in replies))
     return folder
 
 
@@ -73,28 +83,21 @@ def test_a_text_is_encoded_once_ever(bench, tmp_path):
     np.testing.assert_array_equal(before[[1, 0]], after[:2])
 
 
-@pytest.mark.parametrize(
-    ("name", "tables"), [("text_distances", 3), ("picks", 2), ("calibration_curves", 1)]
-)
-def test_each_script_of_make_distances_runs_from_its_command_line(
-    bench, folder, tmp_path, monkeypatch, capsys, name, tables
+def test_the_script_of_make_distances_runs_from_its_command_line(
+    bench, folder, tmp_path, monkeypatch, capsys
 ):
-    module = bench(name)
+    module = bench("strategies")
     monkeypatch.setattr(module, "load_embedder", lambda spec, **_: Words())
-    vectors = str(tmp_path / "vectors.sqlite")
-    line = [name, "--data", str(folder), "--vectors", vectors, "--num-bootstrap", "20"]
-    curves = str(tmp_path / "curves.json")
-    if name == "calibration_curves":
-        line += ["--write-curves", curves]
-    monkeypatch.setattr("sys.argv", line)
+    vectors, curves = str(tmp_path / "vectors.sqlite"), str(tmp_path / "curves.json")
+    line = ["strategies", "--data", str(folder), "--vectors", vectors, "--num-bootstrap", "20"]
+    monkeypatch.setattr("sys.argv", [*line, "--write-curves", curves])
     module.main()
     printed = capsys.readouterr().out
-    assert printed.count("\n| ---") == tables
-    if name == "picks":
-        # 3 of 5 problems have several strategies; of the 6 pairs of each 3, 5 and 3 differ.
-        assert "| dev | `combined`, LLM steps | 0.600" in printed
-        assert f"| dev | by chance | {11 / 30:.3f} " in printed
-        assert "3 of 5 problems have several strategies; in 3 the choice of 3 matters" in printed
-    if name == "calibration_curves":
-        curve = calibration("strategy", "minilm", chat=True, path=curves)
-        assert curve.chance(0) < 0.5 < curve.chance(1)
+    assert printed.count("\n| ---") == 8
+    # 3 of 5 problems have several strategies, and the recorded reader sees them all.
+    assert "dev: 3 of 5 problems have several strategies; in 3 the choice of 3 matters" in printed
+    perfect = "1.000 [1.000, 1.000]"
+    assert f"| groups | {' | '.join([perfect] * 6)} | - | - |" in printed
+    assert f"| groups | {' | '.join([perfect] * 3)} | - |" in printed
+    curve = calibration("strategy", "minilm", chat=True, path=curves)
+    assert curve.chance(0) < 0.5 < curve.chance(1)

@@ -1,0 +1,275 @@
+"""Which distance sees a change of strategy, what does it choose, and what does it mean?
+
+    PYTHONPATH=.:tests python benchmarks/strategies.py [--data FOLDER] [--vectors FILE]
+        [--write-curves OUT]
+
+On the labelled sets, with 95 % bootstrap intervals over problems: AUROC of pairs; how often three
+chosen solutions hold as many strategies as three can; how well problems with several strategies
+are ranked before the others; and the chance of another strategy by distance. `groups` is what a
+capable reader answered to the prompt of this project about the summaries, recorded once
+(`group_replies.jsonl`), which the long traces lack. `rpd_metric/distance/calibration.json` is what
+`--write-curves` wrote.
+"""
+
+from __future__ import annotations
+
+import os
+
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[_variable] = "1"  # before numpy loads its BLAS
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from labelled_sets import CURVE_STEPS, Case, KeptVectors, name_of, parser_of, read_sets
+from machine import markdown
+
+from parts.recorded_groups import RecordedGroups
+from rpd_datasets.judging.auroc import (
+    Estimate,
+    Floats,
+    count_wins,
+    estimate,
+    pooled_auroc,
+    resamples,
+    weighted_mean,
+    within_auroc,
+)
+from rpd_datasets.select import select_solutions
+from rpd_metric.distance.calibration import Calibration, calibration_error, fit_curve
+from rpd_metric.distance.core import problem_score
+from rpd_metric.distance.distances import load_distance
+from rpd_metric.distance.diversity import group_distances, score_by_groups
+from rpd_metric.models.chat import ChatReply, ChatRequest
+from rpd_metric.models.concurrency import run
+from rpd_metric.models.kinds import load_embedder
+from rpd_metric.steps.grouping import Grouping, StrategyReader
+
+Array = Any
+Method = tuple[str, str]
+
+PICKED = 3
+SHOWN = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+STRATEGY = ("LLM", "strategy")
+GROUPS = ("groups", "groups")
+GROUPS_THEN_DISTANCE = ("groups", "groups, then strategy")
+# Sources of steps, and the distances that read them.
+METHODS: tuple[Method, ...] = (
+    GROUPS,
+    GROUPS_THEN_DISTANCE,
+    STRATEGY,
+    ("LLM", "combined"),
+    ("LLM", "rpd"),
+    ("", "pieces"),
+    ("", "raw"),
+    ("extractive", "rpd"),
+)
+CURVES: tuple[Method, ...] = (
+    ("", "pieces"),
+    ("LLM", "combined"),
+    STRATEGY,
+    ("LLM", "rpd"),
+    ("extractive", "rpd"),
+)
+
+
+class RecordedReader:
+    """A chat model that gives the recorded replies."""
+
+    model = "recorded"
+
+    def __init__(self, replies: RecordedGroups) -> None:
+        self._replies = replies
+
+    async def __call__(self, request: ChatRequest) -> ChatReply:
+        """The reply in the form that the prompt asks for."""
+        return ChatReply(self._replies({"messages": request.messages}), "stop")
+
+
+class Problems:
+    """One labelled set: what each method makes of it."""
+
+    def __init__(
+        self, cases: Sequence[Case], replies: RecordedGroups, num_bootstrap: int, seed: int
+    ) -> None:
+        self.cases = cases
+        self.weights = resamples(len(cases), num_bootstrap, seed)
+        reader = StrategyReader(RecordedReader(replies))
+        self.groups: list[Grouping] = []
+        if all(replies.knows(case.row["problem"]) for case in cases):
+            self.groups = [
+                run(reader.sort(case.row["problem"], case.row["steps"])) for case in cases
+            ]
+        self.matrices = {
+            method: [load_distance(method[1])(case.evidence[method[0]]) for case in cases]
+            for method in METHODS
+            if method[0] != "groups"
+        }
+        if self.groups:
+            found = list(zip(self.groups, self.matrices[STRATEGY], strict=True))
+            self.matrices[GROUPS] = [group_distances(a.groups, 0 * b) for a, b in found]
+            self.matrices[GROUPS_THEN_DISTANCE] = [group_distances(a.groups, b) for a, b in found]
+        self.several = np.array([any(one for *_, one in case.labels.pairs()) for case in cases])
+
+    def pairs(self, method: Method) -> tuple[list[Array], list[Array]]:
+        """Per problem, the distances of the labelled pairs, and whether they differ."""
+        distances, different = [], []
+        for case, matrix in zip(self.cases, self.matrices[method], strict=True):
+            labelled = case.labels.pairs()
+            distances.append(np.array([matrix[i, j] for i, j, _ in labelled], dtype=float))
+            different.append(np.array([differs for *_, differs in labelled], dtype=bool))
+        return distances, different
+
+    def aurocs(self, method: Method) -> dict[str, Floats]:
+        """Pooled and within, in every resample."""
+        wins = count_wins(*self.pairs(method))
+        return {
+            "pooled": pooled_auroc(wins, self.weights),
+            "within": within_auroc(wins, self.weights),
+        }
+
+    def triples(self, method: Method) -> dict[str, Floats]:
+        """The share of problems whose three solutions hold all the strategies that three can."""
+        matrices = self.matrices[STRATEGY if method in (GROUPS, GROUPS_THEN_DISTANCE) else method]
+        complete = []
+        for number, (case, matrix) in enumerate(zip(self.cases, matrices, strict=True)):
+            in_turn = self.groups[number].groups if method[0] == "groups" else None
+            picks = select_solutions(matrix, PICKED, groups=in_turn)
+            matters = case.labels.choice_matters(PICKED)
+            complete.append(float(case.labels.complete(picks, PICKED)) if matters else np.nan)
+        return {"triples": weighted_mean(complete, self.weights)}
+
+    def ranking(self, method: Method) -> dict[str, Floats]:
+        """AUROC of "several strategies" by the problems' scores, in every resample."""
+        if method == GROUPS_THEN_DISTANCE:
+            pairs = zip(self.groups, self.matrices[STRATEGY], strict=True)
+            found = [score_by_groups(one.groups, matrix) for one, matrix in pairs]
+            order = sorted({score for score in found if score})
+            scores = np.array([order.index(score) if score else -1 for score in found], float)
+        else:
+            scores = np.array([problem_score(one) for one in self.matrices[method]], dtype=float)
+        # Each problem as one labelled pair of its own.
+        wins = count_wins(scores[:, None], self.several[:, None])
+        return {"ranking": pooled_auroc(wins, self.weights)}
+
+    def triples_by_chance(self) -> Estimate:
+        """The share of all triples, where the choice matters."""
+        shares = [
+            float(
+                np.mean(
+                    [
+                        case.labels.complete(three, PICKED)
+                        for three in itertools.combinations(range(len(case.row["solutions"])), 3)
+                    ]
+                )
+            )
+            if case.labels.choice_matters(PICKED)
+            else np.nan
+            for case in self.cases
+        ]
+        return estimate(weighted_mean(shares, self.weights))
+
+
+def print_figures(sets: Mapping[str, Problems], figure: str) -> None:
+    """A figure of every method on every set, and what it has more than `strategy`."""
+    values, gains = [], []
+    for method in METHODS:
+        row: dict[str, object] = {"distance": _name(method)}
+        gain = dict(row)
+        for name, problems in sets.items():
+            known = method in problems.matrices
+            found = getattr(problems, figure)(method) if known else {}
+            others = getattr(problems, figure)(STRATEGY)
+            for measure, reference in others.items():
+                column = f"{name} {measure}"
+                row[column] = f"{estimate(found[measure])}" if known else "-"
+                gap = estimate(found[measure] - reference) if known else None
+                gain[column] = "-" if gap is None else format(gap, "+.3f")
+        values.append(row)
+        gains.append(gain)
+    if figure == "triples":
+        chances = {f"{name} triples": f"{one.triples_by_chance()}" for name, one in sets.items()}
+        values.append({"distance": "by chance"} | chances)
+    print(f"{markdown(values)}\n\nMinus `strategy`, LLM steps, paired by problem:\n")
+    print(markdown([gain for gain in gains if gain["distance"] != _name(STRATEGY)]), "\n")
+
+
+def _name(method: Method) -> str:
+    return method[1] if method[0] == "groups" else name_of(*method)
+
+
+def labelled_pairs(sets: Sequence[Problems], method: Method) -> tuple[Array, Array]:
+    """The distances of all labelled pairs of these sets, and whether they differ."""
+    found = [problems.pairs(method) for problems in sets]
+    distances, different = (
+        np.concatenate([one for lists in found for one in lists[at]]) for at in (0, 1)
+    )
+    return distances, different
+
+
+def curves(sets: Mapping[str, Problems]) -> list[Calibration]:
+    """A curve of each distance, fitted to all sets; prints what it says and how far off it is on
+    each set with the fit to the others.
+    """
+    rows, found = [], []
+    for source, distance in CURVES:
+        method = (source, distance)
+        fitted = fit_curve(*(pairs := labelled_pairs(list(sets.values()), method)))
+        intercept, slope = (round(one, 3) for one in fitted)
+        steps = CURVE_STEPS[source]
+        curve = Calibration(distance, "minilm", steps, intercept, slope, len(pairs[0]))
+        errors = []
+        for name, problems in sets.items():
+            fit = fit_curve(*labelled_pairs([sets[one] for one in sets if one != name], method))
+            other = replace(curve, intercept=fit[0], slope=fit[1])
+            distances, labels = labelled_pairs([problems], method)
+            errors.append(calibration_error([other.chance(one) for one in distances], labels))
+        found.append(replace(curve, error=round(max(errors), 3)))
+        rows.append(
+            {
+                "distance": _name(method),
+                **{f"{one}": f"{curve.chance(one):.2f}" for one in SHOWN},
+                f"error on {', '.join(sets)}": ", ".join(f"{error:.3f}" for error in errors),
+            }
+        )
+    print(f"{found[0].pairs} labelled pairs.\n\n{markdown(rows)}\n")
+    return found
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = parser_of(__doc__)
+    parser.add_argument("--write-curves", type=Path, help="keeps the curves as JSON")
+    args = parser.parse_args()
+    encoder = KeptVectors(load_embedder("minilm"), args.vectors)
+    replies = RecordedGroups.of_sets(args.data / "strategy_bench")
+    sets = {
+        name: Problems(cases, replies, args.num_bootstrap, args.seed)
+        for name, cases in read_sets(args.data, encoder, args.limit).items()
+    }
+    print(f"{encoder.name}, {args.num_bootstrap} resamples of the problems, seed {args.seed}.\n")
+    for name, problems in sets.items():
+        several = problems.several.sum()
+        matter = sum(case.labels.choice_matters(PICKED) for case in problems.cases)
+        print(
+            f"{name}: {several} of {len(problems.cases)} problems have several strategies; in "
+            f"{matter} the choice of {PICKED} matters."
+        )
+    print()
+    for figure in ("aurocs", "triples", "ranking"):
+        print_figures(sets, figure)
+    # Problems written so that wording misleads are no sample of what a curve is read for.
+    found = curves({name: one for name, one in sets.items() if name != "controlled"})
+    curves(sets)
+    if args.write_curves:
+        lines = ",\n".join(f"  {json.dumps(asdict(curve))}" for curve in found)
+        args.write_curves.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
