@@ -75,28 +75,22 @@ class FlowStats:
 
     def summary(self) -> str:
         """Several lines for the end of a run."""
-        lines = [
+        events = {
+            "retries": self.retried,
+            "asked again with more tokens": self.extended,
+            "looped until they were cut": self.looping,
+            "kept as they were cut": self.kept_cut,
+            "paid for twice, because another run on this store was first": self.paid_twice,
+            **{f"attempts failed by {reason}": count for reason, count in self.trouble.items()},
+        }
+        happened = ", ".join(f"{count:,} {event}" for event, count in events.items() if count)
+        return (
             f"{self.done + self.cached + self.shared + self.failed:,} requests: {self.done:,} "
             f"answered by the model, {self.cached:,} from the store, {self.shared:,} shared, "
-            f"{self.failed:,} failed",
-            f"{self.prompt_tokens:,} prompt and {self.completion_tokens:,} new tokens in "
-            f"{self.seconds:,.1f} s ({self._speed:,.0f} new tokens/s); "
-            f"{self.retried:,} retries, {self.extended:,} asked again with more tokens",
-        ]
-        if self.paid_twice:
-            lines.append(
-                f"{self.paid_twice:,} of the answered requests were answered by another run on "
-                "this store meanwhile: they were paid for twice"
-            )
-        if self.kept_cut or self.looping:
-            lines.append(
-                f"{self.looping:,} replies looped until they were cut, {self.kept_cut:,} were kept "
-                "as they were cut"
-            )
-        if self.trouble:
-            reasons = (f"{reason} {count:,}" for reason, count in self.trouble.most_common())
-            lines.append(f"failed attempts by reason: {', '.join(reasons)}")
-        return "\n".join(lines)
+            f"{self.failed:,} failed\n{self.prompt_tokens:,} prompt and "
+            f"{self.completion_tokens:,} new tokens in {self.seconds:,.1f} s ({self._speed:,.0f} "
+            f"new tokens/s){happened and '; '}{happened}"
+        )
 
 
 class Flow:
@@ -130,7 +124,6 @@ class Flow:
         self.spending = Spending(self.options)
         self.stats = FlowStats()
         self._giving_up = GivingUp(chat.model, self.options.timeout, self.options.keep_going)
-        self._numbers = count(1)
         self._sharers = 1
         self._began: float | None = None
         self._ending: RPDError | None = None
@@ -156,7 +149,7 @@ class Flow:
             raise
         except RPDError as error:
             self._end(error)
-            await self._places.idle.wait()
+            await asyncio.wait(self._asking.values())
             raise
         finally:
             self._waiting[key] -= 1
@@ -234,18 +227,15 @@ class Flow:
     ) -> ChatReply:
         if not isinstance(self._ending, BudgetSpent):  # what is stored costs nothing
             self._check()
-        if self.store is not None:
-            # Not in a thread: a reader of the file does not wait for its writers.
-            reply = self.store.find(keys)
-            if reply is not None:
-                return reply
-        number = next(self._numbers)
+        # Not in a thread: a reader of the file does not wait for its writers.
+        if self.store is not None and (reply := self.store.find(keys)) is not None:
+            return reply
         failed: Counter[str] = Counter()
         for attempt in count(1):
             # A retry waits behind the others: while a server is down, none is tried to its end.
             await self._places.take(begun=once)
             try:
-                return await self._attempt(request, keys, number)
+                return await self._attempt(request, keys)
             except ServerError as error:
                 failure = error
             finally:
@@ -259,11 +249,11 @@ class Flow:
         self._check()
         raise failure
 
-    async def _attempt(self, request: ChatRequest, keys: RequestKeys, number: int) -> ChatReply:
+    async def _attempt(self, request: ChatRequest, keys: RequestKeys) -> ChatReply:
         share = await self._afford(request)
         reply = None
         try:
-            reply = await self._send(request, number)
+            reply = await self._send(request)
         except ServerError as error:
             if error.status is not None:
                 reply = ChatReply("", prompt_tokens=0, completion_tokens=0)
@@ -296,7 +286,7 @@ class Flow:
             # What is in flight may cost less than was set aside for it.
             await asyncio.wait((self._halt,), timeout=0.05)
 
-    async def _send(self, request: ChatRequest, number: int) -> ChatReply:
+    async def _send(self, request: ChatRequest) -> ChatReply:
         started = time.monotonic()
         try:
             async with asyncio.timeout(self.options.timeout) as deadline:
@@ -319,7 +309,7 @@ class Flow:
             self._deadlines.discard(deadline)
         if failure.retryable:
             self._places.failed(failure)
-        self._give_up(self._giving_up.failed(failure, number))
+        self._give_up(self._giving_up.failed(failure))
         raise failure
 
     def _give_up(self, why: str | None) -> None:

@@ -43,8 +43,6 @@ class Places:
 
     def __init__(self, most: int, known: bool = True) -> None:
         self.in_flight = 0
-        self.idle = asyncio.Event()  # set while nothing is in flight
-        self.idle.set()
         self._most = self._goal = float(most)
         # Up to the goal each reply brings a place, beyond it twelve do.
         self._allowed = self._most if known else min(self._most, FIRST)
@@ -69,8 +67,6 @@ class Places:
     def leave(self) -> None:
         """Give a place back."""
         self.in_flight -= 1
-        if not self.in_flight:
-            self.idle.set()
         self._admit()
 
     def replied(self) -> None:
@@ -120,7 +116,6 @@ class Places:
             turn = self._queue.popleft()
             if not turn.done():
                 self.in_flight += 1
-                self.idle.clear()
                 turn.set_result(None)
 
 
@@ -148,14 +143,14 @@ class GivingUp:
         self._failing, self._attempts = None, 0
         self._in_a_row.clear()
 
-    def failed(self, failure: ServerError, number: int) -> str | None:
-        """Note a failed attempt at the request of that number."""
+    def failed(self, failure: ServerError) -> str | None:
+        """Note a failed attempt."""
         now, timed_out = time.monotonic(), failure.kind == "timeout"
         self._heard = self._heard or not (timed_out or failure.kind == "connection")
         if failure.kind == "quota" or (failure.status in WRONG_SERVER and not self._replied):
             return str(failure)
         if failure.kind == "protocol" or not failure.retryable:
-            return self._lasting(failure, number)
+            return self._lasting(failure)
         self._attempts += 1
         self._failing = self._failing or now - timed_out * self._timeout
         failing, asked = now - self._failing, failure.retry_after or 0.0
@@ -169,11 +164,11 @@ class GivingUp:
         tried = f"{self._attempts} attempt(s) in {failing:,.0f} s"
         return f"{self._model} {waits}: {tried}, the last with: {failure}"
 
-    def _lasting(self, failure: ServerError, number: int) -> str | None:
+    def _lasting(self, failure: ServerError) -> str | None:
         kind: str = failure.kind
         if failure.status in UNFIT_REQUEST:
-            # It is about that request, unless the very first ones are all refused alike.
-            if self._replied or number > IN_A_ROW:
+            # It is about that request, unless all are refused alike.
+            if self._replied:
                 return None
             kind = str(failure)
         self._in_a_row[kind] += 1

@@ -91,8 +91,8 @@ class RequestOptions:
         Attempts may fail until none is left that may be repeated, and the reply may then be cut
         and asked for once more. A summary that is repaired takes two requests.
 
-        >>> RequestOptions(timeout=60.0).worst_case(300, requests=2)
-        WorstCase(tokens=3000, attempts=8, seconds=480.0)
+        >>> RequestOptions().worst_case(300, requests=2)
+        WorstCase(tokens=3000, attempts=8)
         """
         attempts = 1 + min(self.max_retries, UNREADABLE_RETRIES)
         longer = self.longer(max_tokens)
@@ -100,16 +100,14 @@ class RequestOptions:
         return WorstCase(
             requests * (attempts * max_tokens + extended * longer),
             requests * (attempts + extended),
-            requests * (attempts + extended) * self.timeout,
         )
 
 
 class WorstCase(NamedTuple):
-    """A bound on new tokens, attempts (each sends its prompt) and seconds on the way."""
+    """A bound on new tokens, and on attempts, each of which sends its prompt."""
 
     tokens: int
     attempts: int
-    seconds: float
 
 
 class Spending:
