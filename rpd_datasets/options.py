@@ -21,6 +21,8 @@ import yaml  # type: ignore[import-untyped,unused-ignore]
 from rpd_metric.errors import InputError
 
 Kind = TypeVar("Kind")
+# Of manifests that hold their options as a file of options does.
+MANIFEST_FORMAT = 2
 
 
 def option(
@@ -110,6 +112,12 @@ def options_from(
         if value is not None or one.default is None:
             values[one.name] = tuple(value) if isinstance(value, list) else value
     return kind(**{**values, **others})
+
+
+def as_options(value: Any, *groups: str) -> dict[str, Any]:
+    """What [`options_from`] would make a dataclass of: its values by their names there."""
+    named = [one for group in groups for one in _options(type(value), group)]
+    return {one.metadata.get("name") or one.name: getattr(value, one.name) for one in named}
 
 
 def read_options(path: str | Path) -> dict[str, Any]:

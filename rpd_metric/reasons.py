@@ -107,7 +107,6 @@ class Reason(StrEnum):
     NOT_DIVERSE = "not_diverse", "the problem is not among the diverse ones"
     NO_SOLUTIONS = "no_solutions", "no solution is left to choose from"
     SKIPPED = "skipped", "a person labelled nothing"
-    BUDGET_SPENT = "budget_spent", "the budget was spent before the requests were answered"
 
 
 def table() -> str:

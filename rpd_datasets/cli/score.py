@@ -61,8 +61,7 @@ def _score(args: argparse.Namespace) -> None:
     problems: list[dict[str, Any]] = []
 
     async def score(source: Source) -> None:
-        async for problem, scored in score_all(source, config, models, max_in_flight=8):
-            assert scored is not None, "no other score was asked for"
+        async for problem, scored in score_all(source, config, models):
             rejects.extend(scored.rejects)
             problems.append(
                 {

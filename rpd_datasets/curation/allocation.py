@@ -2,8 +2,8 @@
 
 Every problem gets one solution, the one nearest to its others (the medoid); of more problems than
 the budget holds, a draw. What is left goes, one by one over all problems, to the solution furthest
-from those chosen for its own problem. Within a problem these gains never grow, so a heap as large
-as the budget finds the largest ones in one pass.
+from those chosen for its own problem. Within a problem these gains never grow, so the largest of
+all are the ones to take.
 """
 
 from __future__ import annotations
@@ -55,58 +55,33 @@ def spending_order(
     return [int(usable[at]) for at in order], gains
 
 
-class Allocation:
-    """How many solutions each problem gets, found in one pass over the problems.
+def shares(
+    offers: Sequence[tuple[str, Sequence[float]]], num_samples: int, seed: int
+) -> dict[int, int]:
+    """How many solutions each problem gets, by its place among the `offers`.
 
-    Holds two entries for each sample of the budget at most. Lots drawn with `seed` decide between
-    too many problems and between equal gains, so that the order of the problems decides nothing.
+    A problem is offered as its text and its gains (see [`spending_order`]). Lots drawn with `seed`
+    decide between too many problems and between equal gains, so that the order of the problems
+    decides nothing. Those that get any stand in the order of their lots.
 
-    >>> budget = Allocation(4, seed=0)
-    >>> budget.offer(0, "What is 2 + 2?", [math.inf, 0.1])
-    >>> budget.offer(1, "What is 3 * 3?", [math.inf, 0.5, 0.3])
-    >>> sorted(budget.shares().items())
-    [(0, 1), (1, 3)]
+    >>> inf = math.inf
+    >>> shares([("2 + 2?", [inf, 0.1]), ("3 * 3?", [inf, 0.5, 0.3])], num_samples=4, seed=0)
+    {0: 1, 1: 3}
     """
-
-    def __init__(self, num_samples: int, seed: int) -> None:
-        if num_samples < 1:
-            raise InputError(f"num_samples is {num_samples}; it must be 1 or more")
-        self._num_samples = num_samples
-        self._seed = seed
-        self._offered = 0
-        # The worst in front, because that is what gives way: by lot, and by gain, lot and rank.
-        self._drawn: list[tuple[int, int]] = []
-        self._deeper: list[tuple[float, int, int, int]] = []
-
-    def offer(self, problem: int, text: str, gains: Sequence[float]) -> None:
-        """Offer a problem, by what [`shares`] calls it; its text draws its lot.
-
-        Without any gains (see [`spending_order`]) it gets nothing.
-        """
-        if not gains:
-            return
-        self._offered += 1
-        lot = int(draw_lot(text, self._seed), 16)
-        _push(self._drawn, (-lot, -problem), self._num_samples)
-        room = max(0, self._num_samples - self._offered)
-        for rank, gain in enumerate(gains[1:], start=1):
-            _push(self._deeper, (gain, -lot, -problem, -rank), room)
-        while len(self._deeper) > room:
-            heapq.heappop(self._deeper)
-
-    def shares(self) -> dict[int, int]:
-        """Solutions for each problem that gets any, in the order of the lots."""
-        shares = {-problem: 1 for _, problem in sorted(self._drawn, reverse=True)}
-        for _, _, problem, _ in self._deeper:
-            shares[-problem] += 1
-        return shares
-
-
-def _push(heap: list[Any], entry: Any, most: int) -> None:
-    if len(heap) < most:
-        heapq.heappush(heap, entry)
-    elif heap and entry > heap[0]:
-        heapq.heapreplace(heap, entry)
+    if num_samples < 1:
+        raise InputError(f"num_samples is {num_samples}; it must be 1 or more")
+    lots = sorted(
+        (draw_lot(text, seed), place) for place, (text, gains) in enumerate(offers) if gains
+    )
+    found = {place: 1 for _, place in lots[:num_samples]}
+    deeper = (
+        (-gain, lot, place, rank)
+        for lot, place in lots
+        for rank, gain in enumerate(offers[place][1][1:])
+    )
+    for _, _, place, _ in heapq.nsmallest(num_samples - len(lots), deeper):
+        found[place] += 1
+    return found
 
 
 def select_samples(ds: Any, n: int, *, seed: int = 0, problem_column: str = "problem") -> Any:
@@ -139,25 +114,25 @@ def select_samples(ds: Any, n: int, *, seed: int = 0, problem_column: str = "pro
 
     ```
     """
-    budget = Allocation(n, seed)
     whole = not isinstance(ds, list)
     # Of a dataset, only the columns that are looked at; the others may be long.
     names = [name for name in (problem_column, *MATRICES) if whole and name in ds.column_names]
     orders: list[list[int]] = []
-    for place, row in enumerate(ds.select_columns(names) if names else ds):
+    offers: list[tuple[str, list[float]]] = []
+    for row in ds.select_columns(names) if names else ds:
         matrix = next((row[name] for name in MATRICES if name in row), None)
         if matrix is None or problem_column not in row:
             missing = "rpd_matrix" if matrix is None else problem_column
             raise InputError(f"the rows have no {missing}; run ds.map(rpd_curate) first")
         order, gains = spending_order(nan_for_none(matrix))
-        budget.offer(place, row[problem_column], gains)
+        offers.append((row[problem_column], gains))
         orders.append(order)
-    shares = budget.shares()
-    selected = [orders[place][:share] for place, share in shares.items()]
+    found = shares(offers, n, seed)
+    selected = [orders[place][:share] for place, share in found.items()]
     if not whole:
-        return [ds[place] | {"selected": one} for place, one in zip(shares, selected, strict=True)]
+        return [ds[place] | {"selected": one} for place, one in zip(found, selected, strict=True)]
     from datasets import List, Value
 
-    rows = ds.select(list(shares))
+    rows = ds.select(list(found))
     rows = rows.remove_columns("selected") if "selected" in rows.column_names else rows
     return rows.add_column("selected", selected, feature=List(Value("int64")))

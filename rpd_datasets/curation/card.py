@@ -6,8 +6,9 @@ Neither holds a date, a path or a host: equal runs give equal files, and nothing
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
@@ -19,8 +20,10 @@ from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.outcome import RunSummary, counts, outcome
 from rpd_datasets.curation.parquet import SFT_CONFIG
 from rpd_datasets.curation.run import RunOptions
-from rpd_datasets.curation.scoring import choice_columns
+from rpd_datasets.curation.scoring import UNSCORED, choice_columns
 from rpd_datasets.inputs.raw_rows import Terms
+from rpd_datasets.inputs.source import InputSpec
+from rpd_datasets.options import MANIFEST_FORMAT, as_options
 from rpd_datasets.publish.model_card import versions
 
 # Packages whose version can change a result.
@@ -33,16 +36,13 @@ VERSIONED = (
     "transformers",
     "sentence-transformers",
 )
-# Options that name a server, a device or a folder, and how the input is called: what matters of
-# them stands elsewhere in the manifest, by name.
-PRIVATE_OPTIONS = (
-    *("summarizer", "embedder", "judge", "tokenizer", "device", "batch_size", "threads", "store"),
-    "requests",  # how patiently a server is asked
-)
+# Options that name a folder or a device, or say how fast the work is done.
+PRIVATE_OPTIONS = ("device", "batch_size", "threads", "store")
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 SIZE_CATEGORIES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M")
 # The paper of the metric; the Hub links cards to papers by such a tag.
 PAPER_TAG = "arxiv:2510.26122"
+COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def manifest(
@@ -50,13 +50,57 @@ def manifest(
     config: CurationConfig,
     models: Models,
     options: RunOptions,
-    specs: Sequence[Mapping[str, Any]],
+    specs: Sequence[InputSpec],
 ) -> str:
     """How the dataset was made, as JSON; `specs` says how each input was read."""
     content = _content(summary, config, models, options)
-    first, *mixed_in = [spec | one for one, spec in zip(content.pop("inputs"), specs, strict=True)]
-    content |= {"format": 1, "input": first, "mixed_in": mixed_in}
+    first, *mixed_in = content.pop("inputs")
+    content |= {
+        "format": MANIFEST_FORMAT,
+        "options": _options(summary, config, models, options, specs),
+        "input": first,
+        "mixed_in": mixed_in,
+    }
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _options(
+    summary: RunSummary,
+    config: CurationConfig,
+    models: Models,
+    options: RunOptions,
+    specs: Sequence[InputSpec],
+) -> dict[str, Any]:
+    """The options by their names on the command line, so that `--config` repeats the run.
+
+    Models on servers have their bare names here: who repeats the run says where they are.
+    """
+    first, *mixed = summary.inputs
+    found = {
+        "input": public_name(first["name"]),
+        "layout": first["layout"],
+        **{f"{role}_column": name for role, name in first["columns"].items()},
+        **as_options(specs[0], "place"),
+        "only": dict(specs[0].only),
+        "mix": [f"{public_name(one['name'])}:{one['problems_wanted']}" for one in mixed],
+        "mix_only": dict(specs[1].only) if mixed else {},
+        "decontaminate": list(options.contamination.sizes) if options.contamination else None,
+        **as_options(config, "models", "choice", "tokens"),
+        **as_options(config.sampling, ""),
+        **as_options(config.filters, ""),
+        **{name: getattr(options, name) for name in ("preset", "license", "language")},
+        "summarizer": public_name(models.summarizer.name),
+        "embedder": public_name(models.embedder.name),
+        "template": public_name(config.template),
+        "tokenizer": public_name(models.count_tokens.name),
+    }
+    if found["revision"] is None and COMMIT.fullmatch(first["fingerprint"]):
+        found["revision"] = first["fingerprint"]
+    if config.judge is not None and models.judges is not None:
+        found["judge"] = public_name(models.judges.chat.model)
+    if config.filters.decisions is not None:
+        found["decisions"] = Path(config.filters.decisions).name
+    return {name: value for name, value in found.items() if name not in PRIVATE_OPTIONS}
 
 
 def _content(
@@ -66,17 +110,11 @@ def _content(
     contamination = options.contamination
     inputs = [one | {"name": public_name(one["name"])} for one in summary.inputs]
     curves = {curve.distance: asdict(curve) for curve in summary.curves.values() if curve}
-    by_name = {name: one for name, one in config.as_dict().items() if name not in PRIVATE_OPTIONS}
-    filters = {name: one for name, one in by_name["filters"].items() if one != ()}
-    if config.filters.decisions is not None:
-        filters["decisions"] = Path(config.filters.decisions).name
     judge = models.judges.chat.model if models.judges and config.asks_judge else None
     return {
         "inputs": inputs,
-        "preset": options.preset,
         "decontaminated": contamination
         and {"by": contamination.as_rows(), "fingerprint": contamination.fingerprint},
-        "options": by_name | {"filters": filters},
         "summarizer": {
             "name": models.summarizer.name,
             "fingerprint": models.summarizer.fingerprint,
@@ -100,7 +138,6 @@ def _content(
             for (stage, reason, unit), count in sorted(summary.drops.items())
         ],
         "columns_stored_as_json": summary.json_columns,
-        **({"partial": True} if summary.missing else {}),
         "versions": versions(VERSIONED),
     }
 
@@ -131,11 +168,12 @@ def dataset_card(
         template_str=template.read_text(encoding="utf-8"),
         **content,
         config=config,
+        filters={n: one for n, one in as_options(config.filters, "").items() if n != "decisions"},
         contamination=options.contamination,
         lines=outcome_lines(content),
         problem_rule=problem_rule(config),
         solution_rule=solution_rule(config),
-        own_columns=sorted(choice_columns(None, 0, config)),
+        own_columns=sorted(choice_columns(UNSCORED, config)),
         sft=SFT_CONFIG,
         terms=terms,
         terms_given=bool(options.license),

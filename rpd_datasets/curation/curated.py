@@ -84,7 +84,7 @@ class Curated:
         from rpd_datasets.report import read_curated, write_report
 
         file = self.folder / "report.html" if page is None else Path(page)
-        return write_report(read_curated(self.folder, max_problems), file, None, figures=False)
+        return write_report(read_curated(self.folder, max_problems), file, None)
 
     def push_to_hub(self, repo_id: str, *, token: str | None = None, **options: Any) -> Pushed:
         """Publish the folder in one commit: data, card, manifest, lists and figures.
@@ -128,9 +128,7 @@ class Curated:
         options = replace(options or RunOptions(), **changes)
         # Opened once before, so that what is no dataset is said before its columns are looked at.
         DatasetRows(rows, name=options.name)
-        models = options.models or load_models(config)
-        check_made_by(rows, config, models)
-        options = replace(options, models=models)
+        check_made_by(rows, config)
         spec = replace(_spec_of(config), merge=False)  # each row was scored by itself
         return _make(
             [(rows, config.num_problems, spec)], output, config, options, made_columns(config)
@@ -219,7 +217,7 @@ def _make(
         chosen = [score for index in summary.chosen if (score := scores[index]) is not None]
         drawn = draw_card_figures(known, chosen, summary.selected_tokens)
         figures: dict[str, str | bytes] = {f"figures/{name}": one for name, one in drawn.items()}
-        specs = [spec.as_dict() for _, _, spec in sources]
+        specs = [spec for _, _, spec in sources]
         return figures | {
             "README.md": dataset_card(summary, config, models, options, sorted(figures)),
             "manifest.json": manifest(summary, config, models, options, specs),

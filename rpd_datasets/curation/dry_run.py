@@ -141,6 +141,16 @@ class DryRun:
             found["cost_at_most"] = requests.cost(sent_at_most, at_most)
         return found
 
+    def line(self) -> str:
+        """What is missing and what it would cost, in words."""
+        found = self.numbers()
+        cost = f", {found['cost']:,.2f} at the same prices" if "cost" in found else ""
+        return (
+            f"{found['problems']:,} problems with {found['solutions']:,} solutions are missing: "
+            f"about {found['requests_missing']:,} requests with {found['prompt_tokens']:,} prompt "
+            f"and {found['reply_tokens_assumed']:,} new tokens{cost}"
+        )
+
     def note(self, kind: str, request: ChatRequest, key: str) -> None:
         """Count a request that would be sent."""
         if key in self._seen:

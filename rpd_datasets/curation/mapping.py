@@ -22,13 +22,14 @@ from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import Models, load_models
 from rpd_datasets.curation.scoring import (
     MAX_IN_FLIGHT,
+    UNSCORED,
     choice_columns,
     choose,
     score_problem,
-    scoring_fingerprint,
 )
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.problem import Problem
+from rpd_metric.arrays import MatrixRows
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import submit
 from rpd_metric.reasons import Reason
@@ -36,20 +37,15 @@ from rpd_metric.reasons import Reason
 FINGERPRINT = "rpd_fingerprint"
 
 
-def curation_fingerprint(config: CurationConfig, models: Models) -> str:
-    """A hash of all that decides what `rpd_curate` gives a row."""
-    parts = [
-        scoring_fingerprint(config, models),
-        config.problems,
-        config.solutions,
-        config.num_solutions,
-        config.selection,
-        config.seed,
-        *((config.quality_column, config.quality_weight) if config.quality_column else ()),
-    ]
-    if config.num_samples is not None:
-        parts.append("in the order of a budget")
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+# Options that decide nothing of a row: the best are chosen of all rows, and who works how fast.
+BESIDE = ("num_problems", "store", "requests", "device", "batch_size", "threads")
+
+
+def curation_fingerprint(config: CurationConfig) -> str:
+    """A hash of the options that decide what `rpd_curate` gives a row."""
+    parts = {name: value for name, value in config.as_dict().items() if name not in BESIDE}
+    parts["num_samples"] = config.num_samples is not None  # all are ordered, whatever it is
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
 class _Worker:
@@ -58,7 +54,7 @@ class _Worker:
     def __init__(self, config: CurationConfig) -> None:
         self.config = config
         self.models = load_models(config)
-        self.fingerprint = curation_fingerprint(config, self.models)
+        self.fingerprint = curation_fingerprint(config)
         self.room = asyncio.Semaphore(MAX_IN_FLIGHT)
 
     async def one(self, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,7 +158,7 @@ Returns:
     - `selected` (`list[int]`): indices into `solutions`, in order of choice; with `num_samples` all
       usable ones, in the order in which [`select_samples`] takes them;
     - `drop_reasons` (`list[str]`): why a solution was left out, `""` where it was not.
-    - `rpd_fingerprint` (`str`): of the configuration and the models.
+    - `rpd_fingerprint` (`str`): of the configuration.
 
     With other distances or a judge also those of [`choice_columns`], and with `"llm"` for
     problems or solutions a column `choice_reason` (`str`): why nothing was selected, `""`
@@ -208,63 +204,51 @@ async def _curated(
 ) -> dict[str, Any]:
     text, solutions = row[config.problem_column], row[config.solutions_column]
     k = len(solutions) if isinstance(solutions, (list, tuple)) else 0
-    if not isinstance(text, str):
-        return _left_out([Reason.BAD_ROW] * k, config)
-    good = [index for index in range(k) if isinstance(solutions[index], str)]
-    result = _left_out(["" if index in good else Reason.NOT_TEXT for index in range(k)], config)
-    if not good:
-        return result
-    extra = dict(row)
-    del extra[config.problem_column], extra[config.solutions_column]
-    problem = Problem(text, tuple(solution or "" for solution in solutions), extra).take(good)
-    scored = await score_problem(problem, config, models)
-    result["rpd_score"] = scored.score
-    found: dict[str, Any] = {"steps": scored.steps, "drop_reasons": scored.drop_reasons}
-    matrices = {"rpd_matrix": scored.matrix}
-    for name, value in choice_columns(scored, len(good), config).items():
-        if name == "distance_matrix":
-            matrices[name] = value
+    is_text = isinstance(text, str)
+    good = [index for index in range(k) if is_text and isinstance(solutions[index], str)]
+    scored, chosen = UNSCORED, Judgement[tuple[int, ...]](None, Reason.NO_SOLUTIONS)
+    if good:
+        extra = dict(row)
+        del extra[config.problem_column], extra[config.solutions_column]
+        problem = Problem(text, tuple(solution or "" for solution in solutions), extra).take(good)
+        scored = await score_problem(problem, config, models)
+        if config.problems == "llm" and not scored.diverse:
+            chosen = Judgement(None, Reason.NOT_DIVERSE)
         else:
-            result[name] = value
-    # What was left out stands between what was scored.
-    for position, index in enumerate(good):
-        for name, values in found.items():
-            result[name][index] = values[position]
-        for name, matrix in matrices.items():
-            for other, value in zip(good, matrix[position], strict=True):
-                result[name][index][other] = value
-    if config.problems == "llm" and not scored.diverse:
-        selected: Judgement[tuple[int, ...]] = Judgement(None, Reason.NOT_DIVERSE)
-    else:
-        selected = await choose(problem, scored, config, models)
-    result["selected"] = [good[position] for position in selected.value or ()]
-    if "choice_reason" in result:
-        result["choice_reason"] = selected.reason or ""
-    return result
+            chosen = await choose(problem, scored, config, models)
 
+    def spread(values: Sequence[Any], blank: Any) -> list[Any]:
+        """What was left out stands between what was scored."""
+        known = dict(zip(good, values, strict=True))
+        return [known.get(index, blank) for index in range(k)]
 
-def _left_out(reasons: list[str], config: CurationConfig) -> dict[str, Any]:
-    """The new columns of a row of which nothing can be used."""
-    k = len(reasons)
-    columns: dict[str, Any] = {
-        "steps": [[] for _ in range(k)],
-        "rpd_matrix": [[None] * k for _ in range(k)],
-        "rpd_score": None,
-        "selected": [],
-        "drop_reasons": reasons,
-        **choice_columns(None, k, config),
+    def square(matrix: MatrixRows) -> list[Any]:
+        return spread([spread(values, None) for values in matrix], [None] * k)
+
+    bad = Reason.NOT_TEXT if is_text else Reason.BAD_ROW
+    columns = {
+        "steps": spread(scored.steps, []),
+        "rpd_matrix": square(scored.matrix),
+        "rpd_score": scored.score,
+        "selected": [good[position] for position in chosen.value or ()],
+        "drop_reasons": spread(scored.drop_reasons, bad),
+        **choice_columns(scored, config),
     }
+    if "distance_matrix" in columns:
+        columns["distance_matrix"] = square(columns["distance_matrix"])
     if "llm" in (config.problems, config.solutions):
-        columns["choice_reason"] = Reason.NO_SOLUTIONS
+        columns["choice_reason"] = chosen.reason or ""
     return columns
 
 
-def made_columns(config: CurationConfig) -> tuple[str, ...]:
+def made_columns(config: CurationConfig) -> list[str]:
     """The columns that `ds.map(rpd_curate)` adds with these options."""
-    return (*_left_out([], config), FINGERPRINT)
+    found = ["steps", "rpd_matrix", "rpd_score", "selected", "drop_reasons", FINGERPRINT]
+    judged = ["choice_reason"] if "llm" in (config.problems, config.solutions) else []
+    return [*found, *choice_columns(UNSCORED, config), *judged]
 
 
-def check_made_by(rows: Any, config: CurationConfig, models: Models) -> None:
+def check_made_by(rows: Any, config: CurationConfig) -> None:
     """Whether `ds.map(rpd_curate)` made these rows by this configuration.
 
     Raises:
@@ -276,7 +260,7 @@ def check_made_by(rows: Any, config: CurationConfig, models: Models) -> None:
                 f"the rows have no column {name!r}, which this configuration makes; run "
                 'ds.map(rpd_curate, fn_kwargs={"config": config}) with this very config'
             )
-    expected = curation_fingerprint(config, models)
+    expected = curation_fingerprint(config)
     for number, found in enumerate(rows.with_format(None)[FINGERPRINT], start=1):
         if found != expected:
             raise InputError(

@@ -130,7 +130,6 @@ class RunSummary:
     refused: list[str] = field(default_factory=list)  # what was wrong with the first of them
     curves: dict[str, Calibration | None] = field(default_factory=dict)  # see `curves`
     own_curves: bool = False  # whether they are from a file of the user's own
-    missing: dict[str, Any] | None = None  # of a partial set, see `DryRun.numbers`
 
     def add(self, problem: Problem, scored: Scored) -> None:
         """Take a problem in that was scored."""
@@ -250,7 +249,6 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
         "problems_left_out": dict(left_out["problem"]),
         "solutions_left_out": dict(left_out["solution"]),
         "wanted": {"problems": sum(one["problems_wanted"] for one in summary.inputs)},
-        "missing": summary.missing or {},
     }
     if config.num_samples is not None:
         found["wanted"]["solutions"] = config.num_samples
@@ -261,7 +259,7 @@ def warnings(found: Mapping[str, Any], summary: RunSummary) -> list[str]:
     """What a reader of the output must know before using it."""
     distance, wanted = found["median_distance"], found["wanted"]
     chosen_right, all_right = found["right"]["chosen"], found["right"]["candidates"]
-    said = [f"PARTIAL: {shortfall_line(summary.missing)}"] if summary.missing else []
+    said = []
     if unfit := unfit_summarizer(summary):
         said.append(unfit)
     if None not in (chosen_right, all_right) and all_right - chosen_right > MORE_OFTEN_WRONG:
@@ -282,16 +280,6 @@ def unfit_summarizer(summary: RunSummary) -> str | None:
     return (
         f"this summarizer is not fit for these solutions: {accepted:,} of {asked:,} summaries "
         f"could be used. {'; '.join(summary.refused)}"
-    )
-
-
-def shortfall_line(missing: Mapping[str, Any]) -> str:
-    """What a spent budget left undone, and what it would cost to finish it."""
-    cost = f", {missing['cost']:,.2f} at the same prices" if "cost" in missing else ""
-    return (
-        f"{missing['problems']:,} problems with {missing['solutions']:,} solutions are missing: "
-        f"about {missing['requests_missing']:,} requests with {missing['prompt_tokens']:,} prompt "
-        f"and {missing['reply_tokens_assumed']:,} new tokens{cost}"
     )
 
 

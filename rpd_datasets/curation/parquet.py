@@ -21,7 +21,6 @@ from rpd_datasets.sft import sft_messages
 
 SFT_CONFIG = "sft"
 ROWS_PER_GROUP = 64
-BYTES_PER_FILE = 500 * 1024**2
 
 # A chosen problem, its scores, and the indices of its chosen solutions in order of choice.
 Chosen = tuple[Problem, Scored, list[int]]
@@ -51,7 +50,7 @@ def write_tables(
                 "selected": selected,
                 "drop_reasons": scored.drop_reasons,
                 "num_tokens": scored.num_tokens,
-                **choice_columns(scored, len(problem.solutions), config),
+                **choice_columns(scored, config),
             }
             # A column of the input that is called like a new one gets another name.
             new = own.keys() - {"problem", "solutions"}
@@ -124,12 +123,8 @@ def write_table(
     folder: Path,
     schema: Any,
     json_columns: Sequence[str] = (),
-    bytes_per_file: int = BYTES_PER_FILE,
 ) -> TableInfo:
-    """Write rows as `train-00000-of-00001.parquet` and so on; the count is known at the end.
-
-    A new file begins after so many bytes in memory.
-    """
+    """Write rows as one file, a group of a few at a time."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -141,24 +136,12 @@ def write_table(
         return {**row, **texts}
 
     folder.mkdir(parents=True)
-    files: list[Path] = []
-    writer = None
-    num_rows = num_bytes = written = 0
-    iterator = iter(rows)
-    while (chunk := list(islice(iterator, ROWS_PER_GROUP))) or not files:
-        table = pa.Table.from_pylist([as_stored(row) for row in chunk], schema=schema)
-        if writer is None:
-            files.append(folder / f"shard-{len(files):05d}")
-            writer, written = pq.ParquetWriter(files[-1], schema), 0
-        writer.write_table(table)
-        num_rows += len(chunk)
-        num_bytes += table.nbytes
-        written += table.nbytes
-        if written >= bytes_per_file:
-            writer.close()
-            writer = None
-    if writer is not None:
-        writer.close()
-    for index, file in enumerate(files):
-        file.rename(folder / f"train-{index:05d}-of-{len(files):05d}.parquet")
+    num_rows = num_bytes = 0
+    iterator = map(as_stored, rows)
+    with pq.ParquetWriter(folder / "train-00000-of-00001.parquet", schema) as writer:
+        while chunk := list(islice(iterator, ROWS_PER_GROUP)):
+            table = pa.Table.from_pylist(chunk, schema=schema)
+            writer.write_table(table)
+            num_rows += len(chunk)
+            num_bytes += table.nbytes
     return TableInfo(schema, num_rows, num_bytes)

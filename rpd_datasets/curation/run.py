@@ -7,18 +7,15 @@ ranked by itself. Everything is built in `<output>.partial` and moved into place
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
 from rpd_datasets.config import METRICS, CurationConfig
-from rpd_datasets.curation.allocation import Allocation
+from rpd_datasets.curation.allocation import shares
 from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
 from rpd_datasets.curation.folder import (
     Journal,
@@ -28,18 +25,12 @@ from rpd_datasets.curation.folder import (
     write_files,
 )
 from rpd_datasets.curation.models import Models
-from rpd_datasets.curation.outcome import (
-    RunSummary,
-    curves,
-    shortfall_line,
-    unfit_summarizer,
-)
+from rpd_datasets.curation.outcome import RunSummary, curves, unfit_summarizer
 from rpd_datasets.curation.parquet import Chosen, write_scores, write_tables
 from rpd_datasets.curation.scoring import (
     MAX_IN_FLIGHT,
     Scored,
     choose,
-    score_all,
     score_problem,
     scoring_fingerprint,
     solution_order,
@@ -53,15 +44,12 @@ from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import draw_lot, rank
 from rpd_metric.errors import InputError
-from rpd_metric.models.concurrency import run_bounded
+from rpd_metric.models.concurrency import run, run_bounded
 from rpd_metric.models.failures import BudgetSpent
 from rpd_metric.reasons import Reason
 
 REJECTS = ("rejects-read.jsonl", "rejects-scored.jsonl")
-# Why a problem is left out where a budget is spent: the reason, and a line about it.
-SPENT = (Reason.BUDGET_SPENT, "the budget was spent before its requests were answered")
 
-Result = TypeVar("Result")
 OpenSource = Callable[[Path, Callable[[Rejected], None]], Source]
 
 
@@ -76,11 +64,6 @@ class RunOptions:
     chosen."""
 
     overwrite: bool = option(False, "replace an existing output folder, at the very end")
-    partial: bool = option(
-        False,
-        "where the budget is spent before the end, write a set of the problems that are complete, "
-        "and say so in its card and manifest",
-    )
     license: str | None = option(
         None,
         "licence of the input's texts, for the card, e.g. apache-2.0 (default: as the input's own "
@@ -157,16 +140,9 @@ def curate_folder(
             source = open_source(folder / "scratch", read_rejects)
             work.take_in(source, num_problems, folder / "shards")
         if work.undone is not None:
-            spent = models.flows[0].spending.said()
-            summary.missing = {"spent": spent, **work.undone.numbers()}
-        if summary.missing and not (options.partial and summary.chosen):
-            rest = (
-                "no problem is complete" if options.partial else "--partial writes what is complete"
-            )
             raise BudgetSpent(
-                f"the budget is spent: {summary.missing['spent']}. "
-                f"{shortfall_line(summary.missing)}. Replies so far are kept: the same command "
-                f"with a larger budget goes on; {rest}"
+                f"the budget is spent: {models.flows[0].spending.said()}. {work.undone.line()}. "
+                "Replies so far are kept: the same command with a larger budget goes on"
             )
         options.on_stage("Writing")
         if not summary.chosen:
@@ -201,8 +177,7 @@ class _Run:
         self.keys: list[str] = []  # in the journal
         self.lots: list[str] = []  # the order in which problems are drawn
         self.picks: dict[int, list[int]] = {}  # by index into the scores
-        samples = self.config.num_samples
-        self.budget = None if samples is None else Allocation(samples, self.config.seed)
+        self.offers: list[tuple[str, list[float]]] = []  # to a budget, see `spending_order`
         self.shares: dict[int, int] = {}  # of the budget, by index into the scores
         self.undone: DryRun | None = None  # what is left once the money is spent
 
@@ -214,10 +189,10 @@ class _Run:
         engine = self.options.engine
         if engine is not None:
             score_in_shards(source, self.journal, shards, engine, self.options.on_problem)
-        _outside_loops(self.score_all(source, scored_already=engine is not None))
+        run(self.score_all(source, scored_already=engine is not None))
         self.options.on_stage("Choosing")
         rows_read = source.rows_read  # the next pass ends with the last chosen problem
-        if self.undone and not self.options.partial:
+        if self.undone:
             return  # nothing will be written: only what is missing is still to be counted
         order = self.order(range(before, len(self.summary.scores)), source.name)
         chosen = self.choose_all(source, order, num_problems)
@@ -230,7 +205,7 @@ class _Run:
                 "rows_read": rows_read,
                 "problems_read": len(self.summary.scores) - before,
                 # A budget does not say how many; it has a solution for each that it reaches.
-                "problems_wanted": num_problems if self.budget is None else len(order),
+                "problems_wanted": num_problems if not self.shares else len(order),
                 "problems_chosen": len(chosen),
                 "columns": asdict(source.columns),  # as they were found
                 **asdict(source.terms),
@@ -240,36 +215,35 @@ class _Run:
     async def score_all(self, source: Source, *, scored_already: bool) -> None:
         """Score every problem of an input, in its order; or find what an engine scored."""
 
-        async def score(problem: Problem, config: CurationConfig, models: Models) -> Scored | None:
+        async def work(problem: Problem) -> tuple[Problem, Scored | None]:
             scored = self.journal.find(problem, failed=scored_already)
             if scored is not None:
-                return scored
+                return problem, scored
             if scored_already:
                 raise InputError(f"{source.name} changed while it was read; run it again")
             try:
-                scored = await score_problem(problem, config, models)
+                scored = await score_problem(problem, self.config, self.models)
             except BudgetSpent:
                 await self.leave_undone(problem)
-                return None
+                return problem, None
             self.journal.put(self.journal.key(problem), scored.as_record())
-            return scored
+            return problem, scored
 
         most = self.options.max_in_flight
-        async with aclosing(score_all(source, self.config, self.models, score, most)) as results:
+        async with aclosing(run_bounded(source, work, max_in_flight=most)) as results:
             async for problem, scored in results:
                 if source.num_problems is not None:
                     self.options.on_total(source.num_problems)
                 if scored is None:
-                    self.reject(problem.rejected("budget", *SPENT))
                     continue
                 self.keys.append(self.journal.key(problem))
                 self.lots.append(draw_lot(problem.problem, self.config.seed))
                 self.summary.add(problem, scored)
                 for rejected in scored.rejects:
                     self.reject(rejected)
-                if self.budget is not None:
+                if self.config.num_samples is not None:
                     _, gains = solution_order(problem, scored, self.config)
-                    self.budget.offer(len(self.keys) - 1, problem.problem, gains)
+                    self.offers.append((problem.problem, gains))
                 if not scored_already:
                     self.options.on_problem(scored)
 
@@ -290,15 +264,13 @@ class _Run:
         # With "all" the number of solutions is an upper limit; the filters set the lower one.
         needed = config.filters.min_solutions if config.solutions == "all" else config.num_solutions
         eligible = [index for index in indices if scores[index].num_usable >= needed]
-        if self.budget is not None:
-            self.shares = self.budget.shares()
+        if config.num_samples is not None:
+            self.shares = shares(self.offers, config.num_samples, config.seed)
             eligible = [index for index in eligible if index in self.shares]
         if config.problems in METRICS:
             eligible = [i for i in eligible if scores[i].problem_score is not None]
         elif config.problems == "llm":
             eligible = [index for index in eligible if scores[index].diverse]
-        if not eligible and self.undone:
-            return []
         if not eligible:
             called = "is called diverse and " if config.problems == "llm" else ""
             unfit = unfit_summarizer(self.summary)
@@ -322,9 +294,9 @@ class _Run:
             wanted = min(len(waiting), num_problems - len(chosen))
             batch = [waiting.popleft() for _ in range(wanted)]
             self._spill(source, batch)
-            verdicts = _outside_loops(self._choose(batch))
-            if any(verdict.reason == SPENT[0] for verdict in verdicts):
-                waiting.clear()  # a lower one must not take the place of what was not asked for
+            verdicts = run(self._choose(batch))
+            if self.undone:
+                return []
             for index, verdict in zip(batch, verdicts, strict=True):
                 problem, scored = self.journal.spilled(index), self.journal.at(self.keys[index])
                 if verdict.value is None:
@@ -357,7 +329,7 @@ class _Run:
                 return await choose(problem, scored, self.config, self.models, share)
             except BudgetSpent:
                 await self.leave_undone(problem)
-                return Judgement(None, *SPENT)
+                return Judgement(None)
 
         async with aclosing(run_bounded(batch, work, max_in_flight=MAX_IN_FLIGHT)) as results:
             return [verdict async for verdict in results]
@@ -367,13 +339,3 @@ class _Run:
         for index in self.summary.chosen:
             scored = self.journal.at(self.keys[index])
             yield self.journal.spilled(index), scored, self.picks[index]
-
-
-def _outside_loops(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    """Run to the end; a notebook has a loop running already."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(coroutine)
-    with ThreadPoolExecutor(max_workers=1) as thread:
-        return thread.submit(asyncio.run, coroutine).result()

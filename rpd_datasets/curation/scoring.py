@@ -1,14 +1,14 @@
 """Curation of problems: filters, steps, distances, verdicts, and the chosen solutions.
 
-[`score_problem`] looks at one problem, [`score_all`] drives it over many: a run, the workers of an
-engine, `rpd_curate` and `rpd plan` all go through it.
+[`score_problem`] looks at one problem: a run, the workers of an engine, `rpd_curate` and `rpd plan`
+all go through it. [`score_all`] does so for many.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -85,7 +85,7 @@ class Scored:
         return cls(**{**record, "rejects": rejects})
 
 
-Score = Callable[[Problem, CurationConfig, Models], Awaitable[Scored | None]]
+UNSCORED = Scored(steps=[], matrix=[], score=None, drop_reasons=[], num_tokens=[], rejects=[])
 
 
 async def score_problem(
@@ -153,21 +153,15 @@ async def score_problem(
 
 
 async def score_all(
-    problems: Iterable[Problem],
-    config: CurationConfig,
-    models: Models,
-    score: Score = score_problem,
-    max_in_flight: int = MAX_IN_FLIGHT,
-) -> AsyncGenerator[tuple[Problem, Scored | None], None]:
-    """Score problems, `max_in_flight` at a time, and give them back in their order.
+    problems: Iterable[Problem], config: CurationConfig, models: Models
+) -> AsyncGenerator[tuple[Problem, Scored], None]:
+    """Score problems, several at a time, and give them back in their order."""
 
-    What `score` returns is passed on, `None` too. A flow has its own limit on requests.
-    """
+    async def work(problem: Problem) -> tuple[Problem, Scored]:
+        return problem, await score_problem(problem, config, models)
 
-    async def work(problem: Problem) -> tuple[Problem, Scored | None]:
-        return problem, await score(problem, config, models)
-
-    async with aclosing(run_bounded(problems, work, max_in_flight=max_in_flight)) as results:
+    results = run_bounded(problems, work, max_in_flight=MAX_IN_FLIGHT)
+    async with aclosing(results):
         async for result in results:
             yield result
 
@@ -326,16 +320,13 @@ def quality_of(
     return [float(scores[index]) if numbers[index] else None for index in usable]
 
 
-def choice_columns(scored: Scored | None, k: int, config: CurationConfig) -> dict[str, Any]:
-    """The columns beside the RPD ones that the options call for, of a problem with `k` solutions;
-    empty ones without a [`Scored`].
-    """
+def choice_columns(scored: Scored, config: CurationConfig) -> dict[str, Any]:
+    """The columns beside the RPD ones that the options call for."""
     columns: dict[str, Any] = {}
     if config.problems == "llm":
-        columns["diverse"] = scored.diverse if scored else None
+        columns["diverse"] = scored.diverse
     elif config.problems in METRICS and config.problems != "rpd":
-        columns["problem_score"] = scored.problem_score if scored else None
+        columns["problem_score"] = scored.problem_score
     if config.solutions in METRICS and config.solutions != "rpd":
-        known = scored.distances if scored else None
-        columns["distance_matrix"] = known or [[None] * k for _ in range(k)]
+        columns["distance_matrix"] = scored.distances or []
     return columns

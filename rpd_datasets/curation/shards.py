@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.folder import Journal, journal_key, seen_columns
@@ -122,7 +123,14 @@ def score_shard(
             )
         with _LOADING:
             models = _models(config, fingerprint, sharers, replies)  # type: ignore[arg-type]
-        return json.dumps({"records": run(_records(shard, config, models, fingerprint))})
+
+        async def records() -> list[tuple[str, dict[str, Any]]]:
+            return [
+                (journal_key(problem, fingerprint, config.filters), scored.as_record())
+                async for problem, scored in score_all(problems_of(shard), config, models)
+            ]
+
+        return json.dumps({"records": run(records())})
     except RPDError as error:
         return json.dumps({"error": str(error)})
 
@@ -144,14 +152,3 @@ def _models(
             "the run: another version of this package, or a server with another model"
         )
     return models
-
-
-async def _records(
-    shard: Path, config: CurationConfig, models: Models, fingerprint: str
-) -> list[tuple[str, dict[str, object]]]:
-    records = []
-    async for problem, scored in score_all(problems_of(shard), config, models):
-        assert scored is not None, "only a run with a budget leaves problems undone"
-        key = journal_key(problem, fingerprint, config.filters)
-        records.append((key, scored.as_record()))
-    return records

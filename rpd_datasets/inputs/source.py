@@ -13,7 +13,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -94,13 +94,6 @@ class InputSpec:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"{name} must be at least 1, not {value}.")
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON types, for the manifest; the layout is there as it was found."""
-        options = asdict(self)
-        for name in ("layout", "merge"):
-            del options[name]
-        return options
 
 
 @dataclass(kw_only=True, eq=False)

@@ -130,6 +130,9 @@ def test_a_manifest_repeats_its_run_byte_for_byte(made, tmp_path):
 def test_a_manifest_whose_models_were_served_wants_them_named(made, tmp_path, capsys):
     manifest = tmp_path / "manifest.json"
     text = (made / "manifest.json").read_text()
-    manifest.write_text(text.replace('"name": "extractive"', '"name": "Qwen3"'))
+    manifest.write_text(text.replace('"summarizer": "extractive"', '"summarizer": "Qwen3"'))
     assert curate("--config", manifest, "-o", tmp_path / "again") == 1
-    assert "name it with --summarizer" in capsys.readouterr().err
+    assert "unknown summarizer 'Qwen3'; The forms are: " in capsys.readouterr().err
+    manifest.write_text('{"format": 1, "options": {"seed": 0}, "input": {}}')
+    assert curate("--config", manifest, "-o", tmp_path / "again") == 1
+    assert "was written by another version" in capsys.readouterr().err

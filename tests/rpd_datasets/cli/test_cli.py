@@ -128,8 +128,8 @@ def test_the_paper_preset_sets_defaults_that_options_beside_it_override(capsys, 
     assert main([*arguments, "--min-solutions", "6", "--num-problems", "3", "--json"]) == 0
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["options"]["ties"] == "first"
-    assert manifest["options"]["filters"]["max_mean_tokens"] == 14_000
-    assert manifest["options"]["filters"]["min_solutions"] == 6
+    assert manifest["options"]["max_mean_tokens"] == 14_000
+    assert manifest["options"]["min_solutions"] == 6
     assert manifest["counts"]["problems_chosen"] == 3
 
 

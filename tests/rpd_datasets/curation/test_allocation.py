@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from rpd_datasets import select_samples
-from rpd_datasets.curation.allocation import Allocation, spending_order
+from rpd_datasets.curation.allocation import shares, spending_order
 from rpd_datasets.select import draw_lot
 from rpd_metric.errors import InputError
 
@@ -55,17 +55,15 @@ def naive(matrices, num_samples, seed):
     return chosen
 
 
-def spent(matrices, num_samples, seed, order=None):
-    budget = Allocation(num_samples, seed)
-    for name in order or range(len(matrices)):
-        budget.offer(name, str(name), spending_order(matrices[name])[1])
-    return {
-        name: spending_order(matrices[name])[0][:share] for name, share in budget.shares().items()
-    }
+def spent(matrices, num_samples, seed):
+    orders = [spending_order(matrix) for matrix in matrices]
+    offers = [(str(name), gains) for name, (_, gains) in enumerate(orders)]
+    found = shares(offers, num_samples, seed)
+    return {name: orders[name][0][:share] for name, share in found.items()}
 
 
 @given(matrices=corpora(), num_samples=st.integers(1, 20), seed=st.integers(0, 3))
-def test_one_heap_spends_as_the_greedy_over_the_whole_corpus(matrices, num_samples, seed):
+def test_the_largest_gains_are_spent_as_by_the_greedy_over_all(matrices, num_samples, seed):
     assert spent(matrices, num_samples, seed) == naive(matrices, num_samples, seed)
 
 

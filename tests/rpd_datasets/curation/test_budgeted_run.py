@@ -1,4 +1,4 @@
-"""A run whose budget is spent: it says what is missing, writes what is complete, and goes on."""
+"""A run whose budget is spent: it says what is missing, and goes on."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ def test_at_the_limit_a_run_says_what_is_missing_and_what_it_would_cost(rows, tm
         assert "the budget is spent: 14 requests" in said
         assert "18 requests" in said
         assert "at the same prices" in said
-        assert "--partial writes what is complete" in said
         # What is said to be missing is what the plan says, and what the next run asks for.
         plan = ["plan", str(rows), "--summarizer", f"tgi:{server.url}", "--json", *PRICES]
         assert main([*plan, "--store", str(tmp_path / "replies.sqlite")]) == 0
@@ -58,38 +57,6 @@ def test_at_the_limit_a_run_says_what_is_missing_and_what_it_would_cost(rows, tm
     assert contents(tmp_path / "out") == contents(tmp_path / "undisturbed")
 
 
-def test_partial_writes_what_is_complete_and_a_later_run_completes_it(rows, tmp_path, capsys):
-    with FakeTGI(reply=summary) as server:
-        partial = ("--partial", "--max-requests", "14")
-        assert main(arguments(rows, server, tmp_path, "out", *partial)) == 0
-        assert len(server.requests) == 14
-        captured = capsys.readouterr()
-        folder = tmp_path / "out"
-        manifest = json.loads((folder / "manifest.json").read_text())
-        missing = manifest["outcome"]["missing"]
-        assert manifest["partial"] is True
-        assert missing["requests_missing"] == 18
-        complete = [json.loads(line) for line in (folder / "scores.jsonl").open()]
-        assert len(complete) + missing["problems"] == 8
-        assert 1 <= len(json.loads(captured.out)["chosen"]) == min(4, len(complete))
-        assert "> **PARTIAL: " in (folder / "README.md").read_text()
-        rejects = [json.loads(line) for line in (folder / "rejects.jsonl").open()]
-        assert [one["reason"] for one in rejects] == ["budget_spent"] * missing["problems"]
-        assert main(arguments(rows, server, tmp_path, "out", "--overwrite")) == 0
-        assert len(server.requests) == 32
-        assert main(arguments(rows, server, tmp_path, "undisturbed")) == 0
-    assert "partial" not in json.loads((folder / "manifest.json").read_text())
-    assert contents(folder) == contents(tmp_path / "undisturbed")
-
-
-def test_a_partial_set_of_nothing_is_none(rows, tmp_path, capsys):
-    with FakeTGI(reply=summary) as server:
-        spends = arguments(rows, server, tmp_path, "out", "--max-requests", "1", "--partial")
-        assert main(spends) == 1
-    assert "no problem is complete" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_judge_spends_from_the_same_budget_and_what_it_lacks_is_counted(rows, tmp_path, capsys):
     judged = ("--solutions", "llm", "--problems", "rpd")
     with FakeTGI(reply=judge_reply) as server:
@@ -101,13 +68,13 @@ def test_a_judge_spends_from_the_same_budget_and_what_it_lacks_is_counted(rows, 
         assert (before["requests_missing"], before["judge_requests_missing"]) == (36, 4)
         assert before["reply_tokens_at_most"] > 4 * 1024
         short = arguments(rows, server, tmp_path, "out", *judged, "--max-requests", "34")
-        assert main([*short, "--partial"]) == 0
+        assert main(short) == 1
         assert len(server.requests) == 34
         capsys.readouterr()
         assert main(plan) == 0
         then = json.loads(capsys.readouterr().out)
         assert (then["requests_missing"], then["judge_requests_missing"]) == (2, 2)
-        assert main(arguments(rows, server, tmp_path, "out", *judged, "--overwrite")) == 0
+        assert main(arguments(rows, server, tmp_path, "out", *judged)) == 0
         assert len(server.requests) == 36
         capsys.readouterr()
         assert main(plan) == 0

@@ -16,13 +16,17 @@ from rpd_datasets import CurationConfig, FilterConfig, curate_dataset, rpd_curat
 from rpd_datasets.curation.card import dataset_card, manifest
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.run import RunOptions, curate_folder
-from rpd_datasets.inputs.source import open_source
+from rpd_datasets.inputs.source import InputSpec, open_source
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError, OutputError
 from rpd_metric.models.kinds import load_embedder
 from rpd_metric.steps.protocol import Summary
 
 FILTERS = FilterConfig(min_solutions=2, require_complete=False)
+
+
+class Stopped(Exception):
+    """In the place of whatever ends a run in its middle."""
 
 
 class CountingSteps:
@@ -37,7 +41,7 @@ class CountingSteps:
 
     async def summarize(self, problem, solutions):
         if problem == self.stop_at:
-            raise KeyboardInterrupt
+            raise Stopped
         self.asked.append(problem)
         return [
             Summary(tuple(part.strip() for part in text.split(".") if part.strip()))
@@ -70,7 +74,7 @@ def curate(rows, output, summarizer=None, **options):
         models,
         describe=lambda report: {
             "README.md": dataset_card(report, config, models, options),
-            "manifest.json": manifest(report, config, models, options, [{}]),
+            "manifest.json": manifest(report, config, models, options, [InputSpec()]),
         },
         options=options,
     )
@@ -93,7 +97,7 @@ def test_the_folder_is_a_dataset_with_a_configuration_for_training(rows, tmp_pat
 def test_an_interrupted_run_leaves_no_output_and_goes_on_where_it_stopped(rows, tmp_path):
     curate(rows, tmp_path / "undisturbed", max_in_flight=7)
     first = CountingSteps(stop_at="Problem 7")
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Stopped):
         curate(rows, tmp_path / "out", first)
     assert not (tmp_path / "out").exists()
     second = CountingSteps()
@@ -104,7 +108,7 @@ def test_an_interrupted_run_leaves_no_output_and_goes_on_where_it_stopped(rows, 
 
 
 def test_resuming_is_keyed_on_content_so_a_changed_input_is_scored_anew(rows, tmp_path):
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Stopped):
         curate(rows, tmp_path / "out", CountingSteps(stop_at="Problem 7"))
     lines = rows.read_text().splitlines(keepends=True)
     rows.write_text(
@@ -149,7 +153,7 @@ def test_rejects_name_the_row_and_the_reason_and_the_manifest_counts_them(rows, 
 def test_overwrite_replaces_the_output_only_once_the_new_one_is_complete(rows, tmp_path):
     curate(rows, tmp_path / "out")
     before = contents(tmp_path / "out")
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Stopped):
         curate(rows, tmp_path / "out", CountingSteps("Problem 3"), overwrite=True, num_problems=2)
     assert contents(tmp_path / "out") == before
     curate(rows, tmp_path / "out", overwrite=True, num_problems=2)
