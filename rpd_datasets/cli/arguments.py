@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
@@ -19,41 +20,24 @@ from rpd_datasets.curation.preflight import check_input, check_models
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.source import InputSpec, Source, open_source
-from rpd_datasets.options import MANIFEST_FORMAT, add_options, options_from, read_options
+from rpd_datasets.options import add_options, options_from, read_options
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 from rpd_metric.models.chat import Sampling
 from rpd_metric.models.requests import RequestOptions
 
-FILE_OF_OPTIONS = (
-    "take options from a YAML file, one a line as in num_problems: 100, or from the manifest.json "
-    "of a run, which repeats it; options given beside it win"
-)
-# Options of more than one command: their kind or metavar, and what they do.
-SHARED: dict[str, tuple[Any, str]] = {
-    "config": ("FILE", FILE_OF_OPTIONS),
-    "json": (bool, "print the result as one JSON object on stdout"),
-    "judge": ("SPEC", "the chat model: tgi:URL, openai:URL#MODEL or hf:MODEL"),
-    "message": ("TEXT", "the commit message on the Hub"),
-    "output": (Path, "what is written"),
-    "public": (bool, "let everybody read a new repository, and write to an existing public one"),
-    "revision": ("BRANCH", "write to this branch, made if missing (main if unset)"),
-    "seed": (int, "random seed"),
-    "store": (
-        "FILE",
-        "where every reply is kept (default: $RPD_STORE, or the user's cache folder)",
-    ),
-}
+COMMIT = re.compile(r"[0-9a-f]{40}")
+# Models that are the same wherever they are named.
+REPEATABLE = re.compile(r"extractive|minilm|st:.+")
+JUDGE = "the chat model: tgi:URL, openai:URL#MODEL or hf:MODEL"
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter):
     """Shows defaults, but only those that say something."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        if action.default in (None, False) or action.default == []:
-            return action.help
-        return super()._get_help_string(action)
+        return super()._get_help_string(action) if action.default else action.help
 
 
 class Parser(argparse.ArgumentParser):
@@ -66,17 +50,6 @@ class Parser(argparse.ArgumentParser):
             near = difflib.get_close_matches(flags[0], self._option_string_actions, n=1)
             message += f"; did you mean {near[0]}?" if near else ""
         self.exit(2, f"{self.prog}: {message}\nSee {self.prog} --help\n")
-
-
-def add(parser: Any, *names: str, **changes: Any) -> None:
-    """Add options of [`SHARED`] to a parser or a group of it, with changes to what they say."""
-    for name in names:
-        kind, help = SHARED[name]
-        takes = {"metavar": kind} if isinstance(kind, str) else {"type": kind}
-        settings = {"action": "store_true"} if kind is bool else takes
-        flags = ["--output", "-o"] if name == "output" else [f"--{name}"]
-        default = 0 if kind is int else False if kind is bool else None
-        parser.add_argument(*flags, **{"default": default, "help": help, **settings, **changes})
 
 
 def add_command(
@@ -101,8 +74,21 @@ def add_command(
         allow_abbrev=False,
     )
     parser.set_defaults(command=run, parser=parser, after_interrupt=after_interrupt)
-    add(parser, "json", "config")
+    help = "print the result as one JSON object on stdout"
+    parser.add_argument("--json", action="store_true", help=help)
+    help = (
+        "take options from a YAML file, one a line as in num_problems: 100, or from the "
+        "manifest.json of a run, which repeats it; options given beside it win"
+    )
+    parser.add_argument("--config", metavar="FILE", help=help)
     return parser
+
+
+def add_push(parser: argparse.ArgumentParser) -> None:
+    """Options about what is published."""
+    help = "let everybody read a new repository, and write to an existing public one"
+    parser.add_argument("--public", action="store_true", help=help)
+    parser.add_argument("--message", metavar="TEXT", help="the commit message on the Hub")
 
 
 def add_input(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
@@ -220,22 +206,26 @@ def with_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> list[s
     values, line = read_options(path), list(given)
     typed = {one.partition("=")[0] for one in given if one.startswith("-")}
     actions = {one.dest: one for one in parser._actions if one.dest not in ("help", "config")}
-    if {"format", "options"} <= values.keys():
-        if values["format"] != MANIFEST_FORMAT:
-            raise InputError(f"{path} was written by another version; type its options instead")
+    if {"format", "options", "input"} <= values.keys():
+        found = _manifest_options(values, path)
         # Other commands have fewer options than the one that wrote the manifest.
-        values = {name: one for name, one in values["options"].items() if name in actions}
+        values = {name: value for name, value in found.items() if name in actions}
+        for role in {"summarizer", "embedder"} & values.keys():
+            # A manifest holds the name of a server's model, not its address.
+            if f"--{role}" not in typed and not REPEATABLE.fullmatch(values[role]):
+                raise InputError(
+                    f"{path} was made with the {role} {values[role]}, and does not say where that "
+                    f"is served: name it with --{role}"
+                )
     for key, value in values.items():
         action = actions.get(key.replace("-", "_"))
         if action is None:
-            near = difflib.get_close_matches(key, sorted(actions), n=1, cutoff=0)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise InputError(f"unknown key {key!r} in {path}{hint}")
+            (near,) = difflib.get_close_matches(key, sorted(actions), n=1, cutoff=0)
+            raise InputError(f"unknown key {key!r} in {path}; did you mean {near!r}?")
         if not action.option_strings:
             if not isinstance(value, str):
                 raise InputError(f"{key} in {path} is {value!r}; it must be text")
-            action.default = action.type(value) if callable(action.type) else value
-            action.nargs, action.required = "?", False
+            action.default, action.nargs, action.required = value, "?", False
         elif value is not None and typed.isdisjoint(action.option_strings):  # what is typed wins
             line += _as_typed(action, key, value, path)
     return line
@@ -254,3 +244,24 @@ def _as_typed(action: argparse.Action, key: str, value: Any, where: str) -> list
     if action.nargs == 0:  # a switch, of which some have an opposite
         return [flag] if value else [one for one in action.option_strings if one[:5] == "--no-"]
     return [flag, *map(str, listed)] if several else [f"{flag}={one}" for one in listed]
+
+
+def _manifest_options(manifest: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The options that repeat a run, by their names on the command line."""
+    try:
+        options, source, mixed = manifest["options"], manifest["input"], manifest["mixed_in"]
+        names = ("layout", "split", "config_name", "revision", "exactly", "limit", "only")
+        values = {**options["sampling"], **options["filters"], **options}
+        values |= {f"{role}_column": name for role, name in source["columns"].items()}
+        values |= {name: source[name] for name in names} | {"input": source["name"]}
+        if values["revision"] is None and COMMIT.fullmatch(source["fingerprint"]):
+            values["revision"] = source["fingerprint"]
+        values["mix"] = [f"{one['name']}:{one['problems_wanted']}" for one in mixed] or None
+        values["mix_only"] = mixed[0]["only"] if mixed else None
+        decontaminated = manifest.get("decontaminated") or {"by": []}
+        values["decontaminate"] = [one["name"] for one in decontaminated["by"]] or None
+        values["filter"] = options["filters"].get("filters")
+        values |= {"preset": manifest["preset"], "tokenizer": manifest["tokenizer"]["name"]}
+        return values | {role: manifest[role]["name"] for role in ("summarizer", "embedder")}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{where} is no manifest of rpd curate: {error} is missing") from error

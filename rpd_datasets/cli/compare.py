@@ -34,7 +34,7 @@ def add_to(commands: Any) -> None:
     help = "distances to compare (default: all), of %(choices)s"
     add("--methods", nargs="+", choices=DISTANCES, metavar="NAME", help=help)
     add("--num-bootstrap", type=int, default=2000, metavar="N", help="resamples for the intervals")
-    arguments.add(parser, "seed")
+    add("--seed", type=int, default=0, help="random seed")
     help = "also write the chance of another strategy by distance, fitted to these labels, as JSON"
     add("--calibrate", type=Path, metavar="FILE", help=help)
     arguments.add_models(parser)

@@ -13,6 +13,7 @@ import argparse
 import sys
 from contextlib import ExitStack
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from rpd_datasets.account import outcome_lines
@@ -50,13 +51,14 @@ def add_to(commands: Any) -> None:
         commands, _curate, __doc__, "run the same command again to go on where it stopped"
     )
     arguments.add_input(parser)
-    arguments.add(parser, "output", required=True, metavar="DIR", help="the folder to make")
+    add, help = parser.add_argument, "the folder to make"
+    add("--output", "-o", type=Path, required=True, metavar="DIR", help=help)
     add_options(parser, RunOptions)
     help = "chosen problems to print in the table"
     parser.add_argument("--show", type=int, default=10, metavar="N", help=help)
     help = "publish the folder as this dataset, private unless --public (rpd push does it later)"
     parser.add_argument("--push-to-hub", metavar="REPO", help=help)
-    arguments.add(parser, "public", "message")
+    arguments.add_push(parser)
     group = parser.add_argument_group("what is chosen")
     add_options(group, CurationConfig, "choice")
     help = (

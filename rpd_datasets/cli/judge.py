@@ -18,8 +18,8 @@ from typing import Any
 from rpd_datasets.cli import arguments
 from rpd_datasets.cli.output import Progress, print_facts, print_json, scoring
 from rpd_datasets.curation.models import default_store, load_flow
-from rpd_datasets.judging.questions import TASKS, JudgedProblem, JudgeOptions, judge_all, judged
-from rpd_datasets.options import add_options, options_from
+from rpd_datasets.judging.questions import TASKS, JudgedProblem, judge_all, judged
+from rpd_datasets.options import options_from
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 from rpd_metric.models.flow import Flow
@@ -34,21 +34,22 @@ def add_to(commands: Any) -> None:
         commands, _judge, __doc__, "replies so far are kept; run the same command again to go on"
     )
     arguments.add_input(parser)
-    group = parser.add_argument_group("who judges, and what")
-    arguments.add(group, "judge", required=True)
+    add = parser.add_argument_group("who judges, and what").add_argument
+    add("--judge", required=True, metavar="SPEC", help=arguments.JUDGE)
     help = "pairs: those chosen from each problem, or all; complete: every solution's end"
-    group.add_argument("--task", choices=tuple(TASKS), default="problems", help=help)
-    add_options(group, JudgeOptions)
+    add("--task", choices=tuple(TASKS), default="problems", help=help)
+    help = "compare with the labels in strategy_a and strategy_b, or strategies"
+    add("--labels", action="store_true", help=help)
     help = "who makes steps for rows without: extractive, or a chat model's spec"
-    group.add_argument("--summarizer", default="extractive", metavar="SPEC", help=help)
-    arguments.add(group, "store")
+    add("--summarizer", default="extractive", metavar="SPEC", help=help)
+    help = "where every reply is kept (default: $RPD_STORE, or the user's cache folder)"
+    add("--store", metavar="FILE", help=help)
     arguments.add_requests(parser)
 
 
 def _judge(args: argparse.Namespace) -> None:
-    options, requests = options_from(JudgeOptions, args), options_from(RequestOptions, args)
-    endings = args.task == "complete"
-    if options.labels and endings:
+    requests, endings = options_from(RequestOptions, args), args.task == "complete"
+    if args.labels and endings:
         raise InputError("labels say nothing about completeness; leave out --labels")
     chat_spec(args.judge)
     summarizer_spec(args.summarizer)
@@ -58,23 +59,23 @@ def _judge(args: argparse.Namespace) -> None:
     rejects: list[Rejected] = []
     problems = list(arguments.read_problems(args, rejects))
     # Rows that cannot be judged are found before a model is loaded.
-    cases = [JudgedProblem.of(one, labelled=options.labels, steps=not endings) for one in problems]
+    cases = [JudgedProblem.of(one, labelled=args.labels, steps=not endings) for one in problems]
     task, summarizer = TASKS[args.task], None
     judge = task.judge(load_flow(args.judge, args.store, requests=requests))
     if any(case.steps is None for case in cases):
-        store = Path(args.store) if args.store else default_store()
+        store = default_store(args.store)
         summarizer = load_summarizer(args.summarizer, store=store, requests=requests)
     chats = (judge.chat, getattr(summarizer, "chat", None))
     flows = [chat for chat in chats if isinstance(chat, Flow)]
     with Progress("Asking", len(cases)) as line, scoring(flows, line) as one_more:
-        verdicts = asyncio.run(judge_all(cases, task, judge, summarizer, options, one_more))
+        verdicts = asyncio.run(judge_all(cases, task, judge, summarizer, one_more))
     result = {
         "task": args.task,
         "judge": judge.chat.model,
         "prompt": judge.template.sha,
         "num_problems": len(problems),
         "rows_left_out": len(rejects),
-        **judged(args.task, verdicts, len(problems), options),
+        **judged(task, verdicts),
     }
     if args.json:
         print_json(result)

@@ -22,20 +22,14 @@ from typing import Any
 from rpd_datasets.cli import arguments
 from rpd_datasets.cli.output import Progress, print_facts, print_json
 from rpd_datasets.curation.models import configured_summarizer, load_flow
-from rpd_datasets.judging.judges import Judgement, StrategyGrouper
-from rpd_datasets.judging.labels import (
-    Labeller,
-    Labels,
-    agreement_of_passes,
-    label_once,
-    second_order,
-)
-from rpd_datasets.judging.verdicts import renumbered
+from rpd_datasets.judging.labels import Labels, agreement_of_passes, second_order
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
+from rpd_metric.distance.diversity import renumbered
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import run
 from rpd_metric.reasons import Reason
+from rpd_metric.steps.grouping import Grouping, StrategyReader
 
 HOW = (
     "Give solutions of the same method the same number, in order, e.g. 1 1 2 1. "
@@ -49,14 +43,16 @@ def add_to(commands: Any) -> None:
         commands, _label, __doc__, "what is labelled is kept; run the same command again to go on"
     )
     arguments.add_input(parser)
-    arguments.add(parser, "output", required=True, metavar="FILE", help="the JSONL file to add to")
-    arguments.add(parser, "judge", "seed")
+    add, help = parser.add_argument, "the JSONL file to add to"
+    add("--output", "-o", type=Path, required=True, metavar="FILE", help=help)
+    add("--judge", metavar="SPEC", help=arguments.JUDGE)
+    add("--seed", type=int, default=0, help="random seed")
     arguments.add_models(parser)
 
 
 def _label(args: argparse.Namespace) -> None:
     config = arguments.checked_config(args, ("models",), judge=args.judge)
-    labeller: Labeller = StrategyGrouper(load_flow(args.judge, args.store)) if args.judge else _ask
+    reader = StrategyReader(load_flow(args.judge, args.store)) if args.judge else None
     summarizer, output = configured_summarizer(config), args.output
     rows, rejects, skipped = _read(output), list[Rejected](), Counter[str]()
 
@@ -64,12 +60,26 @@ def _label(args: argparse.Namespace) -> None:
         found = run(summarizer.summarize(row["problem"], row["solutions"]))
         return [list(one.steps) or ["(no steps)"] for one in found]
 
-    def labels_of(row: dict[str, Any], order: Sequence[int]) -> list[int] | None:
+    def label(row: dict[str, Any], column: str, order: Sequence[int]) -> bool:
+        """Label a row, whose solutions are shown in the `order` of these indices."""
         steps = row.get("steps") or steps_of(row)
-        said = run(label_once(labeller, row["problem"], steps, row["solutions"], order))
-        if said.value is None:
+        shown = [steps[index] for index in order]
+        if reader is None:
+            said = _ask(row["problem"], shown, [row["solutions"][index] for index in order])
+        else:
+            said = run(reader.sort_in_order(row["problem"], shown))
+        if None in said.groups:
             skipped[said.reason or Reason.NO_VERDICT] += 1
-        return None if said.value is None else list(said.value)
+            return False
+        given = dict(zip(order, said.groups, strict=True))
+        row[column] = list(renumbered([given[index] for index in range(len(order))]))
+        return True
+
+    def save() -> None:
+        beside = output.with_name(f"{output.name}.partial")
+        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        beside.write_text("".join(lines), encoding="utf-8")
+        beside.replace(output)
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.suppress(EOFError))  # the person has had enough
@@ -83,21 +93,16 @@ def _label(args: argparse.Namespace) -> None:
                 # compare-metrics makes extractive steps itself; a row's own are a chat model's.
                 if summarizer.name != "extractive":
                     row["steps"] = steps_of(row)
-                if labels := labels_of(row, range(len(solutions))):
-                    rows.append({**row, "strategy_a": labels})
-                    with output.open("a", encoding="utf-8") as file:
-                        file.write(_line(rows[-1]))
+                if label(row, "strategy_a", range(len(solutions))):
+                    rows.append(row)
+                    save()
             advance()
         if line:
             line.stage("Labelling in another order", len(rows))
         for row in random.Random(args.seed).sample(rows, len(rows)):
-            if row.get("strategy_b") is None:
-                order = second_order(row["problem"], len(row["solutions"]), args.seed)
-                if labels := labels_of(row, order):
-                    row["strategy_b"] = labels
-                    beside = output.with_name(f"{output.name}.partial")
-                    beside.write_text("".join(map(_line, rows)), encoding="utf-8")
-                    beside.replace(output)
+            order = second_order(row["problem"], len(row["solutions"]), args.seed)
+            if row.get("strategy_b") is None and label(row, "strategy_b", order):
+                save()
             advance()
     labelled = [found for row in rows if (found := Labels.of(row))]
     twice = [found for found in labelled if len(found.passes) > 1]
@@ -108,19 +113,15 @@ def _label(args: argparse.Namespace) -> None:
         "num_labelled_twice": len(twice),
         "skipped": dict(skipped),
         "left_out": len(rejects),
-        "pairs": agreement.judged,
-        "agreement": agreement.accuracy,
-        "kappa": agreement.kappa,
+        "pairs": agreement["judged"],
+        "agreement": agreement["accuracy"],
+        "kappa": agreement["kappa"],
     }
     if args.json:
         print_json(result)
     else:
         print_facts(result)
         print(f"Next: rpd compare-metrics {output} --summarizer extractive")
-
-
-def _line(row: dict[str, Any]) -> str:
-    return json.dumps(row, ensure_ascii=False) + "\n"
 
 
 def _read(output: Path) -> list[dict[str, Any]]:
@@ -144,10 +145,8 @@ def _key(row: dict[str, Any]) -> str:
     return Problem(row["problem"], tuple(row["solutions"])).key
 
 
-async def _ask(
-    problem: str, steps: Sequence[Sequence[str]], solutions: Sequence[str]
-) -> Judgement[tuple[int, ...]]:
-    """Ask the person at the terminal; see `Labeller`."""
+def _ask(problem: str, steps: Sequence[Sequence[str]], solutions: Sequence[str]) -> Grouping:
+    """Ask the person at the terminal."""
     show = [f"\n{'=' * 80}\n{problem}"]
     for number, solution in enumerate(steps, start=1):
         show += [f"\n--- solution {number}", *(f"  {step}" for step in solution)]
@@ -158,11 +157,11 @@ async def _ask(
         if answer == ["q"]:
             raise EOFError
         if answer == ["s"]:
-            return Judgement(None, Reason.SKIPPED)
+            return Grouping((None,) * len(steps), reason=Reason.SKIPPED)
         numbers = map(str, range(1, len(solutions) + 1))
         if len(answer) == 2 and answer[0] == "t" and answer[1] in numbers:
             print(f"\n--- solution {answer[1]}\n{solutions[int(answer[1]) - 1]}", file=sys.stderr)
         elif len(answer) == len(steps) and "t" not in answer:
-            return Judgement(renumbered(answer))
+            return Grouping(renumbered(answer))
         else:
             print(f"That is {len(answer)} of {len(steps)}. {HOW}", file=sys.stderr)

@@ -11,13 +11,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich import box, progress
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from rpd_metric.models.flow import Flow, draining
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 SECONDS_BETWEEN_LINES = 30
 
@@ -29,26 +30,20 @@ def print_json(result: Any) -> None:
 
 def console(*, stderr: bool = False) -> Console:
     """Where a command prints. Made anew each time: the streams may have been replaced."""
-    from rich.console import Console
-
     return Console(file=sys.stderr if stderr else sys.stdout, highlight=False)
 
 
 def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
     """Rows as a table that fits the window, numbers to the right; long cells are wrapped."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     names = list(dict.fromkeys(name for row in rows for name in row))
     for name in names:
         numeric = all(isinstance(row.get(name), int | float | None) for row in rows)
-        justify = "right" if numeric else "left"
-        table.add_column(Text(name), justify=justify, no_wrap=numeric, overflow="fold")  # type: ignore[arg-type]
+        justify: Any = "right" if numeric else "left"
+        table.add_column(Text(name), justify=justify, no_wrap=numeric, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell(row.get(name))) for name in names))
-    _print(table)
+    console().print(table)
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:
@@ -64,30 +59,17 @@ def print_facts(facts: Mapping[str, Any]) -> None:
 
 def print_lines(lines: Sequence[tuple[str, str]]) -> None:
     """Names with a sentence each: the block that a run ends with."""
-    from rich.table import Table
-    from rich.text import Text
-
     table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, style="bold")
     table.add_column(overflow="fold")
-    for name, said in lines:
-        table.add_row(Text(name, style="bold"), Text(said))
-    _print(table)
-
-
-def _print(table: Any) -> None:
-    """Print a table without the blanks that fill its last column."""
-    out = console()
-    with out.capture() as captured:
-        out.print(table)
-    print("\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n")))
+    for line in lines:
+        table.add_row(*map(Text, line))
+    console().print(table)
 
 
 def print_scored(rows: Sequence[tuple[str, float | None, Sequence[str]]]) -> None:
     """Problems (statement, score, further lines): number, score and statement on one line, the
     rest below it."""
-    from rich.text import Text
-
     out, width = console(), len(str(len(rows)))
     for number, (statement, score, below) in enumerate(rows, 1):
         head = Text(f"{number:>{width}}  ").append(cell(score).rjust(5), style="bold cyan")
@@ -112,12 +94,6 @@ class Progress:
     """
 
     def __init__(self, stage: str, total: int | None = None) -> None:
-        from rich import progress
-        from rich.text import Text
-
-        class Note(progress.ProgressColumn):
-            render = staticmethod(lambda _: Text(self._beside(), style="dim"))  # type: ignore[assignment]
-
         self.note: Callable[[], str] = str
         self._rows = 0
         self._console = console(stderr=True)
@@ -128,15 +104,14 @@ class Progress:
             progress.MofNCompleteColumn(),
             progress.TimeElapsedColumn(),
             progress.TimeRemainingColumn(compact=True),
-            Note(),
+            progress.TextColumn("{task.fields[line].beside}", markup=False, style="dim"),
             console=self._console,
             transient=True,
             disable=not self._console.is_terminal,
         )
-        self._live.add_task(stage)
+        self._live.add_task(stage, line=self)
         (self._task,) = self._live.tasks
         self._ended = threading.Event()
-        self._timer = threading.Thread(target=self._say, name="rpd-progress", daemon=True)
         self.stage(stage, total)
 
     def stage(self, stage: str, total: int | None = None) -> None:
@@ -163,17 +138,17 @@ class Progress:
         """A message above the line."""
         self._console.print(line, markup=False, soft_wrap=True)
 
-    def _say(self) -> None:
-        """In a pipe nobody watches: a line now and then says that the run is alive."""
-        while not self._ended.wait(SECONDS_BETWEEN_LINES):
-            left = self._task.time_remaining
-            time = "" if left is None else f", {timedelta(seconds=round(left))} left"
-            self.write("; ".join(filter(None, (f"{self._counted()}{time}", self._beside()))))
-
-    def _beside(self) -> str:
+    @property
+    def beside(self) -> str:
+        """What is said beside the bar."""
         # Flat rows are grouped before the first problem is done.
         reading = self._rows and not self._task.completed
         return self.note() or (f"{self._rows:,} rows read" if reading else "")
+
+    def _say(self) -> None:
+        """In a pipe nobody watches: a line now and then says that the run is alive."""
+        while not self._ended.wait(SECONDS_BETWEEN_LINES):
+            self.write("; ".join(filter(None, (self._counted(), self.beside))))
 
     def _counted(self) -> str:
         done, total = int(self._task.completed), self._task.total
@@ -187,7 +162,7 @@ class Progress:
     def __enter__(self) -> Progress:
         self._live.start()
         if self._live.disable:
-            self._timer.start()
+            threading.Thread(target=self._say, name="rpd-progress", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:

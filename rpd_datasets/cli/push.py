@@ -17,7 +17,7 @@ from logging import ERROR
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.cli.arguments import add, add_command
+from rpd_datasets.cli.arguments import add_command, add_push
 from rpd_datasets.cli.output import Progress, print_json
 from rpd_datasets.publish.pushing import Pushed, push_folder
 
@@ -33,7 +33,9 @@ def add_to(commands: Any) -> None:
     parser.add_argument("folder", type=Path, metavar="DIR", help="what rpd curate or a recipe made")
     help = "the id there; NAME alone is put under your own name"
     parser.add_argument("repo", metavar="REPO", help=help)
-    add(parser, "public", "revision", "message")
+    add_push(parser)
+    help = "write to this branch, made if missing (main if unset)"
+    parser.add_argument("--revision", metavar="BRANCH", help=help)
     repeated: dict[str, Any] = {"action": "append", "default": []}
     help = "leave a file out, e.g. rejects.jsonl or '*.png'; may be repeated"
     parser.add_argument("--exclude", **repeated, metavar="FILE", help=help)

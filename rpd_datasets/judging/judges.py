@@ -5,7 +5,6 @@
     ProblemJudge       all solutions of a problem: one method or several (App. C.2: 58 % uniform)
     PairJudge          two solutions: the same method or not (App. D.1, Table 1's success rate)
     SetSelector        the M solutions that differ most as a set (App. D.2, LLM selection)
-    StrategyGrouper    all solutions of a problem, sorted into groups of one method
 
 They ask any chat model greedily, with prompts that are package data (`judge_*.md`), and read its
 reply with `verdicts.py`. A reply that cannot be read, and a request that failed, is a
@@ -23,13 +22,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import ClassVar, Generic, TypeVar
 
-from rpd_datasets.judging.verdicts import (
-    PARSER_VERSION,
-    parse_groups,
-    parse_rating,
-    parse_reasoned,
-    parse_set,
-)
+from rpd_datasets.judging.verdicts import PARSER_VERSION, parse_rating, parse_reasoned, parse_set
 from rpd_metric.errors import ModelError, ReplyError
 from rpd_metric.models.chat import Chat, ChatRequest, Sampling, judge_reply
 from rpd_metric.prompts.templates import fence, load_template, sendable
@@ -135,15 +128,12 @@ class PairJudge(PromptedModel):
         problem: str,
         steps: tuple[Steps, Steps],
         solutions: tuple[str | None, str | None] = (None, None),
-        *,
-        both_orders: bool = True,
     ) -> Judgement[bool]:
         """Rate two solutions by their steps and, as the paper shows them as well, their texts."""
-        forward = self._rate(problem, steps, solutions)
-        if not both_orders:
-            return await forward
-        swapped = self._rate(problem, steps[::-1], solutions[::-1])
-        first, second = await asyncio.gather(forward, swapped)
+        first, second = await asyncio.gather(
+            self._rate(problem, steps, solutions),
+            self._rate(problem, steps[::-1], solutions[::-1]),
+        )
         if first.value is None or second.value in (None, first.value):
             return first if first.value is None else second
         detail = "the judge rates the pair differently when its order is swapped"
@@ -173,20 +163,6 @@ class SetSelector(PromptedModel):
             return Judgement(tuple(range(len(steps))))
         parse = partial(parse_set, count=len(steps), size=count)
         return await self._ask(parse, **_shown(problem, steps), count=count)
-
-
-class StrategyGrouper(PromptedModel):
-    """All solutions of a problem, sorted by their steps into groups of one method."""
-
-    prompt = "judge_group"
-    placeholders = ("problem", "solutions", "count")
-
-    async def __call__(
-        self, problem: str, steps: Sequence[Steps], _solutions: Sequence[str] = ()
-    ) -> Judgement[tuple[int, ...]]:
-        """A group number per solution; see [`~rpd_datasets.judging.labels.Labeller`]."""
-        parse = partial(parse_groups, count=len(steps))
-        return await self._ask(parse, **_shown(problem, steps), count=len(steps))
 
 
 class CurationJudges:

@@ -3,29 +3,21 @@
 A labelled row has `strategy_a` and, from a second and independent pass, `strategy_b`; one pass
 alone may be called `strategies`, as in the packaged sample. Each holds one label per solution,
 equal labels meaning the same methodology. A pair counts as same or different only where the
-passes agree. A person labels at a terminal (`cli/label.py`), or a chat model does
-(`StrategyGrouper` in `judges.py`).
+passes agree. A person or a chat model makes them with `cli/label.py`.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from rpd_datasets.judging.judges import Judgement
-from rpd_datasets.judging.verdicts import renumbered
 from rpd_metric.errors import InputError
 
 COLUMNS = ("strategy_a", "strategy_b", "strategies")
-
-# The problem, its solutions' steps and its solutions in; a group number each, or why there is none.
-Labeller = Callable[
-    [str, Sequence[Sequence[str]], Sequence[str]], Awaitable[Judgement[tuple[int, ...]]]
-]
 
 
 @dataclass(frozen=True)
@@ -82,34 +74,13 @@ def agreed(votes: Iterable[bool]) -> bool | None:
     return different.pop() if len(different) == 1 else None
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """Verdicts beside labels; "different" is the positive class (App. D.2).
+def agreement(labels: Sequence[bool], verdicts: Sequence[bool | None]) -> dict[str, Any]:
+    """Compare verdicts with labels; `True` means different, the positive class (App. D.2).
 
-    Pairs that differ are `true_different` or `missed`, the others `false_different` or
-    `true_same`. Those without a verdict are `undecided`, and in no figure. `kappa` is Cohen's.
-    """
+    Pairs that differ are `true_different` or `missed`, the others `false_different` or `true_same`:
+    those that are `judged`. Those without a verdict are in no figure. `kappa` is Cohen's.
 
-    true_different: int
-    missed: int
-    false_different: int
-    true_same: int
-    undecided: int
-    accuracy: float | None
-    recall: float | None
-    precision: float | None
-    kappa: float | None
-
-    @property
-    def judged(self) -> int:
-        """Pairs with a verdict."""
-        return self.true_different + self.missed + self.false_different + self.true_same
-
-
-def agreement(labels: Sequence[bool], verdicts: Sequence[bool | None]) -> Agreement:
-    """Compare verdicts with labels; `True` means different.
-
-    >>> agreement([True, True, False, False], [True, None, True, False]).accuracy
+    >>> agreement([True, True, False, False], [True, None, True, False])["accuracy"]
     0.6666666666666666
     """
     found = Counter(zip(labels, verdicts, strict=True))
@@ -118,41 +89,27 @@ def agreement(labels: Sequence[bool], verdicts: Sequence[bool | None]) -> Agreem
     judged = hit + missed + false + same
     # What two with these shares of verdicts agree on by chance, times the pairs.
     chance = ((hit + missed) * (hit + false) + (false + same) * (missed + same)) / (judged or 1)
-    return Agreement(
-        hit,
-        missed,
-        false,
-        same,
-        undecided=found[True, None] + found[False, None],
-        accuracy=_share(hit + same, judged),
-        recall=_share(hit, hit + missed),
-        precision=_share(hit, hit + false),
-        kappa=_share(hit + same - chance, judged - chance),
-    )
+    return {
+        "true_different": hit,
+        "missed": missed,
+        "false_different": false,
+        "true_same": same,
+        "judged": judged,
+        "undecided": len(labels) - judged,
+        "accuracy": _share(hit + same, judged),
+        "recall": _share(hit, hit + missed),
+        "precision": _share(hit, hit + false),
+        "kappa": _share(hit + same - chance, judged - chance),
+    }
 
 
-def agreement_of_passes(labels: Sequence[Labels]) -> Agreement:
+def agreement_of_passes(labels: Sequence[Labels]) -> dict[str, Any]:
     """How far two passes agree on which pairs of solutions differ, the first taken as the truth."""
     first, second = (
         [i != j for one in labels for i, j in combinations(one.passes[which], 2)]
         for which in (0, 1)
     )
     return agreement(first, second)
-
-
-async def label_once(
-    labeller: Labeller,
-    problem: str,
-    steps: Sequence[Sequence[str]],
-    solutions: Sequence[str],
-    order: Sequence[int],
-) -> Judgement[tuple[int, ...]]:
-    """Group numbers of one problem's solutions, which are shown in the `order` of these indices."""
-    judgement = await labeller(problem, [steps[i] for i in order], [solutions[i] for i in order])
-    if judgement.value is None:
-        return judgement
-    given = dict(zip(order, judgement.value, strict=True))
-    return Judgement(renumbered([given[index] for index in range(len(steps))]))
 
 
 def second_order(problem: str, count: int, seed: int) -> list[int]:

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -20,7 +20,6 @@ from rpd_datasets.judging.judges import (
     PromptedModel,
 )
 from rpd_datasets.judging.labels import Labels, agreed, agreement
-from rpd_datasets.options import option
 from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import text_tail, token_counter
 from rpd_metric.errors import InputError
@@ -41,17 +40,6 @@ class Verdict:
     said: Judgement[bool]
     known: bool | None
     part: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class JudgeOptions:
-    """How problems are judged."""
-
-    labels: bool = option(
-        False, "compare with the labels in strategy_a and strategy_b, or strategies"
-    )
-    steps_only: bool = option(False, "show pairs by their steps alone, not by full texts as well")
-    one_order: bool = option(False, "ask about pairs in the given order only, as the paper does")
 
 
 @dataclass
@@ -103,9 +91,7 @@ def _usable(given: object, problem: Problem) -> dict[int, list[str]]:
     return usable
 
 
-def _about_problem(
-    judge: ProblemJudge, case: JudgedProblem, _options: JudgeOptions
-) -> Iterator[Question]:
+def _about_problem(judge: ProblemJudge, case: JudgedProblem) -> Iterator[Question]:
     steps = case.steps or {}
     passes = case.labels.passes if case.labels else ()
     several = agreed(len({labels[index] for index in steps}) > 1 for labels in passes)
@@ -113,20 +99,15 @@ def _about_problem(
         yield judge.judge(case.problem.problem, list(steps.values())), several, {}
 
 
-def _about_pairs(
-    judge: PairJudge, case: JudgedProblem, options: JudgeOptions
-) -> Iterator[Question]:
+def _about_pairs(judge: PairJudge, case: JudgedProblem) -> Iterator[Question]:
     steps, solutions = case.steps or {}, case.problem.solutions
     for i, j, label in case.pairs():
-        texts = (None, None) if options.steps_only else (solutions[i], solutions[j])
-        both = (steps[i], steps[j])
-        asked = judge.rate(case.problem.problem, both, texts, both_orders=not options.one_order)
+        texts = (solutions[i], solutions[j])
+        asked = judge.rate(case.problem.problem, (steps[i], steps[j]), texts)
         yield asked, label, {"pair": [i, j]}
 
 
-def _about_endings(
-    judge: CompletenessJudge, case: JudgedProblem, _options: JudgeOptions
-) -> Iterator[Question]:
+def _about_endings(judge: CompletenessJudge, case: JudgedProblem) -> Iterator[Question]:
     count_tokens = token_counter("estimate")
     for index, solution in enumerate(case.problem.solutions):
         tail = text_tail(solution, FilterConfig.completeness_tokens, count_tokens)
@@ -139,7 +120,7 @@ class Task:
     """What is judged: by whom, what yes and no are called, and which of them the share is of."""
 
     judge: type[PromptedModel]
-    questions: Callable[[Any, JudgedProblem, JudgeOptions], Iterator[Question]]
+    questions: Callable[[Any, JudgedProblem], Iterator[Question]]
     yes: str
     no: str
     shared: str
@@ -157,7 +138,6 @@ async def judge_all(
     task: Task,
     judge: PromptedModel,
     summarizer: Summarizer | None,
-    options: JudgeOptions,
     on_problem: Callable[[], None],
 ) -> list[Verdict]:
     """Ask about all problems at once; steps that are missing are made first."""
@@ -168,7 +148,7 @@ async def judge_all(
             found = await summarizer.summarize(problem.problem, problem.solutions)
             steps = {i: list(one.steps) for i, one in enumerate(found) if one.ok}
             case = replace(case, steps=steps)
-        questions = list(task.questions(judge, case, options))
+        questions = list(task.questions(judge, case))
         said = await asyncio.gather(*(request for request, _, _ in questions))
         asked = zip(said, questions, strict=True)
         return [Verdict(problem, one, known, part) for one, (_, known, part) in asked]
@@ -181,11 +161,8 @@ async def judge_all(
     return verdicts
 
 
-def judged(
-    name: str, verdicts: Sequence[Verdict], num_problems: int, options: JudgeOptions
-) -> dict[str, Any]:
+def judged(task: Task, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """What the verdicts of a task come to, and all of them."""
-    task = TASKS[name]
     found = Counter(one.said.value for one in verdicts)
     reasons = Counter(one.said.reason for one in verdicts if one.said.reason)
     counts = {task.yes: found[True], task.no: found[False], "no_verdict": found[None]}
@@ -197,15 +174,11 @@ def judged(
         "no_verdict": dict(reasons.most_common()),
         f"{task.shared}_share": counts[task.shared] / decided if decided else None,
     }
-    if name == "problems":
-        result["too_few_solutions"] = num_problems - len(verdicts)
-    elif name == "complete":
-        result["agreement_with_rules"] = compared.accuracy
-    elif not options.one_order:
+    if task.judge is PairJudge:
         both = decided + reasons[Reason.CONTRADICTION]
         result["order_agreement"] = decided / both if both else None
-    if options.labels:
-        result["agreement"] = {**asdict(compared), "disputed_labels": len(verdicts) - len(known)}
+    if known:  # by labels, or by the rules for endings
+        result["agreement"] = {**compared, "disputed_labels": len(verdicts) - len(known)}
     result["verdicts"] = [
         {"problem": one.problem.problem, "where": one.problem.where, **one.part}
         | {task.yes: one.said.value, "reason": one.said.reason}

@@ -1,4 +1,4 @@
-r"""Reading a judge's reply: from raw text to a rating, a set of solutions or their groups.
+r"""Reading a judge's reply: from raw text to a rating or a set of solutions.
 
 The paper's judges end in an envelope: `//boxed{{2}}`, `//boxed_json{{[[1, 4]]}}` (App. C.2, D).
 The last one counts, because analyses mention others. What is not exactly one of the allowed
@@ -9,7 +9,6 @@ that was cut off (`finish_reason="length"`): an envelope in it stood in the anal
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from rpd_metric.errors import ReplyError
 from rpd_metric.reasons import Reason
@@ -90,31 +89,6 @@ def parse_set(
     if len(indices) != size:
         raise ReplyError(Reason.WRONG_COUNT, f"{len(indices)} solutions instead of {size}")
     return tuple(indices)
-
-
-def parse_groups(text: str, finish_reason: str | None = None, *, count: int) -> tuple[int, ...]:
-    r"""Read a group number for each of `count` solutions, numbered from 0 by first appearance.
-
-    >>> parse_groups("Two methods.\n//boxed_json{[2, 2, 1]}", count=3)
-    (0, 0, 1)
-    """
-    content = last_envelope(text, finish_reason)
-    tokens = content.strip("[] \t\n").replace(",", " ").split()
-    if not all(re.fullmatch(r"\d{1,4}", token) for token in tokens):
-        raise ReplyError(Reason.BAD_VERDICT, "the verdict is no list of group numbers")
-    if len(tokens) != count:
-        raise ReplyError(Reason.WRONG_COUNT, f"{len(tokens)} group numbers for {count} solutions")
-    return renumbered(tokens)
-
-
-def renumbered(labels: Sequence[object]) -> tuple[int, ...]:
-    """Labels as numbers from 0, by first appearance.
-
-    >>> renumbered(["b", "a", "b"])
-    (0, 1, 0)
-    """
-    first = list(dict.fromkeys(labels))
-    return tuple(first.index(label) for label in labels)
 
 
 def _shown(content: str) -> str:

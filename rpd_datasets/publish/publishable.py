@@ -72,14 +72,13 @@ def curated_files(folder: Path) -> dict[str, Path]:
     for config in data["configs"]:
         name = config["config_name"]
         wanted = sum(split["num_examples"] for split in infos[name]["splits"])
-        shards = [
-            shard for split in config["data_files"] for shard in _shards(folder, split["path"])
-        ]
+        patterns = [split["path"] for split in config["data_files"]]
+        shards = [path for pattern in patterns for path in folder.glob(pattern)]
         rows = sum(map(_num_rows, shards))
         if rows != wanted:
             raise InputError(
-                f"{folder} is not complete: the card says {wanted} rows for {name!r}, its shards "
-                f"hold {rows}. Run rpd curate again"
+                f"{folder} is not complete: the card says {wanted} rows for {name!r}, "
+                f"{', '.join(patterns)} hold {rows}. Run rpd curate again"
             )
         found += shards
     found += [path for pattern in FIGURES for path in folder.rglob(pattern)]
@@ -132,19 +131,6 @@ def _read_json(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise InputError(f"{path} is damaged: {first_line(error)}. Save the model again") from error
     return content
-
-
-def _shards(folder: Path, pattern: str) -> list[Path]:
-    """The shards of one split, none of them missing."""
-    shards = sorted(folder.glob(pattern))
-    ends = [f"-{place:05}-of-{len(shards):05}.parquet" for place in range(len(shards))]
-    whole = all(shard.name.endswith(end) for shard, end in zip(shards, ends, strict=True))
-    if not shards or not whole:
-        raise InputError(
-            f"{folder} is not complete: some of {pattern} are missing or left over. Run rpd curate "
-            "again"
-        )
-    return shards
 
 
 def _num_rows(shard: Path) -> int:

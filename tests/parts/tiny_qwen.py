@@ -192,7 +192,7 @@ def _pair(rng: random.Random) -> Lesson:
             asked.append(request)
             return ChatReply("//boxed{1}", "stop")
 
-    run(PairJudge(Recorder()).rate(_problem(rng), (first, second), both_orders=False))
+    run(PairJudge(Recorder()).rate(_problem(rng), (first, second)))
     reply = f"A: {names[0]}. B: {names[1]}.\n//boxed{{{1 + (names[0] != names[1])}}}"
     return Lesson([dict(message) for message in asked[0].messages], reply)
 

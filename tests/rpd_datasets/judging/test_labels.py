@@ -20,12 +20,10 @@ from rpd_datasets.judging.labels import Labels, agreement
 def test_the_papers_confusion_matrix_gives_the_papers_figures():
     verdicts = [True] * 41 + [False] * 9 + [True] * 13 + [False] * 37 + [None]
     found = agreement([True] * 50 + [False] * 51, verdicts)
-    assert (found.judged, found.undecided) == (100, 1)
-    assert found.accuracy == pytest.approx(0.78)
-    assert found.recall == pytest.approx(0.82)
-    assert found.precision == pytest.approx(41 / 54)
-    assert found.kappa == pytest.approx(0.56)
-    assert agreement([True, True], [True, True]).kappa is None  # nothing beyond chance is left
+    assert (found["judged"], found["undecided"]) == (100, 1)
+    figures = [found[name] for name in ("accuracy", "recall", "precision", "kappa")]
+    assert figures == pytest.approx([0.78, 0.82, 41 / 54, 0.56])
+    assert agreement([True, True], [True, True])["kappa"] is None  # nothing beyond chance is left
 
 
 def test_pairs_count_only_where_both_passes_agree():
@@ -92,7 +90,10 @@ def test_a_person_labels_all_once_then_all_again_and_goes_on_where_she_stopped(
 
 
 def test_a_chat_model_labels_twice_and_says_how_far_it_is(tmp_path, monkeypatch, capsys):
-    with FakeTGI(reply=lambda body: "Two methods.\n//boxed_json{[1, 2, 1]}") as server:
+    said = {"adding": [1, 3], "counting": [2]}
+    entries = [{"name": name, "solutions": numbers} for name, numbers in said.items()]
+    reply = json.dumps({"strategies": entries})
+    with FakeTGI(reply=lambda body: reply) as server:
         judge = ["--judge", f"tgi:{server.url}", "--store", str(tmp_path / "store.sqlite")]
         rows = label(tmp_path, monkeypatch, "", *judge)
     assert all("strategy_b" in row for row in rows)

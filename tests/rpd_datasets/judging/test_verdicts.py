@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpd_datasets.judging.verdicts import last_envelope, parse_groups, parse_rating, parse_set
+from rpd_datasets.judging.verdicts import last_envelope, parse_rating, parse_set
 from rpd_metric.errors import ReplyError
 
 
@@ -62,7 +62,6 @@ def test_a_reply_that_was_cut_off_gives_no_verdict_even_with_an_envelope_in_it()
 def test_any_text_is_a_verdict_or_a_reply_error(text, count):
     for parse in (
         lambda: parse_rating(text),
-        lambda: parse_groups(text, count=count),
         lambda: parse_set(f"//boxed_json{{{text}", count=count, size=2),
     ):
         with suppress(ReplyError):
@@ -82,22 +81,18 @@ def test_a_set_is_read_whatever_its_brackets_and_names(reply, chosen):
 
 
 @pytest.mark.parametrize(
-    ("parse", "reply", "why"),
+    ("reply", "why"),
     [
-        (parse_set, "//boxed_json{{[1, 6]}}", "bad_verdict"),
-        (parse_set, "//boxed_json{{[2, 2]}}", "bad_verdict"),
-        (parse_set, "//boxed_json{{[id_A, id_B]}}", "bad_verdict"),
-        (parse_set, '//boxed_json{{[["No"]]}}', "bad_verdict"),
-        (parse_set, "//boxed_json{{[[1, 2], [3, 4]]}}", "wrong_count"),
-        (parse_set, "No two differ.", "no_envelope"),
-        (parse_groups, "//boxed_json{[1, 2]}", "wrong_count"),
-        (parse_groups, "//boxed_json{[1, 2, 1, 1, x]}", "bad_verdict"),
-        (parse_groups, "[1, 1, 2, 1, 1]", "no_envelope"),
+        ("//boxed_json{{[1, 6]}}", "bad_verdict"),
+        ("//boxed_json{{[2, 2]}}", "bad_verdict"),
+        ("//boxed_json{{[id_A, id_B]}}", "bad_verdict"),
+        ('//boxed_json{{[["No"]]}}', "bad_verdict"),
+        ("//boxed_json{{[[1, 2], [3, 4]]}}", "wrong_count"),
+        ("No two differ.", "no_envelope"),
     ],
 )
-def test_a_list_that_is_not_what_was_asked_for_is_refused_with_a_reason(parse, reply, why):
-    sizes = {"count": 5} if parse is parse_groups else {"count": 5, "size": 2}
-    assert reason(parse, reply, "stop", **sizes) == why
+def test_a_list_that_is_not_what_was_asked_for_is_refused_with_a_reason(reply, why):
+    assert reason(parse_set, reply, "stop", count=5, size=2) == why
 
 
 def test_a_model_in_a_loop_is_read_in_linear_time():

