@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
@@ -20,16 +19,13 @@ from rpd_datasets.curation.preflight import check_input, check_models
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.source import InputSpec, Source, open_source
-from rpd_datasets.options import add_options, options_from, read_options
+from rpd_datasets.options import MANIFEST_FORMAT, add_options, options_from, read_options
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 from rpd_metric.models.chat import Sampling
 from rpd_metric.models.requests import RequestOptions
 
-COMMIT = re.compile(r"[0-9a-f]{40}")
-# Models that are the same wherever they are named.
-REPEATABLE = re.compile(r"extractive|minilm|st:.+")
 JUDGE = "the chat model: tgi:URL, openai:URL#MODEL or hf:MODEL"
 
 
@@ -206,17 +202,11 @@ def with_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> list[s
     values, line = read_options(path), list(given)
     typed = {one.partition("=")[0] for one in given if one.startswith("-")}
     actions = {one.dest: one for one in parser._actions if one.dest not in ("help", "config")}
-    if {"format", "options", "input"} <= values.keys():
-        found = _manifest_options(values, path)
+    if {"format", "options"} <= values.keys():
+        if values["format"] != MANIFEST_FORMAT:
+            raise InputError(f"{path} was written by another version; type its options instead")
         # Other commands have fewer options than the one that wrote the manifest.
-        values = {name: value for name, value in found.items() if name in actions}
-        for role in {"summarizer", "embedder"} & values.keys():
-            # A manifest holds the name of a server's model, not its address.
-            if f"--{role}" not in typed and not REPEATABLE.fullmatch(values[role]):
-                raise InputError(
-                    f"{path} was made with the {role} {values[role]}, and does not say where that "
-                    f"is served: name it with --{role}"
-                )
+        values = {name: one for name, one in values["options"].items() if name in actions}
     for key, value in values.items():
         action = actions.get(key.replace("-", "_"))
         if action is None:
@@ -244,24 +234,3 @@ def _as_typed(action: argparse.Action, key: str, value: Any, where: str) -> list
     if action.nargs == 0:  # a switch, of which some have an opposite
         return [flag] if value else [one for one in action.option_strings if one[:5] == "--no-"]
     return [flag, *map(str, listed)] if several else [f"{flag}={one}" for one in listed]
-
-
-def _manifest_options(manifest: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The options that repeat a run, by their names on the command line."""
-    try:
-        options, source, mixed = manifest["options"], manifest["input"], manifest["mixed_in"]
-        names = ("layout", "split", "config_name", "revision", "exactly", "limit", "only")
-        values = {**options["sampling"], **options["filters"], **options}
-        values |= {f"{role}_column": name for role, name in source["columns"].items()}
-        values |= {name: source[name] for name in names} | {"input": source["name"]}
-        if values["revision"] is None and COMMIT.fullmatch(source["fingerprint"]):
-            values["revision"] = source["fingerprint"]
-        values["mix"] = [f"{one['name']}:{one['problems_wanted']}" for one in mixed] or None
-        values["mix_only"] = mixed[0]["only"] if mixed else None
-        decontaminated = manifest.get("decontaminated") or {"by": []}
-        values["decontaminate"] = [one["name"] for one in decontaminated["by"]] or None
-        values["filter"] = options["filters"].get("filters")
-        values |= {"preset": manifest["preset"], "tokenizer": manifest["tokenizer"]["name"]}
-        return values | {role: manifest[role]["name"] for role in ("summarizer", "embedder")}
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{where} is no manifest of rpd curate: {error} is missing") from error
