@@ -16,7 +16,7 @@ from rpd_metric.distance.core import Ties, rpd_matrix
 from rpd_metric.distance.distances import Distance, load_distance
 from rpd_metric.distance.evidence import Evidence
 from rpd_metric.models.embedders import Embedder
-from rpd_metric.steps.passages import answer_part
+from rpd_metric.steps.passages import answer_part, word_spans
 from rpd_metric.steps.vocabulary import find_methods, known_methods
 
 Matrix = npt.NDArray[np.float64]
@@ -140,8 +140,9 @@ def _pieces_read(solution: str) -> list[str]:
 
 def _in_pieces(text: str, size: int) -> list[str]:
     """A text in pieces of `size` words; the last one may be shorter."""
-    words = text.split()
-    return [" ".join(words[start : start + size]) for start in range(0, len(words), size)]
+    words = word_spans(text)
+    parts = [words[start : start + size] for start in range(0, len(words), size)]
+    return [" ".join(text[part[0][0] : part[-1][1]].split()) for part in parts]
 
 
 def _kept(steps: Sequence[str]) -> list[str]:

@@ -62,6 +62,15 @@ _ANNOUNCES = re.compile(
 )
 _RELATIONS = "=&<>≤≥≈"
 _WORD = re.compile(r"[^\W_]+")
+# Scripts without blanks between words: Thai to Tibetan, Burmese, Khmer, kana, Han.
+_UNSPACED = (
+    r"\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff"
+)
+_UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
+_UNSPACED_WORD = re.compile(rf"[{_UNSPACED}]{{1,2}}|[^\s{_UNSPACED}]+")
+_SPACED_WORD = re.compile(r"\S+")
+# The share of such letters from which a text is read by them.
+_MOSTLY_UNSPACED = 0.2
 
 
 @dataclass(frozen=True)
@@ -82,7 +91,18 @@ def answer_part(solution: str) -> str:
     ' It telescopes.'
     """
     *_, after = _THOUGHTS_END.split(solution)
-    return after if len(_TAG.sub(" ", after).split()) >= _LEAST_WRITE_UP else solution
+    return after if len(word_spans(_TAG.sub(" ", after))) >= _LEAST_WRITE_UP else solution
+
+
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Where the words of a text begin and end; where it has few blanks, two letters are a word.
+
+    >>> word_spans("It holds."), word_spans("因此 x 成立")
+    ([(0, 2), (3, 9)], [(0, 2), (3, 4), (5, 7)])
+    """
+    unspaced = len(_UNSPACED_LETTER.findall(text)) > _MOSTLY_UNSPACED * len(text)
+    words = _UNSPACED_WORD if unspaced else _SPACED_WORD
+    return [word.span() for word in words.finditer(text)]
 
 
 def passages(solution: str) -> list[Passage]:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpd_metric.steps.passages import answer_part, passages
+from rpd_metric.metrics.matrices import READINGS
+from rpd_metric.steps.passages import answer_part, passages, word_spans
 
 
 def texts(solution: str) -> list[str]:
@@ -71,3 +72,16 @@ def test_passages_are_made_of_the_solution_itself(parts: list[str]) -> None:
         passage.text.encode("utf-8")
         assert passage.text.strip()
         assert sum(map(len, texts(solution))) <= 2 * len(solution) + 1
+
+
+@given(st.text(st.characters(max_codepoint=0x2FF) | st.sampled_from("\x1c\u2028\u3000 ")))
+def test_words_of_a_text_with_blanks_are_what_stands_between_them(text: str) -> None:
+    assert [text[start:end] for start, end in word_spans(text)] == text.split()
+
+
+def test_a_text_without_blanks_is_read_in_pieces_and_its_thoughts_are_left_out() -> None:
+    thought = "我们先试一试直接计算的办法看看行不行。" * 10
+    answer = "因为两边同除以未知数,所以平方以后得到所求的值。" * 12
+    (read,) = READINGS["pieces"]("", [f"<think>{thought}</think>{answer}"], ())
+    assert len(read) == 4
+    assert "".join(read) == answer
