@@ -1,14 +1,14 @@
 """Which distance sees a change of strategy, what does it choose, and what does it mean?
 
     PYTHONPATH=.:tests python benchmarks/strategies.py [--data FOLDER] [--vectors FILE]
-        [--write-curves OUT]
+        [--write-curves OUT] [--picture OUT]
 
 On the labelled sets, with 95 % bootstrap intervals over problems: AUROC of pairs; how often three
 chosen solutions hold as many strategies as three can; how well problems with several strategies
 are ranked before the others; and the chance of another strategy by distance. `groups` is what a
 capable reader answered to the prompt of this project about the summaries, recorded once
 (`group_replies.jsonl`), which the long traces lack. `rpd_metric/distance/calibration.json` is what
-`--write-curves` wrote.
+`--write-curves` wrote, and the picture of `docs/distances.md` what `--picture` did.
 """
 
 from __future__ import annotations
@@ -241,10 +241,39 @@ def curves(sets: Mapping[str, Problems]) -> list[Calibration]:
     return found
 
 
+def draw(sets: Mapping[str, Problems], path: Path) -> None:
+    """The AUROCs of every method, natural and controlled, with their intervals, as an SVG."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    drawn = [method for method in METHODS if method != GROUPS]
+    figure = Figure(figsize=(7.6, 3.6), layout="constrained")
+    axes = figure.subplots()
+    for shift, (name, colour) in enumerate(
+        (("train", "#4477aa"), ("dev", "#66ccee"), ("controlled", "#ee6677"))
+    ):
+        found = [estimate(sets[name].aurocs(method)["pooled"]) for method in drawn]
+        values = np.array([[one.value, one.low, one.high] for one in found], dtype=float)
+        heights = np.arange(len(drawn)) + 0.22 * (shift - 1)
+        errors = np.abs(values[:, 1:] - values[:, :1]).T
+        axes.errorbar(values[:, 0], heights, xerr=errors, fmt="o", ms=5, color=colour, label=name)
+    axes.axvline(0.5, color="#999999", lw=1)
+    axes.set_yticks(range(len(drawn)), [_name(method).replace("`", "") for method in drawn])
+    axes.set(xlabel="AUROC of “another strategy?”, all pairs of a set (0.5: chance)")
+    axes.invert_yaxis()
+    axes.grid(axis="x", color="#eeeeee")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
+    # Neither the date nor the software's version: equal figures give an equal file.
+    with rc_context({"svg.hashsalt": "strategies"}):
+        figure.savefig(path, metadata={"Date": None, "Creator": None})
+
+
 def main() -> None:
     """Measure and print."""
     parser = parser_of(__doc__)
     parser.add_argument("--write-curves", type=Path, help="keeps the curves as JSON")
+    parser.add_argument("--picture", type=Path, help="draws the AUROCs, as SVG")
     args = parser.parse_args()
     encoder = KeptVectors(load_embedder("minilm"), args.vectors)
     replies = RecordedGroups.of_sets(args.data / "strategy_bench")
@@ -263,6 +292,8 @@ def main() -> None:
     print()
     for figure in ("aurocs", "triples", "ranking"):
         print_figures(sets, figure)
+    if args.picture:
+        draw(sets, args.picture)
     # Problems written so that wording misleads are no sample of what a curve is read for.
     found = curves({name: one for name, one in sets.items() if name != "controlled"})
     curves(sets)

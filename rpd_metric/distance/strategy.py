@@ -2,7 +2,7 @@
 
 `strategy` compares steps, `pieces` the solutions' own texts and needs neither steps nor a language
 model, `combined` adds a share of the second to the first. What each part is worth, with intervals,
-is in `docs/distances.md`; `benchmarks/distances.py` measures it and logs what was tried.
+is in `benchmarks/strategies.md`, with what was tried; `docs/distances.md` is the page for users.
 """
 
 from __future__ import annotations

@@ -90,9 +90,12 @@ def test_the_script_of_make_distances_runs_from_its_command_line(
     monkeypatch.setattr(module, "load_embedder", lambda spec, **_: Words())
     vectors, curves = str(tmp_path / "vectors.sqlite"), str(tmp_path / "curves.json")
     line = ["strategies", "--data", str(folder), "--vectors", vectors, "--num-bootstrap", "20"]
-    monkeypatch.setattr("sys.argv", [*line, "--write-curves", curves])
+    picture = tmp_path / "picture.svg"
+    line += ["--write-curves", curves, "--picture", str(picture)]
+    monkeypatch.setattr("sys.argv", line)
     module.main()
     printed = capsys.readouterr().out
+    assert picture.read_text(encoding="utf-8").rstrip().endswith("</svg>")
     assert printed.count("\n| ---") == 8
     # 3 of 5 problems have several strategies, and the recorded reader sees them all.
     assert "dev: 3 of 5 problems have several strategies; in 3 the choice of 3 matters" in printed
