@@ -100,7 +100,7 @@ def main() -> None:
         terminal.write_text(terminal_page(printed), encoding="utf-8")
         photograph(terminal, DOCS / "demo.png", 10 * COLUMNS, 900)
         command = [sys.executable, "-m", "rpd_datasets.cli", "report", str(scratch / "set")]
-        subprocess.run([*command, "--no-figures"], check=True, cwd=ROOT)
+        subprocess.run(command, check=True, cwd=ROOT)
         page = scratch / "set" / "report.html"
         photograph(page, DOCS / "report.png", 1440, 1000, OPEN_FIRST)
         photograph(page, DOCS / "report-dark.png", 1440, 900, dark=True)

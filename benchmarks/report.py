@@ -109,7 +109,7 @@ def main() -> None:
         characters = sum(len(text) for row in curated.shown for text in row.solutions)
         page = Path(scratch) / "report.html"
         began = time.perf_counter()
-        write_report(curated, page, HashEmbedder(), figures=False, measured=100)
+        write_report(curated, page, HashEmbedder(), measured=100)
         written = time.perf_counter() - began
         size = page.stat().st_size / 1e6
         seen = watch(page, Path(scratch) / "profile")

@@ -2,8 +2,8 @@
 
 Write one HTML file about a folder that rpd curate made, for a browser without a network: a list of
 all problems to search, and for each its solutions side by side, the steps that matched, and why
-others were not chosen, with charts as SVGs beside it. Of a log, or any file of solutions, it shows
-the most different right solutions of each problem.
+others were not chosen. Of a log, or any file of solutions, it shows the most different right
+solutions of each problem.
 
 Example: rpd report curated --max-problems 50
 """
@@ -44,15 +44,14 @@ def add_to(commands: Any) -> None:
     add("--output", "-o", type=Path, metavar="FILE", help=help)
     help = (
         "who encodes steps and texts (default: the one that DIR was made with), or none for a "
-        "report without raw-text distances and step matches"
+        "report without step matches"
     )
     add("--embedder", metavar="SPEC", help=help)
     add("--device", help="where an embedder of this machine runs, e.g. cuda")
     help = "chosen problems to show, spread over the ranks"
     add("--max-problems", type=int, default=2000, metavar="N", help=help)
-    help = "problems to encode again for raw-text distances and step matches, spread over those"
+    help = "problems to encode again for step matches, spread over those"
     add("--measure", type=int, default=100, metavar="N", help=help)
-    add("--no-figures", action="store_true", help="write the page only, without SVGs")
     add = parser.add_argument_group("of a log or a file of solutions").add_argument
     help = "solutions to choose of each problem; those with fewer right ones are left out"
     add("--num-solutions", type=int, default=2, metavar="N", help=help)
@@ -84,7 +83,6 @@ def _report(args: argparse.Namespace) -> None:
             folder,
             page or place / "report.html",
             embedder,
-            figures=not args.no_figures,
             measured=args.measure,
             on_problem=line.advance,
         )
@@ -95,21 +93,17 @@ def _report(args: argparse.Namespace) -> None:
         "pairs": len(measures.rpd),
         "chosen_by": folder.chosen_by,
     }
-    kinds = {"distance": measures.choosing, "rpd": measures.rpd, "raw": measures.raw}
-    for name, values in kinds.items():
+    for name, values in {"distance": measures.choosing, "rpd": measures.rpd}.items():
         facts[f"median_{name}"] = float(np.median(values)) if len(values) else None
     facts["embedder"] = measures.embedder
     if args.json:
-        figures = [str(path) for path in report.figures]
-        print_json({"report": str(report.page), "figures": figures, **facts})
+        print_json({"report": str(report.page), **facts})
         return
     print_facts(facts)
     if source.is_file():
         print()
         print_lines(outcome_lines(manifest))
     print(f"\nWritten to {report.page}")
-    if report.figures:
-        print(f"Figures in {report.figures[0].parent}")
 
 
 def _curate(args: argparse.Namespace, place: Path) -> None:
@@ -164,7 +158,7 @@ def _embedder(
         # A server that is gone, for instance: what is stored is enough for most of the report.
         say(
             f"The embedder {spec!r} that made {args.folder} cannot be loaded "
-            f"({first_line(error)}): the report has the stored distances, but no raw-text "
-            "distances and step matches. Name one with --embedder"
+            f"({first_line(error)}): the report has the stored distances, but no step matches. "
+            "Name one with --embedder"
         )
         return None

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rpd_datasets.report.charts import as_file
 from rpd_datasets.report.contents import CuratedFolder, read_curated
 from rpd_datasets.report.measures import Measures, measure
-from rpd_datasets.report.page import charts_of, render
+from rpd_datasets.report.page import render
 from rpd_metric.errors import InputError, OutputError
 from rpd_metric.models.embedders import Embedder
 
@@ -23,10 +22,9 @@ __all__ = ["WrittenReport", "read_curated", "write_report"]
 
 @dataclass(frozen=True)
 class WrittenReport:
-    """The HTML file and the charts as SVG files, and what they are made from."""
+    """The HTML file, and what it is made from."""
 
     page: Path
-    figures: list[Path]
     folder: CuratedFolder
     measures: Measures
 
@@ -41,7 +39,6 @@ def write_report(
     page: Path,
     embedder: Embedder | None,
     *,
-    figures: bool = True,
     measured: int | None = None,
     on_problem: Callable[[], None] = lambda: None,
 ) -> WrittenReport:
@@ -49,31 +46,24 @@ def write_report(
 
     Args:
         folder ([`~rpd_datasets.report.contents.CuratedFolder`]): See [`read_curated`].
-        page (`Path`): The HTML file; `figures`, if any, go to `<its name>-figures` beside it.
+        page (`Path`): The HTML file.
         embedder, measured, on_problem: See [`~rpd_datasets.report.measures.measure`].
 
     Raises:
         [`InputError`]: `page` does not end in `.html`.
-        [`OutputError`]: The files cannot be written.
+        [`OutputError`]: The file cannot be written.
     """
     if page.suffix != ".html":
         raise InputError(f"the report is an HTML file: name it {page.with_suffix('.html').name}")
     ties = folder.manifest["options"]["ties"]
     measures = measure(folder.shown, embedder, ties, on_problem, most=measured)
-    drawn = charts_of(folder, measures)
-    text = render(folder, measures, drawn)
-    pictures = page.with_name(f"{page.stem}-figures")
-    written = []
+    text = render(folder, measures)
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
-        for chart in [one for kind in drawn.values() for one in kind] if figures else ():
-            pictures.mkdir(exist_ok=True)
-            written.append(pictures / f"{chart.file}.svg")
-            written[-1].write_bytes(as_file(chart.svg))
         # A browser may be looking at the earlier one.
         unfinished = page.with_name(page.name + ".partial")
         unfinished.write_text(text, encoding="utf-8", newline="\n")
         os.replace(unfinished, page)
     except OSError as error:
         raise OutputError(f"cannot write {error.filename or page}: {error.strerror}") from error
-    return WrittenReport(page, written, folder, measures)
+    return WrittenReport(page, folder, measures)

@@ -64,20 +64,15 @@
   for (const name of subjects) byId("subject").append(new Option(name, name));
   byId("subject").hidden = subjects.length < 2;
   byId("right").hidden = !problems.some((one) => one.right || one.wrong);
-  const scores = problems.map((one) => one.score).filter((score) => score !== null);
-  byId("least").max = Math.max(0.01, ...scores).toFixed(2);
   let searchable = false;
   const find = () => {
     const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
     const which = byId("which").value, subject = byId("subject").value, right = byId("right").value;
-    const least = Number(byId("least").value);
-    byId("least-said").textContent = least.toFixed(2);
     const kept = problems.filter(
       (one) =>
         (which === "all" || (which === "chosen") === (one.rank !== null)) &&
         (!subject || one.subject === subject) &&
         (!right || (right === "wrong" ? one.wrong > 0 : one.right > 0 && !one.wrong)) &&
-        (least === 0 || (one.score ?? -1) >= least) &&
         words.every((word) => one.haystack.includes(word)),
     );
     const by = byId("order").value; // the list comes by rank
@@ -88,9 +83,7 @@
     list.scrollTop = 0;
     draw();
   };
-  for (const id of ["search", "which", "subject", "right", "order", "least"]) {
-    for (const happened of ["input", "change"]) byId(id).addEventListener(happened, find);
-  }
+  for (const id of ["search", "which", "subject", "right", "order"]) byId(id).addEventListener("input", find);
   byId("filters").addEventListener("submit", (event) => event.preventDefault());
 
   // --- marks: kept in this browser until they are saved ---
@@ -140,14 +133,11 @@
     if (place >= 0) made.prepend(make("span", `swatch s${place % 6}`, SHAPES[place % 4]), " ");
     return made;
   };
-  const body = (solution, steps) => {
-    const made = make("div", "fulltext model");
-    textView.whole(made, solution.text, steps);
-    if (solution.omitted) {
-      made.append(make("p", "omitted", `${count(solution.omitted)} characters are left out here.`));
-      textView.whole(made, solution.tail, steps);
-    }
-    return made;
+  const body = (solution) => {
+    const made = textView.whole(make("div", "fulltext model"), solution.text);
+    if (!solution.omitted) return made;
+    made.append(make("p", "omitted", `${count(solution.omitted)} characters are left out here.`));
+    return textView.whole(made, solution.tail);
   };
   const stepList = (solution) => {
     const made = make("ol", "steps model");
@@ -188,14 +178,14 @@
     const place = record.selected.indexOf(index), solution = record.solutions[index];
     const head = make("h4", "", nameOf(record, index), keepOrReject(one, index));
     if (place >= 0) {
-      const text = lazily("Whole text", () => body(solution, []));
+      const text = lazily("Whole text", () => body(solution));
       return make("article", `solution s${place % 6}`, head, facts(record, index), stepList(solution), text);
     }
     const why = solution.dropped
       ? `left out: ${solution.dropped}${solution.detail ? ` (${solution.detail})` : ""}`
       : "compared, not chosen: others are further apart";
     const said = make("p", "facts", `${why}. ${distancesTo(record, index)}`);
-    const text = lazily("Steps and text", () => make("div", "", stepList(solution), body(solution, solution.steps)));
+    const text = lazily("Steps and text", () => make("div", "", stepList(solution), body(solution)));
     return make("article", "solution plain", head, said, facts(record, index), text);
   };
   const matrixTable = (record, name, matrix) => {
@@ -237,7 +227,6 @@
       const [name, distance] = pair.distance === null ? ["RPD", pair.rpd] : [chosenBy, pair.distance];
       const beside = [];
       if (pair.distance !== null && pair.rpd !== null) beside.push(`RPD ${d3(pair.rpd)}`);
-      if (pair.raw !== null) beside.push(`raw text ${d3(pair.raw)}`);
       const details = lazily("", () => matchTable(record, pair));
       const title = details.querySelector("summary");
       title.append(nameOf(record, pair.first), " and ", nameOf(record, pair.second), ": ");
@@ -249,58 +238,6 @@
     }
     return made;
   };
-  // Two whole solutions side by side; a step marked in one shows its match in the other.
-  const readingView = (one, record) => {
-    const made = make("section", "reading");
-    const pair = [record.selected[0], record.selected[1] ?? record.selected[0]];
-    const columns = [make("div", "column"), make("div", "column")];
-    const matchesOf = (from, to) => {
-      const found = new Map();
-      for (const each of record.pairs) {
-        for (const [asker, step, match] of each.matches) {
-          const [a, b] = asker === "a" ? [each.first, each.second] : [each.second, each.first];
-          if (a === from && b === to) found.set(step, match);
-          if (a === to && b === from && !found.has(match)) found.set(match, step);
-        }
-      }
-      return found;
-    };
-    const light = (side, step) => {
-      for (const column of columns) for (const each of column.querySelectorAll(".lit")) each.classList.remove("lit");
-      const other = matchesOf(pair[side], pair[1 - side]).get(step);
-      for (const [column, number] of [[columns[side], step], [columns[1 - side], other]]) {
-        if (number === undefined) continue;
-        const passage = [...column.querySelectorAll("mark")].find((each) => each.dataset.steps.split(" ").includes(String(number)));
-        passage?.classList.add("lit");
-        if (column !== columns[side]) passage?.scrollIntoView({ block: "center" });
-      }
-    };
-    const fill = (side) => {
-      const index = pair[side], solution = record.solutions[index];
-      const choice = document.createElement("select");
-      choice.setAttribute("aria-label", side ? "Solution on the right" : "Solution on the left");
-      record.solutions.forEach((_, each) => choice.append(new Option(`Solution ${each}${record.selected.includes(each) ? " (chosen)" : ""}`, String(each), false, each === index)));
-      choice.addEventListener("change", () => {
-        pair[side] = Number(choice.value);
-        fill(side);
-      });
-      const text = body(solution, solution.steps);
-      text.classList.add("open");
-      for (const passage of text.querySelectorAll("mark")) {
-        passage.tabIndex = 0;
-        const show = () => light(side, Number(passage.dataset.steps.split(" ")[0]));
-        passage.addEventListener("click", show);
-        passage.addEventListener("focus", show);
-      }
-      columns[side].replaceChildren(choice, facts(record, index), text);
-    };
-    fill(0);
-    fill(1);
-    made.append(make("p", "facts", "A marked passage is where a step was found; choose one to see its match in the other solution."), make("div", "pairwise", ...columns));
-    return made;
-  };
-
-  let reading = false;
   const show = async (one) => {
     const target = byId("problem");
     const head = make("p", "facts", one.rank === null ? "not chosen" : `rank ${one.rank + 1}`);
@@ -313,28 +250,18 @@
     }
     const record = (await piece(Math.floor(one.place / PER_PIECE)))[one.place % PER_PIECE];
     if (current !== one) return; // another one was opened meanwhile
-    const asked = make("div", "asked model");
-    textView.whole(asked, record.problem);
-    const toggle = button({ id: "read" }, reading ? "Compare" : "Read side by side", () => {
-      reading = !reading;
-      show(one);
-    });
-    const parts = [head, asked, make("p", "", toggle)];
-    if (reading) parts.push(readingView(one, record));
-    else {
-      parts.push(make("h3", "", "Chosen solutions"), make("div", "solutions", ...record.selected.map((index) => card(one, record, index))));
-      if (record.pairs.length) parts.push(make("h3", "", "Which step found which"), pairList(record));
-      const maps = make("div", "columns maps");
-      if (record.distances) maps.append(matrixTable(record, `${chosenBy}, the distance that chose,`, record.distances));
-      if (record.rpd) maps.append(matrixTable(record, "RPD", record.rpd));
-      parts.push(maps);
-      const others = [...record.solutions.keys()].filter((index) => !record.selected.includes(index));
-      if (others.length) parts.push(make("h3", "", "Why not these?"), make("div", "others", ...others.map((index) => card(one, record, index))));
-      const carried = Object.entries(record.carried);
-      if (carried.length) {
-        parts.push(lazily("Carried columns", () => make("dl", "carried", ...carried.flatMap(([name, value]) => [make("dt", "", name), make("dd", "model", value)]))));
-      }
-    }
+    const cards = (name, indices) => make("div", name, ...indices.map((index) => card(one, record, index)));
+    const asked = textView.whole(make("div", "asked model"), record.problem);
+    const parts = [head, asked, make("h3", "", "Chosen solutions"), cards("solutions", record.selected)];
+    if (record.pairs.length) parts.push(make("h3", "", "Which step found which"), pairList(record));
+    const maps = make("div", "columns");
+    if (record.distances) maps.append(matrixTable(record, `${chosenBy}, the distance that chose,`, record.distances));
+    if (record.rpd) maps.append(matrixTable(record, "RPD", record.rpd));
+    parts.push(maps);
+    const others = [...record.solutions.keys()].filter((index) => !record.selected.includes(index));
+    if (others.length) parts.push(make("h3", "", "Why not these?"), cards("others", others));
+    const carried = Object.entries(record.carried).flatMap(([name, value]) => [make("dt", "", name), make("dd", "model", value)]);
+    if (carried.length) parts.push(lazily("Carried columns", () => make("dl", "carried", ...carried)));
     target.replaceChildren(...parts);
   };
   const open = async (one, { focus = false } = {}) => {
@@ -380,7 +307,11 @@
     else if (event.key === "Enter" && event.target === list && current) byId("detail").focus();
     else if (event.key === "/") byId("search").focus();
     else if (event.key === "o") overview();
-    else if (event.key === "r" && current && current.rank !== null) byId("read")?.click();
+    else if (event.key === "r") {
+      const texts = document.querySelectorAll("#problem .solutions details");
+      const open = ![...texts].every((text) => text.open);
+      for (const text of texts) text.open = open;
+    }
     else return;
     event.preventDefault();
   });
@@ -388,14 +319,6 @@
   byId("back").addEventListener("click", () => {
     document.body.classList.remove("open");
     list.focus();
-  });
-
-  // --- the map of the corpus: each mark names its place in the list ---
-  const onMap = (event) => problems[event.target.dataset.place];
-  byId("map").addEventListener("click", (event) => onMap(event) && open(onMap(event)));
-  byId("map").addEventListener("pointerover", (event) => {
-    const one = onMap(event);
-    if (one) byId("map").title = one.statement || one.where;
   });
 
   find();

@@ -204,7 +204,6 @@ def _pair(pair: Pair, curves: Curves, chosen_by: str) -> Line:
         "distance": _rounded(pair.chosen_by),
         "says": None if curve is None or distance is None else curve.phrase(distance),
         "rpd": _rounded(pair.rpd),
-        "raw": _rounded(pair.raw),
         "matches": [
             [one.asker, one.step, one.match, round(one.distance, 4)] for one in pair.matches
         ],

@@ -1,4 +1,4 @@
-"""Charts as SVG: drawn once, for the page and as files for papers and cards.
+"""Charts as SVG: drawn once, for the page and as files for cards.
 
 Plain functions from numbers to markup. Colours are classes, so that light, dark and print are the
 style sheet's business; [`as_file`] gives a chart the page's light colours to take along.
@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup, escape
 
+WIDTH, HEIGHT = 400, 220
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 12, 40
 NUM_BINS = 30
 
@@ -36,49 +36,6 @@ def nice_step(span: float, count: int) -> float:
     )
 
 
-class _Chart:
-    """An empty chart: its size, and the first and last value of both axes."""
-
-    def __init__(
-        self, title: str, size: tuple[int, int], x: tuple[float, float], y: tuple[float, float]
-    ) -> None:
-        self.width, self.height = width, height = size
-        (self.left, self.right), (self.low, self.high) = x, y
-        self.parts = [
-            f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" '
-            f'aria-label="{escape(title)}">'
-        ]
-
-    def x(self, value: float) -> float:
-        share = (value - self.left) / (self.right - self.left)
-        return LEFT + (self.width - LEFT - RIGHT) * share
-
-    def y(self, value: float) -> float:
-        share = (value - self.low) / (self.high - self.low)
-        return self.height - BOTTOM - (self.height - BOTTOM - TOP) * share
-
-    def axes(self, x_label: str, y_label: str, x_step: float, y_step: float) -> None:
-        end, middle = self.width - RIGHT, (TOP + self.height - BOTTOM) / 2
-        for tick in np.arange(self.low, self.high + y_step / 1e6, y_step):
-            y = self.y(tick)
-            self.parts.append(
-                f'<line class="grid" x1="{LEFT}" x2="{end}" y1="{y:.1f}" y2="{y:.1f}"/>'
-                + _text("tick", "end", LEFT - 6, y + 4, _number(tick))
-            )
-        for tick in np.arange(self.left, self.right + x_step / 1e6, x_step):
-            place = self.height - BOTTOM + 16
-            self.parts.append(_text("tick", "middle", self.x(tick), place, _number(tick)))
-        base = self.y(self.low)
-        self.parts += [
-            f'<line class="axis" x1="{LEFT}" x2="{end}" y1="{base:.1f}" y2="{base:.1f}"/>',
-            _text("label", "middle", (LEFT + end) / 2, self.height - 6, x_label),
-            '<g transform="rotate(-90)">' + _text("label", "middle", -middle, 11, y_label) + "</g>",
-        ]
-
-    def markup(self) -> Markup:
-        return Markup("".join([*self.parts, "</svg>"]))
-
-
 def _number(value: float) -> str:
     text = f"{value:,.6f}".rstrip("0")
     return text.rstrip(".")
@@ -89,12 +46,15 @@ def _text(name: str, anchor: str, x: float, y: float, text: str) -> str:
     return f'<text class="{name}" {place}>{escape(text)}</text>'
 
 
+def _line(name: str, y: float) -> str:
+    return f'<line class="{name}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+
+
 def histogram(
     values: Values,
     marked: Values = (),
     upper: float = 0.0,
     *,
-    title: str,
     x_label: str,
     y_label: str,
     kind: str,
@@ -103,6 +63,7 @@ def histogram(
 
     `kind` is the class of its bars; their marked part is in full colour.
     """
+    title = f"Histogram: {x_label} of {len(values)} {y_label}"
     largest = float(max(upper, max(values, default=0)))
     width = nice_step(largest or 1.0, NUM_BINS)
     edges = np.arange(max(1, math.ceil(largest / width - 1e-9)) + 1, dtype=np.float64) * width
@@ -114,45 +75,40 @@ def histogram(
     highest, end = int(counts.max()) or 1, float(edges[-1])
     step = max(1.0, nice_step(highest, 4))
     top = math.ceil(highest / step - 1e-9) * step
-    chart = _Chart(title, (400, 220), (0, end), (0, top))
-    chart.axes(x_label, y_label, nice_step(end, 6), step)
-    lefts = [chart.x(edge) for edge in edges]
-    for left, right, count, number in zip(lefts, lefts[1:], counts, in_colour, strict=False):
+    base, across = HEIGHT - BOTTOM, WIDTH - LEFT - RIGHT
+
+    def x(value: float) -> float:
+        return LEFT + across * value / end
+
+    def y(count: float) -> float:
+        return base - (base - TOP) * count / top
+
+    parts = [
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'aria-label="{escape(title)}">'
+    ]
+    for tick in np.arange(0, top + step / 2, step):
+        parts += [
+            _line("grid", y(tick)),
+            _text("tick", "end", LEFT - 6, y(tick) + 4, _number(tick)),
+        ]
+    between = nice_step(end, 6)
+    for tick in np.arange(0, end + between / 1e6, between):
+        parts.append(_text("tick", "middle", x(tick), base + 16, _number(tick)))
+    parts += [
+        _line("axis", base),
+        _text("label", "middle", LEFT + across / 2, HEIGHT - 6, x_label),
+        '<g transform="rotate(-90)">',
+        _text("label", "middle", -(TOP + base) / 2, 11, y_label) + "</g>",
+    ]
+    for left, count, number in zip(edges, counts, in_colour, strict=False):
         for name, height in ((kind, count), (f"{kind} marked", number)):
             if height:
-                y = chart.y(height)
-                chart.parts.append(
-                    f'<rect class="{name}" x="{left + 0.5:.1f}" y="{y:.1f}" '
-                    f'width="{right - left - 1:.1f}" height="{chart.y(0) - y:.1f}"/>'
+                parts.append(
+                    f'<rect class="{name}" x="{x(left) + 0.5:.1f}" y="{y(height):.1f}" '
+                    f'width="{x(width) - LEFT - 1:.1f}" height="{base - y(height):.1f}"/>'
                 )
-    return chart.markup()
-
-
-def corpus_map(listed: Sequence[Mapping[str, Any]]) -> Markup | None:
-    """All problems of the list by score and strategies; each mark names its place there."""
-    known = [
-        (one["score"], one["strategies"], one["rank"] is not None, place)
-        for place, one in enumerate(listed)
-        if one["score"] is not None and one["strategies"] is not None
-    ]
-    if not known:
-        return None
-    scores = [one[0] for one in known]
-    step = nice_step(max(scores) - min(scores) or 1.0, 5)
-    left, right = math.floor(min(scores) / step) * step, max(*scores, min(scores) + step / 2)
-    high = max(1.1, *(one[1] for one in known))
-    title = f"{len(known)} problems by score and effective number of strategies"
-    chart = _Chart(title, (800, 300), (left, right), (1, high))
-    chart.axes("problem score", "strategies", step, nice_step(high - 1, 5))
-    for kind, of in (("accent", False), ("accent marked", True)):
-        dots = (
-            f'<circle data-place="{place}" cx="{chart.x(score):.1f}" cy="{chart.y(number):.1f}" '
-            'r="4.5"/>'
-            for score, number, chosen, place in reversed(known)
-            if chosen is of
-        )
-        chart.parts.append(f'<g class="{kind}">{"".join(dots)}</g>')
-    return chart.markup()
+    return Markup("".join([*parts, "</svg>"]))
 
 
 @cache
@@ -167,7 +123,7 @@ def palette() -> dict[str, str]:
 
 def as_file(chart: Markup) -> bytes:
     """A chart as an SVG file of its own, by the page's rules for charts in its light colours."""
-    rules = re.findall(r"^(?:svg|\.chart \.|\.(?:accent|beside|raw|tokens)).*", _style(), re.M)
+    rules = re.findall(r"^(?:svg|\.chart \.|\.(?:accent|beside|tokens)).*", _style(), re.M)
     style = re.sub(r"var\(--([\w-]+)\)", lambda one: palette()[one[1]], "\n".join(rules))
     head, _, rest = str(chart).partition(">")
     sheet = f'<style>{style}</style><rect width="100%" height="100%" fill="#ffffff"/>'
@@ -177,25 +133,12 @@ def as_file(chart: Markup) -> bytes:
 
 def scores_chart(scores: Values, chosen: Values) -> Markup:
     """The histogram of problem scores, with those of the chosen problems set apart."""
-    return histogram(
-        scores,
-        chosen,
-        title=f"Histogram of the problem scores of {len(scores)} problems",
-        x_label="problem score",
-        y_label="problems",
-        kind="accent",
-    )
+    return histogram(scores, chosen, x_label="problem score", y_label="problems", kind="accent")
 
 
 def lengths_chart(tokens: Values) -> Markup:
     """The histogram of the lengths of chosen solutions, in tokens."""
-    return histogram(
-        tokens,
-        title=f"Histogram: length of the chosen solutions, {len(tokens)} solutions",
-        x_label="tokens",
-        y_label="solutions",
-        kind="tokens",
-    )
+    return histogram(tokens, x_label="tokens", y_label="solutions", kind="tokens")
 
 
 def draw_card_figures(scores: Values, chosen: Values, tokens: Values) -> dict[str, bytes]:

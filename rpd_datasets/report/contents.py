@@ -16,11 +16,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from rpd_datasets.options import MANIFEST_FORMAT
 from rpd_metric.arrays import nan_for_none
 from rpd_metric.errors import InputError
 
 Array = npt.NDArray[np.float64]
 Line = dict[str, Any]
+ROWS = "data/train-00000-of-00001.parquet"
 EXAMPLES_PER_REASON = 3
 # Problems that were left out as a whole are listed with their reason, up to so many.
 MAX_LEFT_OUT = 2000
@@ -92,8 +94,8 @@ def read_curated(folder: Path, max_problems: int) -> CuratedFolder:
     """
     if max_problems < 1:
         raise InputError(f"max_problems must be >= 1, got {max_problems}")
-    for name in ("manifest.json", "scores.jsonl", "data/train-*.parquet"):
-        if not any(folder.glob(name)):
+    for name in ("manifest.json", "scores.jsonl", ROWS):
+        if not (folder / name).is_file():
             raise InputError(
                 f"{folder} has no {name}: name a folder that rpd curate made (its --output)"
             )
@@ -104,7 +106,7 @@ def read_curated(folder: Path, max_problems: int) -> CuratedFolder:
         line["score"] = line["rpd_score"] if ranked_by is None else ranked_by
     by_rank = {line["rank"]: line for line in scores if line["rank"] is not None}
     drops, left_out, details = _drops(manifest, folder / "rejects.jsonl")
-    shown, selected_tokens = _rows(folder / "data", by_rank, max_problems, details)
+    shown, selected_tokens = _rows(folder / ROWS, by_rank, max_problems, details)
     return CuratedFolder(manifest, scores, shown, selected_tokens, drops, left_out)
 
 
@@ -126,7 +128,7 @@ def _manifest(path: Path) -> Line:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise InputError(f"{path} is not JSON ({error}); curate again") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != 1:
+    if not isinstance(manifest, dict) or manifest.get("format") != MANIFEST_FORMAT:
         raise InputError(f"{path} was written by another version of this package; curate again")
     return manifest
 
@@ -147,7 +149,7 @@ def _lines(path: Path, needed: tuple[str, ...], what: str) -> Iterator[Line]:
 
 
 def _rows(
-    data: Path,
+    path: Path,
     by_rank: Mapping[int, Line],
     max_problems: int,
     details: Mapping[str, Mapping[int, str]],
@@ -158,22 +160,21 @@ def _rows(
 
     wanted, shown, tokens = set(spread(len(by_rank), max_problems)), [], []
     rank = 0
-    for shard in sorted(data.glob("train-*.parquet")):
-        try:
-            with pq.ParquetFile(shard) as file:
-                for batch in file.iter_batches(batch_size=64):
-                    for row in batch.select(["selected", "num_tokens"]).to_pylist():
-                        tokens += [row["num_tokens"][index] for index in row["selected"]]
-                    here = [place for place in range(len(batch)) if rank + place in wanted]
-                    for place, row in zip(here, batch.take(here).to_pylist(), strict=True):
-                        score = by_rank[rank + place]
-                        shown.append(_chosen(row, score, details.get(score["where"], {})))
-                    rank += len(batch)
-        except (pa.ArrowException, OSError, KeyError) as error:
-            raise InputError(f"{shard} cannot be read ({error}); curate again") from error
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=64):
+                for row in batch.select(["selected", "num_tokens"]).to_pylist():
+                    tokens += [row["num_tokens"][index] for index in row["selected"]]
+                here = [place for place in range(len(batch)) if rank + place in wanted]
+                for place, row in zip(here, batch.take(here).to_pylist(), strict=True):
+                    score = by_rank[rank + place]
+                    shown.append(_chosen(row, score, details.get(score["where"], {})))
+                rank += len(batch)
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise InputError(f"{path} cannot be read ({error}); curate again") from error
     if rank != len(by_rank):
         raise InputError(
-            f"{data} holds {rank} problems, but scores.jsonl says that {len(by_rank)} were chosen; "
+            f"{path} holds {rank} problems, but scores.jsonl says that {len(by_rank)} were chosen; "
             "curate again"
         )
     return shown, tokens

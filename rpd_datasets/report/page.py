@@ -13,7 +13,6 @@ import hashlib
 import re
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
 
 import numpy as np
 from jinja2 import Environment, StrictUndefined
@@ -23,7 +22,7 @@ from rpd_datasets.account import BUDGET_RULE, SELECTION_RULES, outcome_lines
 from rpd_datasets.config import METRICS
 from rpd_datasets.report import charts
 from rpd_datasets.report.archive import LIMITS, archive, curves_of
-from rpd_datasets.report.contents import CuratedFolder, funnel
+from rpd_datasets.report.contents import Array, CuratedFolder, funnel
 from rpd_datasets.report.measures import Measures
 from rpd_metric.distance.calibration import UNKNOWN
 from rpd_metric.distance.distances import DISTANCES
@@ -35,61 +34,33 @@ UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart of the overview: its name as a file and as a title, and figures for its caption."""
+    """The distribution of a distance, with figures for its caption."""
 
-    file: str
     name: str
     svg: Markup
-    said: dict[str, Any]
-
-
-def charts_of(folder: CuratedFolder, measures: Measures) -> dict[str, list[Chart]]:
-    """The charts of a report by what they show; of distances (Fig. 3) the one that chose first."""
-    known = [line for line in folder.scores if line["score"] is not None]
-    scored = [line["score"] for line in known]
-    chosen = [line["score"] for line in known if line["rank"] is not None]
-    found: dict[str, list[Chart]] = {"distances": _distances(folder, measures), "scores": []}
-    if scored:
-        svg = charts.scores_chart(scored, chosen)
-        said = {"count": len(scored), "lowest_chosen": min(chosen, default=None)}
-        found["scores"] = [Chart("problem_scores", "Problem scores", svg, said)]
-    lengths = folder.selected_tokens
-    svg = charts.lengths_chart(lengths)
-    said = {"median": float(np.median(lengths)) if lengths else 0.0}
-    found["lengths"] = [Chart("token_lengths", "Length", svg, said)]
-    return found
+    chose: bool
+    quantiles: Array
+    picked: float | None  # the median of the chosen pairs
 
 
 def _distances(folder: CuratedFolder, measures: Measures) -> list[Chart]:
-    """The distributions of Fig. 3, on one axis, and what they look like in five numbers."""
+    """The distances of pairs on one axis, the one that chose first."""
     pairs = [pair for case in measures.cases for pair in case.pairs]
     chose, by_other = folder.chosen_by, len(measures.choosing) > 0
     kinds = [
         (f"Distance {chose}", "accent", measures.choosing, [pair.chosen_by for pair in pairs]),
         ("RPD", "beside" if by_other else "accent", measures.rpd, [pair.rpd for pair in pairs]),
-        ("Raw-text distance", "raw", measures.raw, [pair.raw for pair in pairs]),
     ]
     shown = [one for one in kinds if len(one[2])]
     upper = max((float(values.max()) for _, _, values, _ in shown), default=0.0)
     found = []
     for name, kind, values, of_chosen in shown:
         picked = [value for value in of_chosen if value is not None]
-        svg = charts.histogram(
-            values,
-            picked,
-            upper,
-            title=f"Histogram: {name} of {len(values)} pairs of solutions",
-            x_label=f"{name} of a pair",
-            y_label="pairs",
-            kind=kind,
-        )
-        said = {
-            "chose": kind == "accent" and chose in METRICS,
-            "quantiles": np.quantile(values, (0, 0.25, 0.5, 0.75, 1)),
-            "picked": float(np.median(picked)) if picked else None,
-        }
-        file = {"accent": "chosen_by", "beside": "rpd", "raw": "raw_text"}[kind]
-        found.append(Chart(f"distances_{file}", name, svg, said))
+        svg = charts.histogram(values, picked, upper, x_label=name, y_label="pairs", kind=kind)
+        by_it = kind == "accent" and chose in METRICS
+        quantiles = np.quantile(values, (0, 0.25, 0.5, 0.75, 1))
+        median = float(np.median(picked)) if picked else None
+        found.append(Chart(name, svg, by_it, quantiles, median))
     return found
 
 
@@ -98,8 +69,8 @@ def clean(text: str) -> str:
     return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
 
 
-def render(folder: CuratedFolder, measures: Measures, drawn: dict[str, list[Chart]]) -> str:
-    """The page, an HTML document; `drawn` are the charts of [`charts_of`]."""
+def render(folder: CuratedFolder, measures: Measures) -> str:
+    """The page, an HTML document."""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -110,6 +81,9 @@ def render(folder: CuratedFolder, measures: Measures, drawn: dict[str, list[Char
     scripts = [_data(name) for name in SCRIPTS]
     packed = archive(folder, measures.cases)
     manifest, options = folder.manifest, folder.manifest["options"]
+    known = [line for line in folder.scores if line["score"] is not None]
+    scored = [line["score"] for line in known]
+    chosen = [line["score"] for line in known if line["rank"] is not None]
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src "
         + " ".join(f"'{_hash(script)}'" for script in scripts)
@@ -133,13 +107,17 @@ def render(folder: CuratedFolder, measures: Measures, drawn: dict[str, list[Char
         "same_embedder": measures.embedder == manifest["embedder"]["name"],
         "readings": _readings(folder, with_rpd=len(measures.rpd) > 0),
         "funnel": {unit: funnel(folder, unit) for unit in ("problem", "solution")},
-        "map": charts.corpus_map(packed.listed),
-        "charts": drawn,
+        "distances": _distances(folder, measures),
+        "scores": charts.scores_chart(scored, chosen) if scored else None,
+        "num_scored": len(scored),
+        "lowest_chosen": min(chosen, default=None),
+        "lengths": charts.lengths_chart(folder.selected_tokens),
+        "median_length": np.median(folder.selected_tokens or [0]),
         "num_scores": len(folder.scores),
         "num_chosen": sum(line["rank"] is not None for line in folder.scores),
         "num_shown": len(measures.cases),
         "num_measured": sum(case.encoded for case in measures.cases),
-        "num_pairs": max(map(len, (measures.choosing, measures.rpd, measures.raw))),
+        "num_pairs": max(len(measures.choosing), len(measures.rpd)),
         "num_picked": sum(len(case.pairs) for case in measures.cases),
     }
     return environment.from_string(_data("page.html")).render(context)

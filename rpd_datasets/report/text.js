@@ -1,6 +1,6 @@
 "use strict";
 // Model output as DOM nodes: Markdown's blocks and emphasis, LaTeX by Temml, everything else as text.
-// Nothing is parsed as HTML. `marks` names the passages that steps were found in.
+// Nothing is parsed as HTML.
 const textView = (() => {
   const MAX_FORMULA = 1500;
   // A dollar sign opens a formula only before a non-blank, and closes one only after a non-blank and
@@ -82,43 +82,14 @@ const textView = (() => {
       }
       else if (match[2] !== undefined) target.append(element("code", "", match[2]));
       else {
-        const child = element(match[3] === undefined ? "em" : "strong");
-        inline(child, match[3] ?? match[4], formulas);
-        target.append(child);
+        target.append(inline(element(match[3] === undefined ? "em" : "strong"), match[3] ?? match[4], formulas));
       }
     }
     target.append(text.slice(at));
+    return target;
   };
 
   const source = (text, formulas) => text.replace(STAND_IN, (_, number) => formulas[Number(number)].source);
-  const words = (text) => new Set(text.toLowerCase().match(/[a-z\u00c0-\uffff]{3,}|\d+/g) ?? []);
-  const flat = (text) => text.toLowerCase().replace(/\s+/g, " ").replace(/[.;:,]+$/, "").trim();
-
-  // Where each step stands: a sentence that holds it or lies in it, else the one that shares most of
-  // its words, if that is half of them.
-  const places = (sentences, steps) => {
-    const found = sentences.map(() => []);
-    const texts = sentences.map(flat), bags = sentences.map(words);
-    steps.forEach((step, number) => {
-      const wanted = flat(step), bag = words(step);
-      let any = false;
-      texts.forEach((text, index) => {
-        if (text.length < 12) return;
-        if (text.includes(wanted) || wanted.includes(text)) {
-          found[index].push(number);
-          any = true;
-        }
-      });
-      if (any || bag.size === 0) return;
-      const shared = bags.map((other) => [...bag].filter((word) => other.has(word)).length);
-      const most = Math.max(0, ...shared);
-      // Two common words are in every other sentence.
-      if (most >= Math.max(3, bag.size / 2)) found[shared.indexOf(most)].push(number);
-    });
-    return found;
-  };
-
-  const SENTENCE = /(?<=[.!?])\s+(?=[A-Z\uE000"“(*])/;
   const blocksOf = (bare) => {
     const blocks = [];
     let paragraph = [], fence = null;
@@ -169,48 +140,21 @@ const textView = (() => {
   const line = (target, text) => {
     const { bare, formulas } = take(text);
     for (const one of formulas) one.block = false;
-    inline(target, bare.replace(new RegExp(`\n(${OPEN}\\d+${CLOSE})\n`, "g"), " $1 "), formulas);
-    return target;
+    return inline(target, bare.replace(new RegExp(`\n(${OPEN}\\d+${CLOSE})\n`, "g"), " $1 "), formulas);
   };
 
-  /** A whole text; `steps` are marked where they stand. Returns the numbers of those that were found. */
-  const whole = (target, text, steps = []) => {
+  /** A whole text, in blocks. */
+  const whole = (target, text) => {
     const { bare, formulas } = take(text);
-    const blocks = blocksOf(bare);
-    const sentences = [];
-    for (const block of blocks) {
-      block.first = sentences.length;
-      block.sentences = ["pre", "hr", "table"].includes(block.tag) ? [] : block.text.split(SENTENCE);
-      sentences.push(...block.sentences.map((one) => source(one, formulas)));
+    for (const block of blocksOf(bare)) {
+      if (block.tag === "table") target.append(table(block.lines, formulas));
+      else if (block.tag === "pre") target.append(element("pre", "", source(block.text, formulas)));
+      else if (block.tag === "li") {
+        const bullet = element("span", "bullet", /\d/.test(block.label) ? block.label : "•");
+        target.append(inline(element("p", `item d${block.depth}`, bullet), block.text, formulas));
+      } else target.append(inline(element(block.tag), block.text, formulas));
     }
-    const found = steps.length ? places(sentences, steps) : [];
-    const seen = new Set();
-    for (const block of blocks) {
-      if (block.tag === "table") {
-        target.append(table(block.lines, formulas));
-        continue;
-      }
-      const made = element(block.tag === "li" ? "p" : block.tag, block.tag === "li" ? `item d${block.depth}` : "");
-      if (block.tag === "pre") made.append(source(block.text, formulas));
-      if (block.label) made.append(element("span", "bullet", /\d/.test(block.label) ? block.label : "•"));
-      block.sentences.forEach((sentence, index) => {
-        const numbers = found[block.first + index] ?? [];
-        let holder = made;
-        if (numbers.length) {
-          holder = element("mark", "passage");
-          holder.dataset.steps = numbers.join(" ");
-          for (const number of numbers) {
-            if (!seen.has(number)) holder.append(element("b", "tag", `step ${number + 1}`));
-            seen.add(number);
-          }
-          made.append(holder);
-        }
-        inline(holder, sentence, formulas);
-        if (index + 1 < block.sentences.length) made.append(" ");
-      });
-      target.append(made);
-    }
-    return seen;
+    return target;
   };
 
   return { line, whole, element };

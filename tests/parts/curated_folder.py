@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rpd_datasets.curation.parquet import column_types, write_table
+from rpd_datasets.options import MANIFEST_FORMAT
 from rpd_datasets.rejects import Rejected
 from rpd_metric.arrays import none_for_nan
 from rpd_metric.distance.core import mean_pairwise, problem_score
@@ -74,7 +75,7 @@ def write_folder(
     for place, value in enumerate(not_chosen, start=len(rows)):
         scores.append(_score(place, value, value, 4, 100.0 + place % 7, None))
     folder.mkdir(parents=True)
-    write_table(full, folder / "data", *column_types(full), bytes_per_file=200_000)
+    write_table(full, folder / "data", *column_types(full))
     for name, lines in (("scores", scores), ("rejects", [one.as_row() for one in rejects])):
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (folder / f"{name}.jsonl").write_text(text)
@@ -102,7 +103,7 @@ def _manifest(scores, rows, rejects, options) -> dict[str, Any]:
     )
     defaults = {"problems": "rpd", "solutions": "rpd", "selection": "maxmin", "ties": "mean"}
     return {
-        "format": 1,
+        "format": MANIFEST_FORMAT,
         "input": {"name": "rows.jsonl", "layout": "grouped"},
         "options": {**defaults, "seed": 0, "dtype": "float32", "truncate_dim": None, **options},
         "summarizer": {"name": "extractive"},
