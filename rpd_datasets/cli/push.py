@@ -3,7 +3,8 @@
 Publish a folder that rpd curate made (Parquet shards, card, manifest, scores, rejects and figures),
 or a model or adapter that a recipe made (weights, configuration, card), in one commit, so that
 nobody ever sees half of it. The folder is checked first: it must be complete, and no text in it may
-hold a secret or a path of this machine. The token comes from HF_TOKEN or the stored login (hf auth
+hold a secret or a path of this machine (--dry-run only checks and lists what it finds; the extra
+"secrets" adds several hundred rules). The token comes from HF_TOKEN or the stored login (hf auth
 login). If large files cannot be sent, HF_HUB_DISABLE_XET=1 sends them another way.
 
 Example: rpd push curated me/diverse-math
@@ -19,7 +20,8 @@ from typing import Any
 
 from rpd_datasets.cli.arguments import add_command, add_push
 from rpd_datasets.cli.output import Progress, print_json
-from rpd_datasets.publish.pushing import Pushed, push_folder
+from rpd_datasets.publish.pushing import Pushed, push_folder, to_publish
+from rpd_metric.errors import InputError
 
 
 def add_to(commands: Any) -> None:
@@ -32,7 +34,9 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("folder", type=Path, metavar="DIR", help="what rpd curate or a recipe made")
     help = "the id there; NAME alone is put under your own name"
-    parser.add_argument("repo", metavar="REPO", help=help)
+    parser.add_argument("repo", metavar="REPO", nargs="?", help=help)
+    help = "print what would be sent, and every secret, address and path found in it; send nothing"
+    parser.add_argument("--dry-run", action="store_true", help=help)
     add_push(parser)
     help = "write to this branch, made if missing (main if unset)"
     parser.add_argument("--revision", metavar="BRANCH", help=help)
@@ -44,6 +48,11 @@ def add_to(commands: Any) -> None:
 
 
 def _push(args: argparse.Namespace) -> None:
+    if args.dry_run:
+        _show(args)
+        return
+    if args.repo is None:
+        raise InputError("name the repository: rpd push DIR REPO (or see --dry-run)")
     with quiet_upload():
         pushed = push_folder(
             args.folder,
@@ -55,6 +64,23 @@ def _push(args: argparse.Namespace) -> None:
             allowed_secrets=args.allow_secret,
         )
     print_pushed(pushed, as_json=args.json)
+
+
+def _show(args: argparse.Namespace) -> None:
+    allowed = args.allow_secret
+    repo_type, files, findings = to_publish(args.folder, exclude=args.exclude, allowed=allowed)
+    if args.json:
+        found = list(map(asdict, findings))
+        print_json({"repo_type": repo_type, "files": sorted(files), "findings": found})
+    else:
+        print(f"{len(files)} files of a {repo_type} would be sent:", *sorted(files), sep="\n  ")
+        for finding in findings:
+            print("Refused" if finding.refused else "Look at", finding)
+    if refused := sum(finding.refused for finding in findings):
+        raise InputError(
+            f"{refused} of these would stop a push: take them out and make the folder again, leave "
+            "a file out (--exclude FILE), or let a kind through (--allow-secret KIND)"
+        )
 
 
 def quiet_upload() -> Progress:

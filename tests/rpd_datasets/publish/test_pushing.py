@@ -94,8 +94,7 @@ def test_a_later_push_replaces_its_files_leaves_others_and_says_so(
     assert pushed.private, "private=False is for new repositories"
     assert first.notes == ()
     (note,) = pushed.notes
-    assert "replaced an earlier dataset, '3 problems" in note
-    assert "7 of its files were written over, 2 deleted" in note
+    assert "an earlier dataset: 7 of its files were written over, 2 deleted" in note
 
 
 def test_a_public_repository_is_written_only_if_that_is_said(hub: LocalHub, folder: Path) -> None:
@@ -112,8 +111,7 @@ def test_a_public_repository_is_written_only_if_that_is_said(hub: LocalHub, fold
     ("status", "says"),
     [
         (403, "may not write to ada/set: take one with write permission"),
-        (429, "takes no more requests for now: wait"),
-        (500, "the Hub is in trouble: try later"),
+        (500, "the Hub refuses ada/set (HTTP 500: "),
         (0, "the connection to the Hub broke"),
     ],
 )
@@ -356,3 +354,18 @@ def test_addresses_and_home_folders_are_warned_of_before_anything_is_sent(
     caplog.handler.emit = lambda record: sent.append(len(hub.requests))  # type: ignore
     push(hub, folder)
     assert sent == [0, 0], "one address, one home folder, both before the first request"
+
+
+def test_a_dry_run_lists_files_and_findings_and_sends_nothing(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["push", str(folder), "--dry-run"]) == 0
+    assert "sft/train-00000-of-00001.parquet" in capsys.readouterr().out
+    with_text(folder, f" hf_{'aB3x' * 8}, ada@lovelace.uk", row=2)
+    assert main(["push", str(folder), "--dry-run"]) == 1
+    out, err = capsys.readouterr()
+    assert "Refused data/train-00000-of-00001.parquet, column solutions, row 2: Hugging" in out
+    assert "Look at data/train-00000-of-00001.parquet, column solutions, row 2: e-mail" in out
+    assert "1 of these would stop a push" in err
+    assert main(["push", str(folder)]) == 1
+    assert "name the repository" in capsys.readouterr().err
