@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import Models
-from rpd_datasets.curation.scoring import choose, score_problem
+from rpd_datasets.curation.scoring import JUDGES, choose, score_problem
 from rpd_datasets.filters.candidates import AnswerCheck
 from rpd_datasets.judging.judges import CurationJudges
 from rpd_datasets.problem import Problem
@@ -31,7 +31,6 @@ from rpd_metric.steps.chat_summarizer import ChatSummarizer
 
 # Three to five steps with their analysis; the paper does not say how long its summaries are.
 ASSUMED_REPLY_TOKENS = 400
-JUDGES = ("completeness", "soundness", "problems", "solutions")
 # Finished, sound, diverse: whatever lets the run go on.
 SECOND_CLASS = ChatReply("//boxed{2}", "stop")
 

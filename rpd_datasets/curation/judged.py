@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import Models
-from rpd_datasets.filters.candidates import AnswerCheck, Completeness, Unsound
-from rpd_datasets.filters.completeness import is_complete
-from rpd_datasets.filters.pipeline import FilterConfig, Filtered, filter_problem
+from rpd_datasets.filters.candidates import AnswerCheck, Verdict
+from rpd_datasets.filters.completeness import TAIL_TOKENS
+from rpd_datasets.filters.pipeline import Filtered, filter_problem
 from rpd_datasets.filters.soundness import argument_of
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.problem import Problem
@@ -27,41 +28,30 @@ async def filtered(
     problem: Problem, config: CurationConfig, models: Models, answers: AnswerCheck
 ) -> Filtered:
     """The filters, with a judge of endings and of arguments where the options want one."""
-    filters = config.filters
+    filters, count_tokens = config.filters, models.count_tokens
 
-    def run(
-        finished: Completeness, judged: Unsound, filters: FilterConfig = config.filters
-    ) -> Filtered:
-        return filter_problem(problem, filters, models.count_tokens, finished, answers, judged)
+    def run(unfinished: Verdict | None, unsound: Verdict = _fine, **changes: Any) -> Filtered:
+        options = replace(filters, **changes)
+        return filter_problem(problem, options, count_tokens, answers, unfinished, unsound)
 
-    finished: Completeness = is_complete
-    silent: dict[str, str] = {}  # by solution, why there is no verdict on its end
+    unfinished: Verdict | None = None
     if config.completeness == "llm" and filters.require_complete:
         # Which ends would be looked at, supposing that all are fine? The rest need no request.
-        if_all_complete = run(_complete, _sound)
+        if_all_complete = run(_fine)
         if not if_all_complete.kept:
             return if_all_complete
-        before = replace(
-            filters, require_complete=False, drop_duplicates=False, near_duplicate=None
-        )
-        left, count = run(_complete, _sound, before), models.count_tokens
-        tails = {
-            problem.solutions[index]: text_tail(
-                problem.solutions[index], filters.completeness_tokens, count, left.num_tokens[index]
-            )
-            for index in left.kept
-        }
-        endings = await _each_once(models.required_judges().completeness.judge, tails.values())
+        left = run(None, require_complete=False, drop_duplicates=False, near_duplicate=None)
+        texts = {problem.solutions[index]: left.num_tokens[index] for index in left.kept}
+        ends = {one: text_tail(one, TAIL_TOKENS, count_tokens, n) for one, n in texts.items()}
+        endings = await _each_once(models.required_judges().completeness.judge, ends.values())
+        said = f"The solution was not finished: {Reason.INCOMPLETE}."
 
-        def look_up(solution: str, _: str) -> tuple[bool, str | None]:
-            verdict = endings[tails[solution]]
-            if verdict.value is None:
-                silent[solution] = f"no verdict on its completeness: {verdict.detail}"
-                return False, verdict.reason
-            return verdict.value, None if verdict.value else Reason.INCOMPLETE
+        def unfinished_by_judge(text: str) -> tuple[str, str] | None:
+            return _why(endings[ends[text]], "completeness", Reason.INCOMPLETE, said)
 
-        finished = look_up
-    found = run(finished, _sound)
+        unfinished = unfinished_by_judge
+
+    found = run(unfinished)
     if filters.soundness == "llm" and found.kept:
         judge = models.required_judges().soundness
         arguments = await _each_once(
@@ -69,25 +59,29 @@ async def filtered(
             (problem.solutions[index] for index in found.kept),
         )
         names = {True: "sound", False: "unsound", None: "no_verdict"}
-        said = tuple(
+        verdicts = tuple(
             names[arguments[text].value] if index in found.kept else ""
             for index, text in enumerate(problem.solutions)
         )
-        found = run(finished, lambda solution: _why_unsound(arguments[solution]))
-        found = replace(found, soundness=said)
-    details = tuple(
-        silent.get(solution, detail) if detail else detail
-        for solution, detail in zip(problem.solutions, found.details, strict=True)
-    )
-    return replace(found, details=details)
+
+        def unsound(text: str) -> tuple[str, str] | None:
+            verdict = arguments[text]
+            said = f"The judge: {verdict.detail or 'its argument has failed.'}"
+            return _why(verdict, "argument", Reason.UNSOUND, said)
+
+        found = replace(run(unfinished, unsound), soundness=verdicts)
+    return found
 
 
-def _complete(_solution: str, _tail: str) -> tuple[bool, None]:
-    return True, None
+def _fine(_: str) -> None:
+    """Every solution is."""
 
 
-def _sound(_: str) -> None:
-    """No solution is unsound."""
+def _why(verdict: Judgement[bool], about: str, reason: Reason, said: str) -> tuple[str, str] | None:
+    """Why a solution goes by a verdict; one without a verdict goes, too."""
+    if verdict.value is None:
+        return verdict.reason or Reason.NO_VERDICT, f"no verdict on its {about}: {verdict.detail}"
+    return None if verdict.value else (reason, said)
 
 
 async def _each_once(
@@ -96,12 +90,3 @@ async def _each_once(
     """What a judge says of each text; equal ones are asked about once."""
     asked = list(dict.fromkeys(texts))
     return dict(zip(asked, await asyncio.gather(*map(judge, asked)), strict=True))
-
-
-def _why_unsound(verdict: Judgement[bool]) -> tuple[str, str] | None:
-    if verdict.value is None:
-        detail = f"no verdict on its argument: {verdict.detail}"
-        return verdict.reason or Reason.NO_VERDICT, detail
-    if verdict.value:
-        return None
-    return Reason.UNSOUND, f"The judge: {verdict.detail or 'its argument has failed.'}"

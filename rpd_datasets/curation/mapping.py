@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import hashlib
-import json
 import os
 import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -25,6 +23,7 @@ from rpd_datasets.curation.scoring import (
     UNSCORED,
     choice_columns,
     choose,
+    options_fingerprint,
     score_problem,
 )
 from rpd_datasets.judging.judges import Judgement
@@ -37,24 +36,13 @@ from rpd_metric.reasons import Reason
 FINGERPRINT = "rpd_fingerprint"
 
 
-# Options that decide nothing of a row: the best are chosen of all rows, and who works how fast.
-BESIDE = ("num_problems", "store", "requests", "device", "batch_size", "threads")
-
-
-def curation_fingerprint(config: CurationConfig) -> str:
-    """A hash of the options that decide what `rpd_curate` gives a row."""
-    parts = {name: value for name, value in config.as_dict().items() if name not in BESIDE}
-    parts["num_samples"] = config.num_samples is not None  # all are ordered, whatever it is
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
-
-
 class _Worker:
     """What a process keeps from one row to the next."""
 
     def __init__(self, config: CurationConfig) -> None:
         self.config = config
         self.models = load_models(config)
-        self.fingerprint = curation_fingerprint(config)
+        self.fingerprint = options_fingerprint(config)
         self.room = asyncio.Semaphore(MAX_IN_FLIGHT)
 
     async def one(self, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -260,7 +248,7 @@ def check_made_by(rows: Any, config: CurationConfig) -> None:
                 f"the rows have no column {name!r}, which this configuration makes; run "
                 'ds.map(rpd_curate, fn_kwargs={"config": config}) with this very config'
             )
-    expected = curation_fingerprint(config)
+    expected = options_fingerprint(config)
     for number, found in enumerate(rows.with_format(None)[FINGERPRINT], start=1):
         if found != expected:
             raise InputError(

@@ -55,5 +55,5 @@ def check_input(
         )
     if problem is not None:
         # What it keeps is of no interest: a missing column or file of decisions is an error.
-        filter_problem(problem, filters, token_counter("estimate"), judged=lambda _: None)
+        filter_problem(problem, filters, token_counter("estimate"), unsound=lambda _: None)
         quality_of(problem, config, range(len(problem.solutions)))

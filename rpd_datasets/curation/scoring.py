@@ -38,6 +38,9 @@ from rpd_metric.reasons import Reason
 # products are rounded otherwise differ by some 1e-7: what is nearer than 1e-5 counts as equal.
 DIGITS = 5
 MAX_IN_FLIGHT = 32
+# Options that decide nothing of a problem: how many are chosen, and who works how fast.
+BESIDE = ("num_problems", "store", "requests", "device", "batch_size", "threads")
+JUDGES = ("completeness", "soundness", "problems", "solutions")
 
 
 @dataclass(frozen=True)
@@ -217,34 +220,24 @@ def _score(matrix: npt.NDArray[np.float64] | None) -> float | None:
     return None if score is None else round(score, DIGITS)
 
 
-def scoring_fingerprint(config: CurationConfig, models: Models) -> str:
-    """A hash of all that decides a problem's scores, and of nothing else."""
-    config, judges = config.resolved(), models.judges
-    # Those of other packages only where there are any.
-    filters = {name: value for name, value in asdict(config.filters).items() if value != ()}
+def options_fingerprint(config: CurationConfig) -> str:
+    """A hash of the options that decide what is found out about a problem."""
+    parts = {name: value for name, value in config.as_dict().items() if name not in BESIDE}
+    parts["num_samples"] = config.num_samples is not None  # all are ordered, whatever it is
     if config.filters.decisions is not None:
-        # The marks themselves in the place of their file's name, which says nothing.
-        marks = read_decisions(config.filters.decisions)
-        filters["decisions"] = sorted(map(list, marks.items()))
-    parts = {
-        "summarizer": models.summarizer.fingerprint if config.reads_steps else None,
-        "embedder": [models.embedder.name, config.dtype, config.truncate_dim],
-        "ties": config.ties,
-        # Which distances, and which of them ranks: a choice without one needs no other scores.
-        "problems": config.problems if config.problems in (*METRICS, "llm") else None,
-        "solutions": config.solutions if config.solutions in METRICS else None,
-        "filters": filters,
-        "completeness": None,
-        "classification": None,
-        "tokenizer": models.count_tokens.name,
-    }
-    if judges and config.completeness == "llm":
-        parts["completeness"] = judges.completeness.fingerprint
-    if judges and config.problems == "llm":
-        parts["classification"] = judges.problems.fingerprint
-    if judges and config.filters.soundness == "llm":
-        parts["soundness"] = judges.soundness.fingerprint
+        # The marks themselves too: a file's name says nothing.
+        parts["marks"] = sorted(map(list, read_decisions(config.filters.decisions).items()))
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def scoring_fingerprint(config: CurationConfig, models: Models) -> str:
+    """A hash of all that decides a problem's scores: options, and the models behind them."""
+    parts = [options_fingerprint(config), models.embedder.name, models.count_tokens.name]
+    if config.reads_steps:
+        parts.append(models.summarizer.fingerprint)
+    if models.judges is not None:
+        parts += [getattr(models.judges, kind).fingerprint for kind in JUDGES]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def solution_order(

@@ -12,12 +12,8 @@ from rpd_datasets.tokens import TokenCounter
 Drops = Mapping[int, tuple[str, str]]
 """By index of a solution that goes: a reason to count by, and a line for a person."""
 
-EndingCheck = tuple[bool, str | None]
-Completeness = Callable[[str, str], EndingCheck]
-"""From a whole solution and its last tokens to whether it was finished, and why not."""
-
-Unsound = Callable[[str], tuple[str, str] | None]
-"""From a solution to why it goes, if its argument failed: a reason, and a line."""
+Verdict = Callable[[str], tuple[str, str] | None]
+"""What a judge said of a solution: why it goes, a reason and a line, or `None` where it stays."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +44,14 @@ class Candidates:
         problem ([`Problem`]): With all its solutions.
         left (`tuple[int, ...]`): Indices of those that earlier filters left.
         num_tokens (`tuple[int, ...]`): Of every solution.
-        unsound (`Callable`, *optional*): What a judge said of its arguments, where one was asked.
+        unfinished, unsound (`Callable`, *optional*): What a judge said of its end, and of its
+            argument, where one was asked.
     """
 
     problem: Problem
     left: tuple[int, ...]
     num_tokens: tuple[int, ...]
     count_tokens: TokenCounter
-    completeness: Completeness
     answers: AnswerCheck
-    unsound: Unsound | None = None
+    unfinished: Verdict | None = None
+    unsound: Verdict | None = None

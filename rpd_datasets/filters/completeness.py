@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from rpd_datasets.filters.candidates import Candidates, Drops, EndingCheck
+from rpd_datasets.filters.candidates import Candidates, Drops
 from rpd_datasets.tokens import text_tail
 from rpd_metric.models.repetition import in_loop
 from rpd_metric.reasons import Reason
@@ -22,7 +22,10 @@ from rpd_metric.reasons import Reason
 SHORT_TOKENS = 40
 OPEN_ENDED = (Reason.CUT_OFF, Reason.NO_FINAL_ANSWER)
 
+EndingCheck = tuple[bool, str | None]
 COMPLETE: EndingCheck = (True, None)
+# How much of a solution's end is looked at, as in the paper.
+TAIL_TOKENS = 500
 # About 500 tokens of mathematics, at 2.8 characters each.
 TAIL_CHARACTERS = 1400
 CLOSING_CHARACTERS = 300
@@ -187,14 +190,17 @@ def _in_formula(line: str) -> bool:
     return before.count("$") % 2 == 0 and any(sign in after for sign in "\\=^_")
 
 
-def unfinished(candidates: Candidates, completeness_tokens: int) -> Drops:
-    """Leave out every solution that was not finished, told from so many tokens at its end."""
+def unfinished(candidates: Candidates) -> Drops:
+    """Leave out every solution that was not finished, by a judge where one was asked."""
     drops = {}
     for index in candidates.left:
         solution, num_tokens = candidates.problem.solutions[index], candidates.num_tokens[index]
-        tail = text_tail(solution, completeness_tokens, candidates.count_tokens, num_tokens)
-        finished, why = candidates.completeness(solution, tail)
-        if not finished and not (num_tokens < SHORT_TOKENS and why in OPEN_ENDED):
-            reason = why or Reason.INCOMPLETE
+        if candidates.unfinished is not None:
+            if why := candidates.unfinished(solution):
+                drops[index] = why
+            continue
+        tail = text_tail(solution, TAIL_TOKENS, candidates.count_tokens, num_tokens)
+        _, reason = is_complete(solution, tail)
+        if reason and not (num_tokens < SHORT_TOKENS and reason in OPEN_ENDED):
             drops[index] = (reason, f"The solution was not finished: {reason}.")
     return drops

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
 
+from rpd_datasets.filters import completeness, soundness
 from rpd_datasets.filters.answer_checks import (
     ANSWER_COLUMNS,
     MARK_COLUMNS,
@@ -21,11 +22,9 @@ from rpd_datasets.filters.answer_checks import (
     marked_only,
     wrong_answers,
 )
-from rpd_datasets.filters.candidates import AnswerCheck, Candidates, Completeness, Drops, Unsound
-from rpd_datasets.filters.completeness import is_complete, unfinished
+from rpd_datasets.filters.candidates import AnswerCheck, Candidates, Drops, Verdict
 from rpd_datasets.filters.decisions import rejected_by_hand
 from rpd_datasets.filters.duplicates import duplicates, near_duplicates
-from rpd_datasets.filters.soundness import floundering, unsound
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
@@ -70,9 +69,6 @@ class FilterConfig:
     )
     require_complete: bool = option(
         True, "leave out solutions that were cut off, loop, or give no final answer"
-    )
-    completeness_tokens: int = option(
-        500, "how much of a solution's end is looked at for that", metavar="N"
     )
     drop_duplicates: bool = option(
         True, "leave out copies of an earlier solution, blank space aside"
@@ -131,7 +127,7 @@ class FilterConfig:
             value, known = getattr(self, name), get_args(rule)
             if value not in known:
                 raise InputError(f"{name} is {value!r}; use one of {', '.join(known)}")
-        for name in ("max_mean_tokens", "min_solutions", "completeness_tokens"):
+        for name in ("max_mean_tokens", "min_solutions"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"{name} must be at least 1, not {value}.")
@@ -191,17 +187,17 @@ def filter_problem(
     problem: Problem,
     config: FilterConfig,
     count_tokens: TokenCounter,
-    completeness: Completeness = is_complete,
     answers: AnswerCheck | None = None,
-    judged: Unsound | None = None,
+    unfinished: Verdict | None = None,
+    unsound: Verdict | None = None,
 ) -> Filtered:
     """Decide what is kept of a problem (App. C.1).
 
     Args:
-        completeness (`Callable`): Tells whether a solution was finished; rules if unset.
         answers ([`AnswerCheck`], *optional*): What is known about the final answers; what the
             input's marks say if unset.
-        judged (`Callable`, *optional*): What a judge said; needed with `soundness="llm"`.
+        unfinished (`Callable`, *optional*): What a judge said of ends; rules if unset.
+        unsound (`Callable`, *optional*): The same of arguments; needed with `soundness="llm"`.
 
     Raises:
         InputError: If `only_correct` is on and the column is missing, or a judge's verdicts are.
@@ -226,7 +222,7 @@ def filter_problem(
     drops: dict[int, tuple[str, str]] = {}
     for drop in _turned_on(config):
         drops |= drop(
-            Candidates(problem, kept, num_tokens, count_tokens, completeness, answers, judged)
+            Candidates(problem, kept, num_tokens, count_tokens, answers, unfinished, unsound)
         )
         kept = tuple(index for index in kept if index not in drops)
     details = tuple(drops.get(index, ("", ""))[1] for index in range(len(solutions)))
@@ -252,15 +248,15 @@ def _turned_on(config: FilterConfig) -> list[Callable[[Candidates], Drops]]:
     if config.answers != "any" and not config.keep_wrong:
         found.append(partial(wrong_answers, answers=config.answers))
     if config.soundness == "rules":
-        found.append(floundering)
+        found.append(soundness.floundering)
     if config.require_complete:
-        found.append(partial(unfinished, completeness_tokens=config.completeness_tokens))
+        found.append(completeness.unfinished)
     if config.drop_duplicates:
         found.append(duplicates)
     if config.near_duplicate is not None:
         found.append(partial(near_duplicates, near_duplicate=config.near_duplicate))
     found += [partial(_of_another_package, text=text) for text in config.filters]
-    return [*found, unsound] if config.soundness == "llm" else found
+    return [*found, soundness.unsound] if config.soundness == "llm" else found
 
 
 def _of_another_package(candidates: Candidates, text: str) -> Drops:

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
-from rpd_datasets.filters.completeness import is_complete
-from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.filters.completeness import TAIL_TOKENS, is_complete
 from rpd_datasets.judging.judges import (
     CompletenessJudge,
     Judgement,
@@ -110,7 +109,7 @@ def _about_pairs(judge: PairJudge, case: JudgedProblem) -> Iterator[Question]:
 def _about_endings(judge: CompletenessJudge, case: JudgedProblem) -> Iterator[Question]:
     count_tokens = token_counter("estimate")
     for index, solution in enumerate(case.problem.solutions):
-        tail = text_tail(solution, FilterConfig.completeness_tokens, count_tokens)
+        tail = text_tail(solution, TAIL_TOKENS, count_tokens)
         rule = is_complete(solution, tail)[0]
         yield judge.judge(tail), rule, {"solution": index, "rules": rule}
 

@@ -104,7 +104,7 @@ def test_rows_that_the_configuration_does_not_make_are_refused(
         (mapped, replace(CONFIG, num_solutions=3), "was not made by this configuration"),
         (mapped, replace(CONFIG, filters=FilterConfig(min_solutions=5)), "was not made"),
         (mapped, replace(CONFIG, ties="first"), "was not made"),
-        (changed(mapped, 3, rpd_fingerprint="0" * 32), CONFIG, "row 4 was not made"),
+        (changed(mapped, 3, rpd_fingerprint="0" * 64), CONFIG, "row 4 was not made"),
     ):
         with pytest.raises(InputError, match=says):
             Curated.from_rows(rows, tmp_path / "out", config)

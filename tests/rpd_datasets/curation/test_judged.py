@@ -134,7 +134,7 @@ def test_map_with_a_judge_says_why_nothing_was_selected(store):
 
 
 def judged_filter(chat, *solutions, **filters):
-    settings = {"min_solutions": 1, "completeness_tokens": 8, **filters}
+    settings = {"min_solutions": 1, **filters}
     config = CurationConfig(
         problems="random",
         solutions="random",
@@ -148,7 +148,7 @@ def judged_filter(chat, *solutions, **filters):
 
 def test_the_completeness_judge_sees_the_ends_and_decides():
     chat = Answers(four="Fine. //boxed{2}", dividing="No. //boxed{1}", odd="Perhaps.")
-    beginning = "We begin with a long introduction that nobody needs. " * 5
+    beginning = "We begin with a long introduction. " + "Then it goes on and on. " * 100
     scored = judged_filter(
         chat, f"{beginning}The answer is four", "We go on by dividing", "This is odd."
     )
@@ -161,8 +161,9 @@ def test_the_completeness_judge_sees_the_ends_and_decides():
 
 def test_only_what_the_cheaper_filters_let_through_is_judged_and_each_end_once():
     chat = Answers(four="//boxed{2}")
-    same_end = "and so, at the very last and after all of this, the answer is four"
-    scored = judged_filter(chat, f"Add {same_end}", f"Count on {same_end}")
+    same_end = "and so it goes on, " * 200 + "and at the very last the answer is four"
+    # Two of one length, or the same share of their characters would not be the same end.
+    scored = judged_filter(chat, f"Add, {same_end}", f"Sum, {same_end}")
     assert scored.usable == [0, 1]
     assert len(chat.asked) == 1
     assert judged_filter(chat, "It is four", max_mean_tokens=1).drop_reasons == ["too_long"]

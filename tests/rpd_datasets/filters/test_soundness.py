@@ -79,7 +79,7 @@ def test_rules_or_a_judge_leave_out_what_failed_and_nobody_does_until_asked():
     def judged(text):
         return ("unsound", "why") if "twice" in text else None
 
-    assert filter_problem(problem, llm, count, judged=judged).reasons == ("", "", "unsound")
+    assert filter_problem(problem, llm, count, unsound=judged).reasons == ("", "", "unsound")
 
 
 def verdict(body):
