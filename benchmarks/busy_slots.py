@@ -119,7 +119,6 @@ async def by_flow(args: argparse.Namespace, way: str) -> None:
         asked = requests(args, way)
         async for _ in run_bounded(asked, flow, max_in_flight=4 * args.slots):
             pass
-        await chat.aclose()
 
 
 async def by_semaphore(args: argparse.Namespace, way: str) -> None:

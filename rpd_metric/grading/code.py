@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -144,7 +144,7 @@ def grade_program(task: CodeTask, completion: str, sandbox: Sandbox) -> ProgramR
     if isinstance(task, FunctionTask):
         code = extract_code(completion, task.entry_point)
         program = candidate_source(_function_program(task, code), task.entry_point)
-        tested = {"prompt": task.prompt, "entry_point": task.entry_point, "test": task.test}
+        tested: dict[str, Any] = asdict(task)
     elif not task.tests:
         raise InputError("a task without tests would be passed by any program")
     else:

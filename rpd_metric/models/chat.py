@@ -75,7 +75,7 @@ class Chat(Protocol):
 
     Every call is one attempt; it raises `ServerError` and leaves retries, time limits, concurrency
     and storage to `flow.py`. Servers also have `max_concurrency`, the requests that they take at
-    once (`None` where they do not say), and `aclose()`.
+    once (`None` where they do not say).
     """
 
     model: str

@@ -9,6 +9,7 @@ sentence-transformers does, and counted. A vector that cannot be used is an erro
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 from collections import Counter
@@ -22,16 +23,12 @@ from rpd_metric.models.concurrency import run, run_bounded
 from rpd_metric.models.embedders import EmbedderOptions, Floats
 from rpd_metric.models.failures import UNFIT_REQUEST, ServerError, backoff
 from rpd_metric.models.http import (
+    ServerClient,
     Servers,
-    context_length,
-    moved,
-    only_model,
     protocol_error,
     timeout_error,
 )
-from rpd_metric.models.openai import OpenAIClient
 from rpd_metric.models.requests import RequestOptions
-from rpd_metric.models.spec import Address
 
 logger = logging.getLogger(__name__)
 # What servers say of a text that is longer than the model takes.
@@ -44,31 +41,21 @@ RETRIES = RequestOptions(max_retries=6)
 PATIENCE = 600.0
 
 
-class OpenAIEmbeddings(OpenAIClient):
+class OpenAIEmbeddings(ServerClient):
     """One server; a call is one attempt at one batch."""
 
     _limit: int | None = None
 
-    @classmethod
-    def load(cls, address: Address, _options: EmbedderOptions) -> OpenAIEmbeddings:
-        """A client for a server, which is asked for its model where none is named."""
-        return cls(address, model=address.model or only_model(address))
-
     async def __call__(self, texts: Sequence[str], **extra: int) -> list[Any]:
         """Send one batch; returns what should be its vectors, in order. Raises [`ServerError`]."""
-        create = self._client().embeddings.with_raw_response.create
-        with self._errors():
-            # The client's default, base64, is not understood everywhere.
-            reply = await create(
-                model=self.model, input=texts, encoding_format="float", extra_body=extra or None
-            )
-            moved(self.address, reply.http_response)
-            body = reply.http_response.json()
+        asked = {"model": self.model, "input": texts, "encoding_format": "float", **extra}
+        text = await self._post(f"{self.address.url}/embeddings", asked)
         try:
+            body = json.loads(text)
             # The protocol promises an index, not an order.
             by_index = {row["index"]: row["embedding"] for row in body["data"]}
-        except (KeyError, TypeError):
-            raise protocol_error(self.address, f"no embeddings in {str(body)[:200]}") from None
+        except (KeyError, TypeError, ValueError):
+            raise protocol_error(self.address, f"no embeddings in {text[:200]}") from None
         if len(body["data"]) != len(texts) or by_index.keys() != set(range(len(texts))):
             raise protocol_error(self.address, f"{len(by_index)} vectors for {len(texts)} texts")
         return [by_index[index] for index in range(len(texts))]
@@ -76,7 +63,7 @@ class OpenAIEmbeddings(OpenAIClient):
     async def cut(self, text: str) -> Any:
         """Send the beginning of a text that is too long, cut by the server where it can."""
         if self._limit is None:
-            known = await asyncio.to_thread(context_length, self.address, self.model)
+            known = await asyncio.to_thread(self.context_length)
             self._limit = -1 if known is None else known  # -1: as many as the model takes
         while True:
             try:

@@ -1,14 +1,7 @@
 """How requests to a server fail, how long to wait before the next attempt, when to give up.
 
-    RPDError
-    ├── ModelError
-    │   └── ServerError      one request failed; the summarizers turn it into data
-    ├── Interrupted          the run was asked to stop; everything in flight was waited for
-    ├── BudgetSpent          the run has spent what it may; likewise
-    └── ServerUnavailable    going on would only cost money or mark every solution as failed
-
-The last three end a run, which is why they are no `ModelError`. Clients raise `ServerError`, the
-flow the others.
+Clients raise `ServerError`, which summarizers turn into data. The flow raises the others, which end
+a run and so are no `ModelError`.
 """
 
 from __future__ import annotations
@@ -42,6 +35,7 @@ class ServerError(ModelError):
         retryable (`bool`, *optional*): Whether the same request may succeed later; if unset, as
             the status or the kind says.
         kind (`str`): What failed; `"protocol"` is a reply that cannot be read.
+        body (`str`): What the server answered, whole; a key may stand in it.
     """
 
     def __init__(
@@ -52,11 +46,13 @@ class ServerError(ModelError):
         retry_after: float | None = None,
         retryable: bool | None = None,
         kind: FailureKind = "http",
+        body: str = "",
     ) -> None:
         super().__init__(message)
         self.status = status
         self.retry_after = retry_after
         self.kind = kind
+        self.body = body
         if retryable is None:
             retryable = kind != "quota" and (status is None or status in RETRIED)
         self.retryable = retryable and status not in UNFIT_REQUEST | WRONG_SERVER

@@ -1,6 +1,7 @@
-"""What every client of a model server shares: questions about it, replies, failures, turns.
+"""What every client of a model server shares: requests, replies, failures, turns.
 
-Keys are cut out of every text that leaves here. Requests are sent by `tgi.py` and `openai.py`.
+Each request is one attempt. What is sent, and what is made of the reply, is for `tgi.py`,
+`openai.py` and `embedding_servers.py` to say. Keys are cut out of every text that leaves here.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import httpx2
 
@@ -29,10 +30,6 @@ CONNECT_SECONDS = 3.0
 PATIENT = httpx2.Timeout(None, connect=CONNECT_SECONDS)
 # A server that failed is left alone for so long, where there are others.
 REST = 10.0
-# Sent where no key is set: both client libraries would otherwise look for one elsewhere,
-# huggingface_hub in the file that `hf auth login` wrote.
-NO_KEY = "no-key"
-
 _QUOTA = re.compile(
     r"insufficient_quota|exceeded your current quota|billing|insufficient.credit", re.I
 )
@@ -41,11 +38,13 @@ _FINISH_REASONS = {"eos_token": "stop", "stop_sequence": "stop"}
 
 def get_json(address: Address, path: str) -> Any:
     """`GET` a JSON document such as `/info`; `None` where there is none. Raises [`ServerError`]."""
-    headers = {"Authorization": f"Bearer {address.key}"} if address.key else {}
     limits = httpx2.Timeout(10.0, connect=CONNECT_SECONDS)
     try:
         reply = httpx2.get(
-            f"{address.root}{path}", headers=headers, timeout=limits, follow_redirects=True
+            f"{address.root}{path}",
+            headers=_headers(address),
+            timeout=limits,
+            follow_redirects=True,
         )
         if reply.status_code not in (200, 404, 405):
             raise http_error(address, reply)
@@ -54,6 +53,10 @@ def get_json(address: Address, path: str) -> Any:
         raise transport_error(address, error) from None
     except ValueError:
         return None
+
+
+def _headers(address: Address) -> dict[str, str]:
+    return {"Authorization": f"Bearer {address.key}"} if address.key else {}
 
 
 def _models(address: Address) -> dict[str, dict[str, Any]]:
@@ -82,19 +85,9 @@ def only_model(address: Address) -> str:
     raise SpecError(f"{address.url} {found}; say which one: openai:{address.url}#model")
 
 
-def context_length(address: Address, model: str) -> int | None:
-    """Tokens of a prompt and its reply together, where an OpenAI-style server says it.
-
-    vLLM and SGLang do, in /v1/models. Raises [`ServerError`].
-    """
-    length = _models(address).get(model, {}).get("max_model_len")
-    return length if isinstance(length, int) and length > 0 else None
-
-
-def http_error(address: Address, response: Any) -> ServerError:
-    """The `ServerError` for a response of httpx with an error status."""
-    moved(address, response)
-    status: int = response.status_code
+def http_error(address: Address, response: httpx2.Response) -> ServerError:
+    """The `ServerError` for a response with an error status."""
+    status = response.status_code
     said = address.hide(_message(response.text)).rstrip(".") or "no text"
     quota = status == 402 or (status in (403, 429) and bool(_QUOTA.search(response.text)))
     fix = ""
@@ -109,16 +102,15 @@ def http_error(address: Address, response: Any) -> ServerError:
         kind="quota" if quota else "http",
         status=status,
         retry_after=retry_after(response.headers),
+        body=response.text,
     )
 
 
-def moved(address: Address, response: Any) -> None:
-    """Refuse a response that a redirect led to which made a `GET` of a `POST`."""
-    for step in response.history:
-        if step.status_code in (301, 302, 303) and step.request.method == "POST":
-            code, where = step.status_code, address.hide(step.headers.get("location", "elsewhere"))
-            said = f"{address.url} answered {code}: it has moved to {where}. Write the new address"
-            raise ServerError(said, status=code)
+def moved(address: Address, redirect: httpx2.Response) -> ServerError:
+    """The `ServerError` for a redirect that is not followed as it should be."""
+    code, where = redirect.status_code, address.hide(redirect.headers.get("location", "elsewhere"))
+    said = f"{address.url} answered {code}: it has moved to {where}. Write the new address"
+    return ServerError(said, status=code)
 
 
 def _message(body: str) -> str:
@@ -133,12 +125,12 @@ def _message(body: str) -> str:
     return found if isinstance(found, str) else body
 
 
-def transport_error(address: Address, error: Exception) -> ServerError:
+def transport_error(address: Address, error: httpx2.HTTPError) -> ServerError:
     """The `ServerError` for a request that got no complete reply."""
     name = address.hide(f"{type(error).__name__}: {error}".rstrip(": "))
     if isinstance(error, httpx2.DecodingError):
         return protocol_error(address, f"its encoding is not what its headers say ({name})")
-    timed_out = isinstance(error, (httpx2.TimeoutException, TimeoutError))
+    timed_out = isinstance(error, httpx2.TimeoutException)
     if timed_out and not isinstance(error, httpx2.ConnectTimeout):
         return timeout_error(address, name)
     return ServerError(
@@ -161,14 +153,12 @@ def protocol_error(address: Address, what: str) -> ServerError:
     return ServerError(said, kind="protocol")
 
 
-def read_chat_reply(address: Address, body: str | Mapping[str, Any]) -> ChatReply:
-    """A chat completion, from JSON, its text or that of a stream. Raises [`ServerError`]."""
-    reply: Any = body
-    if isinstance(body, str):
-        try:
-            reply = _joined(body) if body.lstrip().startswith("data:") else json.loads(body)
-        except (ValueError, TypeError, AttributeError):
-            raise protocol_error(address, f"no JSON: {body[:200].strip() or 'nothing'}") from None
+def read_chat_reply(address: Address, body: str) -> ChatReply:
+    """A chat completion, from JSON or the text of a stream. Raises [`ServerError`]."""
+    try:
+        reply = _joined(body) if body.lstrip().startswith("data:") else json.loads(body)
+    except (ValueError, TypeError, AttributeError):
+        raise protocol_error(address, f"no JSON: {body[:200].strip() or 'nothing'}") from None
     choices = reply.get("choices") if isinstance(reply, dict) else None
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise protocol_error(address, f"no choices in {_message(json.dumps(reply))[:200]}")
@@ -239,7 +229,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 class ServerClient:
-    """One model of one server, by a client library."""
+    """One model of one server."""
 
     max_concurrency: int | None = None
 
@@ -247,47 +237,47 @@ class ServerClient:
         self.address = address
         self.model = model
         # A model outlives event loops, and connections belong to the loop that opened them.
-        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = (
+        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, httpx2.AsyncClient] = (
             weakref.WeakKeyDictionary()
         )
+
+    @classmethod
+    def load(cls, address: Address, _options: Any) -> Self:
+        """A client for a server, which is asked for its model where none is named."""
+        return cls(address, model=address.model or only_model(address))
+
+    def context_length(self) -> int | None:
+        """Tokens of a prompt and its reply together, where the server says it.
+
+        vLLM and SGLang do, in /v1/models. Raises [`ServerError`].
+        """
+        length = _models(self.address).get(self.model, {}).get("max_model_len")
+        return length if isinstance(length, int) and length > 0 else None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.address.url!r}, model={self.model!r})"
 
-    def _make_client(self) -> Any:
-        raise NotImplementedError
-
-    def _client(self) -> Any:
-        """The running loop's client of the library."""
+    async def _post(self, url: str, body: Mapping[str, Any]) -> str:
+        """Send JSON and return the text of the reply. Raises [`ServerError`]."""
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
-            self._clients[loop] = self._make_client()
-        return self._clients[loop]
-
-    async def aclose(self) -> None:
-        """Close the running loop's connections."""
-        client = self._clients.pop(asyncio.get_running_loop(), None)
-        if client is not None:
-            await client.close()
-
-    @contextmanager
-    def _raising(
-        self,
-        refused: type[Exception],
-        unanswered: type[Exception],
-        unreadable: tuple[type[Exception], ...] = (ValueError,),
-    ) -> Iterator[None]:
-        """Turn a library's errors, and those of its parts, into [`ServerError`]s."""
+            self._clients[loop] = httpx2.AsyncClient(
+                headers=_headers(self.address),
+                timeout=PATIENT,
+                follow_redirects=True,
+                limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None),
+            )
         try:
-            yield
-        except unanswered as error:
-            cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
-            raise transport_error(self.address, cause) from None
-        except refused as error:
-            raise http_error(self.address, getattr(error, "response")) from None  # noqa: B009
-        except (httpx2.HTTPError, ConnectionError) as error:  # in mid-body
+            reply = await self._clients[loop].post(url, json=body)
+            for step in reply.history:
+                if step.status_code in (301, 302, 303):  # it made a GET of the POST
+                    raise moved(self.address, step)
+            if reply.is_error:
+                raise http_error(self.address, reply)
+            return reply.content.decode()  # JSON is UTF-8, whatever the headers say
+        except httpx2.HTTPError as error:
             raise transport_error(self.address, error) from None
-        except unreadable as error:  # not JSON, or JSON of another shape
+        except UnicodeError as error:
             raise protocol_error(self.address, str(error)) from None
 
 
@@ -340,8 +330,3 @@ class Servers:
         with self.turn() as chat:
             reply: ChatReply = await chat(request)
             return reply
-
-    async def aclose(self) -> None:
-        """Close the running loop's connections."""
-        for client in self._clients:
-            await client.aclose()

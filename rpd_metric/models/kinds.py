@@ -52,8 +52,8 @@ EMBEDDERS = Registry(
 def chat_spec(text: str) -> ModelSpec:
     """Read the spec of a chat model. Raises [`SpecError`].
 
-    >>> chat_spec("openai:http://a/v1,http://b/v1#tiny").urls
-    ('http://a/v1', 'http://b/v1')
+    >>> [address.url for address in chat_spec("openai:http://a/v1,http://b/v1#tiny").addresses]
+    ['http://a/v1', 'http://b/v1']
     """
     return ModelSpec.parse(text, CHAT_MODELS, "chat model")
 

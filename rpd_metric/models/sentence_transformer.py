@@ -12,7 +12,6 @@ solutions encodes little anew. On a GPU texts are encoded in batches, and nothin
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -65,14 +64,13 @@ class SentenceTransformerEmbedder:
 
                 self._model: Any = MiniLM(Path(model_path), options.dtype)
                 return
-            with _quiet():
-                from sentence_transformers import SentenceTransformer
+            from sentence_transformers import SentenceTransformer
 
-                self._model = SentenceTransformer(
-                    model_path,
-                    device=options.device,
-                    model_kwargs={"dtype": getattr(torch, options.dtype)},
-                )
+            self._model = SentenceTransformer(
+                model_path,
+                device=options.device,
+                model_kwargs={"dtype": getattr(torch, options.dtype)},
+            )
         except ImportError as error:
             raise MissingExtraError(
                 f"embedder {name!r}", extra="local", module=error.name or "sentence-transformers"
@@ -209,22 +207,3 @@ def _one_core() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """No bar for reading weights; and bitsandbytes, imported on the way, warns that 4-bit products
-    lack a kernel: none are made.
-    """
-    from transformers.utils import logging as bars
-
-    logger, shown = logging.getLogger("bitsandbytes"), bars.is_progress_bar_enabled()
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    bars.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-        if shown:
-            bars.enable_progress_bar()

@@ -92,11 +92,6 @@ class ModelSpec:
         """Whether this process does the work."""
         return not self.addresses
 
-    @property
-    def urls(self) -> tuple[str, ...]:
-        """The servers' URLs."""
-        return tuple(address.url for address in self.addresses)
-
     @classmethod
     def parse(cls, text: str, kinds: Mapping[str, Kind], what: str = "model") -> ModelSpec:
         """Take a spec apart; `kinds` may stand here, and `what` they are.

@@ -123,14 +123,6 @@ class ReplyStore:
         self._pid = os.getpid()
         self._connection: sqlite3.Connection | None = self._open()
 
-    def get(self, model: str, request: ChatRequest) -> ChatReply | None:
-        """The stored reply to a request; see `find`."""
-        return self.find(RequestKeys.of(model, request))
-
-    def put(self, model: str, request: ChatRequest, reply: ChatReply) -> ChatReply:
-        """Keep a reply; see `keep`."""
-        return self.keep(RequestKeys.of(model, request), reply)
-
     def find(self, keys: RequestKeys) -> ChatReply | None:
         """The stored reply, with `cached=True`; `None` where none can be read.
 

@@ -1,4 +1,4 @@
-"""Text Generation Inference, `tgi:http://host:port`, through `huggingface_hub`.
+"""Text Generation Inference, `tgi:http://host:port`.
 
 TGI is in maintenance: for a new installation take vLLM or SGLang (`openai.py`). It guides decoding
 by `{"type": "json", "value": schema}`, refuses `top_p` 1 and takes `temperature` 0 as greedy. Its
@@ -9,14 +9,12 @@ the last message; other thinking models need a chat template that does not think
 from __future__ import annotations
 
 import re
-from typing import Any, cast
-
-import httpx2
+from typing import Any
 
 from rpd_metric.errors import SpecError
 from rpd_metric.models.chat import ChatOptions, ChatReply, ChatRequest
 from rpd_metric.models.failures import ServerError
-from rpd_metric.models.http import NO_KEY, PATIENT, ServerClient, get_json, read_chat_reply
+from rpd_metric.models.http import ServerClient, get_json, read_chat_reply
 from rpd_metric.models.spec import Address
 
 # Qwen3 models that think unless told not to; the later 2507, Coder and Next ones do not, and
@@ -25,7 +23,7 @@ _THINKING_QWEN = re.compile(r"qwen3(?![.\d])(?!.*(2507|coder|next|embedding|rera
 
 
 class TGIChat(ServerClient):
-    """A Text Generation Inference server, through `huggingface_hub.AsyncInferenceClient`."""
+    """A Text Generation Inference server."""
 
     _context: int | None = None
 
@@ -61,44 +59,25 @@ class TGIChat(ServerClient):
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
         """Send one request; see [`~chat.Chat`]. Raises [`ServerError`]."""
-        from huggingface_hub.errors import HfHubHTTPError, InferenceTimeoutError
-
         sampling = request.sampling
         greedy = sampling.temperature <= 0
         body: dict[str, Any] = {
+            "model": self.model,
             "messages": self._messages(request),
             "max_tokens": sampling.max_tokens,
             "temperature": 0.0 if greedy else sampling.temperature,
-            "top_p": sampling.top_p if not greedy and 0 < sampling.top_p < 1 else None,
-            "seed": sampling.seed,
         }
+        if not greedy and 0 < sampling.top_p < 1:
+            body["top_p"] = sampling.top_p
+        if sampling.seed is not None:
+            body["seed"] = sampling.seed
         if request.schema is not None:
             body["response_format"] = {"type": "json", "value": dict(request.schema)}
-        # The library reads the reply itself, and meets another shape with a TypeError.
-        with self._raising(HfHubHTTPError, InferenceTimeoutError, (TypeError, ValueError)):
-            reply = await self._client().chat_completion(**body)
-        return read_chat_reply(self.address, reply)
-
-    def _make_client(self) -> Any:
-        from huggingface_hub import AsyncInferenceClient
-
-        client = AsyncInferenceClient(
-            base_url=self.address.url,
-            token=self.address.key or NO_KEY,
-            timeout=cast(Any, PATIENT),  # handed on to httpx as it is
-        )
-        # Its own connections are 100, and with HF_HUB_OFFLINE=1, which is about the Hub, they
-        # refuse every host, this machine's too. The public way to others holds for all clients.
-        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
-        client._async_client = httpx2.AsyncClient(follow_redirects=True, limits=limits)
-        client.exit_stack.push_async_callback(client._async_client.aclose)
-        return client
+        text = await self._post(f"{self.address.root}/v1/chat/completions", body)
+        return read_chat_reply(self.address, text)
 
     def _messages(self, request: ChatRequest) -> list[dict[str, str]]:
         messages = [dict(message) for message in request.messages]
         if not request.sampling.thinking and _THINKING_QWEN.search(self.model):
-            for message in reversed(messages):
-                if message["role"] == "user":
-                    message["content"] += " /no_think"
-                    break
+            messages[-1]["content"] += " /no_think"
         return messages

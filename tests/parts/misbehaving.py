@@ -293,12 +293,9 @@ def run(mode: str, folder: Path, *, timeout: float, outage: float) -> Outcome:
                 results = run_bounded(
                     problems, lambda one: summarizer.summarize(*one), max_in_flight=32
                 )
-                try:
-                    async with aclosing(results):
-                        async for summaries in results:
-                            good += sum(one.ok for one in summaries)
-                finally:
-                    await chat.aclose()
+                async with aclosing(results):
+                    async for summaries in results:
+                        good += sum(one.ok for one in summaries)
                 return good
 
             try:

@@ -36,10 +36,7 @@ def url() -> Iterator[str]:
 
 
 async def ask(chat: Chat, *requests: ChatRequest) -> list[ChatReply]:
-    try:
-        return await asyncio.gather(*(chat(one) for one in requests))
-    finally:
-        await chat.aclose()  # type: ignore[attr-defined]
+    return await asyncio.gather(*(chat(one) for one in requests))
 
 
 async def test_a_real_server_summarises_in_the_wanted_form(url: str) -> None:
@@ -55,7 +52,6 @@ async def test_a_real_server_summarises_in_the_wanted_form(url: str) -> None:
     ]
     assert sum(one.ok for one in found) >= 6, [one.reason for one in found]
     assert sum(right) >= 4, [one.steps[:1] for one in found]
-    await chat.aclose()  # type: ignore[attr-defined]
 
 
 async def test_a_real_server_thinks_only_when_it_may(url: str) -> None:

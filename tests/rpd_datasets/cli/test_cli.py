@@ -18,7 +18,7 @@ import rpd_metric
 from rpd_datasets.account import outcome_lines
 from rpd_datasets.cli import main
 from rpd_metric.models.chat import ChatReply, ChatRequest
-from rpd_metric.models.store import ReplyStore
+from rpd_metric.models.store import ReplyStore, RequestKeys
 
 ROOT = Path(__file__).resolve().parents[3]
 GOOD = "We factor the quadratic as $(x-2)(x-3)$. A product vanishes when a factor does. So it is 3."
@@ -106,7 +106,8 @@ def test_the_version_is_said(capsys):
 def test_plan_says_what_the_store_holds(capsys, tmp_path, monkeypatch):
     path = tmp_path / "replies.sqlite"
     with ReplyStore(path) as store:
-        store.put("Qwen3", ChatRequest(({"role": "user", "content": "Hi"},)), ChatReply("Hello"))
+        request = ChatRequest(({"role": "user", "content": "Hi"},))
+        store.keep(RequestKeys.of("Qwen3", request), ChatReply("Hello"))
     monkeypatch.setenv("RPD_STORE", str(path))
     assert main(["plan", "--store-info"]) == 0
     assert "Qwen3 1" in capsys.readouterr().out

@@ -21,7 +21,7 @@ from rpd_metric.models.failures import BudgetSpent, Interrupted, ServerError
 from rpd_metric.models.flow import Flow
 from rpd_metric.models.patience import Places
 from rpd_metric.models.requests import RequestOptions
-from rpd_metric.models.store import ReplyStore
+from rpd_metric.models.store import ReplyStore, RequestKeys
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +92,7 @@ def no_task_is_left() -> bool:
 
 async def test_a_reply_is_on_file_when_it_is_handed_out_and_is_not_asked_for_again(store):
     first = await Flow(Scripted(), store=store)(ask())
-    assert store.get("scripted", ask()).seconds == first.seconds > 0
+    assert store.find(RequestKeys.of("scripted", ask())).seconds == first.seconds > 0
     flow = Flow(Scripted(), store=store)
     assert await flow(ask()) == replace(first, cached=True)
     assert (flow.chat.requests, flow.stats.cached, flow.stats.completion_tokens) == ([], 1, 0)
@@ -103,7 +103,7 @@ async def test_when_another_process_was_first_its_reply_is_handed_out(store):
     call = asyncio.create_task(flow(ask()))
     while not flow.chat.requests:
         await asyncio.sleep(0.001)
-    store.put("scripted", ask(), ChatReply("of another process"))
+    store.keep(RequestKeys.of("scripted", ask()), ChatReply("of another process"))
     flow.chat.gate.set()
     assert (await call).text == "of another process"
     assert (flow.stats.done, flow.stats.paid_twice, flow.stats.completion_tokens) == (1, 1, 5)

@@ -52,7 +52,8 @@ def test_every_kind_has_a_loader_and_its_own_form_is_a_spec(kind: Kind) -> None:
 )
 def test_a_chat_spec_is_taken_apart(text, urls, model, here, gpu) -> None:
     spec = chat_spec(text)
-    assert (spec.urls, spec.model, spec.runs_here, spec.needs_gpu) == (urls, model, here, gpu)
+    assert tuple(address.url for address in spec.addresses) == urls
+    assert (spec.model, spec.runs_here, spec.needs_gpu) == (model, here, gpu)
 
 
 @pytest.mark.parametrize(
@@ -81,9 +82,9 @@ def test_a_spec_that_names_nothing_is_refused_with_the_forms(bad: str, said: str
 @given(st.text(max_size=60))
 def test_no_text_after_the_kind_breaks_the_parser(text: str) -> None:
     with contextlib.suppress(SpecError):
-        for url in chat_spec(f"tgi:{text}").urls:
-            assert url.startswith(("http://", "https://"))
-            assert "@" not in url.split("/")[2]
+        for address in chat_spec(f"tgi:{text}").addresses:
+            assert address.url.startswith(("http://", "https://"))
+            assert "@" not in address.url.split("/")[2]
 
 
 @pytest.mark.parametrize(

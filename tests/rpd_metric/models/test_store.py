@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from rpd_metric.errors import StoreError
 from rpd_metric.models import store as store_module
 from rpd_metric.models.chat import ChatReply, ChatRequest, Sampling
-from rpd_metric.models.store import ReplyStore, request_key
+from rpd_metric.models.store import ReplyStore, RequestKeys, request_key
 
 ROOT = Path(__file__).parents[3]
 
@@ -31,11 +31,22 @@ def ask(content: str, **changes) -> ChatRequest:
     return ChatRequest(messages=({"role": "user", "content": content},), **changes)
 
 
+def get(store, model, request):
+    return store.find(RequestKeys.of(model, request))
+
+
+def put(store, model, request, reply):
+    return store.keep(RequestKeys.of(model, request), reply)
+
+
 HEADER = """
 import sys
 from rpd_metric.errors import StoreError
 from rpd_metric.models.chat import ChatReply, ChatRequest
-from rpd_metric.models.store import ReplyStore
+from rpd_metric.models.store import ReplyStore, RequestKeys
+
+def put(store, model, request, reply):
+    return store.keep(RequestKeys.of(model, request), reply)
 """
 
 
@@ -67,8 +78,8 @@ def store(path):
 @given(text=st.text(st.characters(), max_size=50))
 def test_a_reply_comes_back_whole_nul_and_lone_surrogates_included(store, text):
     reply = ChatReply(text, "stop", prompt_tokens=7, completion_tokens=3, seconds=1.5)
-    store.put("m", ask(text), reply)
-    assert store.get("m", ask(text)) == dataclasses.replace(reply, cached=True)
+    put(store, "m", ask(text), reply)
+    assert get(store, "m", ask(text)) == dataclasses.replace(reply, cached=True)
 
 
 @pytest.mark.parametrize(
@@ -87,8 +98,8 @@ def test_a_reply_comes_back_whole_nul_and_lone_surrogates_included(store, text):
     ],
 )
 def test_whatever_decides_a_reply_is_part_of_its_key(store, model, other):
-    store.put("m", ask("q"), ChatReply("text", "stop"))
-    assert store.get(model, other) is None
+    put(store, "m", ask("q"), ChatReply("text", "stop"))
+    assert get(store, model, other) is None
 
 
 def test_the_order_of_keys_and_the_kind_of_number_are_no_part_of_the_key():
@@ -115,14 +126,14 @@ def test_the_key_stays_what_it_was_when_stores_were_written_with_it():
 
 
 def test_the_first_reply_stands_and_the_second_writer_gets_it(store):
-    store.put("m", ask("q"), ChatReply("first"))
-    assert store.put("m", ask("q"), ChatReply("second")) == ChatReply("first", cached=True)
+    put(store, "m", ask("q"), ChatReply("first"))
+    assert put(store, "m", ask("q"), ChatReply("second")) == ChatReply("first", cached=True)
     assert store.count() == 1
 
 
 def test_info_sums_up_the_replies_of_each_model(store, path):
     for model, question in (("a", "1"), ("a", "2"), ("b", "2")):
-        store.put(model, ask(question), ChatReply("r"))
+        put(store, model, ask(question), ChatReply("r"))
     info = store.info()
     assert info.pop("bytes") > 0
     assert info == {"path": str(path), "entries": 3, "models": {"a": 2, "b": 1}}
@@ -138,8 +149,8 @@ def test_processes_may_create_and_write_one_store_at_once(path):
         for number in range(150):
             own = ChatRequest(({"role": "user", "content": f"{sys.argv[2]}-{number}"},))
             common = ChatRequest(({"role": "user", "content": str(number)},))
-            store.put("m", own, ChatReply("own"))
-            print(store.put("m", common, ChatReply(sys.argv[2])).text)
+            put(store, "m", own, ChatReply("own"))
+            print(put(store, "m", common, ChatReply(sys.argv[2])).text)
     """
     writers = [run_python(code, path, name, stdin=subprocess.PIPE) for name in "abcd"]
     for writer in writers:
@@ -154,18 +165,18 @@ def test_processes_may_create_and_write_one_store_at_once(path):
 
 
 def test_a_forked_process_opens_the_file_anew(store):
-    store.put("m", ask("before"), ChatReply("r"))
+    put(store, "m", ask("before"), ChatReply("r"))
 
     def child() -> None:
-        assert store.get("m", ask("before")) is not None
-        store.put("m", ask("from the child"), ChatReply("r"))
+        assert get(store, "m", ask("before")) is not None
+        put(store, "m", ask("from the child"), ChatReply("r"))
 
     process = multiprocessing.get_context("fork").Process(target=child)
     process.start()
     process.join()
     assert process.exitcode == 0
-    store.put("m", ask("after"), ChatReply("r"))
-    assert store.get("m", ask("from the child")) is not None
+    put(store, "m", ask("after"), ChatReply("r"))
+    assert get(store, "m", ask("from the child")) is not None
     assert store.count() == 3
 
 
@@ -174,7 +185,7 @@ def test_kill_9_in_mid_write_leaves_every_reply_that_was_put(path):
     store = ReplyStore(sys.argv[1])
     for number in range(10**9):
         request = ChatRequest(({"role": "user", "content": f"{sys.argv[2]}-{number}"},))
-        store.put("m", request, ChatReply("r" * 5000))
+        put(store, "m", request, ChatReply("r" * 5000))
         print(number, flush=True)
     """
     for run, lines in enumerate((1, 300)):
@@ -188,7 +199,7 @@ def test_kill_9_in_mid_write_leaves_every_reply_that_was_put(path):
         last = int(said[-1]) if said else lines - 1
         with ReplyStore(path) as store:
             for number in range(last + 1):
-                found = store.get("m", ask(f"{run}-{number}"))
+                found = get(store, "m", ask(f"{run}-{number}"))
                 assert found is not None
                 assert found.text == "r" * 5000
     with closing(sqlite3.connect(path)) as check:
@@ -201,13 +212,13 @@ def test_kill_9_in_mid_write_leaves_every_reply_that_was_put(path):
 def test_a_store_that_another_process_holds_is_named_and_works_again_afterwards(path, monkeypatch):
     monkeypatch.setattr(store_module, "BUSY_SECONDS", 0.05)
     with ReplyStore(path) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
-        store.put("m", ask("before"), ChatReply("r"))
+        put(store, "m", ask("before"), ChatReply("r"))
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreError, match=r"another process holds it.*stop that process"):
-            store.put("m", ask("q"), ChatReply("r"))
-        assert store.get("m", ask("before")) is not None
+            put(store, "m", ask("q"), ChatReply("r"))
+        assert get(store, "m", ask("before")) is not None
         other.execute("ROLLBACK")
-        store.put("m", ask("q"), ChatReply("r"))
+        put(store, "m", ask("q"), ChatReply("r"))
         assert store.count() == 2
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -225,7 +236,7 @@ def test_a_disk_that_takes_no_more_ends_in_one_line_and_keeps_what_was_written(p
     try:
         for number in range(10_000):
             request = ChatRequest(({"role": "user", "content": str(number)},))
-            store.put("m", request, ChatReply("r" * 20_000))
+            put(store, "m", request, ChatReply("r" * 20_000))
     except StoreError as error:
         print(number, error)
     """
@@ -263,7 +274,7 @@ def filled(path: Path, replies: int = 40) -> bytes:
     with ReplyStore(path) as store:
         for number in range(replies):
             reply = ChatReply(f"{number} " + "r" * 700, "stop", number, 2 * number, 1.5)
-            store.put("m", ask(str(number)), reply)
+            put(store, "m", ask(str(number)), reply)
     return path.read_bytes()
 
 
@@ -286,13 +297,13 @@ def test_whatever_bits_flip_a_reply_is_right_or_absent(path, whole, data):
     path.write_bytes(content)
     with suppress(StoreError), ReplyStore(path) as store:  # and nothing else
         for number in range(40):
-            found = store.get("m", ask(str(number)))
+            found = get(store, "m", ask(str(number)))
             right = ChatReply(f"{number} " + "r" * 700, "stop", number, 2 * number, 1.5, True)
             assert found in (None, right)
             if found is None:  # it can be put again
                 again = ChatReply("again")
-                assert store.put("m", ask(str(number)), again).text == "again"
-                kept = store.get("m", ask(str(number)))
+                assert put(store, "m", ask(str(number)), again).text == "again"
+                kept = get(store, "m", ask(str(number)))
                 assert kept in (None, dataclasses.replace(again, cached=True))
         store.info()
 
@@ -301,9 +312,9 @@ def test_a_malformed_file_is_moved_aside_and_said_in_one_line(path, caplog):
     content = filled(path)
     path.write_bytes(content[:4096] + b"\x55" * (len(content) - 4096))
     with ReplyStore(path) as store:
-        assert store.get("m", ask("1")) is None
-        store.put("m", ask("1"), ChatReply("again"))
-        assert store.get("m", ask("1")) == ChatReply("again", cached=True)
+        assert get(store, "m", ask("1")) is None
+        put(store, "m", ask("1"), ChatReply("again"))
+        assert get(store, "m", ask("1")) == ChatReply("again", cached=True)
     (said,) = caplog.messages
     (aside,) = path.parent.glob(f"{path.name}.damaged-*[0-9]")
     assert "\n" not in said
@@ -342,7 +353,7 @@ def test_a_reply_answers_another_limit_where_it_would_have_been_the_same_or_cut(
         return ChatRequest(({"role": "user", "content": "q"},), Sampling(max_tokens=limit))
 
     with ReplyStore(path) as store:
-        store.put("m", at(kept_at), ChatReply("text", finish, 10, tokens))
-        assert (store.get("m", at(asked_at)) is not None) == found
+        put(store, "m", at(kept_at), ChatReply("text", finish, 10, tokens))
+        assert (get(store, "m", at(asked_at)) is not None) == found
         other = ChatRequest(({"role": "user", "content": "another"},), Sampling(max_tokens=kept_at))
-        assert store.get("m", other) is None
+        assert get(store, "m", other) is None
