@@ -21,7 +21,7 @@ from typing import Any
 
 from rpd_datasets.cli import arguments
 from rpd_datasets.cli.output import Progress, print_facts, print_json
-from rpd_datasets.curation.models import configured_summarizer, load_flow
+from rpd_datasets.curation.models import load_flow, load_models
 from rpd_datasets.judging.labels import Labels, agreement_of_passes, second_order
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
@@ -53,7 +53,7 @@ def add_to(commands: Any) -> None:
 def _label(args: argparse.Namespace) -> None:
     config = arguments.checked_config(args, ("models",), judge=args.judge)
     reader = StrategyReader(load_flow(args.judge, args.store)) if args.judge else None
-    summarizer, output = configured_summarizer(config), args.output
+    summarizer, output = load_models(config).summarizer, args.output
     rows, rejects, skipped = _read(output), list[Rejected](), Counter[str]()
 
     def steps_of(row: dict[str, Any]) -> list[list[str]]:

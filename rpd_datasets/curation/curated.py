@@ -129,10 +129,8 @@ class Curated:
         # Opened once before, so that what is no dataset is said before its columns are looked at.
         DatasetRows(rows, name=options.name)
         check_made_by(rows, config)
-        spec = replace(_spec_of(config), merge=False)  # each row was scored by itself
-        return _make(
-            [(rows, config.num_problems, spec)], output, config, options, made_columns(config)
-        )
+        source = (rows, config.num_problems, _spec_of(config))
+        return _make([source], output, config, options, made_columns(config))
 
 
 def curate_dataset(

@@ -94,39 +94,13 @@ def default_store(named: str | None = None) -> Path:
     return Path(cache) / "rpd" / "replies.sqlite"
 
 
-def load_flow(
-    spec: str,
-    store: str | None,
-    *,
-    keep_replies: bool = True,
-    requests: RequestOptions | None = None,
-) -> Flow:
+def load_flow(spec: str, store: str | None, *, requests: RequestOptions | None = None) -> Flow:
     """A chat model whose replies are kept in a file; [`default_store`] if unset."""
-    replies = ReplyStore(default_store(store)) if keep_replies else None
-    return Flow(load_chat(spec), requests, store=replies)
-
-
-def configured_summarizer(config: CurationConfig, *, keep_replies: bool = True) -> Summarizer:
-    """The summarizer that a configuration names, loaded."""
-    if not asks_chat_model(config.summarizer):
-        return load_summarizer(config.summarizer)
-    guided = config.guided and config.template == DEFAULT_TEMPLATE
-    return load_summarizer(
-        config.summarizer,
-        store=default_store(config.store) if keep_replies else None,
-        template="summarize_json" if guided else config.template,
-        schema=steps_schema() if config.guided else None,
-        solution_part=config.solution_part,
-        sampling=config.sampling,
-        requests=config.requests,
-    )
+    return Flow(load_chat(spec), requests, store=ReplyStore(default_store(store)))
 
 
 def load_models(
-    config: CurationConfig,
-    *,
-    replies: Replies | None = None,
-    keep_replies: bool = True,
+    config: CurationConfig, *, replies: Replies | None = None, keep_replies: bool = True
 ) -> Models:
     """Load the summarizer, the embedder, the tokenizer and the judges that a configuration names.
 
@@ -135,8 +109,7 @@ def load_models(
     alone.
     """
     config = config.resolved()
-    in_store = keep_replies and replies is None
-    summarizer = configured_summarizer(config, keep_replies=in_store)
+    summarizer = _summarizer(config)
     load = partial(
         load_embedder,
         config.embedder,
@@ -153,25 +126,37 @@ def load_models(
         summarizer=summarizer,
         embedder=LazyEmbedder(config.embedder, load) if later else load(),
         count_tokens=token_counter(config.tokenizer),
-        judges=_judges(config, getattr(summarizer, "chat", None), keep_replies=in_store),
+        judges=_judges(config, getattr(summarizer, "chat", None)),
     )
-    if replies is not None:
+    if keep_replies and models.flows:
+        kept = replies or ReplyStore(default_store(config.store))
         for flow in models.flows:
-            flow.store = replies
+            flow.store = kept
     return models
 
 
-def _judges(
-    config: CurationConfig, flow: Flow | None, *, keep_replies: bool
-) -> CurationJudges | None:
+def _summarizer(config: CurationConfig) -> Summarizer:
+    if not asks_chat_model(config.summarizer):
+        return load_summarizer(config.summarizer)
+    guided = config.guided and config.template == DEFAULT_TEMPLATE
+    return load_summarizer(
+        config.summarizer,
+        template="summarize_json" if guided else config.template,
+        schema=steps_schema() if config.guided else None,
+        solution_part=config.solution_part,
+        sampling=config.sampling,
+        requests=config.requests,
+    )
+
+
+def _judges(config: CurationConfig, flow: Flow | None) -> CurationJudges | None:
     """The judges; those of the summarizer's model go through its flow, and all on one budget."""
     if not config.asks_judge:
         return None
     if flow is not None and config.judge in (None, config.summarizer):
         # Two flows would each think they have the server to themselves.
         return CurationJudges(flow)
-    spec = config.judge or config.summarizer
-    judging = load_flow(spec, config.store, keep_replies=keep_replies, requests=config.requests)
+    judging = Flow(load_chat(config.judge or config.summarizer), config.requests)
     if flow is not None:
         judging.spending = flow.spending
     return CurationJudges(judging)

@@ -72,7 +72,6 @@ class Contamination:
 
     Args:
         benchmarks (`Mapping[str, Sequence[str]]`): Per name the texts of its problems.
-        every_run (`bool`): Whether runs that say nothing count, too.
 
     Example:
 
@@ -83,15 +82,14 @@ class Contamination:
     True
     """
 
-    def __init__(self, benchmarks: Mapping[str, Sequence[str]], *, every_run: bool = False) -> None:
+    def __init__(self, benchmarks: Mapping[str, Sequence[str]]) -> None:
         self.sizes = {name: len(texts) for name, texts in benchmarks.items()}
         self._texts: dict[str, tuple[str, int]] = {}
         self._runs: dict[int, tuple[str, int]] = {}
-        digest = hashlib.sha256(f"{RUN_WORDS} {every_run}".encode())
+        digest = hashlib.sha256(f"{RUN_WORDS}".encode())
         for name, texts in benchmarks.items():
-            owner: dict[int, str] = {}  # a run's hash: the text that it stands in
+            mine: dict[int, tuple[str, int]] = {}  # a run's hash: the first text that holds it
             shared: set[int] = set()
-            mine: dict[int, tuple[str, int]] = {}
             for number, text in enumerate(texts, start=1):
                 words = words_of(text)
                 whole = " ".join(words)
@@ -99,14 +97,11 @@ class Contamination:
                 if not words:
                     continue
                 self._texts.setdefault(whole, (name, number))
-                runs = _all_runs(words)
-                for key in (hash(one) for one in runs if every_run or _tells(one)):
-                    if owner.setdefault(key, whole) != whole:
+                for key in (hash(one) for one in _all_runs(words) if _tells(one)):
+                    if mine.setdefault(key, (whole, number))[0] != whole:
                         shared.add(key)
-                    mine.setdefault(key, (name, number))
-            for key, place in mine.items():
-                if every_run or key not in shared:
-                    self._runs.setdefault(key, place)
+            for key in mine.keys() - shared:
+                self._runs.setdefault(key, (name, mine[key][1]))
         self.fingerprint = digest.hexdigest()
 
     def find(self, problem: str) -> Match | None:

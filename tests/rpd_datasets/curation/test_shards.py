@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -30,7 +29,6 @@ from rpd_datasets.curation.shards import (
     score_in_shards,
     score_shard,
 )
-from rpd_datasets.inputs.source import InputSpec
 from rpd_datasets.problem import Problem
 from rpd_metric.models.kinds import load_embedder
 
@@ -103,18 +101,6 @@ def test_finished_shards_of_a_killed_run_are_taken_up_whatever_size_they_have_no
     curate_dataset(rows, tmp_path / "out", CONFIG, engine=Engine(rest, 2))
     assert len(rest.shards) == 3, "six of twelve problems, two at a time"
     assert contents(tmp_path / "out") == contents(expected.folder)
-
-
-def test_equal_problems_keep_their_own_places_in_the_rejects(tmp_path):
-    rows = write_problems(tmp_path / "rows.jsonl", 4)
-    line = json.dumps({"problem": "Twice", "solutions": ["Add. Stop.", "Add. Stop."]}) + "\n"
-    rows.write_text(line + rows.read_text() + line)
-    apart = InputSpec(merge=False)
-    curate_dataset(rows, tmp_path / "one", CONFIG, spec=apart)
-    curate_dataset(rows, tmp_path / "two", CONFIG, spec=apart, engine=Engine(Here(), 1))
-    assert contents(tmp_path / "one") == contents(tmp_path / "two")
-    rejects = [json.loads(row) for row in (tmp_path / "two" / "rejects.jsonl").open()]
-    assert {reject["where"] for reject in rejects} == {"rows.jsonl:1", "rows.jsonl:6"}
 
 
 def test_a_machine_that_sees_no_folder_or_would_score_differently_says_so_in_one_line(tmp_path):
