@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rpd_datasets.cli import arguments
-from rpd_datasets.cli.output import Progress, print_json, print_table, scoring
+from rpd_datasets.cli.output import Progress, print_result, print_table, scoring
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.judging.benchmark import compare_metrics
 from rpd_datasets.rejects import Rejected
@@ -44,19 +43,14 @@ def _compare(args: argparse.Namespace) -> None:
     config = arguments.checked_config(args, ("models",))
     rejects: list[Rejected] = []
     rows = []
-    with Progress("Loading models", None) as line:
+    with Progress("Loading models") as line:
         models = load_models(config)
         line.stage("Reading problems", args.limit)
         for problem in arguments.read_problems(args, rejects):
-            row = {"problem": problem.problem, "solutions": list(problem.solutions)}
-            rows.append({**problem.extra, **row})
+            own = {"problem": problem.problem, "solutions": list(problem.solutions)}
+            rows.append({**problem.extra, **own})
             line.advance()
         with scoring(models.flows, line) as done:
-
-            def on_stage(name: str, total: int) -> Callable[[], None]:
-                line.stage(name, total)
-                return done
-
             comparison = compare_metrics(
                 rows,
                 models.embedder,
@@ -64,18 +58,15 @@ def _compare(args: argparse.Namespace) -> None:
                 args.methods,
                 seed=args.seed,
                 num_bootstrap=args.num_bootstrap,
-                on_stage=on_stage,
+                on_stage=line.stage,
+                on_problem=done,
             )
     if args.calibrate:
         curves = [asdict(one.calibration) for one in comparison.results if one.calibration]
         args.calibrate.write_text(json.dumps(curves, indent=2) + "\n", encoding="utf-8")
-    if args.json:
-        left_out = [rejected.as_row() for rejected in rejects]
-        print_json({**asdict(comparison), "left_out": left_out})
-        return
-    for table in comparison.tables():
+    facts = asdict(comparison) | {"num_left_out": len(rejects)}
+    results = facts.pop("results")
+    for table in () if args.json else comparison.tables():
         print_table(table)
         print()
-    print(comparison.caption())
-    if rejects:
-        print(f"{len(rejects)} rows or solutions could not be read; --json names them.")
+    print_result(args, facts, results=results, left_out=[one.as_row() for one in rejects])

@@ -107,9 +107,9 @@ def _curate(args: argparse.Namespace) -> None:
     engine = options_from(EngineOptions, args).load(config)
     chosen: list[dict[str, Any]] = []
     with ExitStack() as stack:
-        line = stack.enter_context(Progress("Loading models", None))
+        line = stack.enter_context(Progress("Loading models"))
         models = load_models(config)
-        line.stage("Scoring problems", None)
+        line.stage("Scoring problems")
         # Where this process asks no server there is nothing to finish on Ctrl-C.
         scored_one = line.advance if engine else stack.enter_context(scoring(models.flows, line))
         options = options_from(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rpd_datasets.cli import arguments
-from rpd_datasets.cli.output import Progress, print_facts, print_json, scoring
+from rpd_datasets.cli.output import Progress, print_result, scoring
 from rpd_datasets.curation.models import default_store, load_flow
 from rpd_datasets.judging.questions import TASKS, JudgedProblem, judge_all, judged
 from rpd_datasets.options import options_from
@@ -69,7 +69,7 @@ def _judge(args: argparse.Namespace) -> None:
     flows = [chat for chat in chats if isinstance(chat, Flow)]
     with Progress("Asking", len(cases)) as line, scoring(flows, line) as one_more:
         verdicts = asyncio.run(judge_all(cases, task, judge, summarizer, one_more))
-    result = {
+    facts = {
         "task": args.task,
         "judge": judge.chat.model,
         "prompt": judge.template.sha,
@@ -77,9 +77,4 @@ def _judge(args: argparse.Namespace) -> None:
         "rows_left_out": len(rejects),
         **judged(task, verdicts),
     }
-    if args.json:
-        print_json(result)
-        return
-    print_facts({name: value for name, value in result.items() if name != "verdicts"})
-    if args.task == "problems":
-        print("The paper calls 58% of its problems uniform.")
+    print_result(args, facts, verdicts=[one.as_row(task) for one in verdicts])

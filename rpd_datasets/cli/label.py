@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from rpd_datasets.cli import arguments
-from rpd_datasets.cli.output import Progress, print_facts, print_json
+from rpd_datasets.cli.output import Progress, print_result
 from rpd_datasets.curation.models import load_flow, load_models
 from rpd_datasets.judging.labels import Labels, agreement_of_passes, second_order
 from rpd_datasets.problem import Problem
@@ -117,27 +117,19 @@ def _label(args: argparse.Namespace) -> None:
         "agreement": agreement["accuracy"],
         "kappa": agreement["kappa"],
     }
-    if args.json:
-        print_json(result)
-    else:
-        print_facts(result)
-        print(f"Next: rpd compare-metrics {output} --summarizer extractive")
+    print_result(args, result)
 
 
 def _read(output: Path) -> list[dict[str, Any]]:
     """The rows that the file already holds. Raises [`InputError`] where it is another file."""
     # By line feeds alone: a solution may hold other characters that end a line.
-    text = output.read_text(encoding="utf-8").strip() if output.exists() else ""
-    rows = []
-    for number, line in enumerate(text.split("\n") if text else (), 1):
-        try:
-            rows.append(json.loads(line))
-            _key(rows[-1])
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise InputError(
-                f"{output}:{number} is no labelled row; name a file that rpd label wrote, or a new "
-                "one, with --output"
-            ) from None
+    lines = output.read_text(encoding="utf-8").split("\n") if output.exists() else []
+    try:
+        rows = [json.loads(line) for line in lines if line]
+        list(map(_key, rows))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        said = "holds other rows than rpd label writes: name another file with --output"
+        raise InputError(f"{output} {said}") from error
     return rows
 
 

@@ -6,8 +6,10 @@ the same words plainly. Distances have three decimals, counts their commas.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
+import textwrap
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +28,14 @@ SECONDS_BETWEEN_LINES = 30
 def print_json(result: Any) -> None:
     """One JSON object on one line."""
     print(json.dumps(result, ensure_ascii=False))
+
+
+def print_result(args: argparse.Namespace, facts: Mapping[str, Any], **lists: Any) -> None:
+    """What a command found: with `--json` one object with the lists, else the facts alone."""
+    if args.json:
+        print_json({**facts, **lists})
+    else:
+        print_facts(facts)
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -59,12 +69,12 @@ def print_facts(facts: Mapping[str, Any]) -> None:
 
 def print_lines(lines: Sequence[tuple[str, str]]) -> None:
     """Names with a sentence each: the block that a run ends with."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True, style="bold")
-    table.add_column(overflow="fold")
-    for line in lines:
-        table.add_row(*map(Text, line))
-    console().print(table)
+    out, width = console(), 2 + max((len(name) for name, _ in lines), default=0)
+    wrap = textwrap.TextWrapper(out.width, subsequent_indent=" " * width, break_on_hyphens=False)
+    for name, said in lines:
+        text = Text(wrap.fill(name.ljust(width) + said))
+        text.stylize("bold", 0, len(name))
+        out.print(text)
 
 
 def print_scored(rows: Sequence[tuple[str, float | None, Sequence[str]]]) -> None:
@@ -122,8 +132,8 @@ class Progress:
         if self._live.disable:
             self.write(f"{stage} ...")
 
-    def expect(self, total: int) -> None:
-        """How many there are of this stage is known now."""
+    def expect(self, total: int | None) -> None:
+        """How many there are of this stage, where that is known now."""
         self._live.update(self._task.id, total=total)
 
     def advance(self) -> None:

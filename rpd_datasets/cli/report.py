@@ -21,17 +21,21 @@ import numpy as np
 
 from rpd_datasets.account import outcome_lines
 from rpd_datasets.cli.arguments import add_command
-from rpd_datasets.cli.output import Progress, print_facts, print_json, print_lines
+from rpd_datasets.cli.output import Progress, print_lines, print_result
 from rpd_datasets.config import CurationConfig
+from rpd_datasets.curation.curated import curate_dataset
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.filters.answer_checks import mark_column
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.source import InputSpec, open_source
+from rpd_datasets.report import read_curated, write_report
 from rpd_metric.errors import InputError, MissingExtraError, RPDError, first_line
 from rpd_metric.models.embedders import Embedder
 from rpd_metric.models.kinds import load_embedder
 
 NO_EMBEDDER = "none"
+# Which step matched which takes an encoder: of so many problems, spread over those shown.
+MEASURED = 100
 
 
 def add_to(commands: Any) -> None:
@@ -50,8 +54,6 @@ def add_to(commands: Any) -> None:
     add("--device", help="where an embedder of this machine runs, e.g. cuda")
     help = "chosen problems to show, spread over the ranks"
     add("--max-problems", type=int, default=2000, metavar="N", help=help)
-    help = "problems to encode again for step matches, spread over those"
-    add("--measure", type=int, default=100, metavar="N", help=help)
     add = parser.add_argument_group("of a log or a file of solutions").add_argument
     help = "solutions to choose of each problem; those with fewer right ones are left out"
     add("--num-solutions", type=int, default=2, metavar="N", help=help)
@@ -60,8 +62,6 @@ def add_to(commands: Any) -> None:
 
 
 def _report(args: argparse.Namespace) -> None:
-    from rpd_datasets.report import read_curated, write_report
-
     source = args.folder
     if not source.exists():
         raise InputError(
@@ -69,23 +69,16 @@ def _report(args: argparse.Namespace) -> None:
         )
     page = args.output
     with ExitStack() as stack:
-        place = source
+        line, place = stack.enter_context(Progress("Loading models")), source
         if source.is_file():
             page = page or source.with_name(f"{source.stem}-report.html")
             place = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "curated"
-            _curate(args, place)
-        line = stack.enter_context(Progress(f"Reading {source}", None))
+            _curate(args, place, line)
         folder = read_curated(place, args.max_problems)
-        line.stage("Loading models")
         embedder = _embedder(args, folder.manifest, line.write)
         line.stage("Reading problems", len(folder.shown))
-        report = write_report(
-            folder,
-            page or place / "report.html",
-            embedder,
-            measured=args.measure,
-            on_problem=line.advance,
-        )
+        page = page or place / "report.html"
+        report = write_report(folder, page, embedder, measured=MEASURED, on_problem=line.advance)
     measures, manifest = report.measures, folder.manifest
     facts: dict[str, Any] = {
         "problems_chosen": manifest["counts"]["problems_chosen"],
@@ -96,20 +89,14 @@ def _report(args: argparse.Namespace) -> None:
     for name, values in {"distance": measures.choosing, "rpd": measures.rpd}.items():
         facts[f"median_{name}"] = float(np.median(values)) if len(values) else None
     facts["embedder"] = measures.embedder
-    if args.json:
-        print_json({"report": str(report.page), **facts})
-        return
-    print_facts(facts)
-    if source.is_file():
-        print()
-        print_lines(outcome_lines(manifest))
-    print(f"\nWritten to {report.page}")
+    print_result(args, facts, report=str(report.page))
+    if not args.json:
+        print_lines(outcome_lines(manifest) if source.is_file() else ())
+        print(f"\nWritten to {report.page}")
 
 
-def _curate(args: argparse.Namespace, place: Path) -> None:
+def _curate(args: argparse.Namespace, place: Path, line: Progress) -> None:
     """Curate a log for its page: of every problem the most different right solutions."""
-    from rpd_datasets.curation.curated import curate_dataset
-
     with tempfile.TemporaryDirectory() as scratch:
         problems = open_source(
             args.folder, InputSpec(), scratch=Path(scratch), on_reject=lambda _: None
@@ -129,12 +116,9 @@ def _curate(args: argparse.Namespace, place: Path) -> None:
         embedder=CurationConfig.embedder if args.embedder in (None, NO_EMBEDDER) else args.embedder,
         device=args.device,
     )
-    with Progress("Loading models", None) as line:
-        models = load_models(config)
-        line.stage("Scoring problems", None)
-        curate_dataset(
-            args.folder, place, config, models=models, on_problem=lambda _: line.advance()
-        )
+    models = load_models(config)
+    line.stage("Scoring problems")
+    curate_dataset(args.folder, place, config, models=models, on_problem=lambda _: line.advance())
 
 
 def _embedder(

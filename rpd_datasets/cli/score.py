@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rpd_datasets.cli import arguments
-from rpd_datasets.cli.output import Progress, cell, print_json, print_scored, scoring
+from rpd_datasets.cli.output import Progress, cell, print_result, print_scored, scoring
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.scoring import score_all
 from rpd_datasets.filters.answer_checks import mark_column
@@ -32,14 +32,12 @@ def add_to(commands: Any) -> None:
     """Add `rpd score`."""
     parser = arguments.add_command(commands, _score, __doc__)
     arguments.add_input(parser)
-    help = "problems to print in the table"
-    parser.add_argument("--num-rows", type=int, default=20, metavar="N", help=help)
-    group = parser.add_argument_group("which solutions count")
-    which = group.add_mutually_exclusive_group()
-    help = "only solutions marked as correct (the default where the input has marks)"
-    which.add_argument("--only-correct", action="store_true", help=help)
-    which.add_argument("--all", action="store_true", help="wrong ones, too")
-    group.add_argument("--correct-column", metavar="NAME", help="the column with the marks")
+    add = parser.add_argument
+    add("--num-rows", type=int, default=20, metavar="N", help="problems to print in the table")
+    add = parser.add_argument_group("which solutions count").add_argument
+    help = "wrong ones, too (default: where the input has marks, only those marked as correct)"
+    add("--all", action="store_true", help=help)
+    add("--correct-column", metavar="NAME", help="the column with the marks")
     arguments.add_models(parser)
 
 
@@ -53,7 +51,7 @@ def _score(args: argparse.Namespace) -> None:
         require_complete=False,
         drop_duplicates=False,
         answers="any",
-        only_correct=args.only_correct or (not args.all and column is not None),
+        only_correct=not args.all and column is not None,
         correct_column=column,
     )
     config = arguments.checked_config(args, ("models",), filters)
@@ -72,8 +70,7 @@ def _score(args: argparse.Namespace) -> None:
                     "problem_score": scored.score,
                 }
             )
-            if source.num_problems is not None:
-                line.expect(source.num_problems)
+            line.expect(source.num_problems)
             scored_one()
 
     with tempfile.TemporaryDirectory() as scratch, Progress("Loading models") as line:
@@ -83,8 +80,11 @@ def _score(args: argparse.Namespace) -> None:
             asyncio.run(score(arguments.open_input(args, Path(scratch), rejects.append)))
     measured = [row["rpd"] for row in problems if row["rpd"] is not None]
     rpd = sum(measured) / len(measured) if measured else None
+    chat = asks_chat_model(config.summarizer)
+    curve = calibration("rpd", models.embedder.name, chat=chat, truncate_dim=config.truncate_dim)
     summary = {
         "rpd": rpd,
+        "reading": None if rpd is None else reading(rpd, curve),
         "num_problems": len(problems),
         "num_solutions": sum(row["solutions"] for row in problems),
         "num_left_out": len(rejects),
@@ -92,32 +92,18 @@ def _score(args: argparse.Namespace) -> None:
         "embedder": models.embedder.name,
         "ties": config.ties,
     }
-    chat = asks_chat_model(config.summarizer)
-    curve = calibration("rpd", models.embedder.name, chat=chat, truncate_dim=config.truncate_dim)
-    if rpd is not None:
-        summary["reading"] = reading(rpd, curve)
-    if args.json:
-        left_out = [rejected.as_row() for rejected in rejects]
-        print_json({**summary, "problems": problems, "left_out": left_out})
-        return
-    shown = problems[: args.num_rows]
-    print_scored([(row["problem"], row["rpd"], [_said(row, curve)]) for row in shown])
-    if len(problems) > args.num_rows:
-        print(f"... and {len(problems) - args.num_rows:,} more problems")
-    if rejects:
-        print(f"{len(rejects):,} rows or solutions were left out; --json names them")
-    print(
-        f"\nRPD {'not measurable' if rpd is None else f'{rpd:.3f}'}, the mean over {len(measured)} "
-        f"problems (steps: {summary['summarizer']}, embeddings: {summary['embedder']})"
-    )
-    if said := summary.get("reading"):
-        print(said[:1].upper() + said[1:])
+    if not args.json:
+        shown = problems[: args.num_rows]
+        print_scored([(row["problem"], row["rpd"], [_said(row, curve)]) for row in shown])
+        if len(problems) > args.num_rows:
+            print(f"... and {len(problems) - args.num_rows:,} more problems")
+        print()
+    print_result(args, summary, problems=problems, left_out=[one.as_row() for one in rejects])
 
 
 def _said(row: dict[str, Any], curve: Calibration | None) -> str:
-    said = f"{row['usable']} of {row['solutions']} solutions compared"
-    said += f", problem score {cell(row['problem_score'])}"
-    if curve is not None and row["rpd"] is not None:
-        # First, so that a narrow window does not cut it.
-        said = f"{curve.phrase(row['rpd'])}; {said}"
-    return said
+    compared = f"{row['usable']} of {row['solutions']} solutions compared"
+    said = f"{compared}, problem score {cell(row['problem_score'])}"
+    if curve is None or row["rpd"] is None:
+        return said
+    return f"{curve.phrase(row['rpd'])}; {said}"  # in this order a narrow window does not cut it

@@ -57,7 +57,6 @@ MAX_IN_FLIGHT = 16
 Bools = npt.NDArray[np.bool_]
 Steps = list[list[str]]
 Row = dict[str, str]
-OnStage = Callable[[str, int], Callable[[], object]]
 
 
 @dataclass(frozen=True)
@@ -105,17 +104,6 @@ class Comparison:
                 chances.append(named | steps | shown | {"error": error})
         return [table for table in (figures, differences, chances) if table]
 
-    def caption(self) -> str:
-        """One line on what was measured."""
-        hint = ". Take more rows: AUROC needs pairs that differ and pairs that do not"
-        return (
-            f"{self.num_problems} problems ({self.skipped} skipped), {self.different} pairs "
-            f"differ, {self.same} do not, {self.disputed} disputed; success at best "
-            f"{self.possible:.3f}; triples over {self.num_triples} problems; embedder "
-            f"{self.embedder}; 95 % intervals from {self.num_bootstrap} resamples of the problems, "
-            f"seed {self.seed}{'' if self.different and self.same else hint}"
-        )
-
 
 @dataclass(frozen=True)
 class _Case:
@@ -149,7 +137,8 @@ def compare_metrics(
     methods: Sequence[str | Distance] | None = None,
     seed: int = 0,
     num_bootstrap: int = 2000,
-    on_stage: OnStage = lambda *_: lambda: None,
+    on_stage: Callable[[str, int], None] = lambda *_: None,
+    on_problem: Callable[[], None] = lambda: None,
 ) -> Comparison:
     """Measure how well distances see strategy (Sec. 4.1, Table 1).
 
@@ -161,8 +150,8 @@ def compare_metrics(
         methods (`Sequence` of `str` or [`Distance`]): All that are registered if unset; RPD, the
             reference, is added.
         seed, num_bootstrap (`int`): The resamples of the problems.
-        on_stage (`Callable`): Called with a stage's name and its number of problems; what it
-            returns is called when one of them is done.
+        on_stage, on_problem (`Callable`): Called with a stage's name and its number of problems,
+            and when one of them is done.
 
     Raises:
         [`InputError`]: Rows that do not fit, or without labels.
@@ -175,7 +164,8 @@ def compare_metrics(
     if any(bool(case.steps) != bool(sources) for case in cases):
         raise InputError("some rows have steps, others have not; give them to all or to none")
     if summarizer is not None:
-        sources.append(_add_steps(cases, load_summarizer(summarizer), on_stage))
+        on_stage("Extracting steps", len(cases))
+        sources.append(_add_steps(cases, load_summarizer(summarizer), on_problem))
     if not sources:
         raise InputError("the rows have no steps; name a summarizer, for instance 'extractive'")
     distances = [load_distance(method) for method in methods or DISTANCES]
@@ -187,10 +177,10 @@ def compare_metrics(
         for distance in distances
         if distance.reads_steps == bool(source)
     ]
-    done = on_stage("Measuring distances", len(cases))
+    on_stage("Measuring distances", len(cases))
     for case in cases:
         _measure(case, columns, encoder, seed)
-        done()
+        on_problem()
     different = [case.different for case in cases]
     num_different = int(sum(found.sum() for found in different))
     num_agreed = sum(map(len, different))
@@ -228,14 +218,15 @@ def _case(row: Mapping[str, Any], number: int) -> _Case | None:
     return _Case(str(row.get("problem") or ""), solutions, given, labels)
 
 
-def _add_steps(cases: Sequence[_Case], summarizer: Summarizer, on_stage: OnStage) -> str:
+def _add_steps(
+    cases: Sequence[_Case], summarizer: Summarizer, on_problem: Callable[[], None]
+) -> str:
     """Add steps of a summarizer's making to every problem; returns its name."""
-    done = on_stage("Extracting steps", len(cases))
 
     async def summarize(case: _Case) -> None:
         found = await summarizer.summarize(case.problem or None, case.solutions)
         case.steps[summarizer.name] = [list(summary.steps) for summary in found]
-        done()
+        on_problem()
 
     async def summarize_all() -> None:
         async with aclosing(run_bounded(cases, summarize, max_in_flight=MAX_IN_FLIGHT)) as made:

@@ -40,6 +40,11 @@ class Verdict:
     known: bool | None
     part: dict[str, Any]
 
+    def as_row(self, task: Task) -> dict[str, Any]:
+        """For people and programs: which problem or part, and what was said."""
+        about = {"problem": self.problem.problem, "where": self.problem.where, **self.part}
+        return {**about, task.yes: self.said.value, "reason": self.said.reason}
+
 
 @dataclass
 class JudgedProblem:
@@ -161,7 +166,7 @@ async def judge_all(
 
 
 def judged(task: Task, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """What the verdicts of a task come to, and all of them."""
+    """What the verdicts of a task come to."""
     found = Counter(one.said.value for one in verdicts)
     reasons = Counter(one.said.reason for one in verdicts if one.said.reason)
     counts = {task.yes: found[True], task.no: found[False], "no_verdict": found[None]}
@@ -178,9 +183,4 @@ def judged(task: Task, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         result["order_agreement"] = decided / both if both else None
     if known:  # by labels, or by the rules for endings
         result["agreement"] = {**compared, "disputed_labels": len(verdicts) - len(known)}
-    result["verdicts"] = [
-        {"problem": one.problem.problem, "where": one.problem.where, **one.part}
-        | {task.yes: one.said.value, "reason": one.said.reason}
-        for one in verdicts
-    ]
     return result

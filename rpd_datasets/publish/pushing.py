@@ -38,11 +38,7 @@ REFUSALS = {
     "token that may write",
     403: "the token may not write to {repo}: take one with write permission there, or another "
     "namespace",
-    404: "{repo} is not there, or the token may not see it",
-    409: "another change to {repo} is under way: wait until it is done",
     412: "{repo} was changed by somebody else in the meantime: look at it first",
-    429: "the Hub takes no more requests for now: wait some minutes",
-    500: "the Hub is in trouble: try later",  # and every other status from 500
 }
 
 
@@ -181,13 +177,11 @@ def publish(
             parent_commit=info.sha,
         ).oid
     notes = []
-    overwritten = [name for name in contents if name in there]
-    if commit != info.sha and "README.md" in overwritten:
-        name = getattr(info.card_data, "pretty_name", None)
+    replacing = [name for name in contents if name in there]
+    if commit != info.sha and "README.md" in replacing:
         notes.append(
-            f"It replaced an earlier {repo_type}{f', {name!r}' if name else ''}: "
-            f"{len(overwritten)} of its files were written over, {len(deleted)} deleted; that one "
-            f"stays readable with revision={info.sha[:8]!r}"
+            f"It replaced an earlier {repo_type}: {len(replacing)} of its files were written over, "
+            f"{len(deleted)} deleted; that one stays readable with revision={info.sha[:8]!r}"
         )
     prefix = "" if repo_type == "model" else f"{repo_type}s/"
     return Pushed(
@@ -252,7 +246,7 @@ def _one_line_errors(repo_id: str, state: str) -> Iterator[None]:
         cause: BaseException = error
         while cause.__cause__ is not None and not isinstance(cause, httpx.HTTPError):
             cause = cause.__cause__
-        last = _one_line(cause).rstrip(".")
+        last = _one_line(cause)
         if isinstance(cause, OfflineModeIsEnabled):
             said = "the hub client is in offline mode: unset HF_HUB_OFFLINE to publish"
         elif isinstance(error, HFValidationError):
@@ -261,18 +255,14 @@ def _one_line_errors(repo_id: str, state: str) -> Iterator[None]:
             said = f"the Hub refuses {repo_id}: {_one_line(error)}"
         elif isinstance(cause, HfHubHTTPError):
             status = cause.response.status_code
-            answer = _one_line(cause.server_message or cause).rstrip(".")
-            why = REFUSALS.get(min(status, 500), "the Hub refuses to write {repo}")
-            said = f"{why.format(repo=repo_id)} (HTTP {status}: {answer}). {state}"
+            why = REFUSALS.get(status, "the Hub refuses {repo}").format(repo=repo_id)
+            said = f"{why} (HTTP {status}: {_one_line(cause.server_message or cause)}). {state}"
         elif isinstance(cause, httpx.HTTPError):
             said = f"the connection to the Hub broke: {last}. {state}"
         else:
-            said = (
-                f"the upload to {repo_id} failed: {last}. If it is Xet that fails, set "
-                f"HF_HUB_DISABLE_XET=1. {state}"
-            )
+            said = f"the upload broke: {last}. If it is Xet, set HF_HUB_DISABLE_XET=1. {state}"
         raise OutputError(said) from error
 
 
 def _one_line(said: BaseException | str) -> str:
-    return " ".join(str(said).split())[:300] or type(said).__name__
+    return " ".join(str(said).split())[:300].rstrip(".") or type(said).__name__

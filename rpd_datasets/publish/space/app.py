@@ -68,14 +68,8 @@ CSS = """
 def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
     """Say in Markdown how far apart solutions are, what that means, and which steps matched.
 
-    Args:
-        embedder ([`~rpd_metric.models.embedders.Embedder`]): Encodes the steps.
-        problem (`str`): Helps to take steps out of solutions; may be empty.
-        kind (`str`): [`SOLUTIONS`] or [`STEPS`].
-        entries (`str`): Empty ones are left out.
-
-    Raises:
-        InputError: Fewer than two entries have steps, or there is too much text.
+    Empty entries are left out. Raises [`InputError`] where fewer than two have steps, or there is
+    too much text.
     """
     given = enumerate(entries, start=1)
     named = {f"Solution {place}": text for place, text in given if text and text.strip()}
@@ -103,10 +97,10 @@ def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
     for name, row in zip(names, matrix, strict=True):
         lines.append(f"| **{name}** |" + "|".join(f"{distance:.3f}" for distance in row) + "|")
     if short:
-        few = (
-            f"**{', '.join(short)}: fewer than {FEW_WORDS} words.** That is too little to judge by"
-        )
-        lines += ["", f"{few}: such distances follow single words."]
+        lines += [
+            "",
+            f"**{', '.join(short)}: fewer than {FEW_WORDS} words, too little to judge by**",
+        ]
     pairs = list(combinations(range(len(names)), 2))
     # Steps that somebody wrote are nearer to a language model's than to the extractive ones.
     curve = calibration("rpd", "minilm", chat=kind == STEPS)
@@ -114,8 +108,7 @@ def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
         lines.append("")
         for a, b in pairs:
             lines.append(f"- {names[a]} and {names[b]}, {curve.in_words(float(matrix[a, b]))}")
-        scale = f"A scale to read it by: {curve.scale()}."
-        lines += ["", f"{scale} The pairs are solutions to competition problems."]
+        lines += ["", f"A scale to read it by, from competition problems: {curve.scale()}."]
     lines += ["", "### Steps that found each other"]
     for a, b in pairs:
         lines += ["", f"**{names[a]} and {names[b]}**", ""]
@@ -125,9 +118,8 @@ def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
                 f"- **{match.distance:.3f}** {names[asker]}: {_text(steps[asker][match.step])}",
                 f"  - closest in {names[other]}: {_text(steps[other][match.match])}",
             ]
-    lines += ["", "### Steps"]
     for name, one in zip(names, steps, strict=True):
-        lines += ["", f"**{name}**", "", *(f"1. {_text(step)}" for step in one)]
+        lines += ["", f"### Steps of {name}", "", *(f"1. {_text(step)}" for step in one)]
     return "\n".join(lines)
 
 

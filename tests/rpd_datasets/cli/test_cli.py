@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import datasets
@@ -20,7 +15,6 @@ from rpd_datasets.cli import main
 from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.store import ReplyStore, RequestKeys
 
-ROOT = Path(__file__).resolve().parents[3]
 GOOD = "We factor the quadratic as $(x-2)(x-3)$. A product vanishes when a factor does. So it is 3."
 OTHER = "Apply the quadratic formula with its discriminant. Compute both roots. The answer is 3."
 THIRD = "Draw the parabola and mark its zeros. Read them off the sketch. Hence the answer is 3."
@@ -86,11 +80,10 @@ def test_score_prints_the_metric_as_a_table_and_as_json(capsys, tmp_path):
     result = json.loads(capsys.readouterr().out)
     assert result["problems"][1]["rpd"] is None
     assert result["rpd"] == result["problems"][0]["rpd"]
-    assert f"RPD {result['rpd']:.3f}, the mean over 1 problems" in table
+    assert f"\nrpd            {result['rpd']:.3f}\n" in table
     assert (result["summarizer"], result["embedder"]) == ("extractive", "minilm")
     assert result["reading"].startswith(f"by labelled pairs with minilm, {result['rpd']:.2f}: ")
     phrase = result["reading"].partition(": ")[2]
-    assert f"\nBy labelled pairs with minilm, {result['rpd']:.2f}: {phrase}\n" in table
     assert f"\n   {phrase}; 3 of 3 solutions compared" in table
     metric = evaluate.load("rpd", cache_dir=str(tmp_path))
     expected = metric.compute(predictions=[ROW["solutions"]], references=[ROW["problem"]])
@@ -134,29 +127,6 @@ def test_the_paper_preset_sets_defaults_that_options_beside_it_override(capsys, 
     assert manifest["counts"]["problems_chosen"] == 3
 
 
-def test_bad_rows_among_good_ones_are_counted_named_and_written_out(capsys, tmp_path):
-    huge = "Add one to the number and look again. " * 27_000 + "The answer is 3."
-    file = write(
-        tmp_path / "mixed.jsonl",
-        ROW,
-        '{"problem": "cut',
-        {"problem": "numbers", "solutions": [1, GOOD, None, OTHER, THIRD]},
-        {"problem": "empty", "solutions": []},
-        {"problem": "alone", "solutions": [GOOD]},
-        {"problem": "nul", "solutions": [GOOD + "\0", OTHER, THIRD]},
-        '{"problem": "surrogate", "solutions": ["' + "\\ud800" + '", "' + "x" + '"]}',
-        {"problem": "huge", "solutions": [GOOD, OTHER, huge]},
-    )
-    out = tmp_path / "out"
-    status = main(["curate", str(file), "-o", str(out), "--json", "--no-require-complete"])
-    assert status == 0
-    chosen = {row["problem"] for row in json.loads(capsys.readouterr().out)["chosen"]}
-    assert {ROW["problem"], "numbers", "nul", "huge"} == chosen
-    rejects = [json.loads(line) for line in (out / "rejects.jsonl").open()]
-    assert {reject["where"] for reject in rejects} == {f"mixed.jsonl:{n}" for n in (2, 3, 4, 5, 7)}
-    assert all(reject["reason"] and reject["detail"] for reject in rejects)
-
-
 @pytest.mark.parametrize(
     ("arguments", "said", "see"),
     [
@@ -173,28 +143,3 @@ def test_a_wrong_command_line_ends_with_status_2(arguments, said, see, capsys):
     assert (error.value.code, len(lines), lines[1]) == (2, 2, f"See {see} --help")
     assert lines[0].startswith(f"{see}: ")
     assert said in lines[0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_and_sigterm_end_in_one_line_and_the_next_run_goes_on(stop, tmp_path):
-    rows = [{**ROW, "problem": f"problem {n}"} for n in range(3000)]
-    file = write(tmp_path / "many.jsonl", *rows)
-    out = tmp_path / "out"
-    command = [sys.executable, "-m", "rpd_datasets.cli", "curate", str(file), "-o", str(out)]
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
-    journal = tmp_path / "out.partial" / "journal.sqlite-wal"
-    deadline = time.monotonic() + 120
-    while not (journal.exists() and journal.stat().st_size > 50_000):
-        assert process.poll() is None, process.stderr.read()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    process.send_signal(stop)
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 130, err
-    assert "interrupted; run the same command again" in err
-    assert "Traceback" not in err
-    assert not out.exists()
-    assert main([*command[3:], "--limit", "50"]) == 0
-    assert out.exists()

@@ -79,7 +79,7 @@ SINGLE = [
     ("plan", "good", ["--embedder", "nonsense:x"], "unknown embedder"),
     ("score", "good", ["--embedder", "nonsense:x"], "unknown embedder"),
     ("label", "good", ["--summarizer", "hf:./none"], "there is no folder ./none"),
-    ("label", "good", ["--output", "labelled.jsonl"], "labelled.jsonl:1 is no labelled row"),
+    ("label", "good", ["--output", "labelled.jsonl"], "labelled.jsonl holds other rows"),
     ("judge", "good", ["--labels"], "has no labels"),
     ("judge", "steps", [], "must hold a list for each solution"),
     ("judge", "good", ["--summarizer", "nonsense:x"], "unknown summarizer"),

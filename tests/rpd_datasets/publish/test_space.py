@@ -118,7 +118,7 @@ def test_text_is_shown_as_text_and_numbers_are_the_metrics() -> None:
 
     few = "We count the pairs of numbers."
     said = app.compare(minilm, "", app.SOLUTIONS, app.EXAMPLE[2], few)
-    assert "Solution 2: fewer than 25 words." in said
+    assert "Solution 2: fewer than 25 words" in said
     for kind, entries, says in (
         (STEPS, ("one", " ", ""), "at least two"),
         (app.SOLUTIONS, (few, "?"), "Solution 2 has no steps"),
