@@ -234,7 +234,7 @@ def pass_at_k(trial: Trial) -> list[str]:
     # As many as AIME has; two of them are asked.
     rows = ({"ID": str(n), "Problem": f"What is {n} + 3?", "Answer": n + 3} for n in range(30))
     tasks.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    options = {"samples": 4, "runs": 1, "limit": 2, "max_tokens": 100, "diversity": "false"}
+    options = {"samples": 4, "runs": 1, "limit": 2, "max_tokens": 100}
     lines = [f"{name}: {value}\n" for name, value in {"benchmark": "aime24", **options}.items()]
     config.write_text("".join(lines))
     return [

@@ -25,10 +25,9 @@ from typing import Any
 from rpd_datasets.cli.arguments import with_config
 from rpd_datasets.commands import run_command
 from rpd_datasets.evaluation.benchmarks import find_benchmark
-from rpd_datasets.evaluation.comparison import compare, comparison_json, comparison_text, plot
-from rpd_datasets.evaluation.paper import published
-from rpd_datasets.evaluation.reporting import report_text, update_card, write_report
-from rpd_datasets.evaluation.results import comparable, find_logs, read_results, short_name
+from rpd_datasets.evaluation.comparison import compare, comparison_text, plot
+from rpd_datasets.evaluation.reporting import published, report_text
+from rpd_datasets.evaluation.results import find_logs, read_results, short_name
 from rpd_metric.errors import InputError, MissingExtraError
 
 COMMANDS = ("run", "report", "compare")
@@ -61,7 +60,6 @@ def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentP
     run = commands.add_parser("run", help="sample, grade and report (the default)")
     report = commands.add_parser("report", help="figures, tables and files of a log")
     several = commands.add_parser("compare", help="compare models on the same problems")
-    switch: dict[str, Any] = {"action": argparse.BooleanOptionalAction, "default": True}
     for one in (run, report, several):
         one.add_argument("--config", metavar="FILE", help="options in YAML; typed ones win")
         one.add_argument("--json", action="store_true", help="print one JSON object instead")
@@ -72,31 +70,25 @@ def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentP
         one.add_argument("--name", help="what tables call the model")
         one.add_argument("--runs", type=int, help="independent runs (default: as the log says)")
         one.add_argument("--paper", metavar="MODEL", help="print its rows of the paper beside")
-        one.add_argument("--card", metavar="FOLDER", help="put results into the model card here")
-        one.add_argument("--source", metavar="URL", help="where the samples are published")
-        one.add_argument("--output", metavar="FOLDER", help="where files go")
-        one.add_argument("--diversity", **switch, help="measure that of 16 samples (Table 3)")
-        one.add_argument("--summarizer", default="extractive", help="who makes steps for that")
-        one.add_argument("--embedder", default="minilm", help="who encodes them")
     report.add_argument("log", metavar="LOG", help="a log of Inspect, or a folder of one")
     text = "[NAME=] a log, or a folder of some"
     several.add_argument("logs", nargs="+", metavar="LOG", help=text)
     several.add_argument("--plot", metavar="FILE", help="draw curves and differences")
-    several.add_argument("--markdown", action="store_true", help="print the table in Markdown")
     text = "compare although temperature, tokens, prompt or grader differ"
     several.add_argument("--different-settings", action="store_true", help=text)
     run.add_argument("--model", required=True, help="a folder, tgi:URL, openai:URL#MODEL, ...")
     run.add_argument("--benchmark", required=True, help="e.g. aime24, or own with --data")
+    run.add_argument("--output", metavar="FOLDER", help="where the log goes")
     run.add_argument("--data", metavar="FILE", help="a local file of the benchmark")
     run.add_argument("--limit", type=int, metavar="N", help="only the first so many problems")
-    run.add_argument("--since", metavar="DAY", help="of LiveCodeBench, contests from this day on")
-    run.add_argument("--until", metavar="DAY", help="likewise, up to this day")
     run.add_argument("--samples", type=int, default=16, help="per problem and run")
     run.add_argument("--max-tokens", type=int, default=14_000, help="limit on new tokens")
     run.add_argument("--temperature", type=float, default=0.6)
     run.add_argument("--top-p", type=float, default=0.95)
     run.add_argument("--seed", type=int, default=0, help="of the first sample; then one more each")
-    run.add_argument("--thinking", **switch, help="leave a thinking model's template as it is")
+    text = "leave a thinking model's template as it is"
+    switch = argparse.BooleanOptionalAction
+    run.add_argument("--thinking", action=switch, default=True, help=text)
     run.add_argument("--prompt", help="a name of rpd_datasets.instructions, or a text")
     run.add_argument("--grader", metavar="FILE.py:NAME", help="decides which answers are right")
     run.add_argument("--unsafe", action="store_true", help="run programs without a sandbox")
@@ -122,7 +114,7 @@ def _run(args: argparse.Namespace) -> None:
     args.name = args.name or short_name(args.model)
     slug = re.sub(r"[^\w.-]+", "-", args.name).strip("-.") or "model"
     args.output = args.log = args.output or f"evaluations/{slug}/{args.benchmark}"
-    of_task = ("data", "since", "until", "prompt", "grader", "unsafe")
+    of_task = ("data", "prompt", "grader", "unsafe")
     task = TASKS[find_benchmark(args.benchmark).name](**_given(args, of_task))
     task.metadata = {**(task.metadata or {}), "runs": args.runs, "name": args.name}
     model, model_args = model_name(args.model)
@@ -158,15 +150,10 @@ def _report(args: argparse.Namespace) -> None:
     (log, *others) = find_logs(Path(args.log))
     if others:
         raise InputError(f"{args.log} holds logs of several benchmarks; name one of them")
-    measure = _given(args, ("summarizer", "embedder")) if args.diversity else None
-    counted = _given(args, ("name", "scorer", "runs", "allow_missing"))
-    results = read_results(log, **counted, measure_with=measure)
-    if args.output:
-        write_report(Path(args.output), results, paper=args.paper)
-    if args.card:
-        update_card(Path(args.card), results, paper=args.paper, source=args.source)
+    results = read_results(log, **_given(args, ("name", "scorer", "runs", "allow_missing")))
     text = report_text(results, paper=args.paper)
-    print(json.dumps(asdict(results)) if args.json else f"{text}\nLog: {log}")
+    print(json.dumps(asdict(results)) if args.json else text)
+    print(f"Log: {log}", file=sys.stderr)
 
 
 def _compare(args: argparse.Namespace) -> None:
@@ -176,11 +163,15 @@ def _compare(args: argparse.Namespace) -> None:
         for log in find_logs(Path(path if named else place)):
             counted = _given(args, ("scorer", "allow_missing"))
             results.append(read_results(log, name=name or None, **counted))
-    comparison = compare(comparable(results, different_settings=args.different_settings))
+    differences = compare(results, different_settings=args.different_settings)
     if args.plot:
-        plot(comparison, Path(args.plot))
-    text = comparison_text(comparison, markdown=args.markdown)
-    print(json.dumps(comparison_json(comparison)) if args.json else text)
+        plot(results, differences, Path(args.plot))
+    if args.json:
+        models = [asdict(one) for one in results]
+        found = {"models": models, "differences": [asdict(one) for one in differences]}
+        print(json.dumps(found))
+    else:
+        print(comparison_text(results, differences))
 
 
 def _given(args: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def sample(
     from rpd_metric.metrics.inspect_extension import math
 
     config = {**read_options(config_file), **changes}
-    problems = load_problems(config["benchmark"], data)[0]
+    problems = load_problems(config["benchmark"], data)
     template = prompt_template(config["prompt"])
     tokenizer = AutoTokenizer.from_pretrained(model, padding_side="left")
     if tokenizer.pad_token is None:

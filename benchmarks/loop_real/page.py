@@ -12,7 +12,7 @@ from tabulate import tabulate
 
 from benchmarks.loop_real.model import FILE as WEIGHTS
 from rpd_datasets.evaluation.comparison import compare, comparison_text
-from rpd_datasets.evaluation.results import Results, comparable
+from rpd_datasets.evaluation.results import Results
 from rpd_datasets.inputs.inspect_rows import read_inspect_log
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.metrics.matrices import step_matrices
@@ -52,7 +52,7 @@ solutions by people and models, each arm chooses {scale.samples} samples; 4-bit 
 The problems are of GSM8K's test set, the only part with several marked solutions: the figures must
 not be compared with anybody's GSM8K results.""",
         "## Does fine-tuning help, and does the choice?",
-        comparison_text(compare(comparable(results)), markdown=True),
+        comparison_text(results, compare(results)),
         f"""\
 Differences have 95 % bands over the {scale.tests} problems. {remark(base, arms)}""",
         "## What was learnt from",
@@ -107,7 +107,7 @@ def remark(base: Results, arms: Sequence[Results]) -> str:
     told_apart = [
         f"{other.name} and {first.name} at pass@{k}"
         for first, other in [(base, arm) for arm in arms] + [(arms[0], arms[1])]
-        for k, interval in compare(comparable([first, other])).differences[0].by_k.items()
+        for k, interval in compare([first, other])[0].by_k.items()
         if interval.low > 0 or interval.high < 0
     ]
     if not told_apart:

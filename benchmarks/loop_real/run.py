@@ -172,8 +172,7 @@ def _evaluate(scale: Scale, output: Path, name: str, model: Path, gpu: bool) -> 
     loading = {"dtype": "bfloat16", "device_map": "cuda" if gpu else "cpu"}
     config, tests, log = HERE / "passk.yaml", output / "tests.jsonl", output / name / LOG
     sample(model, config, tests, log, changes, name=name, at_once=at_once, **loading)
-    report = ["report", log, "--output", log.parent, "--no-diversity"]
-    _script("passk", report)
+    _script("passk", ["report", log])
 
 
 def _script(name: str, line: Sequence[object]) -> None:

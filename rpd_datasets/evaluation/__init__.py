@@ -1,8 +1,7 @@
 """Evaluating a model by pass@k: tasks for Inspect, and reports and comparisons of its logs.
 
     benchmarks.py -> inspect_tasks.py -> LOG -> results.py -> reporting.py, comparison.py
-    (problems)       (Inspect runs)             (figures)     (tables, files, sentences)
+    (problems)       (Inspect runs)             (figures)     (tables and sentences)
 
-`livecodebench.py` reads that benchmark's own files, `paper.py` has the published figures.
-`recipes/passk.py` is the command; the estimators are in `rpd_metric.statistics`.
+`livecodebench.py` reads that benchmark's own files; `recipes/passk.py` is the command.
 """

@@ -33,21 +33,17 @@ def load_contamination(
     Raises:
         [`InputError`]: A benchmark or file that was named cannot be read.
     """
-    wanted = [name for name in names if name != NONE]
-    if len(wanted) < len(names) and wanted:
+    if NONE in names and len(names) > 1:
         raise InputError(f"decontaminate takes {NONE} alone, or names and files")
-    known = [name for name, one in BENCHMARKS.items() if one.hub and KNOWN in wanted]
-    texts: dict[str, list[str]] = {}
+    named = [name for name in names if name not in (KNOWN, NONE)]
+    texts = {Path(name).name if Path(name).exists() else name: _texts(name) for name in named}
     missing = []
-    for name in dict.fromkeys([*wanted, *known]):
-        if name == KNOWN:
-            continue
-        try:
-            texts[Path(name).name if Path(name).exists() else name] = _texts(name)
-        except InputError:
-            if name in wanted:
-                raise
-            missing.append(name)
+    for name in BENCHMARKS if KNOWN in names else ():
+        if BENCHMARKS[name].hub and name not in texts:
+            try:
+                texts[name] = _texts(name)
+            except InputError:
+                missing.append(name)
     if missing:
         say(
             f"not compared with {', '.join(missing)}, which cannot be had here: name files of "
@@ -63,15 +59,13 @@ def _texts(name: str) -> list[str]:
             raise InputError(
                 f"--decontaminate {name} is neither a file nor one of {', '.join(BENCHMARKS)}"
             )
-        return [problem.text for problem in load_problems(name)[0]]
+        return [problem.text for problem in load_problems(name)]
     rows = [row.values for row in LocalRows(path, name=name, split="test") if isinstance(row, Row)]
-    values = [[row.get(column) for column in PROBLEM_COLUMNS] for row in rows]
-    found = [[value for value in row if isinstance(value, str)] for row in values]
-    texts = [texts[0] for texts in found if texts]
-    if not texts:
-        there = dict.fromkeys(name for row in rows for name in row)
+    there = dict.fromkeys(name for row in rows for name in row)
+    column = next((name for name in PROBLEM_COLUMNS if name in there), None)
+    if column is None:
         raise InputError(
             f"{path} has none of the columns {', '.join(PROBLEM_COLUMNS)}; its columns are: "
             f"{', '.join(there) or 'none'}"
         )
-    return texts
+    return [row[column] for row in rows if isinstance(row.get(column), str)]

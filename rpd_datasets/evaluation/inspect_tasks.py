@@ -5,17 +5,15 @@
 Inspect finds them by the entry point `rpd_datasets` of the group `inspect_ai`. A sample's seed is
 that of the run (`--seed`, 0) and its epoch: samples of a problem differ, and come again.
 
-Task arguments, all optional (`-T data=FILE`): `data`, a local file of the benchmark; `since` and
-`until`, the days of LiveCodeBench's contests; `prompt`, a name of `instructions.PROMPTS` or a text
-with `{problem}` in it; `grader`, `FILE.py:FUNCTION` in the place of mathematics; `unsafe`, which
-runs generated programs without a sandbox.
+Task arguments, all optional (`-T data=FILE`): `data`, a local file of the benchmark; `prompt`, a
+name of `instructions.PROMPTS` or a text with `{problem}` in it; `grader`, `FILE.py:FUNCTION` in the
+place of mathematics; `unsafe`, which runs generated programs without a sandbox.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -27,25 +25,17 @@ from inspect_ai.model import GenerateConfig, get_model
 from inspect_ai.scorer import CORRECT, INCORRECT, Score, Scorer, Target, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from rpd_datasets.evaluation.benchmarks import (
-    BENCHMARKS,
-    Benchmark,
-    Problem,
-    in_window,
-    load_problems,
-)
-from rpd_datasets.evaluation.livecodebench import StoredTests
+from rpd_datasets.evaluation.benchmarks import BENCHMARKS, Benchmark, load_problems
 from rpd_datasets.instructions import fill_prompt, prompt_template
 from rpd_metric.errors import InputError
-from rpd_metric.grading.code import CodeTask, ProgramResult, grade_program
+from rpd_metric.grading.code import ProgramResult, grade_program
 from rpd_metric.grading.sandbox import Sandbox
 from rpd_metric.metrics.inspect_extension import full_name, math, pass_at_k
 from rpd_metric.metrics.inspect_text import solution_texts
 from rpd_metric.models.kinds import chat_spec, load_chat
 
-# The paper's: 16 samples a run, at most 14,000 new tokens.
+# The paper's, with 16 samples a run.
 CONFIG = GenerateConfig(temperature=0.6, top_p=0.95, max_tokens=14_000)
-EPOCHS = 16
 
 
 @solver(name=full_name(__name__, "ask"))
@@ -67,6 +57,10 @@ def program(benchmark: str, data: str | None = None, unsafe: bool = False) -> Sc
     `benchmark` and `data` say where the tests are, by the problem's id.
     """
     sandbox, limiter = Sandbox(unsafe=unsafe), CapacityLimiter(min(8, os.cpu_count() or 1))
+    tests = {one.id: one.tests for one in load_problems(benchmark, data) if one.tests}
+
+    def run(id_: str, written: str) -> ProgramResult:
+        return grade_program(tests[id_](), written, sandbox)
 
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001
         given = str(state.sample_id), state.output.completion
@@ -77,16 +71,7 @@ def program(benchmark: str, data: str | None = None, unsafe: bool = False) -> Sc
             metadata={"verdict": result.value},
         )
 
-    def run(id_: str, written: str) -> ProgramResult:
-        tests = _tests(_by_id(benchmark, data)[id_])
-        return grade_program(tests, written, sandbox)
-
     return score
-
-
-@cache
-def _by_id(name: str, data: str | None) -> dict[str, Problem]:
-    return {problem.id: problem for problem in load_problems(name, data)[0]}
 
 
 def model_name(model: str) -> tuple[str, dict[str, Any]]:
@@ -108,54 +93,36 @@ def model_name(model: str) -> tuple[str, dict[str, Any]]:
             f"{folder} is an adapter, and which base it fits is known to merge.py only; merge it "
             f"first: python recipes/merge.py --adapter {folder} --output {folder}-merged"
         )
-    files = [file for file in sorted(folder.iterdir()) if file.is_file()]
-    stats = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    stats = [(file.name, file.stat().st_mtime_ns) for file in sorted(folder.iterdir())]
     state = sha256(repr(stats).encode()).hexdigest()[:12]
     return f"rpd/hf:{folder.resolve()}", {"state": state}
-
-
-def _tests(problem: Problem) -> CodeTask:
-    if isinstance(problem.code, StoredTests):
-        return problem.code.read()
-    if problem.code is None:
-        raise InputError(
-            f"problem {problem.id} comes without its tests, so its programs cannot be graded; use "
-            "LiveCodeBench's own files, or rows with tests: [{input: ..., output: ...}]"
-        )
-    return problem.code
 
 
 def _task(benchmark: Benchmark) -> Callable[..., Task]:
     @task(name=full_name(__name__, benchmark.name))
     def build(
         data: str | None = None,
-        since: str | None = None,
-        until: str | None = None,
         prompt: str | None = None,
         grader: str | None = None,
         unsafe: bool = False,
     ) -> Task:
-        every, revision = load_problems(benchmark.name, data)
-        problems = in_window(every, since, until)
-        if benchmark.kind == "math":
-            scoring = math(grader=grader)
-        elif grader is not None:
+        problems = load_problems(benchmark.name, data)
+        tests = [problem.tests for problem in problems if problem.tests]
+        for read in tests:  # what cannot be graded is not sampled
+            read()
+        if tests and grader is not None:
             raise InputError(f"{benchmark.name} is graded by its tests; leave grader out")
-        else:
-            for problem in problems:  # what cannot be graded is not sampled
-                _tests(problem)
-            scoring = program(benchmark=benchmark.name, data=data, unsafe=unsafe)
+        scoring = program(benchmark.name, data, unsafe) if tests else math(grader=grader)
         samples = [Sample(id=one.id, input=one.text, target=one.gold or "") for one in problems]
-        about = {"benchmark": benchmark.name, "of_problems": len(every), "revision": revision}
         return Task(
             MemoryDataset(samples, name=benchmark.title, location=data or benchmark.hub),
             solver=ask(prompt_template(prompt or benchmark.prompt)),
             scorer=scoring,
             config=CONFIG,
-            epochs=EPOCHS,
+            epochs=16,
             # One failed sample does not end the others; the log says that it failed.
             continue_on_fail=True,
-            metadata=about,
+            metadata={"benchmark": benchmark.name, "of_problems": len(problems)},
         )
 
     return build

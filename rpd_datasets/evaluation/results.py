@@ -7,42 +7,30 @@ a missing sample is not a wrong one.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS
-from rpd_datasets.evaluation.comparison import powers_of_two
 from rpd_datasets.inputs.inspect_rows import InspectLog, scores_of
-from rpd_metric.distance.diversity import PASS_COUNTS, diversity_by_pass_count
 from rpd_metric.errors import InputError
-from rpd_metric.metrics.inspect_text import problem_text, solution_texts
-from rpd_metric.metrics.matrices import step_matrices
-from rpd_metric.models.concurrency import run
-from rpd_metric.models.kinds import load_embedder
-from rpd_metric.statistics.estimators import (
-    cons_at_n,
-    first_k_error,
-    first_k_per_problem,
-    pass_at_k,
-)
+from rpd_metric.statistics.estimators import cons_at_n, first_k_per_problem, pass_at_k
 from rpd_metric.statistics.intervals import mean_band, mean_interval
-from rpd_metric.steps.summarizers import load_summarizer
 
-if TYPE_CHECKING:
-    from inspect_ai.log import EvalSample
-    from inspect_ai.scorer import Score
-
-# Table 3 splits by how many of 16 samples are right.
-_TABLE_3_SAMPLES = 16
-# What decides a sample, of what Inspect knows of a generation.
-_SAMPLING = ("temperature", "top_p", "top_k", "max_tokens", "reasoning_effort", "reasoning_tokens")
+# What decides no sample and no score: how a model is reached, how much at a time, where data lie;
+# and the seed, which may be any.
+_NEUTRAL = {
+    *("seed", "max_retries", "timeout", "attempt_timeout", "stream_idle_timeout", "batch", "cache"),
+    *("max_connections", "adaptive_connections", "cache_prompt", "extra_headers"),
+    *("workers", "benchmark", "data"),
+}
 
 
 @dataclass(frozen=True)
@@ -51,13 +39,11 @@ class Results:
 
     `settings` decided the samples and their scores. `correct` has per problem `"1"` or `"0"` for
     each sample, one run after the other; `missing` samples have no score. `figures` holds
-    `pass_at_k`, `pass_hat_k` and, without missing samples, `first_k` by k; `mean_at_n`; and
-    `cons_at_n` where there are answers. `diversity` is Table 3, of the first
-    run, `revision` the dataset's commit.
+    intervals: `pass_at_k`, `pass_hat_k` and, without missing samples, `first_k` by k, and
+    `cons_at_n` where there are answers.
     """
 
     name: str
-    model: str
     benchmark: str
     settings: dict[str, Any]
     problems: list[str]
@@ -67,11 +53,7 @@ class Results:
     runs: int
     verdicts: dict[str, int]
     finish_reasons: dict[str, int]
-    mean_tokens: float | None
     figures: dict[str, Any]
-    diversity: list[dict[str, Any]] | None = None
-    measured_with: dict[str, str] = field(default_factory=dict)
-    revision: str | None = None
 
     @property
     def title(self) -> str:
@@ -98,7 +80,6 @@ def read_results(
     scorer: str | None = None,
     runs: int | None = None,
     allow_missing: bool = False,
-    measure_with: Mapping[str, str] | None = None,
 ) -> Results:
     """Read a log of Inspect and compute every figure.
 
@@ -108,7 +89,6 @@ def read_results(
         scorer (`str`, *optional*): Whose verdicts count, `NAME` or `NAME_KEY`; the log's first.
         runs (`int`, *optional*): Into so many runs the epochs are divided; as the log says, or one.
         allow_missing (`bool`): Count missing samples instead of refusing the log.
-        measure_with (`Mapping`, *optional*): The `summarizer` and `embedder` to measure diversity.
 
     Raises:
         [`InputError`]: It is no log, its scores are no verdicts, or samples are missing.
@@ -116,18 +96,25 @@ def read_results(
     """
     log = InspectLog(path)
     spec, about = log.header.eval, log.header.eval.metadata or {}
+    # By problem, whether each sample is right, and its answer.
+    scored: dict[str, list[tuple[bool, str | None]]] = {}
+    verdicts, ends = Counter[str](), Counter[str]()
+    for sample in itertools.chain.from_iterable(log.problems()):
+        scores, output = scores_of(sample), sample.output
+        scorer = scorer or next(iter(scores), None)
+        number, score = scores.get(scorer or "", (None, None))
+        if sample.error is not None or number is None or score is None:
+            continue
+        right = number >= 1
+        # A right answer without a name has the target's.
+        target = sample.target if isinstance(sample.target, str) else sample.target[0]
+        answer = score.answer or (target or None if right else None)
+        scored.setdefault(str(sample.id), []).append((right, answer))
+        verdicts[(score.metadata or {}).get("verdict") or ("correct" if right else "wrong")] += 1
+        ends[output.stop_reason if output.choices else "unknown"] += 1
     wanted = (spec.config.epochs or 1) * len(log.epochs)
-    scored: dict[str, list[_Scored]] = {}
-    for epochs in log.problems():
-        for sample in epochs:
-            scores = scores_of(sample)
-            scorer = scorer or next(iter(scores), None)
-            number, score = scores.get(scorer or "", (None, None))
-            if sample.error is None and number is not None and score is not None:
-                scored.setdefault(str(sample.id), []).append(_Scored.of(sample, number, score))
-    every = [one for group in scored.values() for one in group]
-    missing = wanted - len(every)
-    if not every or (missing and not allow_missing):
+    missing = wanted - verdicts.total()
+    if not scored or (missing and not allow_missing):
         advice = f"`inspect score {path} --scorer rpd_metric/math` grades them"
         if log.shortfall:
             advice = f"{log.shortfall}, --allow-missing counts them"
@@ -136,101 +123,19 @@ def read_results(
             f"{scorer or 'any scorer'}, and a missing sample is not a wrong one: {advice}"
         )
     runs = runs or int(about.get("runs", 1))
-    tokens = [one.tokens for one in every if one.tokens is not None]
-    groups = list(scored.values())
-    found = Results(
+    return Results(
         name=name or about.get("name") or short_name(spec.model),
-        model=spec.model,
         benchmark=about.get("benchmark") or spec.task.rpartition("/")[2],
         settings=_settings(log, scorer or ""),
         problems=list(scored),
         of_problems=int(about.get("of_problems", spec.dataset.samples or len(log.epochs))),
-        correct=["".join("01"[one.right] for one in group) for group in groups],
+        correct=["".join("01"[right] for right, _ in group) for group in scored.values()],
         missing=missing,
         runs=runs,
-        verdicts=dict(Counter(one.verdict for one in every).most_common()),
-        finish_reasons=dict(Counter(one.end for one in every).most_common()),
-        mean_tokens=sum(tokens) / len(tokens) if len(tokens) == len(every) else None,
-        figures=_figures(groups, runs, complete=not missing),
-        revision=about.get("revision"),
+        verdicts=dict(verdicts.most_common()),
+        finish_reasons=dict(ends.most_common()),
+        figures=_figures(list(scored.values()), runs, complete=not missing),
     )
-    if not measure_with or found.samples != _TABLE_3_SAMPLES or missing:
-        return found
-    table = _diversity([group[:_TABLE_3_SAMPLES] for group in groups], **measure_with)
-    return replace(found, diversity=table, measured_with=dict(measure_with))
-
-
-@dataclass(frozen=True)
-class _Scored:
-    """What a figure needs of one sample."""
-
-    problem: str
-    text: str
-    right: bool
-    answer: str | None
-    verdict: str
-    end: str
-    tokens: int | None
-
-    @classmethod
-    def of(cls, sample: EvalSample, number: float, score: Score) -> _Scored:
-        right, output = number >= 1, sample.output
-        target = sample.target if isinstance(sample.target, str) else sample.target[0]
-        return cls(
-            problem_text(sample.input),
-            # Only right solutions are compared.
-            solution_texts(sample.messages, output)[0] if right else "",
-            right,
-            # A right answer without a name has the target's.
-            score.answer or (target or None if right else None),
-            (score.metadata or {}).get("verdict") or ("correct" if right else "wrong"),
-            output.stop_reason if output.choices else "unknown",
-            output.usage.output_tokens if output.usage else None,
-        )
-
-
-def comparable(
-    results: Sequence[Results], *, different_settings: bool = False
-) -> dict[str, dict[str, list[tuple[int, int]]]]:
-    """Samples drawn and right by benchmark, model and problem, for [`~comparison.compare`].
-
-    Raises:
-        [`InputError`]: Two models met different problems, were sampled or graded differently
-            (unless `different_settings`), or have one name.
-    """
-    groups: dict[str, dict[str, Results]] = {}
-    for one in results:
-        models = groups.setdefault(one.title, {})
-        base = next(iter(models.values()), one)
-        if one.name in models:
-            raise InputError(
-                f"two results of {one.title} are called {one.name!r}; give one another name "
-                "(NAME=LOG)"
-            )
-        if set(base.problems) != set(one.problems):
-            raise InputError(
-                f"{base.name} and {one.name} were evaluated on different problems of {one.title}; "
-                "use the same file and --limit"
-            )
-        ours, theirs = base.settings, one.settings
-        said = ", ".join(
-            f"{name} ({ours.get(name)} and {theirs.get(name)})"
-            for name in dict.fromkeys([*ours, *theirs])
-            if name != "seed" and ours.get(name) != theirs.get(name)
-        )
-        if said and not different_settings:
-            raise InputError(
-                f"{base.name} and {one.name} were evaluated with another {said}; "
-                "--different-settings compares them all the same"
-            )
-        models[one.name] = one
-    return {
-        title: {
-            name: [one.counts[id_] for id_ in next(iter(models.values())).problems]
-            for name, one in models.items()
-        }
-        for title, models in groups.items()
-    }
 
 
 def find_logs(path: Path) -> list[Path]:
@@ -239,15 +144,13 @@ def find_logs(path: Path) -> list[Path]:
         return [path]
     from inspect_ai.log import list_eval_logs
 
-    logs = [Path(unquote(urlsplit(log.name).path)) for log in list_eval_logs(str(path))]
-    # Inspect names a log by the time, its task and an id.
-    tasks = {
-        (log.parent, log.stem.partition("_")[2].rpartition("_")[0]): log for log in sorted(logs)
-    }
-    latest = list(tasks.values())
-    if not latest:
+    logs = sorted(Path(unquote(urlsplit(log.name).path)) for log in list_eval_logs(str(path)))
+    if not logs:
         raise InputError(f"{path} holds no log of Inspect; run the evaluation first")
-    return latest
+    # Inspect names a log by the time, its task and an id.
+    return list(
+        {(log.parent, log.stem.partition("_")[2].rpartition("_")[0]): log for log in logs}.values()
+    )
 
 
 def short_name(model: str) -> str:
@@ -255,32 +158,35 @@ def short_name(model: str) -> str:
     return re.split(r"[/#]", model.rstrip("/"))[-1] or model
 
 
+def powers_of_two(most: int) -> list[int]:
+    """1, 2, 4, ... up to a number, and that number."""
+    return sorted({*(1 << power for power in range(most.bit_length())), most})
+
+
 def _settings(log: InspectLog, scorer: str) -> dict[str, Any]:
-    """What two evaluations must share to be compared."""
-    config, spec = log.header.plan.config, log.header.eval
-    prompts = [step.params.get("template") for step in log.header.plan.steps if step.params]
-    graded = next((one for one in spec.scorers or [] if scorer.startswith(one.name)), None)
+    """What two evaluations must share to be compared: all that decides a sample or its score."""
+    plan, spec = log.header.plan, log.header.eval
+    options = [one.options or {} for one in spec.scorers or [] if scorer.startswith(one.name)]
     return {
-        **{name: getattr(config, name) for name in _SAMPLING},
-        "solver": " > ".join(step.solver for step in log.header.plan.steps),
-        "prompt": next(filter(None, prompts), None),
+        **plan.config.model_dump(exclude=_NEUTRAL, exclude_none=True),
+        "solver": [{step.solver: step.params} for step in plan.steps],
         "scorer": scorer,
-        "grader": ((graded.options if graded else None) or {}).get("grader"),
+        "grader": [{k: v for k, v in one.items() if k not in _NEUTRAL} for one in options],
         "thinking": spec.model_args.get("thinking", True),
-        "seed": spec.model_generate_config.seed,
     }
 
 
-def _figures(groups: Sequence[Sequence[_Scored]], runs: int, *, complete: bool) -> dict[str, Any]:
-    drawn = np.array([len(group) for group in groups])
-    right = np.array([sum(one.right for one in group) for group in groups])
+def _figures(
+    scored: Sequence[Sequence[tuple[bool, str | None]]], runs: int, *, complete: bool
+) -> dict[str, Any]:
+    drawn = np.array([len(group) for group in scored])
+    right = np.array([sum(mark for mark, _ in group) for group in scored])
     ks = powers_of_two(int(drawn.min()))
-    any_of = np.stack([pass_at_k(drawn, right, k) for k in ks], axis=1)
-    all_of = np.stack([1 - pass_at_k(drawn, drawn - right, k) for k in ks], axis=1)
+    any_of = np.transpose([pass_at_k(drawn, right, k) for k in ks])
+    all_of = np.transpose([1 - pass_at_k(drawn, drawn - right, k) for k in ks])
     figures: dict[str, Any] = {
-        "pass_at_k": dict(zip(map(str, ks), map(asdict, mean_band(any_of)), strict=True)),
-        "pass_hat_k": dict(zip(map(str, ks), map(asdict, mean_band(all_of)), strict=True)),
-        "mean_at_n": asdict(mean_interval(right / drawn)),
+        "pass_at_k": dict(zip(ks, mean_band(any_of), strict=True)),
+        "pass_hat_k": dict(zip(ks, mean_band(all_of), strict=True)),
         "first_k": {},
         "cons_at_n": None,
     }
@@ -288,33 +194,11 @@ def _figures(groups: Sequence[Sequence[_Scored]], runs: int, *, complete: bool) 
         return figures
     if drawn[0] % runs:
         raise InputError(f"{drawn[0]} epochs are not {runs} runs of one size; use another --runs")
-    shape = (len(groups), runs, int(drawn[0]) // runs)
-    correct = np.array([[one.right for one in group] for group in groups]).reshape(shape)
-    figures["first_k"] = {
-        str(k): asdict(mean_interval(first_k_per_problem(correct, k)))
-        | {"standard_error": first_k_error(correct, k)}
-        for k in powers_of_two(shape[2])
-    }
-    answers = np.array([[one.answer for one in group] for group in groups], dtype=object)
+    # Problem, run, sample, and of these the mark and the answer.
+    table = np.array(scored, dtype=object).reshape(len(scored), runs, -1, 2)
+    correct, answers = table[..., 0].astype(bool), table[..., 1]
+    for k in powers_of_two(correct.shape[2]):
+        figures["first_k"][k] = mean_interval(first_k_per_problem(correct, k))
     if any(answer is not None for answer in answers.flat):
-        figures["cons_at_n"] = asdict(mean_interval(cons_at_n(correct, answers.reshape(shape))))
+        figures["cons_at_n"] = mean_interval(cons_at_n(correct, answers))
     return figures
-
-
-def _diversity(
-    groups: Sequence[Sequence[_Scored]], summarizer: str, embedder: str
-) -> list[dict[str, Any]]:
-    """Diversity of right solutions by pass count (Table 3)."""
-    summarize = load_summarizer(summarizer).summarize
-    steps = []
-    for group in groups:
-        right = [one.text for one in group if one.right]
-        wanted = any(low <= len(right) <= high for low, high in PASS_COUNTS)
-        found = iter(run(summarize(group[0].problem, right)) if wanted else ())
-        steps.append([next(found).steps if one.right and wanted else () for one in group])
-    table = diversity_by_pass_count(
-        [[one.text for one in group] for group in groups],
-        [[one.right for one in group] for group in groups],
-        step_matrices(steps, load_embedder(embedder)),
-    )
-    return [asdict(row) for row in table]

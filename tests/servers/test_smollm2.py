@@ -120,13 +120,12 @@ def test_pass_at_k_of_a_real_server_is_graded_to_the_last_sample(
     rows = ({"ID": str(n), "Problem": f"What is {n} + 3?", "Answer": n + 3} for n in range(30))
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
     config = tmp_path / "small.yaml"
-    options = {"samples": 2, "runs": 1, "limit": 1, "max_tokens": 32, "diversity": "false"}
+    options = {"samples": 2, "runs": 1, "limit": 1, "max_tokens": 32}
     lines = [f"{name}: {value}\n" for name, value in {"benchmark": "aime24", **options}.items()]
     config.write_text("".join(lines))
     passk = script("passk").main
     arguments = ["run", "--config", str(config), "--data", str(data), "--model", server]
-    arguments += ["--name", "smollm2", "--output", str(tmp_path / "out")]
+    arguments += ["--name", "smollm2", "--output", str(tmp_path / "out"), "--json"]
     assert passk(arguments) == 0
-    capsys.readouterr()
-    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    results = json.loads(capsys.readouterr().out)
     assert sum(results["verdicts"].values()) == 2

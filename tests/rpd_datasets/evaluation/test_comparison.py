@@ -2,56 +2,71 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from rpd_datasets.evaluation.comparison import (
-    compare,
-    comparison_json,
-    comparison_text,
-)
+from rpd_datasets.evaluation.comparison import compare, comparison_text
+from rpd_datasets.evaluation.results import Results
 from rpd_metric.errors import InputError
+from rpd_metric.statistics.intervals import Interval
 
-
-def counts(chances, drawn=64, seed=0):
-    right = np.random.default_rng(seed).binomial(drawn, chances)
-    return np.stack([np.full(len(right), drawn), right], axis=1)
-
-
+SETTINGS = {"temperature": 0.6, "solver": {"ask": {"template": "p"}}, "scorer": "math"}
 CHANCES = np.linspace(0.05, 0.9, 60)
-WEAK, STRONG = counts(CHANCES), counts(np.minimum(CHANCES + 0.1, 1), seed=1)
+BETTER = np.minimum(CHANCES + 0.1, 1)
+
+
+def model(name, chances, seed=0, *, drawn=64, benchmark="A"):
+    right = np.random.default_rng(seed).binomial(drawn, chances)
+    return Results(
+        name=name,
+        benchmark=benchmark,
+        settings=SETTINGS,
+        problems=[str(n) for n in range(len(right))],
+        of_problems=len(right),
+        correct=["1" * n + "0" * (drawn - n) for n in right],
+        missing=0,
+        runs=1,
+        verdicts={},
+        finish_reasons={},
+        figures={"pass_at_k": {1: Interval(float(right.mean()) / drawn, 0, 1)}},
+    )
+
+
+WEAK, STRONG = model("weak", CHANCES), model("strong", BETTER, 1)
 
 
 def test_a_better_model_is_told_apart_and_an_equal_one_is_not():
-    found = compare({"AIME": {"weak": WEAK, "again": counts(CHANCES, seed=2), "strong": STRONG}})
-    said = [difference.sentence for difference in found.differences]
-    assert said[0] == "The 60 problems of AIME cannot tell again from weak."
-    assert said[1].startswith("On the 60 problems of AIME, strong is better than weak at pass@1")
-    gap = found.differences[1].by_k[1]
+    results = [WEAK, model("again", CHANCES, 2), STRONG]
+    found = compare(results)
+    assert found[0].sentence == "The 60 problems of A cannot tell again from weak."
+    assert found[1].sentence.startswith("On the 60 problems of A, strong is better than weak at pa")
+    gap = found[1].by_k[1]
     assert gap.low > 0
-    figures = found.figures["AIME"]
-    assert gap.value == pytest.approx(figures["strong"][1].value - figures["weak"][1].value)
-    swapped = compare({"AIME": {"strong": STRONG, "weak": WEAK}}).differences[0]
-    assert "weak is worse than strong at pass@1" in swapped.sentence
-    assert said[1] in comparison_text(found)
-    assert comparison_json(found)["differences"][1]["sentence"] == said[1]
+    figures = [one.figures["pass_at_k"][1].value for one in (STRONG, WEAK)]
+    assert gap.value == pytest.approx(figures[0] - figures[1])
+    assert "weak is worse than strong at pass@1" in compare([STRONG, WEAK])[0].sentence
+    text = comparison_text(results, found)
+    assert found[1].sentence in text
+    assert f"| A: strong − weak | 1 | {100 * gap.value:.2f} [" in " ".join(text.split())
 
 
 def test_more_rows_in_a_table_make_it_harder_to_say_anything():
-    alone = compare({"A": {"a": WEAK, "b": STRONG}}).differences[0].by_k[1].p
-    noise = {f"equal {n}": counts(CHANCES, seed=5 + n) for n in range(4)}
-    table = compare({"A": {"a": WEAK, "b": STRONG, **noise}, "B": {"a": WEAK, "b": WEAK}})
-    assert table.differences[0].by_k[1].p == pytest.approx(6 * alone)
+    alone = compare([WEAK, STRONG])[0].by_k[1].p
+    noise = [model(f"equal {n}", CHANCES, 5 + n) for n in range(4)]
+    others = [model(name, CHANCES, benchmark="B") for name in ("weak", "strong")]
+    table = compare([WEAK, STRONG, *noise, *others])
+    assert table[0].by_k[1].p == pytest.approx(6 * alone)
 
 
 def test_k_goes_up_to_the_samples_that_every_problem_has():
-    few = counts(CHANCES, drawn=48)
-    assert list(compare({"A": {"a": WEAK, "b": WEAK}}).differences[0].by_k) == [
-        *(1, 2, 4, 8, 16, 32, 64)
-    ]
-    by_k = compare({"A": {"a": WEAK, "few": few}}).differences[0].by_k
+    few = model("few", CHANCES, drawn=48)
+    assert list(compare([WEAK, STRONG])[0].by_k) == [1, 2, 4, 8, 16, 32, 64]
+    by_k = compare([WEAK, few])[0].by_k
     assert list(by_k) == [1, 2, 4, 8, 16, 32, 48]
-    assert by_k[1].value == pytest.approx((few[:, 1] / 48).mean() - (WEAK[:, 1] / 64).mean())
+    shares = [np.mean([right / n for n, right in one.counts.values()]) for one in (few, WEAK)]
+    assert by_k[1].value == pytest.approx(shares[0] - shares[1])
 
 
 def test_fewer_samples_alone_do_not_make_a_model_different():
@@ -59,19 +74,27 @@ def test_fewer_samples_alone_do_not_make_a_model_different():
     alarms = 0
     for seed in range(60):
         chances = np.random.default_rng(seed).beta(8, 0.3, 134)
-        tables = {"a": counts(chances, seed=seed + 100), "b": counts(chances, 4, seed=seed + 200)}
-        gaps = compare({"A": tables}).differences[0].by_k.values()
-        alarms += any(gap.p < 0.05 for gap in gaps)
+        found = compare([model("a", chances, seed + 100), model("b", chances, seed + 200, drawn=4)])
+        alarms += any(gap.p < 0.05 for gap in found[0].by_k.values())
     assert alarms <= 8  # three standard errors above 5 %; without thinning about 25
 
 
 @pytest.mark.parametrize(
-    ("table", "says"),
+    ("other", "says"),
     [
-        ({"A": {"a": WEAK, "b": WEAK[:30]}}, "b on 30; compare on the same problems"),
-        ({"A": {"a": WEAK}, "B": {"b": WEAK}}, "no benchmark has results of two models"),
+        (model("b", CHANCES[:30]), "different problems of A"),
+        (model("b", CHANCES, benchmark="B"), "no benchmark has results of two models"),
+        (STRONG, "two results of A are called 'strong'"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(table, says):
+def test_what_cannot_be_compared_is_refused(other, says):
     with pytest.raises(InputError, match=says):
-        compare(table)
+        compare([STRONG, other])
+
+
+@pytest.mark.parametrize("name", ["temperature", "solver", "scorer", "grader"])
+def test_other_settings_are_no_comparison_unless_one_says_so(name):
+    other = replace(STRONG, settings={**SETTINGS, name: "another"})
+    with pytest.raises(InputError, match=rf"with another {name} \(.* and another\)"):
+        compare([WEAK, other])
+    assert compare([WEAK, other], different_settings=True)

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from rpd_datasets.evaluation.benchmarks import Problem, in_window, load_problems
-from rpd_datasets.evaluation.livecodebench import RELEASES, StoredTests
+from rpd_datasets.evaluation.benchmarks import BENCHMARKS, Problem, load_problems
 from rpd_metric.errors import InputError
-from rpd_metric.grading.code import CallTask, StdioTask, grade_program
+from rpd_metric.grading.code import CallTask, CodeTask, StdioTask, grade_program
 from rpd_metric.grading.sandbox import Sandbox
 
+RELEASES = {one.release: one.sizes[0] for one in BENCHMARKS.values() if one.release}
 ADD = {"input": "1 2\n", "output": "3\n", "testtype": "stdin"}
 PAIR = {"input": "[1, 2]\n3", "output": "[4, 5]", "testtype": "functional"}
 RIGHT = {
@@ -64,7 +64,7 @@ def folder(path: Path, change: Callable[[int], dict[str, Any]] = lambda number: 
     """The six files of a release."""
     path.mkdir(exist_ok=True)
     start = 0
-    for n, end in RELEASES.items():
+    for n, end in sorted(RELEASES.items()):
         rows = (row(number, **change(number)) for number in range(start, end))
         name = "test.jsonl" if n == 1 else f"test{n}.jsonl"
         (path / name).write_text("".join(json.dumps(found) + "\n" for found in rows))
@@ -73,23 +73,26 @@ def folder(path: Path, change: Callable[[int], dict[str, Any]] = lambda number: 
 
 
 @pytest.fixture(scope="module")
-def tasks(tmp_path_factory: pytest.TempPathFactory) -> list[Problem]:
-    return load_problems("livecodebench", folder(tmp_path_factory.mktemp("lcb")))[0]
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return folder(tmp_path_factory.mktemp("lcb"))
+
+
+@pytest.fixture(scope="module")
+def tasks(files: Path) -> list[Problem]:
+    return load_problems("livecodebench", files)
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_each_release_is_the_first_files(release: int, tasks: list[Problem]) -> None:
-    assert isinstance(tasks[0].code, StoredTests)
-    place = tasks[0].code.path.parent
+def test_each_release_is_the_first_files(release: int, files: Path, tasks: list[Problem]) -> None:
     name = "livecodebench" if release == 6 else f"livecodebench-v{release}"
-    assert [task.id for task in load_problems(name, place)[0]] == [
+    assert [task.id for task in load_problems(name, files)] == [
         task.id for task in tasks[: RELEASES[release]]
     ]
 
 
-def cases_of(task: Problem) -> CallTask | StdioTask:
-    assert isinstance(task.code, StoredTests)
-    return task.code.read()
+def cases_of(task: Problem) -> CodeTask:
+    assert task.tests is not None
+    return task.tests()
 
 
 def test_packed_and_plain_tests_are_read(tasks: list[Problem]) -> None:
@@ -135,7 +138,7 @@ def test_a_row_that_cannot_be_graded_is_refused_by_its_id(
     number: int, changes: dict[str, Any], why: str, tmp_path: Path
 ) -> None:
     damaged = folder(tmp_path, lambda n: changes if n == number else {})
-    tasks = load_problems("livecodebench", damaged)[0]
+    tasks = load_problems("livecodebench", damaged)
     with pytest.raises(InputError, match=f"problem p{number} of LiveCodeBench.*{why}"):
         cases_of(tasks[number])
 
@@ -144,15 +147,5 @@ def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
     folder(tmp_path)
     (tmp_path / "test5.jsonl").unlink()
     with pytest.raises(InputError, match=r"test5\.jsonl"):
-        load_problems("livecodebench", tmp_path)[0]
-    assert len(load_problems("livecodebench-v4", tmp_path)[0]) == 713
-
-
-def test_a_window_of_contests_can_be_chosen(tasks: list[Problem]) -> None:
-    start = date(2023, 5, 1)
-    kept = in_window(tasks, start + timedelta(days=10), start + timedelta(days=11))
-    assert [task.id for task in kept] == ["p20", "p21", "p22", "p23"]
-    with pytest.raises(InputError, match="no problem lies between 2030-01-01"):
-        in_window(tasks, date(2030, 1, 1), None)
-    with pytest.raises(InputError, match="has no date"):
-        in_window([Problem("x", "p")], date(2030, 1, 1), None)
+        load_problems("livecodebench", tmp_path)
+    assert len(load_problems("livecodebench-v4", tmp_path)) == 713

@@ -114,7 +114,7 @@ def test_missing_epochs_are_refused_by_name_or_counted(tmp_path: Path) -> None:
         read_results(lacking)
     found = read_results(lacking, allow_missing=True)
     assert (found.missing, found.counts) == (1, {"a": (4, 3), "b": (3, 2)})
-    assert list(found.figures["pass_at_k"]) == ["1", "2", "3"]
+    assert list(found.figures["pass_at_k"]) == [1, 2, 3]
     failed = run_log(tmp_path / "failed", failing=True, fail_on_error=True)
     with pytest.raises(InputError, match=r"The log .* failed \(.*the model is gone"):
         read_results(failed)
@@ -138,7 +138,7 @@ def changed(log: Path, path: Path, **values: Any) -> Path:
 def test_any_scorer_counts_and_k_goes_as_far_as_there_are_epochs(log: Path) -> None:
     found = read_results(log)
     assert (found.benchmark, found.name, found.samples) == ("task", "model", 4)
-    assert list(found.figures["pass_at_k"]) == list(found.figures["first_k"]) == ["1", "2", "4"]
+    assert list(found.figures["pass_at_k"]) == list(found.figures["first_k"]) == [1, 2, 4]
     assert read_results(log, scorer="several_right").correct == found.correct == ["1011", "1011"]
     assert read_results(log, scorer="several_long").correct == ["0000", "0000"]
     assert read_results(log, runs=2).samples == 2
@@ -221,8 +221,8 @@ def test_a_stock_log_goes_through_report_score_compare_and_curate(
     from recipes.passk import main as passk
 
     other = run_log(tmp_path / "other")
-    assert passk(["report", str(log), "--no-diversity", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["figures"]["mean_at_n"]["value"] == 0.75
+    assert passk(["report", str(log), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["figures"]["pass_at_k"]["1"]["value"] == 0.75
     assert passk(["compare", f"A={log}", f"B={other}"]) == 0
     assert "cannot tell B from A" in capsys.readouterr().out
     assert rpd(["score", str(log), "--json"]) == 0
