@@ -1,4 +1,4 @@
-"""How diverse a problem's solutions are: Div-Self-BLEU, Table 3, and groups of one strategy.
+"""How diverse a problem's solutions are: Div-Self-BLEU, and groups of one strategy.
 
 Groups are either cut from distances ([`strategy_groups`]) or read by a chat model
 (`steps/grouping.py`); what follows from them is the same.
@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 
-from rpd_metric.distance.core import mean_pairwise, problem_score
+from rpd_metric.distance.core import problem_score
 from rpd_metric.distance.strategy import average_linkage
 from rpd_metric.errors import MissingExtraError
 
-# Table 3: of 16 samples, moderately solved and well solved problems.
-PASS_COUNTS = ((2, 12), (13, 16))
 MAX_ORDER = 4
 # More than any distance: solutions of two groups are further apart than any two of one.
 APART = 2.0
@@ -71,50 +68,6 @@ def div_self_bleu(texts: Sequence[str]) -> float | None:
         )
         scores.append(score.score)
     return max(0.0, 100 - float(np.mean(scores)))
-
-
-@dataclass(frozen=True)
-class PassCountDiversity:
-    """The means of problems with a pass count from `low` to `high`, one cell pair of Table 3.
-
-    `rpd` is the mean pairwise distance (the paper prints 100 times this); `without_rpd` problems
-    have fewer than two correct solutions with a distance.
-    """
-
-    low: int
-    high: int
-    num_problems: int
-    div_self_bleu: float | None
-    rpd: float | None
-    without_rpd: int
-
-
-def diversity_by_pass_count(
-    texts: Sequence[Sequence[str]],
-    correct: Sequence[Sequence[bool]],
-    matrices: Sequence[npt.ArrayLike],
-    pass_counts: Sequence[tuple[int, int]] = PASS_COUNTS,
-) -> list[PassCountDiversity]:
-    """Diversity among correct solutions, split by pass count (Table 3).
-
-    Args:
-        texts (`Sequence`): Per problem, its sampled solutions.
-        correct (`Sequence`): Per problem and solution, whether its answer is right.
-        matrices (`Sequence` of arrays of shape `(k, k)`): Per problem, distances between all its
-            solutions, right and wrong; NaN for those without steps.
-        pass_counts (`Sequence`): Inclusive ranges; the defaults are for 16 samples.
-    """
-    table = []
-    for low, high in pass_counts:
-        bleus, distances = [], []
-        for solutions, verdicts, matrix in zip(texts, correct, matrices, strict=True):
-            right = np.flatnonzero(verdicts).tolist()
-            if low <= len(right) <= high:
-                bleus.append(div_self_bleu([solutions[index] for index in right]))
-                distances.append(mean_pairwise(np.asarray(matrix)[np.ix_(right, right)]))
-        means = _mean(bleus), _mean(distances)
-        table.append(PassCountDiversity(low, high, len(bleus), *means, distances.count(None)))
-    return table
 
 
 def strategy_groups(matrix: npt.ArrayLike, threshold: float) -> list[int | None]:
@@ -249,8 +202,3 @@ def _two_largest(
             else:
                 runner_up[gram] = max(runner_up[gram], count)
     return largest, runner_up
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None

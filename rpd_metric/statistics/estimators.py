@@ -16,7 +16,6 @@ fewer samples than were asked for.
 
 from __future__ import annotations
 
-import math
 from typing import Any, overload
 
 import numpy as np
@@ -90,16 +89,6 @@ def first_k_per_problem(correct: npt.ArrayLike, k: int) -> Floats:
     array([0.5, 0. ])
     """
     return np.asarray(_solved(correct, k).mean(axis=1), dtype=np.float64)
-
-
-def first_k_error(correct: npt.ArrayLike, k: int) -> float | None:
-    """The standard error over runs of the paper's pass@k; `None` with a single run.
-
-    Arguments as for [`first_k_per_problem`].
-    """
-    figures = _solved(correct, k).mean(axis=0)
-    runs = len(figures)
-    return float(figures.std(ddof=1) / math.sqrt(runs)) if runs > 1 else None
 
 
 def cons_at_n(correct: npt.ArrayLike, answers: npt.ArrayLike) -> Floats:

@@ -1,4 +1,4 @@
-"""Text-level diversity: Self-BLEU beside sacrebleu's own, Table 3's split, groups."""
+"""Text-level diversity: Self-BLEU beside sacrebleu's own, and groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from sacrebleu.metrics import BLEU
 
 from rpd_metric.distance.diversity import (
     div_self_bleu,
-    diversity_by_pass_count,
     strategy_groups,
 )
 
@@ -30,26 +29,6 @@ def test_self_bleu_is_sacrebleus_sentence_score_against_the_other_texts(texts):
 
 def uniform(k, value):
     return np.full((k, k), value) - value * np.eye(k)
-
-
-def test_pass_counts_split_problems_as_in_table_3():
-    k = 16
-    verdicts = [[i < n for i in range(k)] for n in (0, 1, 2, 12, 13, 16)]
-    solutions = [[f"solution number {i} of this problem" for i in range(k)] for _ in verdicts]
-    matrices = [uniform(k, distance) for distance in (9, 9, 0.1, 0.3, 0.2, 0.4)]
-    moderate, well = diversity_by_pass_count(solutions, verdicts, matrices)
-    assert (moderate.low, moderate.high, moderate.num_problems) == (2, 12, 2)
-    assert (well.low, well.high, well.num_problems) == (13, 16, 2)
-    assert moderate.rpd == pytest.approx(0.2)
-    assert well.rpd == pytest.approx(0.3)
-
-
-def test_only_correct_solutions_count():
-    matrix = [[0, 0.1, 0.9], [0.1, 0, 0.9], [0.9, 0.9, 0]]
-    solutions = ["factor the cubic now", "factor the cubic now", "guess"]
-    [cell] = diversity_by_pass_count([solutions], [[True, True, False]], [matrix], [(2, 3)])
-    assert cell.rpd == pytest.approx(0.1)
-    assert cell.div_self_bleu == pytest.approx(0, abs=1e-9)
 
 
 def test_a_chain_of_small_differences_is_not_one_strategy():

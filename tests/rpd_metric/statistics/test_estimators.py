@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from rpd_metric.errors import InputError
 from rpd_metric.statistics.estimators import (
     cons_at_n,
-    first_k_error,
     first_k_per_problem,
     pass_at_k,
 )
@@ -54,13 +53,6 @@ def test_first_k_looks_at_the_first_k_of_each_run_only() -> None:
     assert first_k_per_problem(correct, 1).tolist() == [0.25, 0, 0]
     assert first_k_per_problem(correct, 4).tolist() == [0.25, 0, 0]
     assert first_k_per_problem(correct, 16).tolist() == [0.5, 0.25, 0]
-
-
-def test_the_error_over_runs_is_that_of_their_mean() -> None:
-    correct = np.zeros((10, 2, 1), dtype=bool)
-    correct[:4, 0], correct[:6, 1] = True, True
-    assert first_k_error(correct, 1) == pytest.approx(0.1)
-    assert first_k_error(correct[:, :1], 1) is None
 
 
 @pytest.mark.parametrize(
