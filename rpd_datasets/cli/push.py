@@ -26,25 +26,21 @@ from rpd_metric.errors import InputError
 
 def add_to(commands: Any) -> None:
     """Add `rpd push`."""
-    parser = add_command(
-        commands,
-        _push,
-        __doc__,
-        "run the same command again to finish; what has arrived is not sent twice",
-    )
-    parser.add_argument("folder", type=Path, metavar="DIR", help="what rpd curate or a recipe made")
+    again = "run the same command again to finish; what has arrived is not sent twice"
+    parser = add_command(commands, _push, __doc__, again)
+    add = parser.add_argument
+    add("folder", type=Path, metavar="DIR", help="what rpd curate or a recipe made")
     help = "the id there; NAME alone is put under your own name"
-    parser.add_argument("repo", metavar="REPO", nargs="?", help=help)
+    add("repo", metavar="REPO", nargs="?", help=help)
     help = "print what would be sent, and every secret, address and path found in it; send nothing"
-    parser.add_argument("--dry-run", action="store_true", help=help)
+    add("--dry-run", action="store_true", help=help)
     add_push(parser)
     help = "write to this branch, made if missing (main if unset)"
-    parser.add_argument("--revision", metavar="BRANCH", help=help)
-    repeated: dict[str, Any] = {"action": "append", "default": []}
+    add("--revision", metavar="BRANCH", help=help)
     help = "leave a file out, e.g. rejects.jsonl or '*.png'; may be repeated"
-    parser.add_argument("--exclude", **repeated, metavar="FILE", help=help)
+    add("--exclude", action="append", default=[], metavar="FILE", help=help)
     help = "let through what looks like a token of this kind, as refused; may be repeated"
-    parser.add_argument("--allow-secret", **repeated, metavar="KIND", help=help)
+    add("--allow-secret", action="append", default=[], metavar="KIND", help=help)
 
 
 def _push(args: argparse.Namespace) -> None:

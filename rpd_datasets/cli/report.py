@@ -46,10 +46,7 @@ def add_to(commands: Any) -> None:
     add("folder", type=Path, metavar="DIR|LOG", help=help)
     help = "(default: DIR/report.html, of a log LOG-report.html)"
     add("--output", "-o", type=Path, metavar="FILE", help=help)
-    help = (
-        "who encodes steps and texts (default: the one that DIR was made with), or none for a "
-        "report without step matches"
-    )
+    help = "who encodes steps (default: as DIR was made), or none for a report without step matches"
     add("--embedder", metavar="SPEC", help=help)
     add("--device", help="where an embedder of this machine runs, e.g. cuda")
     help = "chosen problems to show, spread over the ranks"

@@ -84,8 +84,6 @@ class Comparison:
     disputed: int
     possible: float  # the share of problems with a differing pair
     num_triples: int  # problems in which the choice of three matters
-    seed: int
-    num_bootstrap: int
 
     def tables(self) -> list[list[Row]]:
         """The figures, their paired differences to RPD, and the chances at some distances."""
@@ -194,8 +192,6 @@ def compare_metrics(
         disputed=sum(math.comb(len(case.solutions), 2) for case in cases) - num_agreed,
         possible=sum(bool(found.any()) for found in different) / len(cases),
         num_triples=sum(case.labels.choice_matters(3) for case in cases),
-        seed=seed,
-        num_bootstrap=num_bootstrap,
     )
 
 

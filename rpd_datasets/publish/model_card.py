@@ -31,19 +31,6 @@ PRIVATE = {
 # Where the model lies: a push puts its id in place.
 PLACE = "PATH_OR_ID"
 LOADERS = {"peft": "AutoPeftModelForCausalLM", "transformers": "AutoModelForCausalLM"}
-USE = """```python
-from {package} import {loader}
-from transformers import AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained("{place}")
-model = {loader}.from_pretrained("{place}", dtype="auto")
-messages = [{{"role": "user", "content": "What is the sum of the first 100 positive integers?"}}]
-inputs = tokenizer.apply_chat_template(
-    messages, add_generation_prompt=True, return_tensors="pt", return_dict=True
-)
-output = model.generate(**inputs.to(model.device), max_new_tokens=4096)
-print(tokenizer.decode(output[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True))
-```"""
 
 
 @dataclass(frozen=True)
@@ -66,50 +53,32 @@ class CardFacts:
 
 def model_card(facts: CardFacts) -> str:
     """Render the card: Markdown with the YAML header that the Hub reads."""
-    import yaml  # type: ignore[import-untyped]
+    from huggingface_hub import ModelCard, ModelCardData
 
-    header: dict[str, Any] = {
-        "library_name": facts.library,
-        "pipeline_tag": "text-generation",
-        "tags": sorted({"rpd", "trl", *facts.tags}),
-    }
-    if not is_local(facts.base_model):
-        header["base_model"] = facts.base_model
-    if facts.license:
-        header["license"] = facts.license
-    if ids := [spec for spec in facts.data if not is_local(spec)]:
-        header["datasets"] = [spec.partition("@")[0] for spec in ids]
-    shown = {name: value for name, value in facts.settings.items() if name not in PRIVATE}
-    parts = [
-        f"---\n{yaml.safe_dump(header, sort_keys=True)}---",
-        f"# {facts.name}",
-        f"Made from `{public(facts.base_model)}` by {facts.method}.",
-        "## Use",
-        USE.format(package=facts.library, loader=LOADERS[facts.library], place=PLACE),
-        _prompt_format(facts.prompt),
-        "## Data",
-        "\n".join(f"- {_source(spec)}" for spec in facts.data),
-        _table("what", "number", {label: f"{value:,}" for label, value in facts.counts.items()}),
-        "## Recipe",
-        "Every option that the recipe sets; the others have the defaults of the versions below.",
-        _table("option", "value", {f"`{name}`": f"`{shown[name]}`" for name in sorted(shown)}),
-    ]
-    if facts.losses:
-        (first, before), (last, after) = facts.losses[0], facts.losses[-1]
-        parts.append(
-            f"The {facts.measure} was {before:.4f} at step {first} and {after:.4f} at step {last}."
-        )
-    parts += [
-        "## Results",
-        NOT_EVALUATED,
-        "## Licence",
-        f"That of the base model: {facts.license}. The texts it was trained on have their own."
-        if facts.license
-        else "Not known here: that of the base model holds, and that of the texts above.",
-        "## Versions",
-        ", ".join(f"{name} {version}" for name, version in versions(VERSIONED).items()) + ".",
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    data = ModelCardData(
+        library_name=facts.library,
+        pipeline_tag="text-generation",
+        tags=sorted({"rpd", "trl", *facts.tags}),
+        base_model=None if is_local(facts.base_model) else facts.base_model,
+        license=facts.license,
+        datasets=[spec.partition("@")[0] for spec in facts.data if not is_local(spec)] or None,
+    )
+    # A block of the prompt that nothing in it can end.
+    ticks = max(map(len, re.findall("`+", facts.prompt or "")), default=0)
+    card = ModelCard.from_template(
+        data,
+        template_str=Path(__file__).with_name("model_card_template.md").read_text(encoding="utf-8"),
+        facts=facts,
+        base=public(facts.base_model),
+        loader=LOADERS[facts.library],
+        place=PLACE,
+        fence="`" * max(3, 1 + ticks),
+        sources=[_source(spec) for spec in facts.data],
+        settings=[one for one in sorted(facts.settings.items()) if one[0] not in PRIVATE],
+        not_evaluated=NOT_EVALUATED,
+        versions=", ".join(f"{name} {version}" for name, version in versions(VERSIONED).items()),
+    )
+    return f"{card}\n"
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
@@ -131,23 +100,6 @@ def public(spec: str) -> str:
     return Path(spec).expanduser().resolve().name if is_local(spec) else spec
 
 
-def _prompt_format(prompt: str | None) -> str:
-    """The words around a problem, in a block that none of them can end."""
-    if prompt is None:
-        return ""
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", prompt)), default=0))
-    return f"It was trained on prompts of this form:\n\n{fence}text\n{prompt}\n{fence}"
-
-
 def _source(spec: str) -> str:
     name, at, commit = ("", "", "") if is_local(spec) else spec.partition("@")
     return f"`{name}`, commit `{commit}`" if at else f"`{public(spec)}`"
-
-
-def _table(what: str, value: str, rows: Mapping[str, str]) -> str:
-    if not rows:
-        return ""
-    lines = [(what, value), ("---", "---"), *rows.items()]
-    return "\n".join(
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
-    )
