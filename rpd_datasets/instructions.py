@@ -7,8 +7,6 @@ configuration names its own. A prompt is a name of [`PROMPTS`] or a text of one'
 
 from __future__ import annotations
 
-import difflib
-
 from rpd_metric.errors import InputError
 
 MARK = "{problem}"
@@ -28,10 +26,9 @@ def prompt_template(name: str) -> str:
         return PROMPTS[name]
     if MARK in name:
         return name
-    near = difflib.get_close_matches(name, PROMPTS, n=1)
     raise InputError(
         f"prompt must hold {MARK}, which stands for the problem's text, or be one of "
-        f"{', '.join(PROMPTS)}; it is {name!r}" + (f". Did you mean {near[0]!r}?" if near else "")
+        f"{', '.join(PROMPTS)}; it is {name!r}"
     )
 
 

@@ -17,7 +17,6 @@ from typing import Any
 
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.filters.pipeline import FilterConfig
-from rpd_metric.errors import InputError
 
 PAPER = CurationConfig.paper("", "")
 
@@ -83,31 +82,3 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         ),
     }
 )
-
-
-def preset_config(name: str, **changes: Any) -> CurationConfig:
-    """The configuration of a preset, for [`~rpd_datasets.rpd_curate`] in `ds.map`.
-
-    Choosing the problems is then [`~rpd_datasets.select_problems`]'s job, by the method
-    `"score"`, `"random"` or `"llm"` that the configuration's `problems` calls for.
-
-    Args:
-        name (`str`): One of [`PRESETS`].
-        changes: Any field that should differ, models above all.
-
-    Example:
-
-    ```py
-    >>> from rpd_datasets.presets import preset_config
-    >>> config = preset_config("raw", num_problems=10)
-    >>> config.problems, config.solutions, config.num_problems, config.num_solutions
-    ('raw', 'raw', 10, 3)
-
-    ```
-    """
-    preset = PRESETS.get(name)
-    if preset is None:
-        raise InputError(f"unknown preset {name!r}; use one of {', '.join(PRESETS)}")
-    if preset.names_models and not {"summarizer", "embedder"} <= changes.keys():
-        raise InputError(f"the preset {name!r} wants its models named: summarizer and embedder")
-    return CurationConfig(**{**preset.settings, "filters": preset.filters, **changes})

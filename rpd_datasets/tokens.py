@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rpd_metric.errors import InputError, MissingExtraError, SpecError, first_line
+from rpd_metric.errors import MissingExtraError, SpecError, first_line
 
 # The rule of Qwen2's tokenizer in the words of `re`: \p{L} is [^\W\d_], \p{N} is \d.
 PIECE = re.compile(
@@ -100,8 +100,6 @@ def text_tail(
     """About the last `tokens` tokens of a text, cut by the share of characters; `counted` are those
     of the whole text, where they are known.
     """
-    if tokens < 1:
-        raise InputError(f"The tail must be at least 1 token, not {tokens}.")
     # Seven characters a token is more than any prose has, so this holds enough, at little cost.
     end = text[-7 * tokens :]
     if counted is None or len(end) < len(text):

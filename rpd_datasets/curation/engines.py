@@ -64,14 +64,9 @@ class EngineOptions:
     )
     ray_actors: int | None = option(
         None,
-        "processes that score (default: one per GPU for models that run there, one per machine "
+        "processes that score (default: one per GPU for st: and hf: models, one per machine "
         "where servers do all the work, else one per core)",
         metavar="N",
-    )
-    gpus_per_actor: float | None = option(
-        None,
-        "GPUs of each, e.g. 0.5 (default: 1 where there are any and st: or hf: runs on them)",
-        metavar="SHARE",
     )
     shard_size: int = option(
         Engine.shard_size, "problems that a process is handed at a time", metavar="N"
@@ -86,13 +81,12 @@ class EngineOptions:
                 "a budget is counted by one process, which keeps a server busy: leave out "
                 "--num-proc and --engine, or the budget"
             )
-        for name in ("ray_address", "ray_actors", "gpus_per_actor"):
+        for name in ("ray_address", "ray_actors"):
             if getattr(self, name) is not None and not on_ray:
                 raise InputError(f"--{name.replace('_', '-')} goes with --engine ray")
-        least = {"num_proc": 1, "shard_size": 1, "ray_actors": 1, "gpus_per_actor": 0}
-        for name, bound in least.items():
-            if (value := getattr(self, name)) is not None and value < bound:
-                raise InputError(f"{name} must be >= {bound}, got {value}")
+        for name in ("num_proc", "shard_size", "ray_actors"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise InputError(f"{name} must be >= 1, got {value}")
         if not on_ray:
             on_processes = partial(_on_processes, config, self.num_proc)
             return Engine(on_processes, self.shard_size) if self.num_proc > 1 else None
@@ -206,22 +200,16 @@ def actor_pool(
     """How many actors there are on a cluster with such resources, and how many GPUs each has."""
     specs = [summarizer_spec(config.summarizer), embedder_spec(config.embedder)]
     specs += [chat_spec(config.judge)] if config.judge else []
-    all_gpus = resources.get("GPU", 0.0)
-    gpus = options.gpus_per_actor
-    if gpus is None:
-        gpus = 1.0 if all_gpus >= 1 and any(spec.needs_gpu for spec in specs) else 0.0
+    gpus = int(resources.get("GPU", 0))
+    on_gpus = gpus > 0 and any(spec.needs_gpu for spec in specs)
     if options.ray_actors is not None:
         wanted = options.ray_actors
-    elif gpus:
-        wanted = int(all_gpus / gpus)
+    elif on_gpus:
+        wanted = gpus
     else:
         here = any(spec.runs_here for spec in specs)
         wanted = int(resources.get("CPU", 1)) if here else num_nodes
-    if gpus and not all_gpus:
-        raise InputError(
-            "the cluster has no GPU; leave out --gpus-per-actor, or start Ray where it sees them"
-        )
-    return max(1, min(wanted, num_shards)), float(gpus)
+    return max(1, min(wanted, num_shards)), float(on_gpus)
 
 
 class _ScoreShards:

@@ -104,10 +104,6 @@ class Journal:
         problem: Problem = pickle.loads(row[0])
         return problem
 
-    def __len__(self) -> int:
-        count: int = self._db.execute("SELECT COUNT(*) FROM scored").fetchone()[0]
-        return count
-
     def close(self) -> None:
         """Close the file."""
         self._db.close()

@@ -97,16 +97,19 @@ def curves(
 
     `path` names a file of curves of the user's own.
     """
-    chat = asks_chat_model(config.summarizer)
-    choosing = "rpd" if config.reads_steps else None
-    if config.solutions in METRICS:
-        choosing = config.solutions
+    chat, dimensions = asks_chat_model(config.summarizer), config.truncate_dim
+    choosing = config.solutions if config.solutions in METRICS else measured_by(config)
     return {
-        name: calibration(
-            distance, embedder, chat=chat, path=path, truncate_dim=config.truncate_dim
-        )
+        name: calibration(distance, embedder, chat=chat, path=path, truncate_dim=dimensions)
         for name, distance in (("rpd", "rpd"), ("", choosing))
     }
+
+
+def measured_by(config: CurationConfig) -> str | None:
+    """The distance that choices are measured by: RPD, or without steps the one that chose."""
+    if config.reads_steps:
+        return "rpd"
+    return config.solutions if config.solutions in METRICS else None
 
 
 @dataclass
@@ -211,9 +214,7 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
     """
     candidates, chosen = summary.candidates, summary.chosen_known
     choices = [one for one in summary.choices if None not in (one.chosen, one.random)]
-    distance = "rpd" if config.reads_steps else None
-    if distance is None and config.solutions in METRICS:
-        distance = config.solutions
+    distance = measured_by(config)
     curve = summary.curves.get("rpd" if distance == "rpd" else "")
     among_chosen = _median([one.chosen for one in choices])
     left_out: dict[str, Counter[str]] = {"problem": Counter(), "solution": Counter()}

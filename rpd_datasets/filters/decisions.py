@@ -52,19 +52,15 @@ def _read(path: str, _changed: int) -> Mapping[tuple[str, int], str]:
 
 def rejected_by_hand(candidates: Candidates, decisions: str) -> Drops:
     """Leave out every solution that a person rejected in a file of marks."""
-    rejected = _marked(REJECT, candidates.problem, decisions, range(len(candidates.num_tokens)))
     why = (Reason.REJECTED_BY_HAND, f"{Path(decisions).name} rejects it.")
-    return dict.fromkeys(rejected, why)
+    found, key = read_decisions(decisions), candidates.problem.key
+    return {index: why for index in candidates.left if found.get((key, index)) == REJECT}
 
 
 def kept_by_hand(problem: Problem, decisions: str, usable: Sequence[int]) -> list[int]:
     """Those of the usable solutions that a person kept in a file of marks."""
-    return _marked(KEEP, problem, decisions, usable)
-
-
-def _marked(mark: str, problem: Problem, decisions: str, which: Sequence[int]) -> list[int]:
     found = read_decisions(decisions)
-    return [index for index in which if found.get((problem.key, index)) == mark]
+    return [index for index in usable if found.get((problem.key, index)) == KEEP]
 
 
 def choose_around(

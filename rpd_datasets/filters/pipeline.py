@@ -166,11 +166,6 @@ class Filtered:
     problem_detail: str = ""
     soundness: tuple[str, ...] = ()
 
-    @property
-    def mean_tokens(self) -> float:
-        """Mean length over all of the problem's solutions, in tokens."""
-        return sum(self.num_tokens) / len(self.num_tokens) if self.num_tokens else 0.0
-
     def rejects(self, problem: Problem) -> list[Rejected]:
         """One record per solution that goes for a reason of its own, and one for the problem."""
         records = [

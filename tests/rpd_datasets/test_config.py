@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from rpd_datasets.config import PROBLEM_CHOICES, CurationConfig
-from rpd_datasets.presets import PRESETS, preset_config
+from rpd_datasets.presets import PRESETS
 from rpd_metric.errors import InputError
 
 CHAT = "tgi:http://localhost:1"
@@ -63,8 +63,8 @@ def test_pieces_asks_no_chat_model_for_steps_that_it_does_not_read():
 def test_the_papers_set_up_and_its_presets_use_the_papers_distances():
     paper = CurationConfig.paper(CHAT, "openai:http://localhost:2/v1", num_problems=5)
     assert (paper.problems, paper.solutions, paper.num_problems) == ("rpd", "rpd", 5)
-    for name, preset in PRESETS.items():
+    for preset in PRESETS.values():
         models = {"summarizer": "extractive", "embedder": "minilm", "judge": CHAT}
-        config = preset_config(name, **models)
+        config = CurationConfig(**preset.settings, filters=preset.filters, **models)
         assert {config.problems, config.solutions}.isdisjoint({"auto", "pieces", "combined"})
         assert config.problems == preset.problems

@@ -17,7 +17,7 @@ RECIPES = Path(__file__).parents[2] / "recipes"
 def test_a_name_or_a_text_is_a_prompt_and_anything_else_is_refused():
     assert prompt_template("box") == PROMPTS["box"]
     assert prompt_template("Q: {problem}") == "Q: {problem}"
-    with pytest.raises(InputError, match="Did you mean 'reason_and_box'"):
+    with pytest.raises(InputError, match="one of problem, box"):
         prompt_template("reason_and_boxes")
 
 

@@ -12,8 +12,7 @@ from parts.fake_judge import judge_reply
 from parts.fake_tgi import FakeTGI
 from rpd_datasets import CurationConfig, rpd_curate, select_problems
 from rpd_datasets.options import as_options
-from rpd_datasets.presets import PRESETS, preset_config
-from rpd_metric.errors import InputError
+from rpd_datasets.presets import PRESETS
 
 MODELS = {"summarizer": "extractive", "embedder": "minilm"}
 
@@ -37,12 +36,14 @@ def test_a_preset_is_the_same_from_python_and_from_the_command_line(name, rows, 
             *(extra if PRESETS[name].mixed else []),
             *(["--judge", judge] if "llm" in name else []),
         )
-        config = preset_config(name, **MODELS, judge=judge if "llm" in name else None)
+        judging = {"judge": judge} if "llm" in name else {}
+        preset = PRESETS[name]
+        config = CurationConfig(**preset.settings, filters=preset.filters, **MODELS, **judging)
     options = manifest(tmp_path / "out")["options"]
     expected = as_options(config.resolved(), "choice") | as_options(config.filters, "")
     expected |= {"min_solutions": 4, "filter": [], "judge": options.get("judge"), "preset": name}
     assert options.items() >= expected.items()
-    preset, counts = PRESETS[name], result["counts"]
+    counts = result["counts"]
     if name != "llm":  # there it depends on the judge
         problems = min(12, preset.num_problems) + (6 if preset.mixed else 0)
         assert counts["problems_chosen"] == problems
@@ -55,13 +56,6 @@ def test_options_beside_a_preset_win(rows, tmp_path, capsys):
     assert len(curated(tmp_path / "out")) == 5
     assert manifest(tmp_path / "out")["options"]["solutions"] == "all"
     assert all(picks == [0, 1] for picks in curated(tmp_path / "out")["selected"][:])
-
-
-def test_an_unknown_preset_and_one_that_lacks_its_models_are_refused():
-    with pytest.raises(InputError, match=r"unknown preset 'rdp'; use one of paper, rpd"):
-        preset_config("rdp")
-    with pytest.raises(InputError, match="wants its models named"):
-        preset_config("paper", embedder="minilm")
 
 
 def test_arms_with_one_seed_differ_only_in_what_their_names_say(rows, tmp_path, capsys):
@@ -121,13 +115,3 @@ def test_one_input_may_hold_both_parts_of_a_mix(tmp_path, capsys):
     curate(capsys, both, tmp_path / "out", *options, "--num-problems", 2)
     assert curated(tmp_path / "out")["domain"][:] == ["math", "math", "code", "code"]
     assert manifest(tmp_path / "out")["options"]["mix_only"] == {"domain": "code"}
-
-
-def test_the_card_of_another_distance_names_it_and_its_columns(rows, tmp_path, capsys):
-    options = ("--preset", "summary", "--min-solutions", 4, "--num-problems", 4)
-    curate(capsys, rows, tmp_path / "out", *options)
-    card = (tmp_path / "out" / "README.md").read_text()
-    assert "| Problems | `summary` – ranked by" in card
-    assert "embeddings of two solutions' joined steps" in card
-    assert {"problem_score", "distance_matrix"} <= set(curated(tmp_path / "out").column_names)
-    assert "- `distance_matrix`: the distances that chose the solutions, `summary`." in card

@@ -8,22 +8,6 @@ from hypothesis import strategies as st
 from rpd_datasets.problem import Problem
 
 
-def test_taking_solutions_keeps_the_lists_beside_them_in_step():
-    extra = {
-        "correct": [True, False, True],
-        "meta": {"solvers": ["a", "b", "c"], "tags": ["sums"]},
-        "level": 3,
-    }
-    taken = Problem("What is 2 + 2?", ("4", "5", "four"), extra, "rows.jsonl:1").take([2, 0])
-    assert taken.solutions == ("four", "4")
-    assert taken.extra == {
-        "correct": [True, True],
-        "meta": {"solvers": ["c", "a"], "tags": ["sums"]},
-        "level": 3,
-    }
-    assert (taken.problem, taken.where) == ("What is 2 + 2?", "rows.jsonl:1")
-
-
 @given(st.text(), st.lists(st.text(), min_size=1, max_size=5))
 def test_the_key_depends_on_problem_and_solutions_alone(text, solutions):
     problem = Problem(text, tuple(solutions), {"level": 3}, "rows.jsonl:1")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from rpd_datasets.tokens import (
     text_tail,
     token_counter,
 )
-from rpd_metric.errors import InputError, MissingExtraError, SpecError
+from rpd_metric.errors import SpecError
 
 QWEN_PIECES = pre_tokenizers.Split(Regex(PRETOKENIZE_REGEX), behavior="isolated")
 
@@ -85,13 +84,6 @@ def test_a_tokenizer_that_cannot_be_loaded_is_one_error(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "transformers", None)
-
-    with pytest.raises(MissingExtraError, match=r"pip install -e .*\[local\]"):
-        token_counter("Qwen/Qwen3-14B")
-
-
 def test_the_tail_of_a_text_holds_about_as_many_tokens_as_asked(words: Path) -> None:
     text = "The sum of two odd numbers is even, so $2n + 2$ is even. " * 200
     for counter in (token_counter("estimate"), token_counter(str(words))):
@@ -107,5 +99,3 @@ def test_a_short_text_is_its_own_tail_and_is_not_counted_again() -> None:
     assert text_tail("So it is 4.", 500, counter) == "So it is 4."
     assert text_tail("So it is 4.", 500, counter, counted=4) == "So it is 4."
     assert counted == ["So it is 4."]
-    with pytest.raises(InputError, match="at least 1 token"):
-        text_tail("So it is 4.", 0, counter)

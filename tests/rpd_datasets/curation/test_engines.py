@@ -150,18 +150,6 @@ def test_ctrl_c_and_sigterm_end_in_one_line_and_leave_nothing_running(stop, clus
 
 
 @pytest.mark.slow
-def test_an_error_in_a_worker_is_one_line_and_names_the_fix(cluster, tmp_path):
-    # The folder is there, so that only a worker, which loads it, finds that it is no model.
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    run = curate_sample(tmp_path / "run", *on(cluster), "--embedder", f"st:{empty}")
-    assert run.returncode == 1
-    assert after_the_bar(run.stderr).startswith(
-        f"rpd curate: cannot load the embedding model '{empty}'"
-    )
-
-
-@pytest.mark.slow
 def test_without_an_address_a_run_has_a_cluster_of_its_own_with_models_in_its_actors(tmp_path):
     assert curate_sample(tmp_path / "one").returncode == 0
     # One actor: what is to be seen is that it loads the models, not how fast.
@@ -203,7 +191,6 @@ def test_an_address_where_nothing_listens_is_one_line_and_does_not_take_minutes(
     [
         (["--ray-actors", "2"], "--ray-actors goes with --engine ray"),
         (["--engine", "ray", "--ray-actors", "0"], "must be >= 1, got 0"),
-        (["--engine", "ray", "--gpus-per-actor", "-1"], "must be >= 0, got -1"),
         (["--engine", "ray", "--ray-address", "ray://head:10001"], "name its head as host:port"),
         (["--engine", "ray", "--num-proc", "2"], "use --ray-actors"),
         (["--num-proc", "0"], "must be >= 1, got 0"),
@@ -224,8 +211,6 @@ NODES = {"CPU": 192.0, "GPU": 16.0}
         ({"summarizer": "tgi:http://a", "embedder": "openai:http://b#m"}, {}, NODES, (2, 0)),
         ({"summarizer": "tgi:http://a", "embedder": "st:m"}, {}, NODES, (16, 1)),
         ({"summarizer": "tgi:http://a", "embedder": "st:m"}, {}, {"CPU": 8.0}, (8, 0)),
-        ({"embedder": "st:m"}, {"gpus_per_actor": 0.25}, NODES, (64, 0.25)),
-        ({"embedder": "st:m"}, {"gpus_per_actor": 0.0}, NODES, (192, 0)),
         ({}, {}, NODES, (192, 0)),
         ({}, {"ray_actors": 3}, NODES, (3, 0)),
         ({"judge": "hf:m"}, {}, NODES, (16, 1)),

@@ -95,21 +95,6 @@ def test_the_numbers_of_a_run_are_shown_in_lines():
     assert warned[2] == "only 2 of the 4 problems asked for could be chosen"
 
 
-def test_what_cannot_be_known_is_left_out_of_the_lines():
-    config = CurationConfig(problems="random", solutions="random")
-    run = RunSummary(scores=a_run().scores, chosen=[0], choices=[Choice(2, None, None)])
-    lines = outcome_lines({"counts": counts(run), "outcome": outcome(run, config)})
-    assert [name for name, _ in lines] == ["Counts", "Floundering", "Wanted"]
-
-
-def test_a_choice_no_better_than_a_random_one_is_warned_about():
-    run = a_run(choices=[Choice(2, 0.4, 0.4)])
-    assert (
-        "the chosen differ no more than a random choice"
-        in outcome(run, CurationConfig().resolved())["warnings"]
-    )
-
-
 def test_strategies_are_counted_where_labelled_pairs_of_the_encoder_are_known():
     curve = Calibration("pieces", "minilm", "", intercept=-6.0, slope=12.0, pairs=4500)
     scores = [
