@@ -157,8 +157,8 @@ def math(grader: str | None = None, workers: int | None = None) -> Scorer:
 class SpecAPI(ModelAPI):
     """A chat model that this project's specs name: `rpd/hf:FOLDER`, `rpd/tgi:http://host:port`.
 
-    Model arguments are `device`, `dtype` and `thinking`; others, such as a fingerprint of the
-    weights, are for the log.
+    Model arguments are `device`, `dtype` and `thinking`; `state`, a fingerprint of the weights, is
+    for the log.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class SpecAPI(ModelAPI):
         thinking: bool = True,
         device: str | None = None,
         dtype: str = "auto",
-        **_: Any,
+        state: str = "",  # noqa: ARG002
     ) -> None:
         super().__init__(model_name, base_url, api_key, [], config or GenerateConfig())
         self._spec = chat_spec(model_name)

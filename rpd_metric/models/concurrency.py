@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
+from itertools import islice
 from typing import Any, TypeVar
 
 from rpd_metric.errors import InputError
@@ -107,25 +108,15 @@ async def run_bounded(
     held: deque[asyncio.Task[Result]] = deque()  # begun and not yielded, in order
     running: set[asyncio.Task[Result]] = set()
     failed: asyncio.Task[Result] | None = None
-    more = True
     try:
         while True:
             for task in [task for task in running if task.done()]:
                 running.remove(task)
                 failed = failed or (task if task.cancelled() or task.exception() else None)
-            while (
-                more
-                and not failed
-                and len(running) < max_in_flight
-                and len(held) < 9 * max_in_flight
-            ):
-                try:
-                    task = asyncio.create_task(worker(next(source)))
-                except StopIteration:
-                    more = False
-                else:
-                    held.append(task)
-                    running.add(task)
+            room = min(max_in_flight - len(running), 9 * max_in_flight - len(held))
+            for item in islice(source, 0 if failed else room):
+                held.append(asyncio.create_task(worker(item)))
+                running.add(held[-1])
             if not held:
                 return
             if held[0].done():

@@ -14,11 +14,10 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any
 
 from rpd_metric.errors import InputError, ModelError, RPDError, StoreError
 from rpd_metric.models.chat import Chat, ChatReply, ChatRequest
@@ -38,7 +37,6 @@ logger = logging.getLogger(__name__)
 
 # Requests at once where neither the options nor the server say how many.
 IN_FLIGHT = 64
-GOES_ON = "replies so far are kept, and the same command with a larger budget goes on"
 # What is in flight when a run is asked to stop has so long to end.
 DRAIN_SECONDS = 60.0
 
@@ -281,8 +279,9 @@ class Flow:
             if (share := self.spending.take(request)) is not None:
                 return share
             if not self.spending.aside:
-                said = f"the budget is spent: {self.spending.said()}; {GOES_ON}"
-                self._end(BudgetSpent(said))
+                said = f"the budget is spent: {self.spending.said()}"
+                more = "replies so far are kept, and the same command with a larger budget goes on"
+                self._end(BudgetSpent(f"{said}; {more}"))
             # What is in flight may cost less than was set aside for it.
             await asyncio.wait((self._halt,), timeout=0.05)
 
@@ -350,31 +349,32 @@ def draining(*flows: Flow, notify: Callable[[str], object] = logger.warning) -> 
         yield
         return
     former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    heard = 0
 
-    def handle(handlers: Mapping[signal.Signals, Any]) -> None:
-        for number, handler in handlers.items():
+    def restore() -> None:
+        for number, handler in former.items():
             # `None` stands for a handler that was not installed from Python.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
-    def first(number: int, _frame: object) -> None:
+    def handle(number: int, _frame: object) -> None:
+        nonlocal heard
+        heard += 1
         waiting = sum(flow.tick().in_flight for flow in flows)
         for flow in flows:
-            flow.drain()
-        handle(dict.fromkeys(former, second))
-        notify(
-            f"{signal.Signals(number).name}: finishing {waiting} requests in flight, at most "
-            f"{DRAIN_SECONDS:g} s; again to stop at once"
-        )
+            flow.drain(DRAIN_SECONDS if heard == 1 else 0.0)
+        if heard == 1:
+            notify(
+                f"{signal.Signals(number).name}: finishing {waiting} requests in flight, at most "
+                f"{DRAIN_SECONDS:g} s; again to stop at once"
+            )
+        else:
+            restore()
+            if not waiting:
+                signal.raise_signal(number)
 
-    def second(number: int, _frame: object) -> None:
-        handle(former)
-        for flow in flows:
-            flow.drain(0)
-        if not any(flow.tick().in_flight for flow in flows):
-            signal.raise_signal(number)
-
-    handle(dict.fromkeys(former, first))
+    for number in former:
+        signal.signal(number, handle)
     try:
         yield
     finally:
-        handle(former)
+        restore()

@@ -106,13 +106,6 @@ def http_error(address: Address, response: httpx2.Response) -> ServerError:
     )
 
 
-def moved(address: Address, redirect: httpx2.Response) -> ServerError:
-    """The `ServerError` for a redirect that is not followed as it should be."""
-    code, where = redirect.status_code, address.hide(redirect.headers.get("location", "elsewhere"))
-    said = f"{address.url} answered {code}: it has moved to {where}. Write the new address"
-    return ServerError(said, status=code)
-
-
 def _message(body: str) -> str:
     """The sentence in an error's body: TGI, OpenAI and FastAPI each put it elsewhere."""
     try:
@@ -271,7 +264,11 @@ class ServerClient:
             reply = await self._clients[loop].post(url, json=body)
             for step in reply.history:
                 if step.status_code in (301, 302, 303):  # it made a GET of the POST
-                    raise moved(self.address, step)
+                    where = self.address.hide(step.headers.get("location", "elsewhere"))
+                    said = f"answered {step.status_code}: it has moved to {where}"
+                    raise ServerError(
+                        f"{self.address.url} {said}. Write the new address", status=step.status_code
+                    )
             if reply.is_error:
                 raise http_error(self.address, reply)
             return reply.content.decode()  # JSON is UTF-8, whatever the headers say

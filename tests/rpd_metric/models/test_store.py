@@ -131,14 +131,6 @@ def test_the_first_reply_stands_and_the_second_writer_gets_it(store):
     assert store.count() == 1
 
 
-def test_info_sums_up_the_replies_of_each_model(store, path):
-    for model, question in (("a", "1"), ("a", "2"), ("b", "2")):
-        put(store, model, ask(question), ChatReply("r"))
-    info = store.info()
-    assert info.pop("bytes") > 0
-    assert info == {"path": str(path), "entries": 3, "models": {"a": 2, "b": 1}}
-
-
 # Threads and processes
 
 
