@@ -73,7 +73,7 @@ def print_lines(lines: Sequence[tuple[str, str]]) -> None:
     wrap = textwrap.TextWrapper(out.width, subsequent_indent=" " * width, break_on_hyphens=False)
     for name, said in lines:
         text = Text(wrap.fill(name.ljust(width) + said))
-        text.stylize("bold", 0, len(name))
+        text.stylize("bold", 0, width)
         out.print(text)
 
 
