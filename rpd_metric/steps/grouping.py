@@ -115,8 +115,9 @@ class StrategyReader:
             try:
                 said = await self._ask(self.request(problem, batch, list(names.values())), batch)
             except ModelError as error:
-                reason = error.reason if isinstance(error, ReplyError) else Reason.MODEL_ERROR
-                detail = " ".join(str(error).split())
+                reason, detail = str(Reason.MODEL_ERROR), " ".join(str(error).split())
+                if isinstance(error, ReplyError):
+                    reason, detail = error.reason, error.detail
                 return Grouping((None,) * len(steps), (), reason, detail)
             group_of: dict[int, int] = {}
             for name, places in said.items():
