@@ -34,18 +34,6 @@ def test_tables_fit_the_window(monkeypatch, printed, columns):
     assert lines[-2:] == ["1  0.100  [red]x[/red] [/]", "   [bold]"]
 
 
-def test_colour_only_on_a_terminal(monkeypatch, printed):
-    print_scored([("p", 0.5, [])])
-    assert printed() == "1  0.500  p\n"
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm-256color")
-    print_scored([("p", 0.5, [])])
-    assert "\x1b[" in printed()
-    monkeypatch.setenv("NO_COLOR", "1")
-    print_scored([("p", 0.5, [])])
-    assert "\x1b[36m" not in printed()
-
-
 def test_progress_in_a_pipe_says_what_each_stage_came_to(capsys):
     with Progress("Loading models") as line:
         line.stage("Scoring problems", 3)
