@@ -61,7 +61,6 @@ class Reason(StrEnum):
     FAILED_EPOCH = "failed_epoch", "the sample failed in Inspect"
     UNFINISHED_LOG = "unfinished_log", "the log of Inspect is cancelled, failed or not finished"
     # Grouping.
-    DUPLICATE_PROBLEM = "duplicate_problem", "an earlier row has the same problem"
     WRONG_COUNT = "wrong_count", "another number of solutions than was asked for"
     # Filters.
     CONTAMINATED = "contaminated", "the problem stands in a benchmark"

@@ -27,11 +27,11 @@ from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import OutputError, first_line
 
 # Part of every scratch file's name: older layouts are left alone and made anew.
-VERSION = 3
+VERSION = 4
 SCHEMA = """
 CREATE TABLE problem (id INTEGER PRIMARY KEY, digest BLOB UNIQUE, text BLOB, extra TEXT);
-CREATE TABLE row (id INTEGER PRIMARY KEY, problem INTEGER, place TEXT, solutions BLOB, extra TEXT);
-CREATE TABLE reject (id INTEGER PRIMARY KEY, record TEXT);
+CREATE TABLE row (problem INTEGER, place TEXT, solutions BLOB, extra TEXT);
+CREATE TABLE reject (record TEXT);
 CREATE TABLE info (content TEXT);
 """
 
@@ -49,16 +49,16 @@ def problem_digest(problem: str, group: str = "") -> bytes:
 def write_scratch(
     path: Path,
     items: Iterable[Problem | Rejected],
+    rows_read: Callable[[], int],
     *,
     one_each: bool,
     limit: int | None = None,
-    totals: Callable[[], Mapping[str, int]] = dict,
-) -> None:
-    """Read all rows into a new scratch file.
+) -> dict[str, Any]:
+    """Read all rows into a new scratch file; returns what [`read_info`] says of it.
 
     It appears when it is complete. Where rows hold one solution each, what was rejected is kept,
     too, so that a later run can name it again. `limit` stops after so many different problems;
-    `totals` is asked after the last row, and what it counts is kept.
+    `rows_read` is asked after the last row.
 
     Raises:
         OutputError: If the file cannot be written, e.g. because the disk is full.
@@ -72,9 +72,8 @@ def write_scratch(
             database.execute("PRAGMA journal_mode = OFF")
             database.execute("PRAGMA synchronous = OFF")
             database.executescript(SCHEMA)
-            info = _fill(database, items, one_each, limit)
-            content = json.dumps({**info, **totals()})
-            database.execute("INSERT INTO info VALUES (?)", (content,))
+            info = _fill(database, items, one_each, limit) | {"rows_read": rows_read()}
+            database.execute("INSERT INTO info VALUES (?)", (json.dumps(info),))
             database.execute("CREATE INDEX by_problem ON row (problem)")
             database.commit()
         with building.open("rb+") as file:
@@ -85,6 +84,7 @@ def write_scratch(
             f"The scratch file {path} for grouping rows cannot be written: {first_line(error)}. "
             "Choose a folder with more space."
         ) from error
+    return info
 
 
 def _fill(
@@ -99,38 +99,40 @@ def _fill(
     for item in items:
         if isinstance(item, Rejected):
             if one_each:
-                record = json.dumps(item.as_row())
-                database.execute("INSERT INTO reject (record) VALUES (?)", (record,))
+                database.execute("INSERT INTO reject VALUES (?)", (json.dumps(item.as_row()),))
             continue
         digest = problem_digest(item.problem, item.group)
         query = "SELECT id, extra FROM problem WHERE digest = ?"
         known = database.execute(query, (digest,)).fetchone()
         if known is None and problems == limit:
             break
-        extra = encode_values(item.extra) if one_each or known else ""
+        kept = one_each or known is not None
+        extra = encode_values(item.extra) if kept else ""
         if known is None:
             problems += 1
-            values = (digest, *((_pack(item.problem), extra) if one_each else ("", "")))
-            database.execute("INSERT INTO problem (digest, text, extra) VALUES (?, ?, ?)", values)
-        elif extra != known[1] and one_each:
+            text = _pack(item.problem) if kept else ""
+            problem = (problems, digest, text, extra)
+            database.execute("INSERT INTO problem VALUES (?, ?, ?, ?)", problem)
+        elif one_each:
             varying |= _differing(known[1], extra)
-        if one_each or known is not None:
-            database.execute(
-                "INSERT INTO row (problem, place, solutions, extra) VALUES (?, ?, ?, ?)",
-                (known[0] if known else problems, item.where, _pack(item.solutions), extra),
-            )
+        if kept:
+            number = problems if known is None else known[0]
+            row = (number, item.where, _pack(item.solutions), extra)
+            database.execute("INSERT INTO row VALUES (?, ?, ?, ?)", row)
             columns.update(dict.fromkeys(item.extra))
     return {"problems": problems, "columns": list(columns), "varying": sorted(varying)}
 
 
 def _differing(before: str, now: str) -> set[str]:
     """The columns in which a row differs from its problem's first row."""
-    one, other = json.loads(before), json.loads(now)
-
-    def text(value: Any) -> str:  # because NaN is not equal to itself
-        return json.dumps(value, sort_keys=True)
-
-    return {name for name in one | other if text(one.get(name)) != text(other.get(name))}
+    if before == now:
+        return set()
+    # As text, because NaN is not equal to itself.
+    one, other = (
+        {name: json.dumps(value, sort_keys=True) for name, value in json.loads(extra).items()}
+        for extra in (before, now)
+    )
+    return {name for name in one | other if one.get(name, "null") != other.get(name, "null")}
 
 
 def read_info(path: Path) -> dict[str, Any] | None:
@@ -153,13 +155,13 @@ def read_gathered(path: Path) -> Iterator[Problem | Rejected]:
     info = read_info(path) or {}
     varying = set(info["varying"])
     with closing(_reading(path)) as database:
-        for (record,) in database.execute("SELECT record FROM reject ORDER BY id"):
+        for (record,) in database.execute("SELECT record FROM reject ORDER BY rowid"):
             yield Rejected(**json.loads(record))
         rows = database.execute(
             "SELECT problem.id, problem.text, place, solutions, row.extra "
             # CROSS JOIN fixes the order of the loops, so that nothing has to be sorted.
             "FROM problem CROSS JOIN row ON row.problem = problem.id "
-            "ORDER BY problem.id, row.id"
+            "ORDER BY problem.id, row.rowid"
         )
         for _, members in groupby(rows, key=lambda row: row[0]):
             group = list(members)
@@ -181,7 +183,7 @@ def join_rows(path: Path, items: Iterable[Problem | Rejected]) -> Iterator[Probl
         repeated = dict(
             database.execute("SELECT digest, id FROM problem WHERE id IN (SELECT problem FROM row)")
         )
-        query = "SELECT solutions, extra FROM row WHERE problem = ? ORDER BY id"
+        query = "SELECT solutions, extra FROM row WHERE problem = ? ORDER BY rowid"
         for item in items:
             if isinstance(item, Problem) and repeated:
                 digest = problem_digest(item.problem, item.group)

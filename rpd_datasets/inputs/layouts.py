@@ -91,7 +91,7 @@ def kept_names(extra: Mapping[str, Any]) -> dict[str, Any]:
 def grouped_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
     """Take apart a row with a problem and a list of solutions.
 
-    Every solution that cannot be used is a [`Rejected`], with its index in the row; then comes the
+    Each solution that cannot be used is a [`Rejected`] with its index in the row; then comes the
     [`Problem`] with the others, or a `Rejected` for the row.
     """
     if columns.problem not in row.values:
@@ -107,17 +107,15 @@ def grouped_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
         return
     # Solutions of other types are given up below; Problem only ever holds text.
     whole = Problem(text, tuple(solutions), kept_names(extra), row.place, row.group)
-    usable = []
-    for index, solution in enumerate(solutions):
-        if bad := _bad_text(solution, "solution"):
-            yield whole.rejected("read", *bad, solution_index=index)
-        else:
-            usable.append(index)
-    if not usable:
+    bad_ones = {at: bad for at, one in enumerate(solutions) if (bad := _bad_text(one, "solution"))}
+    for index, bad in bad_ones.items():
+        yield whole.rejected("read", *bad, solution_index=index)
+    usable = [index for index in range(len(solutions)) if index not in bad_ones]
+    if usable:
+        yield whole.take(usable) if bad_ones else whole
+    else:
         detail = "None of its solutions can be used."
         yield whole.rejected("read", Reason.NO_USABLE_SOLUTION, detail)
-    else:
-        yield whole if len(usable) == len(solutions) else whole.take(usable)
 
 
 def flat_row(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
@@ -283,7 +281,7 @@ def prompt_and_completion(values: Values) -> Values:
     return {**without(values, "prompt", "completion"), "conversations": turns}
 
 
-def _turned(turn: Callable[[Values], Values], read: ReadRow) -> ReadRow:
+def _turned(turn: Callable[[Values], Values], read: ReadRow = grouped_items) -> ReadRow:
     """Read a row after it was turned into one whose columns are called as by default."""
     return lambda row, _: read(replace(row, values=turn(row.values)), Columns())
 
@@ -298,44 +296,33 @@ LAYOUTS = Registry(
     RowLayout,
     {
         "grouped": RowLayout("a problem and its solutions in each row", *GROUPED),
+        # Its `solution` is a reference text; the sampled solutions are the list.
         "openr1-math": RowLayout(
-            "a problem and its generations in each row, as OpenR1-Math",
-            *GROUPED,
-            # Its `solution` is a reference text; the sampled solutions are the list.
-            {"problem": "problem", "solutions": "generations"},
+            "a problem and its generations, as OpenR1-Math", *GROUPED, {"solutions": "generations"}
         ),
         "openmathreasoning": RowLayout(
-            "a problem and one solution in each row, as OpenMathReasoning",
-            *PAIRS,
-            {"problem": "problem", "solution": "generated_solution"},
+            "one solution a row, as OpenMathReasoning", *PAIRS, {"solution": "generated_solution"}
         ),
         "flat": RowLayout("a problem and one solution in each row", *PAIRS),
         "openthoughts": RowLayout("a question and an answer as messages in each row", *MESSAGES),
         "deepmath": RowLayout(
             "a question and numbered solutions in each row, as DeepMath",
-            _turned(numbered_solutions, grouped_items),
+            _turned(numbered_solutions),
             told_by=("question", "r1_solution_1"),
         ),
         "s1k": RowLayout(
             "thoughts and an attempt in each row, as s1K: one solution with a think block",
-            _turned(s1k_solutions, grouped_items),
+            _turned(s1k_solutions),
             told_by=("question", "thinking_trajectories", "attempt"),
         ),
         "s1k-1.1": RowLayout(
-            "thoughts and attempts of two models in each row, as s1K-1.1: two solutions with think "
-            "blocks, and their grades as marks",
-            _turned(s1k_solutions, grouped_items),
+            "thoughts, attempts and grades of two models in each row, as s1K-1.1",
+            _turned(s1k_solutions),
             told_by=("question", "deepseek_thinking_trajectory", "deepseek_attempt"),
         ),
-        "limo": RowLayout(
-            "a question and one solution in each row, as LIMO",
-            *PAIRS,
-            {"problem": "question", "solution": "solution"},
-        ),
+        "limo": RowLayout("one solution a row, as LIMO", *PAIRS, {"problem": "question"}),
         "acereason": RowLayout(
-            "an input and an output in each row, as AceReason",
-            *PAIRS,
-            {"problem": "input", "solution": "output"},
+            "one solution a row, as AceReason", *PAIRS, {"problem": "input", "solution": "output"}
         ),
         "prompt-completion": RowLayout(
             "a prompt and a completion in each row, texts or messages, as TRL has them",
@@ -344,9 +331,7 @@ LAYOUTS = Registry(
             told_by=("prompt", "completion"),
         ),
         "messages": RowLayout(
-            "a question and an answer as messages in each row, as TRL has them",
-            *MESSAGES,
-            {"conversations": "messages"},
+            "a question and an answer as messages, as TRL", *MESSAGES, {"conversations": "messages"}
         ),
     },
     group="rpd.layouts",
@@ -367,9 +352,15 @@ def columns_there(samples: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def find_layout(
-    samples: Sequence[Mapping[str, Any]], name: str, columns: Columns, layout: str = "auto"
+    samples: Sequence[Mapping[str, Any]],
+    name: str,
+    columns: Columns,
+    layout: str = "auto",
+    only: Iterable[str] = (),
 ) -> str:
     """Tell the layout from the first rows, and see that the columns that it needs are there.
+
+    `only` names further columns that must be.
 
     Raises:
         InputError: If a column is missing; it lists those there are, and suggests one.
@@ -379,6 +370,8 @@ def find_layout(
     'openr1-math'
     """
     there = columns_there(samples)
+    if absent := [column for column in only if column not in there]:
+        raise _no_column(name, absent, there, " The option only asks for it.")
     if layout == "auto":
         layout = _guess(there, columns)
     one = LAYOUTS.find(layout)
@@ -414,13 +407,6 @@ def _guess(there: Sequence[str], columns: Columns) -> str:
             return name
     # Nothing fits: name the layout that needs the fewest columns put right.
     return "flat" if columns.solution in there else "grouped"
-
-
-def check_only(samples: Sequence[Mapping[str, Any]], name: str, only: Mapping[str, str]) -> None:
-    """See that the columns by whose values rows are picked are there; else an [`InputError`]."""
-    there = columns_there(samples)
-    if absent := [column for column in only if column not in there]:
-        raise _no_column(name, absent, there, " The option only asks for it.")
 
 
 def _no_column(name: str, absent: Iterable[str], there: Sequence[str], how: str) -> InputError:

@@ -22,13 +22,12 @@ from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.inputs.gathering import (
     VERSION,
     join_rows,
-    problem_digest,
     read_gathered,
     read_info,
     write_scratch,
 )
 from rpd_datasets.inputs.hub_rows import HubRows
-from rpd_datasets.inputs.layouts import LAYOUTS, Columns, check_only, columns_there, find_layout
+from rpd_datasets.inputs.layouts import LAYOUTS, Columns, columns_there, find_layout
 from rpd_datasets.inputs.local_files import LocalRows, file_kind
 from rpd_datasets.inputs.raw_rows import DatasetRows, Row, Terms
 from rpd_datasets.options import documented, option
@@ -83,11 +82,6 @@ class InputSpec:
         group="place",
         metavar="N",
     )
-    merge: bool = option(
-        True,
-        "put grouped rows of the same problem together; otherwise only the first is read",
-        group=None,
-    )
 
     def __post_init__(self) -> None:
         for name in ("exactly", "limit"):
@@ -110,9 +104,8 @@ class Source:
     Attributes:
         there (`list[str]`): Every column of the first rows.
         rows_read (`int`): Input rows the latest pass rests on, bad ones included.
-        rows_skipped (`int`): Rows of these that `only` left aside.
         num_problems (`int`, *optional*): How many problems there are at most; unknown before the
-            first one is read, and where rows are not merged.
+            first one is read.
     """
 
     rows: RowSource
@@ -134,15 +127,12 @@ class Source:
                 f"None of the first {len(head)} rows of {rows.name} can be read. "
                 f"{head[0].where}: {head[0].detail}"
             )
-        check_only(samples, rows.name, spec.only)
         self.name = rows.name
         self.there = columns_there(samples)
-        self.layout = find_layout(samples, rows.name, spec.columns, spec.layout)
+        self.layout = find_layout(samples, rows.name, spec.columns, spec.layout, spec.only)
         self.columns = LAYOUTS[self.layout].named(spec.columns)
-        self._one_each = LAYOUTS[self.layout].one_each
         self.terms: Terms = getattr(rows, "terms", Terms())
         self.rows_read = 0
-        self.rows_skipped = 0
         self.num_problems: int | None = None
         self._reported = 0
 
@@ -153,8 +143,7 @@ class Source:
     def __iter__(self) -> Iterator[Problem]:
         reasons: Counter[str] = Counter()
         found = 0
-        items = self._gathered() if self.spec.merge or self._one_each else self._first_only()
-        for item in map(self._checked, items):
+        for item in map(self._checked, self._gathered()):
             if isinstance(item, Problem):
                 found += 1
                 yield item
@@ -171,66 +160,48 @@ class Source:
 
     def _nothing(self, reasons: Counter[str]) -> InputError:
         why = ", ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
-        skipped = f"; skipped by the option only: {self.rows_skipped}" if self.spec.only else ""
+        kept = "".join(f" with {name}={value}" for name, value in self.spec.only.items())
         return InputError(
-            f"{self.name} has no usable problem in its {self.rows_read} rows. "
-            f"Left out: {why or 'nothing'}{skipped}."
+            f"{self.name} has no usable problem in its {self.rows_read} rows{kept}. "
+            f"Left out: {why or 'nothing'}."
         )
 
     def _checked(self, item: Problem | Rejected) -> Problem | Rejected:
         """Leave out a problem of another size than wanted, or one that stands in a benchmark."""
         if isinstance(item, Rejected):
             return item
-        count, wanted = len(item.solutions), self.spec.exactly
-        if wanted not in (None, count):
-            detail = f"{count} usable solutions instead of {wanted}."
+        if self.spec.exactly not in (None, len(item.solutions)):
+            detail = f"{len(item.solutions)} usable solutions instead of {self.spec.exactly}."
             return item.rejected("group", Reason.WRONG_COUNT, detail)
         match = self.contamination and self.contamination.find(item.problem)
         return item.rejected("filter", Reason.CONTAMINATED, match.detail) if match else item
 
     def _gathered(self) -> Iterator[Problem | Rejected]:
-        one_each = self._one_each
+        one_each = LAYOUTS[self.layout].one_each
         # Where problems are left out for other reasons, the limit lies further on.
         limited = not one_each and self.spec.exactly is None and self.contamination is None
         limit = self.spec.limit if limited else None
         path = self.scratch / f"rows-{self._scratch_key(limit)}.sqlite"
         info = read_info(path)
         if info is None:
-            write_scratch(
-                path,
-                self._items(),
-                one_each=one_each,
-                limit=limit,
-                totals=lambda: {"rows_read": self.rows_read, "rows_skipped": self.rows_skipped},
+            info = write_scratch(
+                path, self._items(), lambda: self.rows_read, one_each=one_each, limit=limit
             )
-            info = read_info(path) or {}
         self.num_problems = min(info["problems"], self.spec.limit or info["problems"])
-        if one_each:
-            self.rows_read, self.rows_skipped = info["rows_read"], info["rows_skipped"]
-            return read_gathered(path)
-        return join_rows(path, self._items())
-
-    def _first_only(self) -> Iterator[Problem | Rejected]:
-        seen: dict[bytes, str] = {}
-        for item in self._items():
-            if isinstance(item, Problem):
-                known = seen.setdefault(problem_digest(item.problem, item.group), item.where)
-                if known != item.where:
-                    detail = f"The same problem stands at {known}."
-                    item = item.rejected("group", Reason.DUPLICATE_PROBLEM, detail)
-            yield item
+        if not one_each:
+            return join_rows(path, self._items())
+        self.rows_read = info["rows_read"]
+        return read_gathered(path)
 
     def _items(self) -> Iterator[Problem | Rejected]:
         read, only = LAYOUTS[self.layout].read, self.spec.only.items()
-        self.rows_read = self.rows_skipped = 0
+        self.rows_read = 0
         for row in islice(self.rows, self.first_rows):
             self.rows_read += 1
             self.on_read(self.rows_read)
             if isinstance(row, Rejected):
                 yield row
-            elif any(str(row.values.get(name)) != str(value) for name, value in only):
-                self.rows_skipped += 1
-            else:
+            elif all(str(row.values.get(name)) == str(value) for name, value in only):
                 yield from read(row, self.columns)
 
     def _scratch_key(self, limit: int | None) -> str:

@@ -6,6 +6,7 @@ It counts what passes by and keeps one example; nothing is decided here.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from textwrap import shorten
 from typing import Any
@@ -67,27 +68,24 @@ class Understood:
             columns = [f"{role} from {name}" for role, name in columns.items()]
         few, many = found["solutions_per_problem"] or (0, 0)
         each = f"{few} each" if few == many else f"{few} to {many} each"
-        size = f"{found['problems']:,} problems with {found['solutions']:,} solutions, {each}"
         lines = [
             ("Rows", LAYOUTS[self.source.layout].description),
             ("Columns", ", ".join(columns)),
-            ("Found", size),
-            ("Correctness", self._correctness(found)),
+            ("Found", f"{found['problems']:,} problems, {found['solutions']:,} solutions, {each}"),
+            ("Correctness", "; ".join(self._correctness())),
             ("Carried along", ", ".join(self.carried) or "nothing"),
         ]
-        if found["example"]:
-            shown = (shorten(text, SHOWN, placeholder="…") for text in found["example"].values())
-            lines += zip(("Example", ""), shown, strict=True)
+        for name, text in (found["example"] or {}).items():
+            lines.append((f"A {name}", shorten(text, SHOWN, placeholder="…")))
         return lines
 
-    def _correctness(self, found: dict[str, Any]) -> str:
-        agreed = "no answers could be compared"
-        if answered := found["with_answer"]:
-            differ = 1 - found["with_most_frequent_answer"] / answered
-            agreed = f"{differ:.1%} of the answers differ from their problem's most frequent one"
+    def _correctness(self) -> Iterator[str]:
+        counts = self.counts
+        yield from (f"{by} ({count:,} problems)" for by, count in self.marked_by.items())
         if not self.marked_by:
-            return f"neither marks nor reference answers; {agreed} (--answers majority)"
-        shares = ", ".join(f"{by} ({count:,} problems)" for by, count in self.marked_by.items())
-        marked = found["marked"]
-        known = f"{found['right'] / marked:.1%} right" if marked else "none can be read"
-        return f"{shares}: {known}; {agreed}"
+            yield "neither marks nor reference answers (--answers majority)"
+        if counts["marked"]:
+            yield f"{counts['right'] / counts['marked']:.1%} of the solutions are right"
+        if counts["with_answer"]:
+            differ = 1 - counts["with_most_frequent_answer"] / counts["with_answer"]
+            yield f"{differ:.1%} of the answers differ from their problem's most frequent one"

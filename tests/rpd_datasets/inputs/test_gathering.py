@@ -32,7 +32,7 @@ def flat(row: int, problem: str, solution: str, file: str = "a.jsonl", **extra: 
 
 
 def gather(path: Path, *rows: Problem | Rejected) -> list[Problem]:
-    write_scratch(path, rows, one_each=True, totals=lambda: {"rows_read": len(rows)})
+    write_scratch(path, rows, lambda: len(rows), one_each=True)
     return [item for item in read_gathered(path) if isinstance(item, Problem)]
 
 
@@ -60,7 +60,7 @@ def test_gathering_and_joining_agree_with_a_dictionary(
 
     folder = tmp_path_factory.mktemp("groups")
     made = [flat(at, *row) for at, row in enumerate(rows, start=1)]
-    write_scratch(folder / "joined.sqlite", made, one_each=False)
+    write_scratch(folder / "joined.sqlite", made, lambda: len(made), one_each=False)
     joined = join_rows(folder / "joined.sqlite", made)
     for found in (gather(folder / "g.sqlite", *made), joined):
         assert [(one.problem, list(one.solutions)) for one in found] == list(expected.items())
@@ -75,7 +75,7 @@ def test_an_interrupted_run_leaves_nothing_and_a_finished_one_all_that_it_saw(
 
     path = tmp_path / "g.sqlite"
     with pytest.raises(KeyboardInterrupt):
-        write_scratch(path, interrupted(), one_each=True)
+        write_scratch(path, interrupted(), lambda: 1, one_each=True)
     assert read_info(path) is None
 
     assert gather(path, flat(1, "p", "y"), BAD) == [flat(1, "p", "y")]

@@ -12,7 +12,6 @@ from rpd_datasets.filters.answer_checks import AnswerChecker, marks_of, referenc
 from rpd_datasets.inputs.layouts import (
     LAYOUTS,
     Columns,
-    check_only,
     conversation_row,
     find_layout,
     flat_row,
@@ -137,7 +136,7 @@ def test_an_error_names_what_is_missing_and_what_fits(
     with pytest.raises(InputError, match=message):
         find_layout([there], "a.jsonl", Columns(), layout)
     with pytest.raises(InputError, match=r"no column 'domain'.*The option only asks for it"):
-        check_only([{"Domain": "math"}], "a.jsonl", {"domain": "math"})
+        find_layout(ROWS["grouped"], "a.jsonl", Columns(), only=["domain"])
 
 
 def test_what_was_understood_is_counted_and_shown(tmp_path: Path) -> None:
@@ -149,7 +148,7 @@ def test_what_was_understood_is_counted_and_shown(tmp_path: Path) -> None:
     assert (found["layout"], found["problems"], found["solutions"]) == ("deepmath", 1, 2)
     assert found["correctness"] == {"reference in the column final_answer": 1}
     assert (found["right"], found["marked"]) == (1, 2)
-    assert dict(understood.lines())["Example"] == P
+    assert dict(understood.lines())["A problem"] == P
 
 
 def row(**values: Any) -> Row:

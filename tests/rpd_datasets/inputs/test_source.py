@@ -134,10 +134,6 @@ def test_rows_of_one_problem_are_put_together_where_the_first_one_stands(tmp_pat
     assert (other.problem, other.extra["id"]) == ("q", "b")
     assert opened.reasons == [("null_solution", "rows.jsonl:1")]
 
-    first_only = Opened(rows[:3], tmp_path, merge=False)
-    assert first_only.texts == [("p", ["a"]), ("q", ["2"])]
-    assert first_only.reasons[1:] == [("duplicate_problem", "rows.jsonl:3")]
-
 
 @both_layouts
 def test_a_size_a_limit_and_values_choose_among_the_problems(
@@ -152,8 +148,7 @@ def test_a_size_a_limit_and_values_choose_among_the_problems(
     assert Opened(rows, tmp_path, limit=2).texts == [("one", ["s"]), EXPECTED[0]]
     only = Opened(rows, tmp_path, only={"level": "2"})
     assert only.texts == EXPECTED[2:3]
-    assert only.source.rows_skipped == len(rows) - len(rows) // 6
-    with pytest.raises(InputError, match=r"no usable problem .* skipped by the option only: "):
+    with pytest.raises(InputError, match=r"no usable problem in its .* rows with level=9"):
         list(Opened(rows, tmp_path, only={"level": "9"}).source)
     with pytest.raises(InputError, match="limit must be at least 1, not 0"):
         InputSpec(limit=0)
