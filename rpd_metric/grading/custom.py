@@ -12,6 +12,7 @@ itself, and what it raises is its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from importlib import import_module
 from runpy import run_path
 from typing import cast
@@ -23,7 +24,7 @@ from rpd_metric.grading.mathematics import Grader
 FORMS = "file.py:function or package.module:function, the function one of (answer, response)"
 
 
-class OwnGrader:
+class OwnGrader(AbstractContextManager["OwnGrader"]):
     """Grades by a function that says whether a response is right.
 
     Args:
@@ -40,9 +41,6 @@ class OwnGrader:
     def __init__(self, spec: str) -> None:
         self.spec = spec
         self._check = _find(spec)
-
-    def __enter__(self) -> OwnGrader:
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Nothing is held open."""

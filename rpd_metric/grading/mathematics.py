@@ -43,7 +43,7 @@ _START_SECONDS = 120.0
 _AHEAD = 64
 
 
-class Grader:
+class Grader(contextlib.AbstractContextManager["Grader"]):
     """Grades responses against reference answers with math-verify.
 
     Args:
@@ -73,9 +73,6 @@ class Grader:
         self._idle: list[_Worker] = []
         self._busy: set[_Worker] = set()
         self._lock = threading.Lock()
-
-    def __enter__(self) -> Grader:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
