@@ -88,6 +88,7 @@ def _score(args: argparse.Namespace) -> None:
         "num_problems": len(problems),
         "num_solutions": sum(row["solutions"] for row in problems),
         "num_left_out": len(rejects),
+        "correct_column": None if args.all else column,
         "summarizer": models.summarizer.name,
         "embedder": models.embedder.name,
         "ties": config.ties,

@@ -151,6 +151,7 @@ def publish(
     api = api or HfApi()
     branch = revision or "main"
     repo_id, found = check_access(repo_id, repo_type=repo_type, private=private, api=api)
+    contents = files(repo_id)
     again = (
         f"{repo_id} holds either all of this push or nothing of it; push again to finish, what "
         "has arrived is not sent twice"
@@ -163,7 +164,6 @@ def publish(
             api.create_branch(repo_id, repo_type=repo_type, branch=branch, exist_ok=True)
         info: Any = api.repo_info(repo_id, repo_type=repo_type, revision=revision)
         there = api.list_repo_files(repo_id, repo_type=repo_type, revision=info.sha)
-        contents = files(repo_id)
         old = {name for pattern in replaced for name in there if fnmatch(name, pattern)}
         deleted = sorted(old - contents.keys())
         adds = [CommitOperationAdd(name, content) for name, content in contents.items()]
