@@ -1,13 +1,12 @@
 """Why a row, a problem, a solution or a reply was left out: one list for both packages.
 
 Nothing is dropped in silence. What leaves something out names one of these, and a run counts by
-them. A filter or layout of another package may bring a word of its own. `python -m
-rpd_metric.reasons` prints the table of docs/inputs.md.
+them. A filter or layout of another package may bring a word of its own. docs/inputs.md has the
+table.
 """
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 
 
@@ -106,13 +105,3 @@ class Reason(StrEnum):
     NOT_DIVERSE = "not_diverse", "the problem is not among the diverse ones"
     NO_SOLUTIONS = "no_solutions", "no solution is left to choose from"
     SKIPPED = "skipped", "a person labelled nothing"
-
-
-def table() -> str:
-    """All reasons and their meanings, as a table in Markdown."""
-    rows = [f"| `{one}` | {one.meaning} |" for one in Reason]
-    return "\n".join(["| Reason | What it means |", "|---|---|", *rows])
-
-
-if __name__ == "__main__":
-    sys.stdout.write(f"{table()}\n")
