@@ -13,17 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from threadpoolctl import threadpool_limits
 
-from rpd_datasets.cli import (
-    compare,
-    curate,
-    judge,
-    label,
-    plan,
-    push,
-    report,
-    score,
-    space,
-)
+from rpd_datasets.cli import compare, curate, judge, label, plan, push, report, score, space
 from rpd_datasets.cli.arguments import Parser, with_config
 from rpd_datasets.commands import run_command
 from rpd_metric import __version__

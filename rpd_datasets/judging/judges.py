@@ -131,8 +131,7 @@ class PairJudge(PromptedModel):
     ) -> Judgement[bool]:
         """Rate two solutions by their steps and, as the paper shows them as well, their texts."""
         first, second = await asyncio.gather(
-            self._rate(problem, steps, solutions),
-            self._rate(problem, steps[::-1], solutions[::-1]),
+            self._rate(problem, steps, solutions), self._rate(problem, steps[::-1], solutions[::-1])
         )
         if first.value is None or second.value in (None, first.value):
             return first if first.value is None else second

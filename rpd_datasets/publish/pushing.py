@@ -17,13 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rpd_datasets.publish.model_card import PLACE
-from rpd_datasets.publish.publishable import (
-    RECORD,
-    REPLACED,
-    RepoType,
-    public_record,
-    publishable,
-)
+from rpd_datasets.publish.publishable import RECORD, REPLACED, RepoType, public_record, publishable
 from rpd_datasets.publish.secrets import Finding, look_through
 from rpd_metric.errors import InputError, OutputError, RPDError
 
