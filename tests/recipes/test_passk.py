@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -98,7 +97,9 @@ def evaluated(data, tmp_path_factory):
     parent = tmp_path_factory.mktemp("models")
     for name, skill in (("weak", 0.2), ("strong", 0.6), ("weak-again", 0.2)):
         with FakeTGI(reply=model(skill)) as server:
-            assert main(arguments(data, parent / name, server)) == 0
+            # How many requests are under way at a time is no other setting.
+            busy = ("--max-connections", "9") if skill == 0.6 else ()
+            assert main(arguments(data, parent / name, server, *busy)) == 0
             assert len(server.requests) == PROBLEMS * RUNS * SAMPLES
             assert server.requests[0].body["temperature"] == 0.6
             assert server.requests[0].body["max_tokens"] == 14_000
@@ -229,27 +230,59 @@ def test_missing_samples_are_refused_or_counted_and_only_they_are_asked_for(data
     assert len(results_of(folder).problems) == 4
 
 
+def killed(command: list[str], until) -> None:
+    """Run a command, and kill it with -9 when something has come about."""
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    child = subprocess.Popen([sys.executable, *command], env=env, **silent)
+    while not until():
+        assert child.poll() is None
+        time.sleep(0.01)
+    child.kill()
+    child.wait()
+
+
 @pytest.mark.slow
 def test_a_run_that_was_killed_goes_on_where_it_was(data, tmp_path):
     folder = tmp_path / "m"
     with FakeTGI(reply=model(0.6), seconds=0.3, info={"max_concurrent_requests": 2}) as server:
         given = arguments(data, folder, server, "--limit", "10")
-        child = subprocess.Popen(
-            [sys.executable, str(SCRIPT), *given],
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        while len(server.requests) < 30 and child.poll() is None:
-            time.sleep(0.01)
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        first = len(server.requests)
-        assert 30 <= first < 80
+        killed([str(SCRIPT), *given], lambda: len(server.requests) >= 30)
+        assert len(server.requests) < 80
         assert main(given) == 0
         # What was graded stays; what was in flight is asked again.
         assert len(server.requests) <= 80 + 20
     assert len(read_log(folder).samples) == 80
+
+
+@pytest.mark.slow
+def test_verdicts_stay_where_grading_was_killed_and_inspect_goes_on(data, tmp_path):
+    """All samples are there, a part of them is graded: only the others are asked for again."""
+    (tmp_path / "slow.py").write_text(
+        "import time\n\n\ndef check(answer, response):\n    time.sleep(0.2)\n"
+        "    with open(__file__ + '.done', 'a') as done:\n        done.write('x')\n"
+        "    return answer in response\n"
+    )
+    graded = tmp_path / "slow.py.done"
+    inspect = ["-m", "inspect_ai"]
+    more = ["--log-dir", str(tmp_path), "--display", "none"]
+    with FakeTGI(reply=model(0.6)) as server:
+        given = ["rpd_datasets/aime24", "--epochs", "4", "--model", f"rpd/tgi:{server.url}"]
+        given += ["-T", f"data={data}", "-T", f"grader={tmp_path}/slow.py:check"]
+        given += ["--max-samples", "120", "--max-connections", "120"]
+        killed(
+            [*inspect, "eval", *given, *more],
+            lambda: (
+                len(server.requests) == 120 and graded.exists() and len(graded.read_text()) > 40
+            ),
+        )
+        (log,) = find_logs(tmp_path)
+        retry = [sys.executable, *inspect, "eval-retry", str(log), *more]
+        subprocess.run(retry, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True)
+        assert len(server.requests) <= 120 + 120 - 30
+    found = read_log(tmp_path)
+    assert (found.status, len(found.samples)) == ("success", 120)
+    assert all(sample.scores for sample in found.samples)
 
 
 def test_problems_of_ones_own_are_graded_by_a_function_of_ones_own(tmp_path, capsys):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rpd_datasets.evaluation.comparison import compare, comparison_text
+from rpd_datasets.evaluation.comparison import compare, comparison_text, plot
 from rpd_datasets.evaluation.results import Results
 from rpd_metric.errors import InputError
 from rpd_metric.statistics.intervals import Interval
@@ -77,6 +77,22 @@ def test_fewer_samples_alone_do_not_make_a_model_different():
         found = compare([model("a", chances, seed + 100), model("b", chances, seed + 200, drawn=4)])
         alarms += any(gap.p < 0.05 for gap in found[0].by_k.values())
     assert alarms <= 8  # three standard errors above 5 %; without thinning about 25
+
+
+def test_the_plot_draws_bands_that_hold_for_all_k_at_once(tmp_path, monkeypatch):
+    figure = pytest.importorskip("matplotlib.figure").Figure
+    kept = []
+    save = figure.savefig
+    monkeypatch.setattr(figure, "savefig", lambda *a, **k: (kept.append(a[0]), save(*a, **k)))
+    results = [WEAK, STRONG]
+    (difference,) = compare(results)
+    plot(results, [difference], tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    drawn = [axes.collections[-1].get_paths()[0].vertices for axes in kept[0].axes]
+    bands = [STRONG.figures["pass_at_k"], difference.by_k]
+    for corners, band in zip(drawn, bands, strict=True):
+        ends = [(k, 100 * end) for k, gap in band.items() for end in (gap.low, gap.high)]
+        assert all(np.isclose(corners, end).all(axis=1).any() for end in ends)
 
 
 @pytest.mark.parametrize(
