@@ -56,21 +56,16 @@ def space_files(name: str) -> dict[str, bytes]:
 def write_space(folder: str | Path, *, overwrite: bool = False) -> Path:
     """Write the [`space_files`] into a folder; `evaluate` looks for a file of its name."""
     folder = Path(folder)
+    if not overwrite and folder.is_dir() and any(folder.iterdir()):
+        raise OutputError(f"{folder} is not empty: pass --overwrite, or choose another folder")
     files = space_files(folder.resolve().name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        there = [folder / name for name in files if (folder / name).exists()]
-        changed = [path for path in there if path.read_bytes() != files[path.name]]
-        if overwrite or not changed:
-            for name, content in files.items():
-                (folder / name).write_bytes(content)
-            return folder
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
     except OSError as error:
         raise OutputError(f"cannot write {error.filename or folder}: {error.strerror}") from error
-    raise OutputError(
-        f"{changed[0]} exists with another content: pass --overwrite to replace it, or choose "
-        "another folder"
-    )
+    return folder
 
 
 def _wheel() -> dict[str, bytes]:

@@ -51,7 +51,10 @@ def test_a_space_holds_metric_card_and_page_and_brings_the_package_along(
     folder = tmp_path / "space"
     assert main(["space", str(folder)]) == 0
     assert f"python {folder / 'app.py'}" in capsys.readouterr().out
-    assert main(["space", str(folder)]) == 0, "equal sources, equal bytes"
+    (wheel,) = folder.glob("*.whl")
+    built = wheel.read_bytes()
+    assert main(["space", str(folder), "--overwrite"]) == 0
+    assert wheel.read_bytes() == built, "equal sources, equal bytes"
     assert (folder / "space.py").read_bytes() == (
         ROOT / "rpd_metric/metrics/rpd/rpd.py"
     ).read_bytes()
@@ -62,7 +65,6 @@ def test_a_space_holds_metric_card_and_page_and_brings_the_package_along(
     assert "rpd-metric" not in {one.name for one in wanted}  # it is on no index
     for one in wanted:
         assert one.specifier.contains(metadata.version(one.name), prereleases=True), str(one)
-    (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as packed:
         for name in ("rpd_metric/distance/calibration.json", "rpd_datasets/cli/space.py"):
             assert packed.read(name) == (ROOT / name).read_bytes()
