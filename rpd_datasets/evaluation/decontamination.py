@@ -61,11 +61,12 @@ def _texts(name: str) -> list[str]:
             )
         return [problem.text for problem in load_problems(name)]
     rows = [row.values for row in LocalRows(path, name=name, split="test") if isinstance(row, Row)]
-    there = dict.fromkeys(name for row in rows for name in row)
-    column = next((name for name in PROBLEM_COLUMNS if name in there), None)
-    if column is None:
+    values = ([row.get(name) for name in PROBLEM_COLUMNS] for row in rows)
+    texts = [next((text for text in row if isinstance(text, str)), "") for row in values]
+    if not any(texts):
+        there = dict.fromkeys(name for row in rows for name in row)
         raise InputError(
             f"{path} has none of the columns {', '.join(PROBLEM_COLUMNS)}; its columns are: "
             f"{', '.join(there) or 'none'}"
         )
-    return [row[column] for row in rows if isinstance(row.get(column), str)]
+    return [text for text in texts if text]
