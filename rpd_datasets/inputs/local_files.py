@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, cast
 
 from rpd_datasets.inputs.harness import HARNESSES, read_harness
 from rpd_datasets.inputs.inspect_rows import JSON_LOG, read_inspect_log
-from rpd_datasets.inputs.raw_rows import BATCH_ROWS, Row
+from rpd_datasets.inputs.raw_rows import BATCH_ROWS, Row, Terms
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError, first_line
 from rpd_metric.reasons import Reason
@@ -58,6 +58,7 @@ class LocalRows:
     """
 
     part = ""
+    terms = Terms()
 
     def __init__(self, path: Path, *, name: str, split: str = "train") -> None:
         if not path.is_dir() and file_kind(path) is None:

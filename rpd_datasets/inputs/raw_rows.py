@@ -59,6 +59,7 @@ class DatasetRows:
     """
 
     part = ""
+    terms = Terms()
 
     def __init__(self, dataset: Any, *, name: str, without: Sequence[str] = ()) -> None:
         from datasets import Dataset

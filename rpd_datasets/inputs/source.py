@@ -131,7 +131,7 @@ class Source:
         self.there = columns_there(samples)
         self.layout = find_layout(samples, rows.name, spec.columns, spec.layout, spec.only)
         self.columns = LAYOUTS[self.layout].named(spec.columns)
-        self.terms: Terms = getattr(rows, "terms", Terms())
+        self.terms: Terms = rows.terms
         self.rows_read = 0
         self.num_problems: int | None = None
         self._reported = 0

@@ -83,21 +83,10 @@ def curves_of(folder: CuratedFolder) -> Curves:
             name,
             manifest["embedder"]["name"],
             chat=manifest["summarizer"]["name"] not in SUMMARIZERS,
-            truncate_dim=manifest["options"].get("truncate_dim"),
+            truncate_dim=manifest["options"]["truncate_dim"],
         )
         for name in names
     }
-
-
-def effective_number(mean_distance: float, size: int) -> float:
-    """How many fully different solutions a set of `size` is worth, by its mean pairwise distance.
-
-    The similarity-sensitive diversity of order 2 (Leinster and Cobbold, 2012).
-
-    >>> [round(effective_number(distance, 3), 2) for distance in (0.0, 1.0, 0.3)]
-    [1.0, 3.0, 1.25]
-    """
-    return 1 / (1 - (size - 1) / size * min(mean_distance, 1.0))
 
 
 def _pack(value: Any) -> str:
@@ -122,14 +111,12 @@ def _entry(row: ChosenProblem) -> Line:
 
 
 def _numbers(score: Line) -> Line:
-    number, mean, usable = score.get("strategies"), score["mean_rpd"], score["num_usable"]
-    if number is None and mean is not None and usable > 1:
-        number = effective_number(mean, usable)
+    number = score["strategies"]
     return {
         **{name: score[name] for name in ("rank", "key", "where")},
         "score": _rounded(score["score"]),
         "strategies": None if number is None else round(number, 2),
-        "usable": usable,
+        "usable": score["num_usable"],
         "solutions": score["num_solutions"],
         "tokens": round(score["mean_tokens"]),
     }
@@ -140,7 +127,7 @@ def _others(folder: CuratedFolder) -> list[Line]:
     reasons = {one["where"]: one for one in folder.left_out}
     others = [score for score in folder.scores if score["rank"] is None]
     others.sort(key=lambda score: (score["score"] is None, -(score["score"] or 0)))
-    listed = [(_numbers(one), one.get("statement", "")) for one in others[:MAX_OTHERS]]
+    listed = [(_numbers(one), one["statement"]) for one in others[:MAX_OTHERS]]
     # Some never came to be a problem.
     read = {one["where"] for one in others}
     unknown = dict.fromkeys(("rank", "score", "strategies"))

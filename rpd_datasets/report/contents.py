@@ -26,7 +26,10 @@ ROWS = "data/train-00000-of-00001.parquet"
 EXAMPLES_PER_REASON = 3
 # Problems that were left out as a whole are listed with their reason, up to so many.
 MAX_LEFT_OUT = 2000
-SCORED = ("rank", "key", "where", "mean_rpd", "num_solutions", "num_usable", "mean_tokens")
+SCORED = (
+    *("rank", "key", "where", "rpd_score", "problem_score", "strategies", "statement"),
+    *("num_solutions", "num_usable", "mean_tokens"),
+)
 REJECTED = ("stage", "reason", "where", "detail", "solution_index")
 SHOWN = ("problem", "solutions", "steps", "selected", "drop_reasons", "num_tokens")
 OWN = {*SHOWN, "rpd_matrix", "rpd_score", "problem_score", "diverse", "distance_matrix"}
@@ -79,7 +82,7 @@ class CuratedFolder:
     @property
     def chosen_by(self) -> str:
         """The name of what chose solutions: a distance, or a rule that compares nothing."""
-        return str(self.manifest["options"].get("solutions", "rpd"))
+        return str(self.manifest["options"]["solutions"])
 
 
 def read_curated(folder: Path, max_problems: int) -> CuratedFolder:
@@ -102,7 +105,7 @@ def read_curated(folder: Path, max_problems: int) -> CuratedFolder:
     manifest = _manifest(folder / "manifest.json")
     scores = list(_lines(folder / "scores.jsonl", SCORED, "score"))
     for line in scores:
-        ranked_by = line.get("problem_score")
+        ranked_by = line["problem_score"]
         line["score"] = line["rpd_score"] if ranked_by is None else ranked_by
     by_rank = {line["rank"]: line for line in scores if line["rank"] is not None}
     drops, left_out, details = _drops(manifest, folder / "rejects.jsonl")

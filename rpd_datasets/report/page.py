@@ -100,7 +100,7 @@ def render(folder: CuratedFolder, measures: Measures) -> str:
         "manifest": manifest,
         "counts": manifest["counts"],
         "options": options,
-        "problems_by": options.get("problems", "rpd"),
+        "problems_by": options["problems"],
         "solutions_by": folder.chosen_by,
         "rule": _rule(folder),
         "embedder": measures.embedder,
@@ -128,7 +128,7 @@ def _rule(folder: CuratedFolder) -> str:
     if folder.chosen_by not in METRICS:
         return ""
     options = folder.manifest["options"]
-    if options.get("num_samples") is not None:
+    if options["num_samples"] is not None:
         said = f"a budget of {options['num_samples']:,} samples: {BUDGET_RULE}"
     else:
         said = f"{options['selection']}: {SELECTION_RULES[options['selection']]}"

@@ -88,6 +88,9 @@ def _score(place, score, mean, usable, tokens, rank) -> dict[str, Any]:
         "key": f"k{place}",
         "where": f"rows.jsonl:{place + 1}",
         "rpd_score": score,
+        "problem_score": None,
+        "strategies": None,
+        "statement": "",
         "mean_rpd": mean,
         "num_solutions": 4,
         "num_usable": usable,
@@ -102,6 +105,7 @@ def _manifest(scores, rows, rejects, options) -> dict[str, Any]:
         for one in rejects
     )
     defaults = {"problems": "rpd", "solutions": "rpd", "selection": "maxmin", "ties": "mean"}
+    defaults |= {"num_samples": None}
     return {
         "format": MANIFEST_FORMAT,
         "input": {"name": "rows.jsonl", "layout": "grouped"},
