@@ -32,7 +32,7 @@ from machine import machine, markdown
 ENGINES = {
     "this process": [],
     "--num-proc 2": ["--num-proc", "2"],
-    "--engine ray --ray-actors 2": ["--engine", "ray", "--ray-actors", "2"],
+    "--engine ray --num-proc 2": ["--engine", "ray", "--num-proc", "2"],
 }
 
 

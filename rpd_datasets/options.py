@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import MISSING, Field, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
@@ -70,19 +70,13 @@ def _options(kind: type, group: str) -> list[Field[Any]]:
     return [one for one in options if one.metadata.get("group", "") == group]
 
 
-def add_options(
-    parser: Any, kind: type, group: str = "", *, defaults: Mapping[str, Any] | None = None
-) -> None:
-    """Add a group of a dataclass's options to a parser, or to a group of its arguments.
-
-    `defaults` are others than the fields', by field.
-    """
-    hints, others = typing.get_type_hints(kind), defaults or {}
+def add_options(parser: Any, kind: type, group: str = "") -> None:
+    """Add a group of a dataclass's options to a parser, or to a group of its arguments."""
+    hints = typing.get_type_hints(kind)
     for one in _options(kind, group):
         default = one.default if one.default_factory is MISSING else one.default_factory()
         settings = {"default": default, "help": one.metadata["help"], **_taken(hints[one.name])}
         settings |= {n: one.metadata[n] for n in ("metavar", "choices") if one.metadata.get(n)}
-        settings["default"] = others.get(one.name, settings["default"])
         if "choices" in settings and "metavar" in settings:
             settings["help"] += ". One of %(choices)s"
         name = one.metadata.get("name") or one.name

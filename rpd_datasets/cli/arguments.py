@@ -122,7 +122,8 @@ def add_requests(parser: argparse.ArgumentParser) -> None:
 def add_filters(parser: argparse.ArgumentParser) -> None:
     """Options about what is left out before scoring."""
     group = parser.add_argument_group("what is left out before scoring")
-    add_options(group, FilterConfig, defaults={"min_solutions": None})
+    add_options(group, FilterConfig)
+    parser.set_defaults(min_solutions=None)
     add_options(group, CurationConfig, "tokens")
 
 

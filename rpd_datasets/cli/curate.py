@@ -132,7 +132,7 @@ def _curate(args: argparse.Namespace) -> None:
             spec=spec,
             mixed=mixed,
             mixed_spec=mixed_spec,
-            options=options,
+            **vars(options),
         )
     _print_result(args, curated, chosen, models)
 

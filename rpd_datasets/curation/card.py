@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import resources
@@ -38,8 +37,6 @@ VERSIONED = (
 )
 # Options that name a folder or a device, or say how fast the work is done.
 PRIVATE_OPTIONS = ("device", "batch_size", "threads", "store")
-SIZES = (1_000, 10_000, 100_000, 1_000_000)
-SIZE_CATEGORIES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M")
 # The paper of the metric; the Hub links cards to papers by such a tag.
 PAPER_TAG = "arxiv:2510.26122"
 COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -211,7 +208,6 @@ def _card_data(summary: RunSummary, config: CurationConfig, terms: Terms) -> Any
     tags = ["reasoning-path-divergence", "diversity"] if by_rpd else []
     return DatasetCardData(
         pretty_name=f"{len(summary.chosen)} problems, {summary.num_selected} solutions",
-        size_categories=[SIZE_CATEGORIES[bisect(SIZES, len(summary.chosen))]],
         task_categories=["text-generation"],
         license=license,
         language=language,

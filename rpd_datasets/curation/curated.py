@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,9 +105,7 @@ class Curated:
         rows: Any,
         output: str | Path,
         config: CurationConfig | None = None,
-        *,
-        options: RunOptions | None = None,
-        **changes: Any,
+        **options: Any,
     ) -> Curated:
         """Make a curated folder of rows that `ds.map(rpd_curate)` has scored.
 
@@ -117,20 +115,19 @@ class Curated:
         Args:
             rows (`datasets.Dataset`): What `ds.map(rpd_curate, ...)` gave.
             config ([`CurationConfig`], *optional*): What the rows were made with.
-            output, options, changes: See [`curate_dataset`], which gives the same bytes from the
-                bare rows.
+            output, options: See [`curate_dataset`], which gives the same bytes from the bare rows.
 
         Raises:
             InputError: If a column is missing, or a row cannot have come from the configuration.
             OutputError: If the folder exists or cannot be written.
         """
         config = (config or CurationConfig()).resolved()
-        options = replace(options or RunOptions(), **changes)
+        how = RunOptions(**options)
         # Opened once before, so that what is no dataset is said before its columns are looked at.
-        DatasetRows(rows, name=options.name)
+        DatasetRows(rows, name=how.name)
         check_made_by(rows, config)
         source = (rows, config.num_problems, _spec_of(config))
-        return _make([source], output, config, options, made_columns(config))
+        return _make([source], output, config, how, made_columns(config))
 
 
 def curate_dataset(
@@ -141,8 +138,7 @@ def curate_dataset(
     spec: InputSpec | None = None,
     mixed: Sequence[tuple[Any, int]] = (),
     mixed_spec: InputSpec | None = None,
-    options: RunOptions | None = None,
-    **changes: Any,
+    **options: Any,
 ) -> Curated:
     """Curate an input into a folder with data, training rows, card, manifest, lists and figures.
 
@@ -157,8 +153,7 @@ def curate_dataset(
         spec ([`InputSpec`], *optional*): How the input is read.
         mixed (`Sequence[tuple]`): Further inputs, each with the number of problems chosen from it;
             they are ranked by themselves, and read by `mixed_spec` if that is set.
-        options ([`RunOptions`], *optional*): How the run goes about it.
-        changes: Any field of [`RunOptions`] that should differ, e.g. `license="mit"`.
+        options: Fields of [`RunOptions`], e.g. `license="mit"`: how the run goes about it.
 
     Raises:
         InputError: If the input cannot be read, or nothing in it can be chosen.
@@ -172,17 +167,16 @@ def curate_dataset(
     ```
     """
     config = (config or CurationConfig()).resolved()
-    options = replace(options or RunOptions(), **changes)
-    spec = spec or _spec_of(config)
+    how, spec = RunOptions(**options), spec or _spec_of(config)
     sources = [(source, config.num_problems, spec)]
     sources += [(other, number, mixed_spec or spec) for other, number in mixed]
-    if options.models is None:
+    if how.models is None:
         # Whoever brings models has looked before loading them.
-        check_output(Path(output), options.overwrite)
+        check_output(Path(output), how.overwrite)
         check_models(config)
         for one, _, read in sources:
-            check_input(one, read, config, name=options.name)
-    return _make(sources, output, config, options)
+            check_input(one, read, config, name=how.name)
+    return _make(sources, output, config, how)
 
 
 def load_curated(folder: str | Path) -> Curated:

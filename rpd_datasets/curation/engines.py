@@ -46,10 +46,11 @@ SHARDS_AT_ONCE = 4
 class EngineOptions:
     """Where problems are scored."""
 
-    num_proc: int = option(
-        1,
-        "processes of this machine, each with its own copy of the models that run here. Where "
-        "servers do the work it does not help: one process keeps them busy",
+    num_proc: int | None = option(
+        None,
+        "processes that score, each with its own copy of the models that run in it (default: one, "
+        "and on Ray one per GPU for st: and hf: models, one per machine where servers do all the "
+        "work, else one per core). Where servers do the work, one process keeps them busy",
         metavar="N",
     )
     engine: Literal["local", "ray"] = option(
@@ -62,36 +63,28 @@ class EngineOptions:
         "cluster of this machine alone, for this run)",
         metavar="ADDR",
     )
-    ray_actors: int | None = option(
-        None,
-        "processes that score (default: one per GPU for st: and hf: models, one per machine "
-        "where servers do all the work, else one per core)",
-        metavar="N",
-    )
     shard_size: int = option(
         Engine.shard_size, "problems that a process is handed at a time", metavar="N"
     )
 
     def load(self, config: CurationConfig) -> Engine | None:
         """The engine; `None` is this process."""
-        on_ray, requests = self.engine == "ray", config.requests
-        limits = (requests.max_requests, requests.max_output_tokens, requests.max_cost)
-        if (on_ray or self.num_proc > 1) and any(limit is not None for limit in limits):
+        for name in ("num_proc", "shard_size"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise InputError(f"{name} must be >= 1, got {value}")
+        if self.ray_address is not None and self.engine != "ray":
+            raise InputError("--ray-address goes with --engine ray")
+        num_proc = self.num_proc or 1
+        if self.engine == "local" and num_proc == 1:
+            return None
+        requests = config.requests
+        if {requests.max_requests, requests.max_output_tokens, requests.max_cost} != {None}:
             raise InputError(
                 "a budget is counted by one process, which keeps a server busy: leave out "
                 "--num-proc and --engine, or the budget"
             )
-        for name in ("ray_address", "ray_actors"):
-            if getattr(self, name) is not None and not on_ray:
-                raise InputError(f"--{name.replace('_', '-')} goes with --engine ray")
-        for name in ("num_proc", "shard_size", "ray_actors"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise InputError(f"{name} must be >= 1, got {value}")
-        if not on_ray:
-            on_processes = partial(_on_processes, config, self.num_proc)
-            return Engine(on_processes, self.shard_size) if self.num_proc > 1 else None
-        if self.num_proc != 1:
-            raise InputError("--num-proc is for one machine; with --engine ray use --ray-actors")
+        if self.engine == "local":
+            return Engine(partial(_on_processes, config, num_proc), self.shard_size)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when ray is imported
         try:
             import ray.data  # noqa: F401
@@ -202,8 +195,8 @@ def actor_pool(
     specs += [chat_spec(config.judge)] if config.judge else []
     gpus = int(resources.get("GPU", 0))
     on_gpus = gpus > 0 and any(spec.needs_gpu for spec in specs)
-    if options.ray_actors is not None:
-        wanted = options.ray_actors
+    if options.num_proc is not None:
+        wanted = options.num_proc
     elif on_gpus:
         wanted = gpus
     else:

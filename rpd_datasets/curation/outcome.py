@@ -72,8 +72,8 @@ class Choice:
 
 
 def tally(scored: Scored, among: Sequence[int] | None = None) -> Counter[str]:
-    """What is known of solutions' answers: how many are `right` of how many `marked`, `dissenting`
-    from most of their problem's of how many `answered`, and `floundering`."""
+    """What is known of `solutions`: how many are `right` of how many `marked`, `dissenting` from
+    most of their problem's of how many `answered`, and `floundering`."""
     among = range(len(scored.drop_reasons)) if among is None else among
 
     def known(values: Sequence[bool | None]) -> list[bool]:
@@ -87,6 +87,7 @@ def tally(scored: Scored, among: Sequence[int] | None = None) -> Counter[str]:
         dissenting=len(agrees) - sum(agrees),
         answered=len(agrees),
         floundering=sum(known(scored.floundering)),
+        solutions=len(among),
     )
 
 
@@ -212,7 +213,6 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
     Returns:
         `dict`: Named groups of numbers, `None` where something cannot be known, and `"warnings"`.
     """
-    candidates, chosen = summary.candidates, summary.chosen_known
     choices = [one for one in summary.choices if None not in (one.chosen, one.random)]
     distance = measured_by(config)
     curve = summary.curves.get("rpd" if distance == "rpd" else "")
@@ -235,17 +235,10 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
         "right": {
             # The words for who says so, most problems first.
             "by": " and ".join(MARKED_BY[by] for by, _ in summary.marked_by.most_common() if by),
-            "candidates": _share(candidates["right"], candidates["marked"]),
-            "chosen": _share(chosen["right"], chosen["marked"]),
+            **_shares(summary, "right", "marked"),
         },
-        "minority_answer": {
-            "candidates": _share(candidates["dissenting"], candidates["answered"]),
-            "chosen": _share(chosen["dissenting"], chosen["answered"]),
-        },
-        "floundering": {
-            "candidates": _share(candidates["floundering"], counts(summary)["solutions_read"]),
-            "chosen": _share(chosen["floundering"], summary.num_selected),
-        },
+        "minority_answer": _shares(summary, "dissenting", "answered"),
+        "floundering": _shares(summary, "floundering", "solutions"),
         "soundness": dict(sorted(summary.soundness.items())),
         "problems_left_out": dict(left_out["problem"]),
         "solutions_left_out": dict(left_out["solution"]),
@@ -299,8 +292,12 @@ def _strategies(summary: RunSummary) -> dict[str, Any]:
     }
 
 
-def _share(part: int, whole: int) -> float | None:
-    return round(part / whole, 4) if whole else None
+def _shares(summary: RunSummary, part: str, whole: str) -> dict[str, float | None]:
+    both = {"candidates": summary.candidates, "chosen": summary.chosen_known}
+    return {
+        name: round(known[part] / known[whole], 4) if known[whole] else None
+        for name, known in both.items()
+    }
 
 
 def _median(values: Sequence[float | None]) -> float | None:

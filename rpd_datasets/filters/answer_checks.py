@@ -231,16 +231,16 @@ def _named_answer(solution: str) -> str | None:
 
 def incorrect(candidates: Candidates, correct_column: str | None) -> Drops:
     """Leave out every solution that is not marked as correct."""
-    problem = candidates.problem
-    column = mark_column(problem.extra, correct_column)
-    if column is None:
+    problem, found = candidates.problem, candidates.answers
+    column, marks = found.column, found.marks
+    if column is None or found.by != "marks":
         wanted = repr(correct_column) if correct_column else f"one of {', '.join(MARK_COLUMNS)}"
         raise InputError(
             f"only_correct needs the column {wanted}, which {problem.where or 'the row'} does "
             f"not have, only: {', '.join(problem.extra) or 'none'}. Name yours with "
             "--correct-column (correct_column), or turn --only-correct off."
         )
-    marks, values = marks_of(problem, column) or (), problem.extra[column]
+    values = problem.extra[column]
     wrong = (Reason.INCORRECT, f"The column {column!r} marks it as wrong.")
     detail = f"The column {column!r} does not say."
     if isinstance(values, (list, tuple)) and len(values) != len(marks):

@@ -50,14 +50,6 @@ def test_a_preset_is_the_same_from_python_and_from_the_command_line(name, rows, 
         assert counts["solutions_chosen"] == problems * min(5, preset.num_solutions)
 
 
-def test_options_beside_a_preset_win(rows, tmp_path, capsys):
-    options = ("--preset", "random-1p3s", "--min-solutions", 4, "--num-problems", 5)
-    curate(capsys, rows, tmp_path / "out", *options, "--solutions", "all", "--num-solutions", 2)
-    assert len(curated(tmp_path / "out")) == 5
-    assert manifest(tmp_path / "out")["options"]["solutions"] == "all"
-    assert all(picks == [0, 1] for picks in curated(tmp_path / "out")["selected"][:])
-
-
 def test_arms_with_one_seed_differ_only_in_what_their_names_say(rows, tmp_path, capsys):
     def problems(name, *options):
         out = tmp_path / "-".join([name, *map(str, options)])

@@ -155,7 +155,7 @@ def test_without_an_address_a_run_has_a_cluster_of_its_own_with_models_in_its_ac
     # One actor: what is to be seen is that it loads the models, not how fast.
     with ray_folder():
         run = curate_sample(
-            tmp_path / "two", "--engine", "ray", "--ray-actors", "1", "--shard-size", "2"
+            tmp_path / "two", "--engine", "ray", "--num-proc", "1", "--shard-size", "2"
         )
     assert run.returncode == 0, run.stderr
     assert "Ray" not in run.stderr, "its log stays off the screen"
@@ -189,10 +189,8 @@ def test_an_address_where_nothing_listens_is_one_line_and_does_not_take_minutes(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--ray-actors", "2"], "--ray-actors goes with --engine ray"),
-        (["--engine", "ray", "--ray-actors", "0"], "must be >= 1, got 0"),
+        (["--ray-address", "auto"], "--ray-address goes with --engine ray"),
         (["--engine", "ray", "--ray-address", "ray://head:10001"], "name its head as host:port"),
-        (["--engine", "ray", "--num-proc", "2"], "use --ray-actors"),
         (["--num-proc", "0"], "must be >= 1, got 0"),
         (["--num-proc", "2", "--shard-size", "0"], "must be >= 1, got 0"),
     ],
@@ -212,7 +210,7 @@ NODES = {"CPU": 192.0, "GPU": 16.0}
         ({"summarizer": "tgi:http://a", "embedder": "st:m"}, {}, NODES, (16, 1)),
         ({"summarizer": "tgi:http://a", "embedder": "st:m"}, {}, {"CPU": 8.0}, (8, 0)),
         ({}, {}, NODES, (192, 0)),
-        ({}, {"ray_actors": 3}, NODES, (3, 0)),
+        ({}, {"num_proc": 3}, NODES, (3, 0)),
         ({"judge": "hf:m"}, {}, NODES, (16, 1)),
     ],
 )

@@ -95,23 +95,6 @@ def test_the_numbers_of_a_run_are_shown_in_lines():
     assert warned[2] == "only 2 of the 4 problems asked for could be chosen"
 
 
-def test_strategies_are_counted_where_labelled_pairs_of_the_encoder_are_known():
-    curve = Calibration("pieces", "minilm", "", intercept=-6.0, slope=12.0, pairs=4500)
-    scores = [
-        ProblemScore(f"k{n}", f"r:{n}", 0.5, 0.3, 4, 3, 10.0, strategies=number)
-        for n, number in enumerate((1.0, 1.0, 1.9, None))
-    ]
-    choices = [Choice(2, 0.6, 0.4, strategies=1.9), Choice(1, None, 0.4, strategies=1.0)]
-    run = a_run(scores=scores, choices=choices, curves={"": curve})
-    assert outcome(run, CurationConfig().resolved())["strategies"] == {
-        "distance": "pieces",
-        "embedder": "minilm",
-        "labelled_pairs": 4500,
-        "candidates": 1.0,
-        "chosen": 1.9,
-    }
-
-
 def test_a_file_of_curves_of_ones_own_takes_the_place_of_the_packaged_ones(tmp_path):
     own = [asdict(Calibration("pieces", "st:another", "", -6.0, 10.0, 99))]
     (tmp_path / "own.json").write_text(json.dumps(own))
