@@ -88,7 +88,9 @@ def _report(args: argparse.Namespace) -> None:
     facts["embedder"] = measures.embedder
     print_result(args, facts, report=str(report.page))
     if not args.json:
-        print_lines(outcome_lines(manifest) if source.is_file() else ())
+        if source.is_file():
+            print()
+            print_lines(outcome_lines(manifest))
         print(f"\nWritten to {report.page}")
 
 

@@ -115,9 +115,9 @@ def test_a_pushed_set_is_curated_again_by_streaming_and_its_commit_is_recorded(
     done = rpd(hub, tmp_path, "curate", *asked, "--output", "again")
 
     assert done.returncode == 0, done.stderr
-    source = json.loads((tmp_path / "again/manifest.json").read_text())["input"]
-    assert (source["name"], source["revision"]) == ("ada/rows", "v1")
-    assert source["fingerprint"] == commit
+    manifest = json.loads((tmp_path / "again/manifest.json").read_text())
+    assert (manifest["options"]["input"], manifest["options"]["revision"]) == ("ada/rows", "v1")
+    assert manifest["input"]["fingerprint"] == commit
     data = DatasetCard((tmp_path / "again/README.md").read_text()).data
     assert (data.license, data.language) == ("cc-by-4.0", "en"), "as the input's card says"
     cached = (tmp_path / "home").rglob("*.parquet")
