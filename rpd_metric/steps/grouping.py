@@ -89,9 +89,12 @@ class StrategyReader:
         shown = [index for index, one in enumerate(steps) if any(map(str.strip, one))]
         if len(shown) < 2:
             return Grouping((None,) * len(steps))
+        draw = random.Random(f"{self.seed}:{sendable(problem)}")
+        orders = [draw.sample(shown, len(shown)) for _ in range(self.passes)]
+        if orders[0] in orders[1:]:
+            orders[1].reverse()  # the same question again would say nothing new
         found: list[Grouping] = []
-        for number in range(self.passes):
-            order = random.Random(f"{self.seed}:{number}:{problem}").sample(shown, len(shown))
+        for order in orders:
             said = await self.sort_in_order(problem, [steps[index] for index in order])
             if not said.ok:
                 return replace(said, groups=(None,) * len(steps))

@@ -116,6 +116,15 @@ def test_any_text_is_read_or_refused(text, count):
         assert len(places) == len(set(places)) >= count / 2
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_second_pass_never_shows_the_order_of_the_first(seed):
+    chat = Sorter()
+    steps = [["Count rows."], ["Recur on \ud800."]]
+    found = asyncio.run(StrategyReader(chat, passes=2, seed=seed).sort("Odd \ud800?", steps))
+    assert (found.groups, found.names, found.agreement) == ((0, 1), ("Count", "Recur"), 1.0)
+    assert len(set(chat.asked)) == 2
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"), [(ModelError("gone\naway"), "model_error"), ("No.", "no_envelope")]
 )
