@@ -151,9 +151,10 @@ class EmbeddingServer:
             logger.warning("%s cuts texts that are too long: %s", self._address.url, error)
         self.texts_cut += 1
         try:
-            with self._servers.turn() as client:
-                return await client.cut(text)
-        except ServerError:
+            async with asyncio.timeout(self._timeout):
+                with self._servers.turn() as client:
+                    return await client.cut(text)
+        except (ServerError, TimeoutError):
             raise error from None
 
     def _vector(self, text: str, found: Any) -> Floats:
