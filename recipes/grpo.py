@@ -60,7 +60,8 @@ def main(arguments: Sequence[str]) -> None:
     session.show(counts)
     # A dry run sets use_cpu by itself; the recipe's own setting is what counts.
     on_cpu = bool(session.settings.get("use_cpu"))
-    session.log(f"rollouts: {choose_rollouts(options, training, on_cpu=on_cpu)}")
+    sampler = choose_rollouts(options, training, session.model, on_cpu=on_cpu)
+    session.log(f"rollouts: {sampler}")
     if options.diversity_weight:
         session.log(f"warning: {WARNING}")
     if options.dry_run:

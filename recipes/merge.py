@@ -34,9 +34,15 @@ def main(arguments: Sequence[str]) -> None:
         dtype=args.dtype,
         base=args.base,
         shares=args.interpolate,
+        stop=args.stop,
     )
     for folder in folders:
-        sys.stderr.write(f"saved {folder}\n")
+        sys.stderr.write(
+            f"saved {folder}\n"
+            f"serve it: vllm serve {folder} --served-model-name {folder.name}\n"
+            "measure it: python recipes/passk.py --benchmark aime24 "
+            f"--model openai:http://localhost:8000/v1#{folder.name}\n"
+        )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -56,6 +62,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--dtype", choices=dtypes, default="bfloat16", help="of the saved weights")
     text = "save models this far from the base (0) to the tuned one (1), in OUTPUT-SHARE"
     add("--interpolate", type=float, nargs="+", default=[], metavar="SHARE", help=text)
+    text = "tokens that end an answer beside the tokenizer's own, e.g. '<|im_end|>'"
+    add("--stop", nargs="+", default=[], metavar="TOKEN", help=text)
     add("--base", help="the base model, if it lies elsewhere now")
     return parser
 

@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> None:
     kinds = (SupervisedOptions, SFTConfig, ModelConfig)
     session = open_session(kinds, arguments, prog="recipes/sft.py")
     options, training = session.options, session.training
-    check_data(options, training, session.model)
+    check_data(options, training)
     tokenizer = session.load_tokenizer(
         end_token=training.eos_token, template=training.chat_template_path
     )
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str]) -> None:
         SFTTrainer,
         TrainingMethod("sft", "supervised fine-tuning", sources, "loss", "loss"),
         counts,
-        train_dataset=samples.longest_first() if options.smoke else samples.dataset,
+        train_dataset=samples.dataset,
         eval_dataset=held_out,
         processing_class=tokenizer,
     )

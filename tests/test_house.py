@@ -57,7 +57,7 @@ FLOORS = [
     {"rpd_datasets.report", "rpd_datasets.publish"},
     {"rpd_datasets.curation"},
     {"rpd_datasets.training", "rpd_datasets.evaluation"},
-    {"rpd_datasets.cli"},
+    {"rpd_datasets.cli", "rpd_datasets.rewards"},
 ]
 below = METRIC | BASE
 for floor in FLOORS:

@@ -25,7 +25,7 @@ NOT_EVALUATED = "Not evaluated yet. A training loss is no evidence of reasoning.
 PRIVATE = {
     *("data", "output_dir", "model_name_or_path", "report_to", "run_name", "hub_token"),
     *("hub_model_id", "hub_private_repo", "hub_revision", "hub_strategy", "push_to_hub"),
-    *("problems", "held_out", "summarizer", "embedder", "chat_template_path", "logging_dir"),
+    *("problems", "summarizer", "embedder", "chat_template_path", "logging_dir"),
     *("disable_tqdm", "use_cpu", "dry_run"),
 }
 # Where the model lies: a push puts its id in place.

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.publish.model_card import CardFacts, model_card
 from rpd_datasets.publish.publishable import ADAPTER_CONFIG, RECORD
-from rpd_datasets.training.record import base_license, read_record
+from rpd_datasets.training.record import base_license, read_record, write_card
+from rpd_datasets.training.tokenizer import keep_ends_only
 from rpd_metric.errors import InputError, MissingExtraError, ModelError, OutputError, first_line
 
 
@@ -26,6 +26,7 @@ def merge(
     dtype: str = "bfloat16",
     base: str | None = None,
     shares: Sequence[float] = (),
+    stop: Sequence[str] = (),
 ) -> list[Path]:
     """Merge an adapter, or mix a model with its base; save model, tokenizer, config and card.
 
@@ -38,13 +39,14 @@ def merge(
         base (`str`, *optional*): The base model, where the adapter's own record of it is stale.
         shares (`Sequence[float]`): How far to go from the base (0) to the tuned model (1); each
             share gives a folder `OUTPUT-SHARE`. Empty merges all of it into `output`.
+        stop (`Sequence[str]`): Tokens that end an answer beside the tokenizer's own.
 
     Returns:
         `list[Path]`: The folders that were made.
     """
     try:
         import peft
-        from transformers import AutoTokenizer
+        from transformers import AutoTokenizer, GenerationConfig
     except ImportError as error:
         missing = error.name or "peft"
         raise MissingExtraError("merging models", extra="training", module=missing) from error
@@ -71,7 +73,11 @@ def merge(
         record = {**record, "four_bit": _four_bit(tuned, record, quantization)}
         model = _load_base(base, config.revision, record, dtype)
         before = _copied(model) if shares else {}
-        model = _merge_into(model, tuned)
+        model = peft.PeftModel.from_pretrained(model, tuned).merge_and_unload()
+        if (tuned / "generation_config.json").is_file():
+            model.generation_config = GenerationConfig.from_pretrained(tuned)
+    tokenizer = AutoTokenizer.from_pretrained(tuned)
+    keep_ends_only(model, tokenizer, stop)
     after = _copied(model) if shares else {}
     if {k: w.shape for k, w in before.items()} != {k: w.shape for k, w in after.items()}:
         raise InputError(f"{base} and {tuned} have other weights; name the base it was tuned from")
@@ -80,9 +86,16 @@ def merge(
             model.load_state_dict(_between(before, after, share))
         folder.mkdir(parents=True, exist_ok=True)
         model.save_pretrained(folder)
-        AutoTokenizer.from_pretrained(tuned).save_pretrained(folder)
-        card = _card(tuned, folder, str(base), record, share=share, whole=whole)
-        (folder / "README.md").write_text(card, encoding="utf-8")
+        tokenizer.save_pretrained(folder)
+        write_card(
+            folder,
+            record,
+            base_model=str(base),
+            method=_method(tuned, record, share=share, whole=whole),
+            library="transformers",
+            data=record.get("settings", {}).get("data", ()),
+            license=record.get("base_license") or base_license(str(base)),
+        )
     return list(targets)
 
 
@@ -96,31 +109,15 @@ def _between(base: Mapping[str, Any], tuned: Mapping[str, Any], share: float) ->
     }
 
 
-def _card(
-    tuned: Path, output: Path, base: str, record: Mapping[str, Any], *, share: float, whole: bool
-) -> str:
-    """The card of a merged model, or of one between a base and a `whole` tuned model."""
+def _method(tuned: Path, record: Mapping[str, Any], *, share: float, whole: bool) -> str:
+    """How a merged model, or one between a base and a `whole` tuned model, was made."""
     into = "the dequantised 4-bit weights of its base" if record.get("four_bit") else "its base"
-    settings = record.get("settings", {})
     method = f"merging the adapter `{tuned.resolve().name}` into {into}"
     if whole:
         method = f"mixing `{tuned.resolve().name}` with its base"
     if share != 1:
         method += f", {share:g} of the way from the base to the tuned weights"
-    return model_card(
-        CardFacts(
-            name=output.resolve().name,
-            base_model=base,
-            method=method,
-            library="transformers",
-            data=settings.get("data", ()),
-            counts=record.get("counts", {}),
-            settings=settings,
-            license=record.get("base_license") or base_license(base),
-            prompt=record.get("prompt_format"),
-            tags=(record.get("method", "sft"),),
-        )
-    )
+    return method
 
 
 def _four_bit(adapter: Path, record: Mapping[str, Any], quantization: str) -> bool:
@@ -161,19 +158,6 @@ def _load(name: str, dtype: str, **options: Any) -> Any:
             f"cannot load the model {name}: {first_line(error)}. If a base lies elsewhere now, "
             "pass --base"
         ) from error
-
-
-def _merge_into(model: Any, adapter: Path) -> Any:
-    import peft
-    from transformers import AutoTokenizer, GenerationConfig
-
-    merged = peft.PeftModel.from_pretrained(model, adapter).merge_and_unload()
-    if (adapter / "generation_config.json").is_file():
-        merged.generation_config = GenerationConfig.from_pretrained(adapter)
-    tokenizer = AutoTokenizer.from_pretrained(adapter)
-    merged.config.eos_token_id = tokenizer.eos_token_id
-    merged.config.pad_token_id = tokenizer.pad_token_id
-    return merged
 
 
 def _copied(model: Any) -> dict[str, Any]:

@@ -44,8 +44,8 @@ class ModelPush:
             revision=self.revision,
             api=HfApi(token=self.token),
         )
-        say(f"{'published' if pushed.changed else 'already there'}: {pushed.url}")
-        say(f"commit {pushed.commit}")
+        done = "published" if pushed.changed else "already there"
+        say(f"{done}: {pushed.url}\ncommit {pushed.commit}")
 
 
 def take_push(training: Any, model: Any, settings: dict[str, Any]) -> ModelPush | None:
@@ -55,12 +55,10 @@ def take_push(training: Any, model: Any, settings: dict[str, Any]) -> ModelPush 
     out of them.
     """
     settings.pop("hub_token", None)
-    if settings.get("hub_strategy", "end") != "end":
+    if settings.get("hub_strategy", "end") != "end" or training.hub_always_push:
         raise InputError(
-            "a recipe publishes once, when training has finished: leave hub_strategy out"
+            "a recipe publishes once, at the end: leave hub_strategy and hub_always_push out"
         )
-    if training.hub_always_push:
-        raise InputError("a recipe publishes once: leave hub_always_push out")
     if not training.push_to_hub:
         if idle := [name for name in NEED_PUSH if getattr(training, name) is not None]:
             raise InputError(f"{idle[0]} does nothing by itself: add push_to_hub: true")

@@ -32,6 +32,10 @@ RENAMED = {
     "max_prompt_length": "max_prompt_tokens",
     "dataset_name": "data",
     "pad_token_id": "padding_token",
+    "held_out": "decontaminate",
+    # Deprecated; where both are named, the older one would be ignored in silence.
+    "gradient_checkpointing": "activation_checkpointing",
+    "gradient_checkpointing_kwargs": "activation_checkpointing_kwargs",
 }
 
 
@@ -98,9 +102,6 @@ class ReinforcementOptions(CommonOptions):
         HUB_ID,
         "a Hub id, or a JSON or JSONL file with problem and answer; where rows have a year, only "
         "1983 to 2023 are taken, as from the AIME",
-    )
-    held_out: str | None = _option(
-        None, "refuse problems that are in this file or Hub dataset, too"
     )
     num_problems: int | None = _option(None, "only the first so many")
     max_prompt_tokens: int = _option(3800, "leave out problems with longer prompts, and count them")
@@ -191,7 +192,8 @@ def parse_recipe(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
         line = [*_as_arguments(options), *given]
         named, unknown = parser.parse_known_args(line)
         unknown += [f"--{name}" for name, value in options.items() if value is None]
-        _check_known(unknown, defaults)
+        unknown += [one for one in line if one.startswith("--gradient_checkpointing")]
+        _check_known(unknown, defaults.keys() - RENAMED.keys())
         chosen = vars(named)
         if (effective := chosen.get("effective_batch_size")) is not None:
             steps = _accumulation_steps(effective, chosen["per_device_train_batch_size"])

@@ -1,25 +1,33 @@
 """The record of a run, and its checkpoints: where an interrupted run continues.
 
-A run writes `recipe.json` with its settings before it trains. The same settings continue from the
-last whole checkpoint; other settings are refused, since they would be another experiment in the
-same folder.
+A run writes `recipe.json` with its settings before it trains. The same model, data, seed, schedule
+and effective batch continue from the last whole checkpoint; others are refused, since they would
+be another experiment in the same folder. How a batch is split over devices and where curves go
+may change.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rpd_datasets.publish.model_card import CardFacts, model_card
 from rpd_datasets.publish.publishable import RECORD
 from rpd_metric.errors import OutputError
 
-# May differ when a run goes on: none of them changes what is learnt.
+# May differ when a run goes on: none of them changes what is learnt. The first are factors of a
+# batch whose product is compared.
 FREE_TO_CHANGE = {
-    *("output_dir", "dry_run", "smoke", "report_to", "run_name", "disable_tqdm"),
-    *("logging_steps", "save_steps", "save_total_limit", "push_to_hub", "hub_model_id"),
-    *("hub_private_repo", "hub_token", "hub_revision", "hub_strategy"),
+    *("per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation"),
+    *("per_device_eval_batch_size", "activation_checkpointing", "attn_implementation"),
+    *("dataloader_num_workers", "vllm_gpu_memory_utilization", "vllm_enable_sleep_mode"),
+    *("output_dir", "dry_run", "smoke", "report_to", "project", "trackio_space_id", "run_name"),
+    *("logging_steps", "log_completions", "num_completions_to_print", "disable_tqdm"),
+    *("save_steps", "save_total_limit", "push_to_hub", "hub_model_id", "hub_private_repo"),
+    *("hub_token", "hub_revision", "hub_strategy"),
 }
 
 
@@ -35,7 +43,9 @@ def last_checkpoint(output: Path) -> Path | None:
     return numbered[str(max(steps))] if steps else None
 
 
-def check_resumable(output: Path, settings: dict[str, Any]) -> Path | None:
+def check_resumable(
+    output: Path, settings: dict[str, Any], say: Callable[[str], None]
+) -> Path | None:
     """The checkpoint that a run goes on from, if any, having made sure that it is the same run."""
     record = output / RECORD
     if not record.is_file():
@@ -47,15 +57,18 @@ def check_resumable(output: Path, settings: dict[str, Any]) -> Path | None:
         return None
     before = json.loads(record.read_text(encoding="utf-8"))["settings"]
     now = json.loads(json.dumps(settings))
-    fixed = (before.keys() | now.keys()) - FREE_TO_CHANGE
-    if changed := sorted(name for name in fixed if before.get(name) != now.get(name)):
-        first = changed[0]
+    changed = sorted(n for n in before.keys() | now.keys() if before.get(n) != now.get(n))
+    was, is_ = ({n: values.get(n, "the default") for n in changed} for values in (before, now))
+    said = {name: f"{name} was {was[name]!r} and is {is_[name]!r}" for name in changed}
+    if fixed := [name for name in changed if name not in FREE_TO_CHANGE]:
         raise OutputError(
-            f"{output} holds a run with other settings ({', '.join(changed)}; {first} was "
-            f"{before.get(first, 'the default')!r} and is {now.get(first, 'the default')!r}); "
+            f"{output} holds a run with other settings ({', '.join(fixed)}; {said[fixed[0]]}); "
             "choose another --output_dir, or remove that folder to start over"
         )
-    return last_checkpoint(output)
+    if checkpoint := last_checkpoint(output):
+        say("; ".join([f"going on from {checkpoint}", *said.values()]))
+        return checkpoint
+    return None
 
 
 def record_settings(output: Path, settings: dict[str, Any], facts: dict[str, Any]) -> None:
@@ -76,6 +89,20 @@ def read_record(folder: Path) -> dict[str, Any]:
     """What a recipe wrote down of a run; empty for models of other tools."""
     path = folder / RECORD
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def write_card(folder: Path, record: Mapping[str, Any], **own: Any) -> None:
+    """Write a model's card from its run's record and what only the caller knows of `CardFacts`."""
+    of_record = {
+        "name": folder.resolve().name,
+        "counts": record.get("counts", {}),
+        "settings": record.get("settings", {}),
+        "license": record.get("base_license"),
+        "prompt": record.get("prompt_format"),
+        "tags": (record.get("method", "sft"),),
+    }
+    card = model_card(CardFacts(**of_record | own))
+    (folder / "README.md").write_text(card, encoding="utf-8")
 
 
 def base_license(model: str) -> str | None:

@@ -1,21 +1,22 @@
 """What reinforcement learning needs beside a trainer: prompts, steps, rewards, who samples.
 
-Not here: the rewards themselves (`rewards.py`) and where problems come from (`aime.py`).
+Not here: the rewards themselves (`reward_functions.py`) and where problems come from (`aime.py`).
 """
 
 from __future__ import annotations
 
 import importlib.util
 import math
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rpd_datasets.filters.contamination import Contamination
-from rpd_datasets.instructions import fill_prompt, prompt_template
-from rpd_datasets.training.aime import check_leakage, load_aime
+from rpd_datasets.training.aime import load_aime
 from rpd_datasets.training.recipe import ReinforcementOptions
-from rpd_datasets.training.rewards import AccuracyReward, DiversityReward, FormatReward
+from rpd_datasets.training.reward_functions import AccuracyReward, DiversityReward, FormatReward
+from rpd_datasets.training.training_rows import with_prompt, without_contaminated
 from rpd_metric.errors import InputError
 from rpd_metric.grading.custom import GraderLike
 from rpd_metric.models.kinds import load_embedder
@@ -48,8 +49,6 @@ def check_reinforcement(options: ReinforcementOptions, training: Any, model: Any
             f"{training.num_generations} of a problem, and diversity is measured among what one "
             "process sees; raise effective_batch_size to a multiple of num_generations x processes"
         )
-    if model.load_in_4bit and options.rollouts == "vllm":
-        raise InputError("vLLM cannot take the weights of a 4-bit model; set load_in_4bit: false")
 
 
 def load_prompts(
@@ -61,45 +60,32 @@ def load_prompts(
     """The problems as a `datasets.Dataset` of `prompt` and `answer`, and counts by label."""
     import datasets
 
-    aime = load_aime(options.problems, limit=options.num_problems)
-    compared = check_leakage(aime.problems, options.held_out) if options.held_out else 0
-    template = prompt_template(options.prompt)
-    kept: list[tuple[int, list[dict[str, str]], str]] = []
-    contaminated = 0
-    for problem, answer in zip(aime.problems, aime.answers, strict=True):
-        if contamination is not None and (match := contamination.find(problem)):
-            contaminated += 1
-            say(f"left out a problem: {match.detail}")
-            continue
-        prompt = [{"role": "user", "content": fill_prompt(template, problem)}]
-        encoded = tokenizer.apply_chat_template(
-            prompt, tokenize=True, add_generation_prompt=True, return_dict=True
-        )
-        length = len(encoded["input_ids"])
-        if length <= options.max_prompt_tokens:
-            kept.append((length, prompt, answer))
+    problems, of_problems = load_aime(options.problems, limit=options.num_problems)
+    rows = datasets.Dataset.from_list(
+        [{"prompt": [{"role": "user", "content": text}], "answer": a} for text, a in problems]
+    )
+    rows, contaminated = without_contaminated(rows, contamination, say)
+    rows = with_prompt(rows, options.prompt)
+    lengths = [
+        len(tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=False))
+        for prompt in rows["prompt"]
+    ]
+    kept = [place for place, n in enumerate(lengths) if n <= options.max_prompt_tokens]
     if not kept:
         raise InputError(
-            f"every prompt is longer than max_prompt_tokens {options.max_prompt_tokens}, or its "
-            "problem stands in a benchmark"
+            f"every prompt is longer than max_prompt_tokens {options.max_prompt_tokens}"
         )
-    if options.smoke:
-        kept.sort(key=lambda one: -one[0])
-    lengths, prompts, answers = (list(column) for column in zip(*kept, strict=True))
     counts = {
-        "problems": len(prompts),
-        "problems with a year": sum(year is not None for year in aime.years),
-        "problems left out for their year": aime.other_years,
-        "problems left out as duplicates": aime.duplicates,
-        "problems left out as too long": len(aime.problems) - len(prompts) - contaminated,
+        "problems": len(kept),
+        **of_problems,
+        "problems left out as too long": len(rows) - len(kept),
         "problems left out as contaminated": contaminated,
         "problems of benchmarks compared": sum(contamination.sizes.values())
         if contamination
         else 0,
-        "held-out problems compared": compared,
-        "longest prompt, in tokens": max(lengths),
+        "longest prompt, in tokens": max(lengths[place] for place in kept),
     }
-    return datasets.Dataset.from_dict({"prompt": prompts, "answer": answers}), counts
+    return rows.select(kept), counts
 
 
 def reinforcement_steps(problems: int, training: Any) -> int:
@@ -117,22 +103,35 @@ def reinforcement_steps(problems: int, training: Any) -> int:
     return steps
 
 
-def choose_rollouts(options: ReinforcementOptions, training: Any, *, on_cpu: bool) -> str:
+def choose_rollouts(
+    options: ReinforcementOptions, training: Any, model: Any, *, on_cpu: bool
+) -> str:
     """Write into a run's `GRPOConfig` who samples completions, and return it.
 
     `on_cpu` is whether the recipe itself asks for the CPU, which a dry run does not tell.
     """
     import torch
 
-    sampler = options.rollouts
+    sampler: str = options.rollouts
     installed = importlib.util.find_spec("vllm") is not None
     if sampler == "auto":
         gpu = torch.cuda.is_available() and not on_cpu
-        sampler = ("vllm" if installed else "continuous") if gpu else "generate"
-    if sampler == "vllm" and not installed:
-        raise InputError(
-            "vLLM is not installed: pip install -e '.[vllm]', or pass --rollouts continuous"
-        )
+        found = "vllm" if installed and not model.load_in_4bit else "continuous"
+        sampler = found if gpu else "generate"
+    if sampler == "vllm":
+        if not installed:
+            raise InputError(
+                "vLLM is not installed: pip install -e '.[vllm]', or pass --rollouts continuous"
+            )
+        if model.load_in_4bit:
+            raise InputError(
+                "vLLM cannot take the weights of a 4-bit model; set load_in_4bit: false"
+            )
+        if model.use_peft and os.environ.get("ACCELERATE_USE_FSDP", "").lower() in ("1", "true"):
+            raise InputError(
+                "an adapter of sharded weights was never merged for vLLM; use "
+                "recipes/accelerate/ddp.yaml, where each GPU holds the model and its own vLLM"
+            )
     training.use_vllm = sampler == "vllm"
     training.use_transformers_continuous_batching = sampler == "continuous"
     return sampler

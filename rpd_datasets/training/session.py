@@ -12,12 +12,10 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from rpd_datasets.instructions import prompt_template
-from rpd_datasets.publish.model_card import CardFacts, model_card
 from rpd_datasets.training.model_push import ModelPush, take_push
 from rpd_datasets.training.recipe import parse_recipe
 from rpd_datasets.training.record import (
@@ -25,17 +23,15 @@ from rpd_datasets.training.record import (
     check_resumable,
     read_record,
     record_settings,
+    write_card,
 )
-from rpd_datasets.training.tokenizer import hub_answers, load_tokenizer
-from rpd_datasets.training.trainers import (
-    check_precision,
-    described,
-    keep_adapters_exact,
-    keep_gradients_exact,
-)
+from rpd_datasets.training.tokenizer import hub_answers, keep_ends_only, load_tokenizer
+from rpd_datasets.training.trainers import keep_adapters_exact, keep_gradients_exact
 from rpd_metric.errors import InputError
 
 SMOKE_STEPS = 2
+# Enough for two steps of every recipe here.
+SMOKE_ROWS = 64
 
 
 class TrainingMethod(NamedTuple):
@@ -68,7 +64,6 @@ class Session:
         """Print a line on stderr, once for all processes of a run."""
         if self.training.process_index == 0:
             sys.stderr.write(line + "\n")
-            sys.stderr.flush()
 
     def load_tokenizer(self, **options: Any) -> Any:
         """The model's tokenizer; see [`~rpd_datasets.training.tokenizer.load_tokenizer`]."""
@@ -101,11 +96,10 @@ class Session:
             method ([`TrainingMethod`]), counts (`Mapping`): For the record and the card.
             inputs: For the trainer: `train_dataset`, `processing_class` and what it needs besides.
         """
-        kind = described(kind, partial(self._write_card, method, counts))
         if self.options.smoke:
             self._smoke(kind, inputs)
             return
-        checkpoint = check_resumable(self.output, self.settings)
+        checkpoint = check_resumable(self.output, self.settings, self.log)
         if self.training.process_index == 0:
             facts = {
                 "method": method.name,
@@ -120,9 +114,9 @@ class Session:
                 "base_license": base_license(self.model.model_name_or_path),
             }
             record_settings(self.output, self.settings, facts)
-        if checkpoint is not None:
-            self.log(f"going on from {checkpoint}")
         trainer = self._trainer(kind, inputs)
+        # In place of TRL's draft, which every checkpoint would write.
+        trainer.create_model_card = lambda *_, **__: self._write_card(trainer, method)
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         self._finish(trainer)
 
@@ -131,10 +125,18 @@ class Session:
         self.training.max_steps = SMOKE_STEPS
         self.training.save_strategy = "no"
         self.training.eval_strategy = "no"
+        rows = inputs["train_dataset"]
+        tokens = "input_ids" in rows.column_names
+        lengths = [len(row["input_ids"] if tokens else str(row["prompt"])) for row in rows]
+        longest = sorted(range(len(rows)), key=lambda place: -lengths[place])
+        inputs["train_dataset"] = rows.select(longest[:SMOKE_ROWS])
         with tempfile.TemporaryDirectory() as scratch:
             self.training.output_dir = scratch
-            self._trainer(kind, inputs).train()
-        self.log(f"peak memory of {SMOKE_STEPS} steps: {peak_memory() / 1e9:.2f} GB")
+            seconds = self._trainer(kind, inputs).train().metrics["train_runtime"]
+        self.log(
+            f"peak memory of {SMOKE_STEPS} steps: {peak_memory() / 1e9:.2f} GB; "
+            f"{seconds / SMOKE_STEPS:.1f} s a step"
+        )
 
     def _trainer(self, kind: type, inputs: dict[str, Any]) -> Any:
         from trl.trainer.utils import get_peft_config, get_quantization_config
@@ -156,50 +158,43 @@ class Session:
         )
         if model.load_in_4bit:
             keep_gradients_exact(trainer.model)
-        # DeepSpeed keeps a float32 copy of what it trains, and wants one type for all weights.
-        if model.load_in_4bit and not trainer.is_deepspeed_enabled:
             keep_adapters_exact(trainer.model)
         return trainer
 
-    def _write_card(
-        self,
-        method: TrainingMethod,
-        counts: Mapping[str, int],
-        history: Sequence[Mapping[str, Any]],
-    ) -> None:
-        model, record = self.model, read_record(self.output)
+    def _write_card(self, trainer: Any, method: TrainingMethod) -> None:
+        if not trainer.is_world_process_zero():
+            return
+        model, history = self.model, trainer.state.log_history
         weights = "of all weights"
         if model.use_peft:
             adapter = "4-bit QLoRA" if model.load_in_4bit else "LoRA"
             weights = f"with {adapter} (rank {model.lora_r}, alpha {model.lora_alpha})"
-        card = CardFacts(
+        write_card(
+            self.output,
+            read_record(self.output),
             name=(self.training.hub_model_id or self.output.resolve().name).split("/")[-1],
             base_model=model.model_name_or_path,
             method=f"{method.description} {weights}",
             library="peft" if model.use_peft else "transformers",
             data=method.data,
-            counts=counts,
-            settings=self.settings,
-            license=record.get("base_license"),
-            prompt=record.get("prompt_format"),
             losses=[(row["step"], row[method.watched]) for row in history if method.watched in row],
             measure=method.measure,
-            tags=(method.name,),
         )
-        (self.output / "README.md").write_text(model_card(card), encoding="utf-8")
 
     def _finish(self, trainer: Any) -> None:
-        trainer.save_model()
         unwrapped = trainer.accelerator.unwrap_model(trainer.model)
+        keep_ends_only(unwrapped, trainer.processing_class)
+        trainer.save_model()
         if trainer.is_world_process_zero():
             # An adapter is saved without it, and a server needs to know where an answer ends.
             unwrapped.generation_config.save_pretrained(self.output)
         trainer.create_model_card()
         self.log(f"saved {self.output}")
         if (self.output / "adapter_config.json").is_file():
+            merged = f"{self.output}-merged"
             self.log(
-                f"merge it: python recipes/merge.py --adapter {self.output} "
-                f"--output {self.output}-merged"
+                f"merge it: python recipes/merge.py --adapter {self.output} --output {merged}\n"
+                f"measure it: python recipes/passk.py --benchmark aime24 --model {merged}"
             )
         if self.push is not None and trainer.is_world_process_zero():
             self.push.publish(self.output, self.log)
@@ -217,6 +212,13 @@ def open_session(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
     options, training, model = recipe.parts
     if not model.model_name_or_path:
         raise InputError("no model: set model_name_or_path, or start from a --config")
+    name = str(model.model_name_or_path)
+    if not Path(name).exists() and (name.count("/") > 1 or name.startswith(("merged/", "runs/"))):
+        raise InputError(
+            f"there is no folder {name}, and it is no Hub id. A fine-tuned model is merged first: "
+            f"python recipes/merge.py --adapter {name.replace('merged/', 'runs/', 1)} "
+            f"--output {name}"
+        )
     if not training.output_dir:
         raise InputError("no output_dir: where is the model to be saved?")
     if training.resume_from_checkpoint is not None:
@@ -224,11 +226,15 @@ def open_session(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
             "a run continues from the last checkpoint in its output_dir by itself; leave "
             "resume_from_checkpoint out"
         )
-    check_precision(training, model)
     model.attn_implementation = choose_attention(model, on_cpu=training.use_cpu)
     push = take_push(training, model, recipe.settings)
     cached_only = not hub_answers(model.model_name_or_path)
-    return Session(options, training, model, recipe.settings, push, cached_only)
+    # The products, which a run that goes on has to keep, whatever their factors are.
+    at_once = training.per_device_train_batch_size * training.world_size
+    batch = {"effective_batch_size": at_once * training.gradient_accumulation_steps}
+    if hasattr(training, "generation_batch_size"):
+        batch["generation_batch_size"] = training.generation_batch_size
+    return Session(options, training, model, recipe.settings | batch, push, cached_only)
 
 
 def choose_attention(model: Any, *, on_cpu: bool) -> str | None:

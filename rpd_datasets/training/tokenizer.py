@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from rpd_metric.errors import InputError, ModelError, first_line
+
+# What families of models pad with, the most telling first.
+PADDING = ("<|finetune_right_pad_id|>", "<|endoftext|>", "<|pad|>", "<pad>", "[PAD]", "<unk>")
 
 
 def hub_answers(model: str) -> bool:
@@ -16,17 +20,16 @@ def hub_answers(model: str) -> bool:
     """
     from huggingface_hub import HfApi, constants
     from huggingface_hub.errors import HfHubHTTPError
-
-    # The HTTP library differs between versions of the hub client; this name stays.
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
 
     if Path(model).is_dir() or constants.HF_HUB_OFFLINE:
         return True
     try:
         HfApi().model_info(model, timeout=10)
-    except (OSError, httpx.HTTPError) as error:
-        # An answer about this model is for loading to report.
-        return isinstance(error, HfHubHTTPError)
+    except HfHubHTTPError:
+        return True  # an answer about this model is for loading to report
+    except (OSError, httpx.HTTPError):
+        return False
     return True
 
 
@@ -76,8 +79,39 @@ def load_tokenizer(
     if padding_token is not None:
         tokenizer.pad_token = padding_token
     if tokenizer.pad_token is None or tokenizer.pad_token == tokenizer.eos_token:
+        likely = [
+            token for token in PADDING if token in vocabulary and token != tokenizer.eos_token
+        ]
         raise InputError(
             f"{model} pads with {tokenizer.pad_token!r} and ends answers with "
-            f"{tokenizer.eos_token!r}; name another token with --padding_token"
+            f"{tokenizer.eos_token!r}, so that its end would not be learnt; pad with another token "
+            f"of its vocabulary: --padding_token '{likely[0] if likely else 'TOKEN'}'"
         )
     return tokenizer
+
+
+def keep_ends_only(model: Any, tokenizer: Any, stop: Sequence[str] = ()) -> None:
+    """Leave nothing in a model's generation config but how texts begin, end and are padded.
+
+    A server takes the rest as defaults and caps: with the `max_new_tokens: 2048` of Qwen3's base
+    models vLLM cuts every reply at 2,048 tokens, whatever a request asks for.
+
+    Args:
+        stop (`Sequence[str]`): Tokens that end an answer beside those that are known.
+    """
+    from transformers import GenerationConfig
+
+    vocabulary = tokenizer.get_vocab()
+    if unknown := [token for token in stop if token not in vocabulary]:
+        raise InputError(f"the stop token {unknown[0]!r} is not in the vocabulary")
+    known = model.generation_config.eos_token_id
+    ends = [tokenizer.eos_token_id, *(known if isinstance(known, list) else [known])]
+    ends += [vocabulary[token] for token in stop]
+    distinct = [one for one in dict.fromkeys(ends) if one is not None]
+    model.config.eos_token_id = tokenizer.eos_token_id
+    model.config.pad_token_id = tokenizer.pad_token_id
+    model.generation_config = GenerationConfig(
+        bos_token_id=model.generation_config.bos_token_id,
+        eos_token_id=distinct if len(distinct) > 1 else tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )

@@ -1,34 +1,18 @@
-"""What this project changes in TRL's trainers: adapters in float32, exact gradients, the card.
+"""What this project changes in TRL's trainers: exact adapters, base and gradients, short batches.
 
 bfloat16 has 8 bits of precision: an update of 5e-5 to a weight of 0.01 is rounded away, so that an
 adapter in bfloat16 learns next to nothing at the learning rates of the paper. TRL 1.16 makes
 adapters bfloat16 in two places: when a trainer is made for a base in 4 bits, and before
-transformers' continuous batching samples completions. Sharding 4-bit weights (FSDP) asks for one
-type for all weights and is refused. DeepSpeed keeps a float32 copy of what it trains by itself.
-`SFTTrainer` and `GRPOTrainer` stay TRL's; the classes here derive from what they are given.
+transformers' continuous batching samples completions. For vLLM it merges the adapter into the base
+and takes it out again, where the same rounding wears the frozen base away. `SFTTrainer` and
+`GRPOTrainer` stay TRL's; the classes here derive from what they are given.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
-
-from rpd_metric.errors import InputError
-
-History = Sequence[Mapping[str, Any]]
-
-
-def check_precision(training: Any, model: Any) -> None:
-    """Refuse FSDP with 4-bit weights, where adapters would have to be bfloat16."""
-    launched = os.environ.get("ACCELERATE_USE_FSDP", "").lower() in ("1", "true", "yes")
-    if model.load_in_4bit and (training.fsdp or launched):
-        raise InputError(
-            "FSDP shards weights of one type only, so that adapters of a 4-bit model would be "
-            "bfloat16 and learn nothing at these learning rates; use recipes/accelerate/ddp.yaml, "
-            "or pass --load_in_4bit false"
-        )
 
 
 def keep_adapters_exact(model: Any) -> None:
@@ -45,12 +29,63 @@ def keep_gradients_exact(model: Any) -> None:
     """Let evaluations on a CPU leave 4-bit weights in the form that gradients pass through.
 
     Where the processor knows AVX512-BF16, bitsandbytes 0.50 packs a layer's weights anew when it
-    is first used without training, and never back. What it then computes has no derivative: after
-    the first evaluation, training would go on with the gradients of the residual stream alone.
+    is first used without training, and never back. What it then computes has no derivative.
     """
     for module in model.modules():
         if hasattr(module, "support_avx512bf16_for_cpu"):
             module.support_avx512bf16_for_cpu = False
+
+
+def keep_base_exact(generation: Any, log: Callable[[float], None]) -> None:
+    """Let TRL's weight sync with vLLM leave the frozen base of a LoRA model as it is.
+
+    TRL merges the adapter into the base in place and subtracts it afterwards. In bfloat16
+    (w + d) - d is not w, and sync by sync the base drifts away from the one that the saved adapter
+    and the reference model stand on. Here vLLM gets each weight from a copy that is merged.
+
+    Args:
+        generation (`trl.generation.vllm_generation.VLLMGeneration`): Whose sync it is.
+        log (`Callable`): Gets, for each sync, the norm of the drift that subtracting would have
+            left in the base, relative to the norm of what the adapter adds.
+    """
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    model, walk = generation.model, generation._iter_named_params
+    adapted = {
+        f"{name.removeprefix('base_model.model.')}.weight": module
+        for name, module in model.named_modules()
+        if isinstance(module, BaseTunerLayer)
+    }
+
+    def merged_weights() -> Iterator[tuple[str, Any]]:
+        drift = added = 0.0
+        model.merge_adapter = model.unmerge_adapter = lambda: None
+        try:
+            for name, weight in walk():
+                if (layer := adapted.get(name)) is None:
+                    yield name, weight
+                    continue
+                merged, back = _merged_beside(layer)
+                drift += (back - weight).float().square().sum()
+                added += (merged - weight).float().square().sum()
+                yield name, merged
+        finally:
+            del model.merge_adapter, model.unmerge_adapter
+        log(float(drift / added) ** 0.5 if added else 0.0)
+
+    generation._iter_named_params = merged_weights
+
+
+def _merged_beside(layer: Any) -> tuple[Any, Any]:
+    """A layer's weight with its adapter, and without it again; the layer stays as it is."""
+    weight = layer.get_base_layer().weight
+    base = weight.data
+    weight.data = base.clone()
+    layer.merge()
+    merged, weight.data = weight.data, weight.data.clone()
+    layer.unmerge()
+    back, weight.data = weight.data, base
+    return merged, back
 
 
 @contextmanager
@@ -68,31 +103,68 @@ def without_casts(model: Any) -> Iterator[None]:
         del model.to
 
 
-def described(kind: type, write_card: Callable[[History], None]) -> type:
-    """A trainer with this project's card, written from the log, in place of TRL's draft."""
-
-    class Described(kind):  # type: ignore[misc]
-        def create_model_card(self, *_args: Any, **_kwargs: Any) -> None:
-            if self.is_world_process_zero():
-                write_card(self.state.log_history)
-
-    return Described
-
-
 def sampling_exactly(kind: type, change: Callable[[Any], Any] | None = None) -> type:
-    """A GRPO trainer that keeps float32 adapters and logs how often its correction is limited.
+    """A GRPO trainer with an exact adapter and base that computes on no more than it has to.
+
+    TRL pads all completions of a step to the longest and computes on the padding; here each
+    micro-batch is trimmed to its own longest prompt and completion. `tokens/computed` and
+    `tokens/useful` are logged per micro-batch.
 
     With vLLM, TRL multiplies each token's loss by the ratio of the trainer's probability to
     vLLM's, cut at `vllm_importance_sampling_clip_max`. `sampling/importance_sampling_ratio/limited`
-    is the share of tokens (of completions, in the `sequence_*` modes) that were cut or masked.
+    is the share of tokens (of completions, in the `sequence_*` modes) that were cut or masked, and
+    `sampling/avoided_drift` is what [`keep_base_exact`] logs.
     `change` maps advantages after the group's scaling to advantages.
     """
 
     class Exact(kind):  # type: ignore[misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            if self.use_vllm and hasattr(self.model, "peft_config"):
+                keep_base_exact(
+                    self.vllm_generation, lambda drift: self._note("sampling/avoided_drift", drift)
+                )
+
+        def _note(self, name: str, value: float) -> None:
+            self._metrics["train" if self.model.training else "eval"][name].append(value)
+
         def _generate_single_turn(self, *args: Any, **kwargs: Any) -> Any:
             # `model_wrapped` exists from the start of training; before, nothing is sampled.
             with without_casts(self.accelerator.unwrap_model(self.model_wrapped)):
                 return super()._generate_single_turn(*args, **kwargs)
+
+        def _get_per_token_logps_and_entropies(
+            self,
+            model: Any,
+            input_ids: Any,
+            attention_mask: Any,
+            logits_to_keep: int,
+            batch_size: int | None = None,
+            **more: Any,
+        ) -> tuple[Any, Any, Any]:
+            """As TRL's, on columns that hold a token of some sample; the others come back as 0."""
+            from torch import cat, stack
+            from torch.nn.functional import pad
+
+            found, size = [], batch_size or len(input_ids)
+            for ids, mask in zip(input_ids.split(size), attention_mask.split(size), strict=True):
+                used = mask.any(dim=0).nonzero()
+                start, stop = int(used.min()), int(used.max()) + 1
+                # A completion that is masked as truncated has no token; one is computed anyway.
+                stop = max(stop, ids.shape[1] - logits_to_keep + 1)
+                ids, mask = ids[:, start:stop], mask[:, start:stop]
+                blank = input_ids.shape[1] - stop
+                logps, entropies, auxiliary = super()._get_per_token_logps_and_entropies(
+                    model, ids, mask, logits_to_keep - blank, **more
+                )
+                self._note("tokens/computed", float(ids.numel()))
+                self._note("tokens/useful", float(mask.sum()))
+                padded = [x if x is None else pad(x, (0, blank)) for x in (logps, entropies)]
+                found.append((*padded, auxiliary))
+            logps, entropies, auxiliary = zip(*found, strict=True)
+            entropies = None if entropies[0] is None else cat(entropies)
+            auxiliary = None if auxiliary[0] is None else stack(auxiliary).mean()
+            return cat(logps), entropies, auxiliary
 
         def _generate_and_score_completions(self, *args: Any, **kwargs: Any) -> Any:
             output = super()._generate_and_score_completions(*args, **kwargs)
@@ -100,25 +172,20 @@ def sampling_exactly(kind: type, change: Callable[[Any], Any] | None = None) -> 
                 output["advantages"] = change(output["advantages"])
             ratio = output.get("importance_sampling_ratio")
             if ratio is not None:
-                share = limited_share(
-                    ratio,
-                    output["completion_mask"],
-                    low=self.args.vllm_importance_sampling_clip_min,
-                    high=self.args.vllm_importance_sampling_clip_max,
-                )
-                mode = "train" if self.model.training else "eval"
-                everywhere = self.accelerator.gather(share).nanmean().item()
-                self._metrics[mode]["sampling/importance_sampling_ratio/limited"].append(everywhere)
+                share = limited_share(ratio, output["completion_mask"], self.args)
+                share = self.accelerator.gather(share).nanmean().item()
+                self._note("sampling/importance_sampling_ratio/limited", share)
             return output
 
     return Exact
 
 
-def limited_share(ratio: Any, mask: Any, *, low: float | None, high: float | None) -> Any:
+def limited_share(ratio: Any, mask: Any, args: Any) -> Any:
     """The share of ratios that were cut to a bound, or masked because they were beyond it.
 
     Ratios are (B, T) per token, or (B, 1) per completion; the mask is 1 for its tokens.
     """
+    low, high = args.vllm_importance_sampling_clip_min, args.vllm_importance_sampling_clip_max
     limited = ratio == 0
     if high is not None:
         limited |= ratio >= high

@@ -13,10 +13,9 @@ import json
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.inputs.hub_rows import HubRows
@@ -28,10 +27,6 @@ from rpd_metric.errors import InputError, first_line
 IGNORED = -100
 # A template may close the turn with a line break after the end token, and nothing longer.
 MAX_AFTER_END = 2
-# Enough for two steps of every recipe here.
-SMOKE_SAMPLES = 64
-# Attention that keeps packed samples apart.
-FLASH = ("flash_attention_2", "flash_attention_3", "kernels-community/")
 
 
 def load_rows(
@@ -115,37 +110,35 @@ def split_by_problem(rows: Any, share: float, *, seed: int) -> tuple[Any, Any]:
         raise InputError("validation needs two problems or more; leave it out")
     number = min(len(problems) - 1, math.ceil(share * len(problems)))
     held = set(random.Random(seed).sample(problems, number))
-    places: dict[bool, list[int]] = {False: [], True: []}
-    for place, key in enumerate(keys):
-        places[key in held].append(place)
-    return rows.select(places[False]), rows.select(places[True])
+    kept = [place for place, key in enumerate(keys) if key not in held]
+    out = [place for place, key in enumerate(keys) if key in held]
+    return rows.select(kept), rows.select(out)
 
 
 def _load(spec: str, config: str, split: str) -> tuple[Any, str]:
     import datasets
 
-    path = Path(spec).expanduser()
-    pinned = spec
+    path, pinned = Path(spec).expanduser(), spec
+    kind = file_kind(path) if path.is_file() else "jsonl"
+    if kind not in ("jsonl", "json", "parquet"):
+        raise InputError(f"{spec} is not a JSONL, JSON or Parquet file")
+    if not path.exists() and spec.count("/") > 1:
+        raise InputError(f"there is no file or folder {spec}, and it is no Hub id (owner/name)")
     try:
         if path.is_file():
-            kind = file_kind(path)
-            if kind not in ("jsonl", "json", "parquet"):
-                raise InputError(f"{spec} is not a JSONL, JSON or Parquet file")
-            loader = "parquet" if kind == "parquet" else "json"
+            loader = kind.removesuffix("l")
             rows = datasets.load_dataset(loader, data_files=str(path), split="train")
         elif path.is_dir():
             rows = datasets.load_dataset(str(path), config, split=split)
-        elif spec.count("/") <= 1:
+        else:
             name, _, revision = spec.partition("@")
             source = HubRows(
                 name, config=config, split=split, revision=revision or None, streaming=False
             )
             rows, pinned = source.dataset, f"{name}@{source.fingerprint()}"
-        else:
-            raise InputError(f"there is no file or folder {spec}, and it is no Hub id (owner/name)")
+    except InputError:
+        raise
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(
             f"cannot load training rows from {spec} (configuration {config!r}, split {split!r}): "
             f"{first_line(error)}. A folder that `rpd curate` made is what is expected"
@@ -163,21 +156,14 @@ def _load(spec: str, config: str, split: str) -> tuple[Any, str]:
     return rows.select_columns(["prompt", "completion"]), pinned
 
 
-@dataclass(frozen=True)
-class TokenizedRows:
+class TokenizedRows(NamedTuple):
     """Samples as token ids, and what became of the rows."""
 
     dataset: Any  # with input_ids and labels; labels of the prompt are -100
     counts: dict[str, int]  # by label, for the log, the record and the card
 
-    def longest_first(self) -> Any:
-        """The longest samples, [`SMOKE_SAMPLES`] at most, for a trial of memory."""
-        lengths = [len(ids) for ids in self.dataset["input_ids"]]
-        order = sorted(range(len(lengths)), key=lambda place: -lengths[place])
-        return self.dataset.select(order[:SMOKE_SAMPLES])
 
-
-def check_data(options: SupervisedOptions, training: Any, model: Any) -> None:
+def check_data(options: SupervisedOptions, training: Any) -> None:
     """Refuse options that cannot work together or would train something else than they say."""
     if not options.data:
         raise InputError("no data: name a curated folder, e.g. --data data/rpd_1p3s")
@@ -188,11 +174,6 @@ def check_data(options: SupervisedOptions, training: Any, model: Any) -> None:
         )
     if not training.packing:
         return
-    if not (model.attn_implementation or "").startswith(FLASH):
-        raise InputError(
-            "packing lets samples attend to each other unless the attention knows their borders; "
-            "set attn_implementation: flash_attention_2, or packing: false"
-        )
     if training.packing_strategy != "bfd":
         raise InputError(
             f"packing_strategy {training.packing_strategy} cuts samples in two; use bfd"
@@ -315,32 +296,20 @@ def supervised_steps(rows: Any, training: Any) -> int:
         from trl.data_utils import pack_dataset
 
         rows = pack_dataset(rows, training.max_length, training.packing_strategy)
+    at_once = training.per_device_train_batch_size * training.world_size
     return optimizer_steps(
         len(rows),
-        per_device=training.per_device_train_batch_size,
-        processes=training.world_size,
-        accumulation=training.gradient_accumulation_steps,
+        batch=at_once * training.gradient_accumulation_steps,
         epochs=training.num_train_epochs,
         max_steps=training.max_steps,
     )
 
 
-def optimizer_steps(
-    samples: int,
-    *,
-    per_device: int,
-    processes: int,
-    accumulation: int,
-    epochs: float,
-    max_steps: int = -1,
-) -> int:
-    """How often the weights change in a run of supervised fine-tuning.
+def optimizer_steps(samples: int, *, batch: int, epochs: float, max_steps: int = -1) -> int:
+    """How often the weights change in a run of supervised fine-tuning, `batch` samples at a time.
 
     An epoch's last batch may be smaller than the others and is a step all the same: 300 samples
     in batches of 16 are 19 steps, so that 12 epochs are 228 steps where one epoch of 3,600
-    samples is 225. A step takes `per_device` x `processes` x `accumulation` samples, or packs.
+    samples is 225. With packing, samples are packs.
     """
-    if max_steps > 0:
-        return max_steps
-    batches = math.ceil(samples / (per_device * processes))
-    return math.ceil(epochs * max(1, math.ceil(batches / accumulation)))
+    return max_steps if max_steps > 0 else math.ceil(epochs * math.ceil(samples / batch))

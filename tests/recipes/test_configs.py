@@ -67,6 +67,8 @@ def changed(file: Path, plain: Path) -> dict[str, Any]:
     return {name: ours.get(name) for name in names if ours.get(name) != theirs.get(name)}
 
 
+# Nor does a recipe name what is deprecated.
+@pytest.mark.filterwarnings("error::FutureWarning")
 @pytest.mark.parametrize("file", SFT, ids=lambda file: f"{file.parts[-3]}-{file.stem}")
 def test_a_fine_tuning_recipe_has_the_papers_hyperparameters(file: Path):
     model = file.parts[-3]
@@ -87,24 +89,27 @@ def test_a_reinforcement_recipe_has_the_papers_hyperparameters(arm: str):
     holds(recipe, {**REINFORCED, "model_name_or_path": f"merged/qwen3-4b-base/{arm}"})
 
 
+@pytest.mark.filterwarnings("error::FutureWarning")
 @pytest.mark.parametrize("file", GRPO, ids=lambda file: file.stem)
 def test_an_arm_beyond_the_paper_differs_in_its_own_options_only(file: Path):
-    own = {"diversity_weight", "diversity_as", "entropy_coef"}
+    own = {"diversity_weight", "diversity_as", "entropy_coef", "mask_truncated_completions"}
     if file.stem == "random_1p1s":
         own = {"model_name_or_path"}
     assert changed(file, file.with_stem("rpd_1p3s")).keys() <= own
 
 
+def test_truncated_completions_are_left_out_as_declared_and_teach_in_an_arm_of_their_own():
+    paper = CONFIGS / "qwen3-4b-base/grpo/rpd_1p3s.yaml"
+    assert parse(paper).settings["mask_truncated_completions"] is True
+    arm = changed(paper.with_stem("rpd_1p3s_truncated"), paper)
+    assert arm == {"mask_truncated_completions": False}
+
+
 def test_arms_that_the_paper_makes_equal_take_equally_many_steps():
     def steps(arm: str) -> int:
         settings = parse(CONFIGS / f"qwen3-4b-base/sft/{arm}.yaml").settings
-        return optimizer_steps(
-            settings["num_samples"],
-            per_device=1,
-            processes=1,
-            accumulation=16,
-            epochs=settings["num_train_epochs"],
-        )
+        epochs = settings["num_train_epochs"]
+        return optimizer_steps(settings["num_samples"], batch=16, epochs=epochs)
 
     of_300 = ("random_1p1s", "random_1p3s", "raw_1p3s", "summary_1p3s", "llm_1p3s", "rpd_1p3s")
     assert set(map(steps, of_300)) == {228}
@@ -134,6 +139,7 @@ def write(folder: Path, name: str, text: str) -> Path:
     [
         ("learning_rat: 1.0e-4", "did you mean 'learning_rate'"),
         ("torch_dtype: bfloat16", "did you mean 'dtype'"),
+        ("gradient_checkpointing: false", "did you mean 'activation_checkpointing'"),
         ("bf16: flase", "--bf16"),
         ("learning_rate: fast", "invalid float value"),
         ("too_long: cut", "invalid choice"),

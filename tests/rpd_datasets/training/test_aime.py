@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rpd_datasets.training.aime import check_leakage, leaked, load_aime
-from rpd_metric.errors import InputError
+from rpd_datasets.evaluation.decontamination import load_contamination
+from rpd_datasets.training.aime import load_aime
 
 REAL = Path("../shared/data/benchmarks")
 
@@ -24,40 +24,26 @@ def test_other_years_and_repeated_statements_are_left_out_and_counted(tmp_path):
         {"Question": f"Problem number {n} of {year}: find x.", "Answer": n, "Year": year}
         for n, year in enumerate((1982, 1983, 2023, 2024, 2024))
     ]
-    found = load_aime(str(aime(tmp_path, [*rows, rows[1]])))
-    assert found.years == (1983, 2023)
-    assert found.answers == ("1", "2")
-    assert (found.other_years, found.duplicates) == (3, 1)
+    problems, counts = load_aime(str(aime(tmp_path, [*rows, rows[1]])))
+    assert [answer for _, answer in problems] == ["1", "2"]
+    assert list(counts.values()) == [2, 3, 1]
 
 
 def test_problems_without_a_year_are_ones_own_and_all_taken(tmp_path):
     texts = ["Make 12 from 3 4.", "Make 1 from 23 4.", "Make 12 from 3 4."]
-    found = load_aime(str(aime(tmp_path, [{"problem": text, "answer": "x"} for text in texts])))
-    assert found.problems == tuple(texts[:2])
-    assert found.years == (None, None)
-    assert (found.other_years, found.duplicates) == (0, 1)
-
-
-def test_a_held_out_problem_is_found_in_other_words(tmp_path):
-    statement = "Let $x$ be the positive root of the equation. Find the remainder of $x^2$ by 7."
-    file = aime(tmp_path, [{"problem": statement}])
-    reworded = statement.replace("$", "").replace("Find", "Please find")
-    assert leaked([reworded], [statement]) == [(0, 0)]
-    with pytest.raises(InputError, match="row 1 of the training data is row 0"):
-        check_leakage(["Something else altogether, as it were.", reworded], str(file))
-
-
-def test_a_missing_file_is_refused():
-    with pytest.raises(InputError, match="no file"):
-        load_aime("nowhere/at/all.json")
+    rows: list[dict[str, object]] = [{"problem": text, "answer": "x"} for text in texts]
+    problems, counts = load_aime(str(aime(tmp_path, rows)))
+    assert problems == [(text, "x") for text in texts[:2]]
+    assert list(counts.values()) == [0, 0, 1]
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason=f"the real problems are not at {REAL}")
 def test_the_real_problems_are_975_and_none_is_in_aime24():
-    found = load_aime(str(REAL / "aime_1983_2023.json"))
-    assert (len(found.problems), min(found.years), max(found.years)) == (975, 1983, 2023)
-    assert check_leakage(found.problems, str(REAL / "aime24.jsonl")) == 30
+    problems, counts = load_aime(str(REAL / "aime_1983_2023.json"))
+    assert (len(problems), counts["problems with a year"]) == (975, 975)
+    held_out = load_contamination([str(REAL / "aime24.jsonl")])
+    assert held_out is not None
+    assert not [text for text, _ in problems if held_out.find(text)]
     # One that slipped in would be found.
     line = (REAL / "aime24.jsonl").read_text(encoding="utf-8").splitlines()[7]
-    with pytest.raises(InputError, match="row 975 of the training data is row 7"):
-        check_leakage([*found.problems, json.loads(line)["problem"]], str(REAL / "aime24.jsonl"))
+    assert held_out.find(json.loads(line)["problem"].replace("$", ""))

@@ -7,9 +7,16 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from rpd_datasets.rewards import diversity
 from rpd_datasets.training.recipe import ReinforcementOptions
 from rpd_datasets.training.reinforcement import advantage_change, load_rewards
-from rpd_datasets.training.rewards import AccuracyReward, DiversityReward, FormatReward, well_formed
+from rpd_datasets.training.reward_functions import (
+    AccuracyReward,
+    DiversityReward,
+    FormatReward,
+    well_formed,
+)
+from rpd_metric.errors import InputError
 from rpd_metric.grading.mathematics import Grader
 from rpd_metric.models.kinds import load_embedder
 from rpd_metric.steps.extractive import ExtractiveSummarizer
@@ -87,6 +94,8 @@ def test_diversity_counts_among_right_answers_of_one_prompt_only(grader):
     ("how", "expected"), [("bonus", [1.2, 0.9, -1.0]), ("rarity", [1.5, 0.4, -1.0])]
 )
 def test_diversity_changes_advantages_after_the_groups_scaling(grader, how, expected):
+    plain, weights = load_rewards(options := ReinforcementOptions(diversity_weight=0.5), grader)
+    assert (weights, advantage_change(options, plain)) == ([1.0, 0.1, 0.5], None), "in the sum"
     options = ReinforcementOptions(diversity_weight=0.5, diversity_as=how, format_weight=0)
     rewards, weights = load_rewards(options, grader)
     assert weights == [1.0, 0.0], "it is logged, and no part of what the group scales"
@@ -98,16 +107,39 @@ def test_diversity_changes_advantages_after_the_groups_scaling(grader, how, expe
     assert found == pytest.approx(expected)
 
 
-def test_inside_the_sum_nothing_is_done_afterwards(grader):
-    options = ReinforcementOptions(diversity_weight=0.5)
-    rewards, weights = load_rewards(options, grader)
-    assert weights == [1.0, 0.1, 0.5]
-    assert advantage_change(options, rewards) is None
-
-
 def test_rarity_is_of_right_answers_of_one_prompt(grader):
     embedder = load_embedder("minilm")
     reward = DiversityReward(grader, ExtractiveSummarizer(), embedder, threshold=0.05)
     texts = [INDUCTION, INDUCTION, PAIRING, PAIRING.replace("55", "54")]
     reward(prompts=["p"] * 4, completions=[reply(text) for text in texts], answer=["55"] * 4)
     assert reward.rarity == pytest.approx([0.75, 0.75, 1.5, 1.0])
+
+
+def test_other_trainers_call_diversity_by_name_and_tell_groups_by_their_ids():
+    texts = [INDUCTION, PAIRING, INDUCTION, INDUCTION]
+    asked = {"prompts": ["p"] * 4, "completions": [reply(text) for text in texts]}
+    # As TRL calls it: one problem of four completions, or two problems in the same words.
+    one = diversity(**asked, solution=[PAIRING] * 4, log_metric=lambda *_: None)
+    two = diversity(**asked, answer=["55"] * 4, problem_id=[1, 1, 2, 2])
+    assert min(one) > 0.1
+    assert two[0] == two[1] > 0.1
+    assert two[2:] == pytest.approx([0, 0], abs=1e-6)
+    # As a rubric of verifiers does, whose states name the example.
+    states = [{"example_id": n // 2} for n in range(4)]
+    rows = {"answers": ["55"] * 4, "states": states, "tasks": [None] * 4, "infos": [{}] * 4}
+    assert diversity(**asked, **rows, parser=None) == two
+    with pytest.raises(InputError, match="a column answer or solution"):
+        diversity(**asked)
+
+
+def test_a_group_that_is_split_over_processes_is_refused(monkeypatch: pytest.MonkeyPatch):
+    def gather(everywhere: list[set[int]], mine: set[int]) -> None:
+        everywhere[:] = [mine, {2, 3}]
+
+    monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
+    monkeypatch.setattr("torch.distributed.get_world_size", lambda: 2)
+    monkeypatch.setattr("torch.distributed.all_gather_object", gather)
+    asked = {"prompts": ["p", "q"], "completions": [PAIRING] * 2, "answer": ["55"] * 2}
+    assert diversity(**asked, uid=[0, 1]) == [0, 0]
+    with pytest.raises(InputError, match=r"of 1 problem\(s\) are split over processes"):
+        diversity(**asked, uid=[1, 2])

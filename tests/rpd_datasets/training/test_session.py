@@ -7,20 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-import torch
 
 from parts.recipe_scripts import RECIPES, script
 from parts.tiny_models import sums, tiny_model
 from rpd_datasets.training.recipe import ReinforcementOptions
+from rpd_datasets.training.record import check_resumable, record_settings
 from rpd_datasets.training.reinforcement import check_reinforcement
 from rpd_datasets.training.session import choose_attention
-from rpd_datasets.training.trainers import sampling_exactly
-from rpd_metric.errors import InputError
+from rpd_metric.errors import InputError, OutputError
 
-NAME = "sampling/importance_sampling_ratio/limited"
 SFT = ["--config", str(RECIPES / "configs/tiny/sft.yaml"), "--disable_tqdm", "true"]
 
 
@@ -38,25 +35,18 @@ def train(here: Path, *more: str, output: str = "out") -> Path:
     return here / output
 
 
-def test_flash_attention_is_chosen_where_it_is_installed(monkeypatch: pytest.MonkeyPatch):
-    model = SimpleNamespace(attn_implementation=None, dtype="bfloat16")
-    for installed, expected in ((True, "flash_attention_2"), (False, None)):
-        monkeypatch.setattr(
-            "transformers.utils.is_flash_attn_2_available", lambda found=installed: found
-        )
-        assert choose_attention(model, on_cpu=False) == expected
-        assert choose_attention(model, on_cpu=True) is None
-        exact = SimpleNamespace(attn_implementation=None, dtype="float32")
-        assert choose_attention(exact, on_cpu=False) is None
-        asked = SimpleNamespace(attn_implementation="eager", dtype="bfloat16")
-        assert choose_attention(asked, on_cpu=False) == "eager"
-
-
-def test_a_dry_run_says_what_attention_it_will_be(here: Path, capsys: pytest.CaptureFixture[str]):
+def test_flash_attention_is_chosen_where_it_is_installed(
+    monkeypatch: pytest.MonkeyPatch, here: Path, capsys: pytest.CaptureFixture[str]
+):
     train(here, "--dry_run")
     assert "attention: sdpa\n" in capsys.readouterr().err
-    train(here, "--dry_run", "--attn_implementation", "eager")
-    assert "attention: eager\n" in capsys.readouterr().err
+    found, given = "transformers.utils.is_flash_attn_2_available", {"attn_implementation": None}
+    for installed, expected in ((True, "flash_attention_2"), (False, None)):
+        monkeypatch.setattr(found, lambda answer=installed: answer)
+        model = SimpleNamespace(**given, dtype="bfloat16")
+        assert choose_attention(model, on_cpu=False) == expected
+        assert choose_attention(model, on_cpu=True) is None
+        assert choose_attention(SimpleNamespace(**given, dtype="float32"), on_cpu=False) is None
 
 
 def test_eval_strategy_without_held_out_problems_is_refused_in_one_line(here: Path):
@@ -88,8 +78,10 @@ def test_a_smoke_run_takes_two_steps_on_the_longest_samples_and_leaves_nothing(
 
 
 @pytest.mark.slow
-def test_without_a_network_a_dry_run_does_not_wait_for_retries(here: Path, tmp_path: Path):
-    line = [sys.executable, str(RECIPES / "sft.py"), *SFT, "--dry_run", "--output_dir", "unused"]
+def test_without_a_network_nothing_is_retried_and_one_line_says_so(here: Path, tmp_path: Path):
+    line = [sys.executable, "-m", "accelerate.commands.accelerate_cli", "launch", "--quiet"]
+    line += ["--config_file", str(RECIPES / "accelerate/cpu.yaml"), str(RECIPES / "sft.py")]
+    line += [*SFT, "--dry_run", "--output_dir", "unused"]
     line += ["--model_name_or_path", "nobody/at-all", "--data", str(here / "sums.jsonl")]
     environment = {
         **os.environ,
@@ -108,28 +100,40 @@ def test_without_a_network_a_dry_run_does_not_wait_for_retries(here: Path, tmp_p
     )
 
 
-def test_the_share_of_limited_ratios_is_logged_where_vllm_samples():
-    class Sampled:
-        """What TRL's trainer returns after vLLM has sampled."""
+def test_a_run_goes_on_with_another_split_of_its_batch_and_says_what_changed(tmp_path: Path):
+    settings = {"learning_rate": 1e-4, "seed": 0, "effective_batch_size": 16}
+    split = {"per_device_train_batch_size": 1, "project": "one"}
+    record_settings(tmp_path, settings | split, {})
+    (tmp_path / "checkpoint-3").mkdir()
+    (tmp_path / "checkpoint-3/trainer_state.json").touch()
+    said: list[str] = []
+    split = {"per_device_train_batch_size": 2, "project": "two"}
+    assert check_resumable(tmp_path, settings | split, said.append) == tmp_path / "checkpoint-3"
+    assert said == [
+        f"going on from {tmp_path / 'checkpoint-3'}; per_device_train_batch_size was 1 and is 2; "
+        "project was 'one' and is 'two'"
+    ]
+    for name in settings:
+        with pytest.raises(OutputError, match=f"other settings .{name}; {name} was"):
+            check_resumable(tmp_path, settings | split | {name: 7}, said.append)
 
-        args = SimpleNamespace(
-            vllm_importance_sampling_clip_min=None, vllm_importance_sampling_clip_max=3.0
-        )
-        accelerator = SimpleNamespace(gather=lambda share: share.reshape(1))
-        model = SimpleNamespace(training=True)
 
-        def __init__(self, ratio: torch.Tensor | None) -> None:
-            self.ratio = ratio
-            self._metrics: Any = {"train": {NAME: []}}
+def test_packing_and_sharded_4_bit_weights_are_not_refused(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    # What `accelerate launch --config_file recipes/accelerate/fsdp2.yaml` sets.
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    train(here, "--dry_run", "--packing", "true", "--max_length", "256")
+    assert "load_in_4bit: True\n" in capsys.readouterr().err
 
-        def _generate_and_score_completions(self, _: Any) -> dict[str, Any]:
-            ratio = self.ratio
-            return {"completion_mask": torch.ones(1, 4), "importance_sampling_ratio": ratio}
 
-    for ratio, logged in ((torch.tensor([[1.0, 3.0, 0.9, 1.1]]), [0.25]), (None, [])):
-        trainer = sampling_exactly(Sampled)(ratio)
-        trainer._generate_and_score_completions([])
-        assert trainer._metrics["train"][NAME] == logged
+@pytest.mark.parametrize(
+    ("name", "folder"), [("merged/a/b", "runs/a/b"), ("merged/b", "runs/b"), ("x/y/z", "x/y/z")]
+)
+def test_a_model_that_was_not_merged_yet_is_said_in_plain_words(name: str, folder: str):
+    line = ["--config", str(RECIPES / "configs/tiny/grpo.yaml"), "--model_name_or_path", name]
+    with pytest.raises(InputError, match=f"python recipes/merge.py --adapter {folder} --output"):
+        script("grpo").main([*line, "--output_dir", "unused"])
 
 
 def test_a_diversity_reward_on_groups_that_are_split_over_processes_is_refused():

@@ -13,23 +13,31 @@ while wording or length carries it, or while accuracy falls, is a policy that pl
 
 from __future__ import annotations
 
+import atexit
+import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cache
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from rpd_metric.distance.diversity import strategy_groups
+from rpd_metric.errors import InputError
 from rpd_metric.grading.answers import Verdict, final_answer
-from rpd_metric.grading.custom import GraderLike
+from rpd_metric.grading.custom import GraderLike, load_grader
 from rpd_metric.metrics.matrices import Matrix, step_matrices
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.embedders import Embedder
+from rpd_metric.models.kinds import load_embedder
 from rpd_metric.steps.protocol import Summarizer
+from rpd_metric.steps.summarizers import load_summarizer
 
 Completion = str | Sequence[dict[str, Any]]
 Log = Callable[[str, float], None]
+# Columns that name the problem a completion is for, the most telling first.
+GROUP_IDS = ("group", "uid", "problem_id", "example_id")
 COUNTED = {
     "unreadable_reference": Verdict.UNPARSABLE_GOLD,
     "timed_out": Verdict.TIMED_OUT,
@@ -110,26 +118,29 @@ class DiversityReward:
         completions: Sequence[Completion],
         answer: Sequence[str],
         log_metric: Log | None = None,
+        group: Sequence[Hashable] | None = None,
         **_: Any,
     ) -> list[float]:
-        """One reward per completion."""
+        """One reward per completion; `group` says, in the prompts' place, which are compared."""
         texts = [text_of(completion) for completion in completions]
+        asked = [text_of(prompt) for prompt in prompts]
         verdicts = self._grader.grade(zip(answer, texts, strict=True))
-        groups: dict[str, list[int]] = defaultdict(list)
-        for place, (prompt, verdict) in enumerate(zip(prompts, verdicts, strict=True)):
+        groups: dict[Hashable, list[int]] = defaultdict(list)
+        for place, (key, verdict) in enumerate(zip(group or asked, verdicts, strict=True)):
             if verdict is Verdict.CORRECT:
-                groups[text_of(prompt)].append(place)
-        compared = {prompt: places for prompt, places in groups.items() if len(places) > 1}
+                groups[key].append(place)
+        compared = [places for places in groups.values() if len(places) > 1]
         self.rewards = rewards = [0.0] * len(texts)
         self.rarity = [1.0] * len(texts)
         if not compared:
             return rewards
         steps = []
-        for prompt, places in compared.items():
-            summaries = run(self._summarizer.summarize(prompt, [texts[place] for place in places]))
+        for places in compared:
+            solutions = [texts[place] for place in places]
+            summaries = run(self._summarizer.summarize(asked[places[0]], solutions))
             steps.append([list(summary.steps) for summary in summaries])
         matrices = step_matrices(steps, self._embedder)
-        for places, matrix in zip(compared.values(), matrices, strict=True):
+        for places, matrix in zip(compared, matrices, strict=True):
             for row, place in enumerate(places):
                 others = np.delete(matrix[row], row)
                 # A completion without steps is unknown, not maximally far away.
@@ -138,12 +149,76 @@ class DiversityReward:
             for place, weight in zip(places, rarity_weights(matrix, self._threshold), strict=True):
                 self.rarity[place] = weight
         if log_metric is not None:
-            right = [place for places in compared.values() for place in places]
-            wording = [_wording([texts[p] for p in places]) for places in compared.values()]
+            right = [place for places in compared for place in places]
+            wording = [_wording([texts[p] for p in places]) for places in compared]
             log_metric("diversity/rpd", float(np.mean([rewards[place] for place in right])))
             log_metric("diversity/length", float(np.mean([len(texts[p].split()) for p in right])))
             log_metric("diversity/wording", float(np.mean(wording)))
         return rewards
+
+
+def diversity(
+    prompts: Sequence[Any],
+    completions: Sequence[Completion],
+    answer: Sequence[str] | None = None,
+    solution: Sequence[str] | None = None,
+    answers: Sequence[str] | None = None,
+    states: Sequence[Mapping[str, Any]] | None = None,
+    log_metric: Log | None = None,
+    **columns: Any,
+) -> list[float]:
+    """[`DiversityReward`] with its defaults, under a name for other people's trainers.
+
+    TRL gives it all completions of a process with the columns of their rows, `verifiers` one whole
+    group with `answers` and `states`. The reference answers are one of `answer`, `solution` and
+    `answers`; the first of [`GROUP_IDS`] among the columns tells which completions form a group,
+    and without one it is the prompt.
+
+    Raises:
+        [`InputError`]: There are no answers, or a group is split over processes.
+    """
+    gold = next((one for one in (answer, solution, answers) if one is not None), None)
+    if gold is None:
+        raise InputError(
+            "diversity counts among right answers only; give the rows a column answer or solution"
+        )
+    group = next((columns[name] for name in GROUP_IDS if columns.get(name) is not None), None)
+    if states is None:
+        refuse_split_groups(group or [text_of(prompt) for prompt in prompts])
+    elif group is None:
+        group = [
+            state.get("example_id", text_of(p)) for state, p in zip(states, prompts, strict=True)
+        ]
+    # A solution ends in its answer.
+    wanted = [final_answer(str(one)) or str(one) for one in gold]
+    return _default_reward()(prompts, completions, wanted, log_metric=log_metric, group=group)
+
+
+def refuse_split_groups(group: Sequence[Hashable]) -> None:
+    """Refuse a batch of which another process has completions of the same group.
+
+    A trainer hands a reward its own process's completions only: diversity within a part of a group
+    is another measure. Every process has to call it.
+    """
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_initialized():
+        return
+    everywhere: list[set[Hashable]] = [set()] * distributed.get_world_size()
+    distributed.all_gather_object(everywhere, set(group))
+    processes = Counter(key for keys in everywhere for key in keys)
+    if split := [key for key, count in processes.items() if count > 1]:
+        raise InputError(
+            f"the completions of {len(split)} problem(s) are split over processes, and diversity "
+            "is measured among what one process sees; let per_device_train_batch_size x "
+            "steps_per_generation be a multiple of num_generations"
+        )
+
+
+@cache
+def _default_reward() -> DiversityReward:
+    grader = load_grader()
+    atexit.register(grader.close)
+    return DiversityReward(grader, load_summarizer("extractive"), load_embedder("minilm"))
 
 
 def rarity_weights(matrix: Matrix, threshold: float) -> list[float]:
