@@ -17,7 +17,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -101,7 +101,7 @@ class Replies(Protocol):
         """See [`ReplyStore`]."""
 
 
-class ReplyStore(AbstractContextManager["ReplyStore"]):
+class ReplyStore:
     """Raw model replies on disk, found again by the request that they answer.
 
     The first reply to a request stands, so that every process works on the same text.
@@ -176,6 +176,11 @@ class ReplyStore(AbstractContextManager["ReplyStore"]):
             if self._connection is not None and self._pid == os.getpid():
                 self._connection.close()
             self._connection = None
+
+    # Not from AbstractContextManager: Ray makes an actor of this class, and fails at its
+    # `__class_getitem__`.
+    def __enter__(self) -> ReplyStore:
+        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
