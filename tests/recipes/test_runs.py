@@ -297,15 +297,9 @@ def test_the_diversity_reward_works_in_trls_own_command(here: Path, merged: Path
     rows = [json.dumps({"prompt": f"{a} + {4 - a}", "answer": "4"}) for a in range(4)]
     (here / "plain").mkdir()
     (here / "plain/train.jsonl").write_text("\n".join(rows), encoding="utf-8")
-    line = [
-        "-m",
-        "trl.cli",
-        "grpo",
-        "--model_name_or_path",
-        merged,
-        "--dataset_name",
-        here / "plain",
-    ]
+    # What `trl grpo` launches.
+    line = ["-m", "trl.scripts.grpo", "--model_name_or_path", merged]
+    line += ["--dataset_name", here / "plain"]
     line += ["--reward_funcs", "rpd_datasets.rewards.diversity", "--output_dir", here / "by-name"]
     line += ["--use_cpu", "true", "--bf16", "false", "--max_steps", "1", "--save_steps", "1"]
     line += ["--num_generations", "4", "--max_completion_length", "16", "--report_to", "none"]
