@@ -81,7 +81,7 @@ class Reason(StrEnum):
     UNCLOSED_CODE = "unclosed_code", "a block of code does not close"
     REPETITION_LOOP = "repetition_loop", "the text ends in a loop"
     CUT_OFF = "cut_off", "the solution breaks off"
-    NO_FINAL_ANSWER = "no_final_answer", "the solution comes to no answer and ends no proof"
+    NO_FINAL_ANSWER = "no_final_answer", "the solution has no answer to compare with the reference"
     DUPLICATE = "duplicate", "the same text as an earlier solution, blank space aside"
     NEAR_DUPLICATE = "near_duplicate", "nearly the same words as an earlier solution"
     # Replies of a summarizer or a judge.

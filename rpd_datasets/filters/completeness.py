@@ -1,22 +1,26 @@
-"""Solutions that were not finished: cut off, looping, or without a final answer (App. C.1).
+"""Solutions that were not finished: cut off, looping, or without the answer (App. C.1).
 
-The paper has a language model judge the last 500 tokens of every solution. The rules here ask the
-same without a model: a final answer or the end of a proof must be there, and the text must neither
-break off nor end in a loop. They read form, not meaning: whether the answer is right is not asked.
+The paper has a language model judge the last 500 tokens of every solution. The rules here ask for
+an end, in any language: no sentence, formula, bracket, fence or program is left open, and the text
+does not end in a loop. Where the problem has a reference answer, there must be an answer to compare
+with it: one that is announced, or that value near the end. Whether it is right is not asked.
 
-Of 8,149 finished solutions of language models they refuse 0.1 %; of the same texts cut at a random
-place they catch 97 %, cut at the end of a sentence or a line 66 %. Of 559 solutions that people
-published they refuse 8 %, since many announce no answer: turn the filter off for such data.
+Of 8,149 finished solutions of language models they refuse 0.1 %. Of the same texts cut at a random
+place they catch 98 % with the reference and 94 % without, cut at the end of a sentence or a line
+84 % and 28 %. Of 559 solutions that people published they refuse 9 % with the reference and 1 %
+without. Of 288 in German, Spanish, Chinese, English and Python they refuse none.
 """
 
 from __future__ import annotations
 
 import re
 
+from rpd_datasets.filters.answer_checks import reference_of
 from rpd_datasets.filters.candidates import Candidates, Drops
 from rpd_datasets.tokens import text_tail
 from rpd_metric.models.repetition import in_loop
 from rpd_metric.reasons import Reason
+from rpd_metric.steps.program import FENCE, fenced
 
 # Notes of a line or two were not cut and need not announce an answer.
 SHORT_TOKENS = 40
@@ -41,27 +45,12 @@ ANSWER = re.compile(
     r"|^####\s*(?=\S)",
     re.IGNORECASE | re.MULTILINE,
 )
-PROOF_END = re.compile(
-    # One \b before all words: it lets most places go without trying each of them.
-    r"\b(?:Q\.?\s?E\.?\s?D|as (?:desired|required|claimed|wanted|needed)|we(?: are|'re) done"
-    r"|(?:completes|concludes|finishes) the (?:proof|solution|problem)"
-    r"|(?:was|is) to be (?:shown|proved|proven))\b"
-    r"|\\(?:qed|blacksquare|square|Box)\b|[∎■□]",
-    re.IGNORECASE,
-)
-# Words that bring a result home, in the last sentences; not "is", which nearly all sentences have.
-CONCLUSION = re.compile(
-    r"\b(?:therefore|thus|thereby|hence|so|consequently|accordingly|conclu\w+|in total|total of|"
-    r"altogether|finally|overall|in summary|to sum up|we get|yield(?:s|ing)?|giv(?:es|ing)|"
-    r"contradiction|follows|means that|only (?:solution|possib\w+)|desired|"
-    r"(?:solution|result|value)s? (?:is|are))\b"
-    r"|\\(?:therefore|implies|Rightarrow|Longrightarrow)\b|[⇒∴]",
-    re.IGNORECASE,
-)
 # A line that is nothing but a value: "$12$", "**7**", "\[ 42 \]".
 LONE_VALUE = re.compile(
     r"[\s$*\\\[\](){}]*(?:[A-E]|-?\d[\d,.]*(?:/\d+)?|-?\\[dt]?frac\{.*\})[\s$*\\\[\](){}.]*"
 )
+# "Answer: ..." in any language, on the last line: a few words, a colon, and a value with a digit.
+ANSWER_LINE = re.compile(r"\W*[^\W\d][^:：\d=]{0,40}[:：][^:：]{0,30}\d[^:：]{0,20}")
 # What no finished sentence or formula ends with.
 DANGLING = re.compile(
     r"(?:[,;:(\[{+\-−*/=<>&^_|≤≥≠×·]|\\(?:frac|sqrt|cdot|times|left|le|ge|leq|geq|text|begin|pm)"
@@ -71,19 +60,29 @@ DANGLING = re.compile(
 )
 # A list item that has only its number yet.
 LONE_NUMBERING = re.compile(r"\s*(?:\d{1,2}[.)]|[-*•])")
-ENDED = re.compile(r"(?:[.!?。！？)\]}$|%°'\"’”]|\\[)\]]|\\end\{\w+\*?\})$")
+# "]0, 1[" and "[0, 1)" close themselves.
+INTERVAL = re.compile(r"[\[\](][^\[\]()]{1,40}[,;][^\[\]()]{1,40}[\[\])]")
+QUOTED = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'")
+# Full stops of all scripts, closing brackets and quotes, the end of a formula or of a proof.
+ENDED = re.compile(
+    r"(?:[.!?…。．！？؟۔।॥։።။།)\]}）］｝」』】》»›$|%°'\"’”“∎■□]|\\end\{\w+\*?\}"
+    r"|\\(?:qed|blacksquare|square|Box)|\bQ\.?E\.?D)$"
+)
 DECORATION = re.compile(r"[\s*_~`]+$|<[^<>\n]{1,30}>\s*$")
 
 
-def is_complete(solution: str, tail: str | None = None) -> EndingCheck:
+def is_complete(
+    solution: str, tail: str | None = None, reference: str | None = None
+) -> EndingCheck:
     """Judge by rules whether a solution was finished (stands in for App. C.1's judge).
 
-    `tail` is the end in which the answer must be, by default the last 1,400 characters. Returns
-    whether it is complete, and if not why.
+    `tail` is the end that is looked at, by default the last 1,400 characters. With a `reference`
+    an answer must be there to compare with it: one that is announced, or that value at the end.
+    Returns whether it is complete, and if not why.
 
-    >>> is_complete("Adding both gives $2x = 8$, so $x = \\\\boxed{4}$.")
+    >>> is_complete("Addition ergibt $2x = 8$, also ist x gleich 4.", reference="4")
     (True, None)
-    >>> is_complete("Adding both gives $2x = 8$, so we can divide by")
+    >>> is_complete("Addition ergibt $2x = 8$, also können wir durch")
     (False, 'cut_off')
     """
     if solution.rfind("<think>") > solution.rfind("</think>"):
@@ -95,13 +94,15 @@ def is_complete(solution: str, tail: str | None = None) -> EndingCheck:
         return False, Reason.EMPTY
     if in_loop(tail):
         return False, Reason.REPETITION_LOOP
-    return _judge_end(solution, tail)
+    return _judge_end(solution, tail, reference)
 
 
-def _judge_end(solution: str, tail: str) -> EndingCheck:
+def _judge_end(solution: str, tail: str, reference: str | None) -> EndingCheck:
     fences = re.findall(r"^[ \t]*(?:```|~~~)", solution, re.MULTILINE)
     if fences and tail.endswith(("```", "~~~")) and len(fences) % 2 == 0:
         return COMPLETE
+    if not fences and fenced(tail).endswith(FENCE):
+        return (False, Reason.CUT_OFF) if _program_breaks_off(tail) else COMPLETE
     answer_at = _last_answer(tail)
     if answer_at is None:
         return False, Reason.UNCLOSED_BOX
@@ -112,13 +113,26 @@ def _judge_end(solution: str, tail: str) -> EndingCheck:
     answers = answer_at >= 0 and "\n" not in tail[answer_at:]
     if _breaks_off(tail[answer_at:] if answers else tail, last_line):
         return False, Reason.CUT_OFF
-    if answers or LONE_VALUE.fullmatch(last_line):
+    if answers or LONE_VALUE.fullmatch(last_line) or ANSWER_LINE.fullmatch(last_line):
         return COMPLETE
     if not ENDED.search(last_line):
         return False, Reason.CUT_OFF
-    if answer_at >= 0 or CONCLUSION.search(tail[-CLOSING_CHARACTERS:]):
+    if answer_at >= 0 or reference is None or _holds(tail[-CLOSING_CHARACTERS:], reference):
         return COMPLETE
     return False, Reason.NO_FINAL_ANSWER
+
+
+def _holds(end: str, reference: str) -> bool:
+    """Whether the numbers of a reference answer stand there, or its words where it has none."""
+    # Thousands are written with commas or without, decimals with a comma or a point.
+    said, wanted = (re.sub(r"(?<=\d)[,.](?=\d)", "", one.casefold()) for one in (end, reference))
+    parts = re.findall(r"\d+|[^\W\d_]+", re.sub(r"\\[a-z]+", " ", wanted))
+    numbers = set(re.findall(r"\d+", said))
+    # "50 + 10 + 2" is an answer, too.
+    sums = re.findall(r"\d{1,9}(?:[+-]\d{1,9})+", said.replace(" ", ""))
+    numbers |= {str(sum(map(int, re.findall(r"[+-]?\d+", one)))) for one in sums}
+    wanted_numbers = set(filter(str.isdecimal, parts))
+    return wanted_numbers <= numbers if wanted_numbers else all(part in said for part in parts)
 
 
 def _last_answer(tail: str) -> int | None:
@@ -131,7 +145,7 @@ def _last_answer(tail: str) -> int | None:
             last = max(last, match.start())
         elif match.end() < len(tail):
             last = max(last, match.start())
-    for announcement in (ANSWER, PROOF_END, BOLD_VALUE):
+    for announcement in (ANSWER, BOLD_VALUE):
         # Only what stands behind the last one so far can matter: usually little is left.
         for match in announcement.finditer(tail, last + 1):
             last = match.start()
@@ -158,12 +172,21 @@ def _bare(text: str) -> str:
 def _breaks_off(tail: str, last_line: str) -> bool:
     """Whether something was begun and not ended: a formula, a bracket, a list item, a phrase."""
     pairs = (("\\[", "\\]"), ("\\(", "\\)"), ("\\begin{", "\\end{"))
+    last_line = INTERVAL.sub("()", last_line)
     return (
         any(tail.rfind(opening) > tail.rfind(closing) for opening, closing in pairs)
         or _in_bracket(last_line[-BRACKET_CHARACTERS:])
         or bool(DANGLING.search(last_line) or LONE_NUMBERING.fullmatch(last_line))
         or _in_formula(last_line)
     )
+
+
+def _program_breaks_off(program: str) -> bool:
+    """Whether a program that no fence closes ends inside a bracket, a text or a statement."""
+    program = QUOTED.sub("0", program)
+    last_line = program.rpartition("\n")[2].partition("#")[0].rstrip()
+    broken = "'" in last_line or '"' in last_line or DANGLING.search(last_line.rstrip("_"))
+    return bool(broken) or _in_bracket(program[-BRACKET_CHARACTERS:])
 
 
 def _in_bracket(end: str) -> bool:
@@ -190,9 +213,10 @@ def _in_formula(line: str) -> bool:
     return before.count("$") % 2 == 0 and any(sign in after for sign in "\\=^_")
 
 
-def unfinished(candidates: Candidates) -> Drops:
+def unfinished(candidates: Candidates, answer_column: str | None) -> Drops:
     """Leave out every solution that was not finished, by a judge where one was asked."""
     drops = {}
+    wanted = reference_of(candidates.problem, answer_column)
     for index in candidates.left:
         solution, num_tokens = candidates.problem.solutions[index], candidates.num_tokens[index]
         if candidates.unfinished is not None:
@@ -200,7 +224,9 @@ def unfinished(candidates: Candidates) -> Drops:
                 drops[index] = why
             continue
         tail = text_tail(solution, TAIL_TOKENS, candidates.count_tokens, num_tokens)
-        _, reason = is_complete(solution, tail)
+        # An answer that was found right is there.
+        reference = None if candidates.answers.marks[index] else wanted
+        _, reason = is_complete(solution, tail, reference)
         if reason and not (num_tokens < SHORT_TOKENS and reason in OPEN_ENDED):
             drops[index] = (reason, f"The solution was not finished: {reason}.")
     return drops

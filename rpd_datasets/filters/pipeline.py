@@ -68,7 +68,7 @@ class FilterConfig:
         metavar="N",
     )
     require_complete: bool = option(
-        True, "leave out solutions that were cut off, loop, or give no final answer"
+        True, "leave out solutions that were cut off, loop, or name no answer beside a reference"
     )
     drop_duplicates: bool = option(
         True, "leave out copies of an earlier solution, blank space aside"
@@ -245,7 +245,7 @@ def _turned_on(config: FilterConfig) -> list[Callable[[Candidates], Drops]]:
     if config.soundness == "rules":
         found.append(soundness.floundering)
     if config.require_complete:
-        found.append(completeness.unfinished)
+        found.append(partial(completeness.unfinished, answer_column=config.answer_column))
     if config.drop_duplicates:
         found.append(duplicates)
     if config.near_duplicate is not None:
