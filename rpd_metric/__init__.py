@@ -49,6 +49,6 @@ __all__ = [
     "rpd_matrix",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 register()
