@@ -14,7 +14,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rpd_datasets.config import CurationConfig
+from rpd_datasets.config import METRICS, CurationConfig
 from rpd_datasets.curation.preflight import check_input, check_models
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.layouts import Columns
@@ -26,6 +26,8 @@ from rpd_metric.errors import InputError
 from rpd_metric.models.chat import Sampling
 from rpd_metric.models.requests import RequestOptions
 
+# What curate goes by where no chat model makes the steps.
+DISTANCE = CurationConfig().resolved().solutions
 JUDGE = "the chat model: tgi:URL, openai:URL#MODEL or hf:MODEL"
 
 
@@ -112,6 +114,12 @@ def add_models(parser: argparse.ArgumentParser) -> None:
     add_options(group, CurationConfig, "models")
     add_options(group, Sampling)
     add_requests(parser)
+
+
+def add_distance(parser: Any, default: str | None = DISTANCE, help: str = "") -> None:
+    """The distance that figures are of; its name stands beside them."""
+    help = f"how far apart two solutions are, one of %(choices)s; rpd is the paper's{help}"
+    parser.add_argument("--distance", choices=METRICS, metavar="NAME", default=default, help=help)
 
 
 def add_requests(parser: argparse.ArgumentParser) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from rpd_datasets.account import outcome_lines
-from rpd_datasets.cli.arguments import add_command
+from rpd_datasets.cli.arguments import DISTANCE, add_command, add_distance
 from rpd_datasets.cli.output import Progress, print_lines, print_result
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.curated import curate_dataset
@@ -51,7 +51,9 @@ def add_to(commands: Any) -> None:
     add("--device", help="where an embedder of this machine runs, e.g. cuda")
     help = "chosen problems to show, spread over the ranks"
     add("--max-problems", type=int, default=2000, metavar="N", help=help)
-    add = parser.add_argument_group("of a log or a file of solutions").add_argument
+    group = parser.add_argument_group("of a log or a file of solutions")
+    add = group.add_argument
+    add_distance(group, None, f" (default: {DISTANCE}; a folder shows the one that chose)")
     help = "solutions to choose of each problem; those with fewer right ones are left out"
     add("--num-solutions", type=int, default=2, metavar="N", help=help)
     help = "the marks of correctness, e.g. correct_SCORER (default: correct or the like, if there)"
@@ -63,6 +65,11 @@ def _report(args: argparse.Namespace) -> None:
     if not source.exists():
         raise InputError(
             f"there is no {source}: name a folder that rpd curate made, or an evaluation's log"
+        )
+    if args.distance and source.is_dir():
+        raise InputError(
+            f"--distance is for a log or a file: {source} shows the distance that chose; curate "
+            f"again with --problems {args.distance} --solutions {args.distance}"
         )
     page = args.output
     with ExitStack() as stack:
@@ -83,8 +90,9 @@ def _report(args: argparse.Namespace) -> None:
         "pairs": len(measures.rpd),
         "chosen_by": folder.chosen_by,
     }
-    for name, values in {"distance": measures.choosing, "rpd": measures.rpd}.items():
-        facts[f"median_{name}"] = float(np.median(values)) if len(values) else None
+    for name, values in {folder.chosen_by: measures.choosing, "rpd": measures.rpd}.items():
+        if len(values):
+            facts[f"median_{name}"] = float(np.median(values))
     facts["embedder"] = measures.embedder
     print_result(args, facts, report=str(report.page))
     if not args.json:
@@ -111,6 +119,8 @@ def _curate(args: argparse.Namespace, place: Path, line: Progress) -> None:
     config = CurationConfig(
         num_problems=max(1, min(args.max_problems, len(columns))),
         num_solutions=args.num_solutions,
+        problems=args.distance or DISTANCE,
+        solutions=args.distance or DISTANCE,
         filters=filters,
         embedder=CurationConfig.embedder if args.embedder in (None, NO_EMBEDDER) else args.embedder,
         device=args.device,

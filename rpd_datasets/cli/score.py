@@ -1,7 +1,9 @@
 """`rpd score`: measure the diversity of a file of solutions.
 
-Print the metric of every problem of a file, and the mean over all: what evaluate.load("rpd")
-computes.
+Print the mean distance between the solutions of every problem of a file, and the mean over all. By
+default the distance is the one that rpd curate goes by; with --distance rpd it is what
+evaluate.load("rpd") computes. Where the input has marks or reference answers, right solutions alone
+are compared.
 
 Example: rpd score generations.jsonl --num-rows 10
 """
@@ -11,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,7 @@ from rpd_datasets.rejects import Rejected
 from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.calibration import Calibration, calibration, reading
 from rpd_metric.distance.core import mean_pairwise
+from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.steps.summarizers import asks_chat_model
 
 
@@ -34,8 +38,9 @@ def add_to(commands: Any) -> None:
     arguments.add_input(parser)
     add = parser.add_argument
     add("--num-rows", type=int, default=20, metavar="N", help="problems to print in the table")
+    arguments.add_distance(parser)
     add = parser.add_argument_group("which solutions count").add_argument
-    help = "wrong ones, too (default: where the input has marks, only those marked as correct)"
+    help = "wrong ones, too (default: only right ones, where marks or reference answers tell)"
     add("--all", action="store_true", help=help)
     add("--correct-column", metavar="NAME", help="the column with the marks")
     arguments.add_models(parser)
@@ -46,28 +51,32 @@ def _score(args: argparse.Namespace) -> None:
     if not args.all and column is None:
         columns, _ = look_at_head(args.input, arguments.input_spec(args))
         column = mark_column(dict.fromkeys(columns, True))
+    name = args.distance
     filters = FilterConfig(
         min_solutions=1,
         require_complete=False,
         drop_duplicates=False,
-        answers="any",
+        answers="any" if args.all else "reference",
         only_correct=not args.all and column is not None,
         correct_column=column,
     )
     config = arguments.checked_config(args, ("models",), filters)
+    config = replace(config, problems=name, solutions=name).resolved()
+    marked_by = set[str]()
     rejects: list[Rejected] = []
     problems: list[dict[str, Any]] = []
 
     async def score(source: Source) -> None:
         async for problem, scored in score_all(source, config, models):
             rejects.extend(scored.rejects)
+            marked_by.add(scored.marked_by)
             problems.append(
                 {
                     "problem": problem.problem,
                     "solutions": len(problem.solutions),
                     "usable": len(scored.usable),
-                    "rpd": mean_pairwise(nan_for_none(scored.matrix)),
-                    "problem_score": scored.score,
+                    "mean_distance": mean_pairwise(nan_for_none(scored.chosen_by)),
+                    "problem_score": scored.problem_score,
                 }
             )
             line.expect(source.num_problems)
@@ -78,33 +87,38 @@ def _score(args: argparse.Namespace) -> None:
         line.stage("Scoring problems")
         with scoring(models.flows, line) as scored_one:
             asyncio.run(score(arguments.open_input(args, Path(scratch), rejects.append)))
-    measured = [row["rpd"] for row in problems if row["rpd"] is not None]
-    rpd = sum(measured) / len(measured) if measured else None
+    measured = [row["mean_distance"] for row in problems if row["mean_distance"] is not None]
+    mean = sum(measured) / len(measured) if measured else None
     chat = asks_chat_model(config.summarizer)
-    curve = calibration("rpd", models.embedder.name, chat=chat, truncate_dim=config.truncate_dim)
+    curve = calibration(name, models.embedder.name, chat=chat, truncate_dim=config.truncate_dim)
+    right_by = column if "marks" in marked_by else "reference answers" if any(marked_by) else None
     summary = {
-        "rpd": rpd,
-        "reading": None if rpd is None else reading(rpd, curve),
+        "distance": name,
+        "mean_distance": mean,
+        "reading": None if mean is None else reading(mean, curve, chat=chat and DISTANCES[name].reads_steps),
         "num_problems": len(problems),
         "num_solutions": sum(row["solutions"] for row in problems),
         "num_left_out": len(rejects),
-        "correct_column": None if args.all else column,
-        "summarizer": models.summarizer.name,
+        "right_by": None if args.all else right_by,
+        "summarizer": models.summarizer.name if DISTANCES[name].reads_steps else None,
         "embedder": models.embedder.name,
-        "ties": config.ties,
+        "ties": config.ties if name == "rpd" else None,
     }
     if not args.json:
         shown = problems[: args.num_rows]
-        print_scored([(row["problem"], row["rpd"], [_said(row, curve)]) for row in shown])
+        scores = [
+            (row["problem"], row["mean_distance"], [_said(row, name, curve)]) for row in shown
+        ]
+        print_scored(scores)
         if len(problems) > args.num_rows:
             print(f"... and {len(problems) - args.num_rows:,} more problems")
         print()
     print_result(args, summary, problems=problems, left_out=[one.as_row() for one in rejects])
 
 
-def _said(row: dict[str, Any], curve: Calibration | None) -> str:
+def _said(row: dict[str, Any], name: str, curve: Calibration | None) -> str:
+    distance = row["mean_distance"]
+    words = "" if curve is None or distance is None else f": {curve.phrase(distance)}"
     compared = f"{row['usable']} of {row['solutions']} solutions compared"
-    said = f"{compared}, problem score {cell(row['problem_score'])}"
-    if curve is None or row["rpd"] is None:
-        return said
-    return f"{curve.phrase(row['rpd'])}; {said}"  # in this order a narrow window does not cut it
+    # In this order a narrow window does not cut the words.
+    return f"{name}{words}; {compared}, problem score {cell(row['problem_score'])}"

@@ -92,7 +92,7 @@ def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
     vectors = embedder.encode([step for one in steps for step in one])
     parts = np.split(vectors, np.cumsum([len(one) for one in steps])[:-1])
     matrix = rpd_matrix(parts)
-    lines = [f"## Mean distance {mean_pairwise(matrix):.3f}", "", "| |" + "|".join(names) + "|"]
+    lines = [f"## Mean RPD {mean_pairwise(matrix):.3f}", "", "| |" + "|".join(names) + "|"]
     lines.append("|---" * (len(names) + 1) + "|")
     for name, row in zip(names, matrix, strict=True):
         lines.append(f"| **{name}** |" + "|".join(f"{distance:.3f}" for distance in row) + "|")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import datasets
@@ -10,6 +11,7 @@ import pytest
 from huggingface_hub import DatasetCard
 
 import rpd_metric
+from rpd_datasets import CurationConfig, curate_dataset
 from rpd_datasets.account import outcome_lines
 from rpd_datasets.cli import main
 from rpd_metric.models.chat import ChatReply, ChatRequest
@@ -70,24 +72,50 @@ def test_curate_json_is_one_object_on_stdout_and_nothing_else(capsys, tmp_path):
     assert all(len(row["chosen"]) == len(row["strategies"]) == 3 for row in result["chosen"])
 
 
-def test_score_prints_the_metric_as_a_table_and_as_json(capsys, tmp_path):
+def test_score_names_its_distance_which_is_the_one_that_curate_goes_by(capsys, tmp_path):
     import evaluate
 
     file = write(tmp_path / "g.jsonl", ROW, {"problem": "alone", "solutions": [GOOD]})
-    assert main(["score", str(file)]) == 0
-    table = capsys.readouterr().out
-    assert main(["score", str(file), "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
-    assert result["problems"][1]["rpd"] is None
-    assert result["rpd"] == result["problems"][0]["rpd"]
-    assert f"\nrpd            {result['rpd']:.3f}\n" in table
-    assert (result["summarizer"], result["embedder"]) == ("extractive", "minilm")
-    assert result["reading"].startswith(f"by labelled pairs with minilm, {result['rpd']:.2f}: ")
-    phrase = result["reading"].partition(": ")[2]
-    assert f"\n   {phrase}; 3 of 3 solutions compared" in table
+    found, by_default = {}, CurationConfig().resolved().solutions
+    for name, more in ((by_default, []), ("rpd", ["--distance", "rpd"])):
+        assert main(["score", str(file), *more]) == 0
+        table = capsys.readouterr().out
+        assert main(["score", str(file), *more, "--json"]) == 0
+        found[name] = result = json.loads(capsys.readouterr().out)
+        mean = result["mean_distance"]
+        assert (result["distance"], result["embedder"]) == (name, "minilm")
+        assert [one["mean_distance"] for one in result["problems"]] == [mean, None]
+        assert f"\ndistance       {name}\nmean distance  {mean:.3f}\n" in table
+        assert re.search(rf"\n   {name}(: [^;]+)?; 3 of 3 solutions compared", table)
     metric = evaluate.load("rpd", cache_dir=str(tmp_path))
     expected = metric.compute(predictions=[ROW["solutions"]], references=[ROW["problem"]])
-    assert result["rpd"] == pytest.approx(expected["rpd"], abs=1e-5)  # five digits
+    assert found["rpd"]["mean_distance"] == pytest.approx(expected["rpd"], abs=1e-5)  # five digits
+    assert found["rpd"]["summarizer"] == "extractive"
+    # Curating the same rows chooses by the same figure.
+    curated = curate_dataset(file, tmp_path / "set", CurationConfig(num_solutions=2))
+    assert curated.dataset[0]["problem_score"] == found[by_default]["problems"][0]["problem_score"]
+
+
+def test_right_solutions_alone_are_scored_where_a_reference_tells(capsys, tmp_path):
+    wrong = "Add the coefficients and halve their sum. The answer is 7."
+    file = write(tmp_path / "g.jsonl", {**ROW, "solutions": [GOOD, OTHER, wrong], "answer": "3"})
+    for more, usable, by in (([], 2, "reference answers"), (["--all"], 3, None)):
+        assert main(["score", str(file), "--json", *more]) == 0
+        result = json.loads(capsys.readouterr().out)
+        assert (result["problems"][0]["usable"], result["right_by"]) == (usable, by)
+
+
+def test_report_of_a_file_goes_by_the_distance_that_is_named(capsys, tmp_path):
+    file = write(tmp_path / "g.jsonl", ROW)
+    for more, name in (([], CurationConfig().resolved().solutions), (["--distance", "raw"], "raw")):
+        page = tmp_path / f"{name}.html"
+        assert main(["report", str(file), "--json", "--output", str(page), *more]) == 0
+        result = json.loads(capsys.readouterr().out)
+        assert (result["chosen_by"], f"median_{name}" in result) == (name, True)
+        assert f"Distance {name}" in page.read_text()
+    assert "shows the distance that chose" in one_line_error(
+        capsys, "report", tmp_path, "--distance", "raw"
+    )
 
 
 def test_the_version_is_said(capsys):

@@ -113,7 +113,7 @@ def test_text_is_shown_as_text_and_numbers_are_the_metrics() -> None:
     assert "<b>" not in page
     assert "- **0.000** Solution 3: Factor &lt;b>it&lt;/b>." in page
     assert "1. Check $1<2$." in page
-    assert "## Mean distance 0.000\n" in page
+    assert "## Mean RPD 0.000\n" in page
     assert "| **Solution 1** |0.000|0.000|\n" in page
     assert "- Solution 1 and Solution 3, 0.00: almost surely the same method\n" in page
     assert "too little to judge by" not in page, "steps may be short"
@@ -207,7 +207,7 @@ def test_a_person_compares_solutions_on_the_page(page: str, tmp_path: Path) -> N
         # Steps of one's own.
         window.find_elements(By.CSS_SELECTOR, "input[type=radio]")[1].click()
         compare("Factor.\nCheck.", "Factor.\nCheck.", "")
-        wait.until(lambda _: "Mean distance 0.000" in text_of(window, ".rpd"))
+        wait.until(lambda _: "Mean RPD 0.000" in text_of(window, ".rpd"))
 
         # Formulas and emphasis are drawn, HTML is not run, and a phone scrolls down only.
         wide = " + ".join(f"x_{{{number}}}^2" for number in range(40))
