@@ -20,7 +20,7 @@ from rpd_metric.steps.program import without_docstrings
 from rpd_metric.steps.protocol import MIN_STEPS, Summary
 from rpd_metric.steps.vocabulary import Method, find_methods
 
-VERSION = "4"
+VERSION = "5"
 
 # Up to so many passages are told in three phases, up to so many in four, more in five.
 _SHORT, _MIDDLING = 6, 12

@@ -48,15 +48,18 @@ _HEADING = re.compile(
     r"|(?:[-*]\s+|\(?\d{1,2}[.)]\s+)?\*\*[^*]{3,150}\*\*:?\s*$)",
     re.IGNORECASE,
 )
-_SENTENCE_END = re.compile(r"(?<=[.!?\ue004])[\"')\]]?\s+(?=[A-Z(\\$\"'*\ue001-\ue003]|\d+[.)]\s)")
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?\ue004])[\"')\]]?\s+(?=[A-Z(\\$\"'*\ue001-\ue003]|\d+[.)]\s)"
+    r"|(?<=[。！？；])[”’」』）]?\s*(?=\S)"  # no blank follows there
+)
 _STOPPED_FORMULA = re.compile(r"[.!?]\s*(?:\$|\\\))$")
 _ABBREVIATION = re.compile(
     r"\b(?:e\.g|i\.e|cf|vs|eqs?|fig|thm|lem|no|resp|w\.l\.o\.g|dr|mr|mrs|st|approx|[A-Z])\.$",
     re.IGNORECASE,
 )
-_FULL_STOP = re.compile(r"[.!?][\"')\]$\s\\]*$")
+_FULL_STOP = re.compile(r"[.!?。！？；][\"')\]$\s\\”’」』）]*$")
 _ANNOUNCES = re.compile(
-    r"[:,=]\W*$|\b(?:is|are|get|gives|have|by|that|to|as|and|or|then|so|where|becomes|equals|find"
+    r"[:,=：，]\W*$|\b(?:is|are|get|gives|have|by|that|to|as|and|or|then|so|where|becomes|equals|find"
     r"|obtain|yields|into)\W*$",
     re.IGNORECASE,
 )

@@ -39,6 +39,7 @@ def steps(solution: str, problem: str | None = None) -> tuple[str, ...]:
         ("Answer: 42", ["Answer: 42"]),  # kept rather than called empty
         ("Take 15.\nAdd 9 to it.\nSo 24.", ["Take 15.", "Add 9 to it.", "So 24."]),
         ("\n".join(["We use induction."] * 4), ["We use induction."]),
+        ("设共有 x 人。代入方程！解得 4；", ["设共有 x 人。", "代入方程！", "解得 4；"]),
     ],
 )
 def test_a_short_solution_keeps_every_line_once(solution: str, expected: list[str]) -> None:

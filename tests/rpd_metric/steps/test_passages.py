@@ -48,6 +48,11 @@ def test_where_a_sentence_ends(found: list[str]) -> None:
     assert texts(joined)[-1] == " ".join(found[-1].replace("```", "").split())
 
 
+def test_a_chinese_sentence_ends_without_a_blank() -> None:
+    found = ["男生有 5 人。", "他问：“够吗？”", "共 $9。0$ 种；", "故\n\\[ x = 4 \\]", "完毕！"]
+    assert texts("".join(found)) == [" ".join(one.split()) for one in found]
+
+
 WRITE_UP = "We count the squares. " * 20
 
 
