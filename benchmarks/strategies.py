@@ -55,6 +55,11 @@ Array = Any
 Method = tuple[str, str]
 
 PICKED = 3
+# Words hold on a set where fewer of the pairs differ that are said to have one method, and more of
+# those said to have another: where the phrases of `calibration.py` draw their lines.
+SAME, OTHER = 0.35, 0.65
+# Fewer pairs of a set tell nothing about words.
+FEW = 20
 SHOWN = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 STRATEGY = ("LLM", "strategy")
 GROUPS = ("groups", "groups")
@@ -239,8 +244,9 @@ def labelled_pairs(sets: Sequence[Problems], method: Method) -> tuple[Array, Arr
 
 
 def curves(sets: Mapping[str, Problems]) -> list[Calibration]:
-    """A curve of each distance, fitted to all sets; prints what it says and how far off it is on
-    each set with the fit to the others.
+    """The curves of distances whose words hold on every set, fitted to all; prints what each curve
+    says, how far off it is on each set with the fit to the others, and the share of pairs of
+    another strategy where it says one method, and where it says another.
     """
     rows, found = [], []
     for source, distance in CURVES:
@@ -255,16 +261,34 @@ def curves(sets: Mapping[str, Problems]) -> list[Calibration]:
             other = replace(curve, intercept=fit[0], slope=fit[1])
             distances, labels = labelled_pairs([problems], method)
             errors.append(calibration_error([other.chance(one) for one in distances], labels))
-        found.append(replace(curve, error=round(max(errors), 3)))
+        shares = [said_of(curve, *labelled_pairs([one], method)) for one in sets.values()]
+        if all(same < SAME and other > OTHER for same, other in shares):
+            found.append(replace(curve, error=round(max(errors), 3)))
         rows.append(
             {
                 "distance": _name(method),
                 **{f"{one}": f"{curve.chance(one):.2f}" for one in SHOWN},
                 f"error on {', '.join(sets)}": ", ".join(f"{error:.3f}" for error in errors),
+                "differ where it says one method; another": ", ".join(
+                    f"{same:.2f}; {other:.2f}" for same, other in shares
+                ),
             }
         )
-    print(f"{found[0].pairs} labelled pairs.\n\n{markdown(rows)}\n")
+    print(f"{curve.pairs} labelled pairs.\n\n{markdown(rows)}\n")
     return found
+
+
+def said_of(curve: Calibration, distances: Array, different: Array) -> tuple[float, float]:
+    """The shares that differ in strategy among pairs of which a curve says one method, and among
+    those of which it says another; 0 and 1 where it says so of hardly any.
+    """
+    words = np.array([curve.phrase(one) for one in distances])
+    one = np.char.endswith(words, " the same method")
+    other = np.char.endswith(words, " another method")
+    return (
+        float(different[one].mean()) if one.sum() >= FEW else 0.0,
+        float(different[other].mean()) if other.sum() >= FEW else 1.0,
+    )
 
 
 def draw(sets: Mapping[str, Problems], path: Path) -> None:
@@ -321,9 +345,7 @@ def main() -> None:
         print_figures(sets, figure)
     if args.picture:
         draw(sets, args.picture)
-    # Problems written so that wording misleads are no sample of what a curve is read for.
-    found = curves({name: one for name, one in sets.items() if name != "controlled"})
-    curves(sets)
+    found = curves(sets)
     if args.write_curves:
         lines = ",\n".join(f"  {json.dumps(asdict(curve))}" for curve in found)
         args.write_curves.write_text(f"[\n{lines}\n]\n", encoding="utf-8")

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.options import documented, option
-from rpd_datasets.select import SELECTIONS, Selection
+from rpd_datasets.select import GREEDY, SELECTIONS, Selection
 from rpd_metric.distance.core import Ties
 from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.errors import InputError
@@ -25,6 +25,8 @@ PAPER_NUM_PROBLEMS = 100
 PAPER_NUM_SOLUTIONS = 3
 
 AUTO = "auto"
+# A chat model sorts a problem's summaries into strategies; inside of one this distance decides.
+GROUPS, WITHIN_GROUPS = "groups", "strategy"
 # What a budget of samples leaves no room for.
 BESIDE_SAMPLES = ("num_problems", "num_solutions", "problems", "selection", "quality_column")
 
@@ -49,17 +51,30 @@ class Choices(Iterable[str]):
 
 
 METRICS = Choices()
-PROBLEM_CHOICES = Choices(AUTO, "random", "llm")
-SOLUTION_CHOICES = Choices(AUTO, "random", "llm", "all")
+PROBLEM_CHOICES = Choices(AUTO, GROUPS, "random", "llm")
+SOLUTION_CHOICES = Choices(AUTO, GROUPS, "random", "llm", "all")
 
 
-def default_distance(summarizer: str) -> str:
-    """The distance that saw strategy best on labelled problems, see `docs/distances.md`.
+def default_choice(summarizer: str, selection: Selection = "maxmin") -> str:
+    """What saw strategy best on labelled problems, see `docs/distances.md`.
 
-    >>> default_distance("extractive"), default_distance("tgi:http://localhost:8080")
-    ('pieces', 'combined')
+    >>> default_choice("extractive"), default_choice("tgi:http://localhost:8080")
+    ('pieces', 'groups')
     """
-    return "combined" if asks_chat_model(summarizer) else "pieces"
+    if not asks_chat_model(summarizer):
+        return "pieces"
+    return GROUPS if selection in GREEDY else WITHIN_GROUPS
+
+
+def distance_of(choice: str) -> str | None:
+    """The distance that a choice compares solutions by; `None` where it compares nothing.
+
+    >>> distance_of("groups"), distance_of("rpd"), distance_of("llm")
+    ('strategy', 'rpd', None)
+    """
+    if choice == GROUPS:
+        return WITHIN_GROUPS
+    return choice if choice in METRICS else None
 
 
 @documented
@@ -140,9 +155,10 @@ class CurationConfig:
     )
     problems: str = option(
         AUTO,
-        "how problems are chosen: by their scores by a distance (Algorithm 1), at random, or those "
-        "that a judge calls diverse (llm, App. D.2); auto is the distance that sees strategy best: "
-        "pieces, or combined where a chat model makes the steps",
+        "how problems are chosen: by how many strategies a chat model sorts their summaries into "
+        "(groups: a request more each), by their scores by a distance (Algorithm 1), at random, or "
+        "those that a judge calls diverse (llm, App. D.2); auto is groups where a chat model makes "
+        "the steps (strategy with --selection exact or random), else pieces",
         group="choice",
         metavar="BY",
         choices=PROBLEM_CHOICES,
@@ -150,8 +166,9 @@ class CurationConfig:
     num_problems: int = option(PAPER_NUM_PROBLEMS, "problems", group="choice", metavar="N")
     solutions: str = option(
         AUTO,
-        "how a problem's solutions are chosen: by a distance (Algorithm 2; auto as for problems), "
-        "at random, by a judge (llm, App. D.2), or all of them, the first num_solutions there are",
+        "how a problem's solutions are chosen: one of each strategy in turn (groups), by a "
+        "distance (Algorithm 2; auto as for problems), at random, by a judge (llm, App. D.2), or "
+        "all of them, the first num_solutions there are",
         group="choice",
         metavar="BY",
         choices=SOLUTION_CHOICES,
@@ -164,6 +181,13 @@ class CurationConfig:
         "a budget in the place of num_problems and num_solutions: one solution for every problem, "
         "then, one by one over all problems, the solution that adds most distance to those chosen "
         "for its problem. More problems than samples: a draw of one solution each",
+        group="choice",
+        metavar="N",
+    )
+    group_passes: int = option(
+        1,
+        "for groups, 2 asks again in another order, keeps apart what both put apart, and says how "
+        "far the two agree",
         group="choice",
         metavar="N",
     )
@@ -229,7 +253,7 @@ class CurationConfig:
         ):
             if value not in known:
                 raise InputError(f"unknown {name} {value!r}; use one of {', '.join(known)}")
-        by_distance = self.solutions == AUTO or self.solutions in METRICS
+        by_distance = self.solutions == AUTO or distance_of(self.solutions) is not None
         if self.num_samples is not None:
             settled = self._settled()
             beside = [] if by_distance else ["solutions"]
@@ -252,6 +276,19 @@ class CurationConfig:
                 f"a quality column is traded against a distance, and solutions is "
                 f"{self.solutions!r}; choose them by one of {', '.join(METRICS)}"
             )
+        if self.group_passes not in (1, 2):
+            raise InputError(f"group_passes is {self.group_passes}; ask once or twice")
+        if GROUPS in (self.problems, self.solutions) and not asks_chat_model(self.summarizer):
+            raise InputError(
+                '"groups" has a chat model sort its own summaries, and the summarizer is '
+                f"{self.summarizer!r}; name one with summarizer (--summarizer), e.g. "
+                "tgi:http://host:port"
+            )
+        if self.solutions == GROUPS and self.selection not in GREEDY:
+            raise InputError(
+                f'"groups" takes one of each strategy in turn, which selection {self.selection!r} '
+                f"cannot; use {' or '.join(GREEDY)}"
+            )
         if self.asks_judge and self.judge is None and not asks_chat_model(self.summarizer):
             raise InputError(
                 '"llm" asks a chat model, and none is named: name one with judge (--judge), e.g. '
@@ -261,7 +298,8 @@ class CurationConfig:
     def _settled(self) -> dict[str, Any]:
         """What `auto` stands for, and what a budget of samples decides."""
         names = [name for name in ("problems", "solutions") if getattr(self, name) == AUTO]
-        settled: dict[str, Any] = dict.fromkeys(names, default_distance(self.summarizer))
+        default = default_choice(self.summarizer, self.selection)
+        settled: dict[str, Any] = dict.fromkeys(names, default)
         if self.num_samples is not None:
             # At most so many problems, and at least one solution of each.
             settled |= {"num_problems": self.num_samples, "num_solutions": 1, "problems": "random"}
@@ -298,6 +336,12 @@ class CurationConfig:
         return checks or "llm" in (self.problems, self.solutions)
 
     @property
+    def asks_groups(self) -> bool:
+        """Whether a chat model sorts summaries into strategies."""
+        settled = self.resolved()
+        return GROUPS in (settled.problems, settled.solutions)
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         """The distances that must be computed.
 
@@ -305,7 +349,8 @@ class CurationConfig:
         compared with those it chose.
         """
         settled = self.resolved()
-        named = {settled.problems, settled.solutions, *(("rpd",) if self.reads_steps else ())}
+        named = {distance_of(one) for one in (settled.problems, settled.solutions)}
+        named |= {"rpd"} if self.reads_steps else set()
         return tuple(name for name in METRICS if name in named)
 
     def metric(self, name: str) -> str:
@@ -323,7 +368,8 @@ class CurationConfig:
         names = (settled.problems, settled.solutions)
         if "pieces" in names and not asks_chat_model(self.summarizer):
             return True
-        return any(n == "llm" or (n in METRICS and DISTANCES[n].reads_steps) for n in names)
+        compared = [distance for name in names if (distance := distance_of(name))]
+        return "llm" in names or any(DISTANCES[name].reads_steps for name in compared)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types, for manifests and cards."""

@@ -63,18 +63,29 @@ class Problem:
         return Rejected(stage, reason, self.where, detail, self.problem, solution_index)
 
 
+# In the place of a strategy that is not known.
+UNNAMED = "–"
+
+
 def strategy_labels(extra: Mapping[str, Any], num_solutions: int) -> list[str] | None:
     """Each solution's strategy, by the columns `strategies`, a label for each, and
-    `strategy_names`, the labels' names, where there are any.
+    `strategy_names`, the labels' names, where there are any: by label, or one after the other, as
+    `rpd curate` writes them. A solution without a label has the strategy "–".
 
     >>> strategy_labels({"strategies": [0, 1], "strategy_names": {"0": "by parts"}}, 2)
     ['by parts', '1']
+    >>> strategy_labels({"strategies": [1, None], "strategy_names": ["sums", "areas"]}, 2)
+    ['areas', '–']
     """
     labels, names = extra.get("strategies"), extra.get("strategy_names")
     if not isinstance(labels, list) or len(labels) != num_solutions:
         return None
+    if all(label is None for label in labels):
+        return None
+    if isinstance(names, list):
+        names = {str(label): name for label, name in enumerate(names)}
     known = names if isinstance(names, Mapping) else {}
-    return [str(known.get(str(label)) or label) for label in labels]
+    return [UNNAMED if one is None else str(known.get(str(one)) or one) for one in labels]
 
 
 def _take(value: Any, count: int, indices: Sequence[int]) -> Any:

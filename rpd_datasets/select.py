@@ -23,6 +23,8 @@ from rpd_metric.errors import InputError
 
 Selection = Literal["maxmin", "maxavg", "exact", "random"]
 SELECTIONS: tuple[Selection, ...] = ("maxmin", "maxavg", "exact", "random")
+# Those that go one by one, so that groups may take turns.
+GREEDY: tuple[Selection, ...] = ("maxmin", "maxavg")
 MAX_SUBSETS = 5000
 
 Matrix = npt.NDArray[np.float64]
@@ -99,7 +101,7 @@ def select_solutions(
             raise InputError("a random choice weighs no quality; choose by a distance")
         worth = quality_weight * scaled_quality([quality[int(index)] for index in usable])
     if groups is not None:
-        if method not in ("maxmin", "maxavg"):
+        if method not in GREEDY:
             raise InputError(f"selection {method!r} knows no groups; use 'maxmin' or 'maxavg'")
         groups = [groups[int(index)] for index in usable]
     if method == "random":
@@ -216,10 +218,10 @@ def select_problems(
         n (`int`): How many. A smaller dataset comes back whole. Problems without a score (fewer
             than two usable solutions) rank last.
         method (`str`): `"score"` ranks by the distance that the configuration named for problems
-            (the column `problem_score`, or else `rpd_score`), `"rpd"` by `rpd_score`; both give
-            the best first. `"random"` draws among the problems with anything `selected`, `"llm"`
-            among those that a judge called `diverse` (App. D.2); a draw of 100 is the beginning
-            of a draw of 300.
+            (the column `problem_score`, or else `rpd_score`; with `groups` first by
+            `num_strategies`), `"rpd"` by `rpd_score`; both give the best first. `"random"` draws
+            among the problems with anything `selected`, `"llm"` among those that a judge called
+            `diverse` (App. D.2); a draw of 100 is the beginning of a draw of 300.
         seed (`int`): For the draws.
         problem_column (`str`): The column with the problem's text, for the draws.
 
@@ -234,21 +236,23 @@ def select_problems(
     wanted = "diverse" if method == "llm" else "selected"
     rows = ds
     if hasattr(ds, "select"):
-        decisive = {"problem_score", "rpd_score"} if by_score else {problem_column, wanted}
+        scores = {"num_strategies", "problem_score", "rpd_score"}
+        decisive = scores if by_score else {problem_column, wanted}
         known = decisive.intersection(ds.column_names)
         rows = ds.select_columns(list(known)).to_list() if known else ds
 
-    def keyed() -> Iterator[tuple[tuple[Any, int], dict[str, Any]]]:
+    def keyed() -> Iterator[tuple[tuple[float, Any, int], dict[str, Any]]]:
         for place, row in enumerate(rows):
             if by_score:
                 scored = method == "score" and "problem_score" in row
                 score = _value(row, "problem_score" if scored else "rpd_score")
-                yield (_descending(score), place), row
+                number = row.get("num_strategies") if scored else None
+                yield (-(number or 1.0), _descending(score), place), row
             elif _value(row, wanted):
-                yield (draw_lot(_value(row, problem_column), seed), place), row
+                yield (0.0, draw_lot(_value(row, problem_column), seed), place), row
 
     best = heapq.nsmallest(n, keyed(), key=itemgetter(0))
-    places = [place for (_, place), _ in best]
+    places = [place for (*_, place), _ in best]
     if isinstance(ds, list):
         return [ds[place] for place in places]
     if hasattr(ds, "select"):

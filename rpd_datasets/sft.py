@@ -21,7 +21,8 @@ def to_sft(ds: Any, *, problem_column: str = "problem", solutions_column: str = 
 
     Returns:
         `datasets.Dataset`: Columns `prompt` and `completion`, each a list with one message. A
-        problem's solutions stand next to each other, in order of choice.
+        problem's solutions stand next to each other, in order of choice. Where a chat model sorted
+    them, `strategy` is the name of each one's strategy.
 
     Raises:
         [`InputError`]: A column is missing.
@@ -36,22 +37,32 @@ def to_sft(ds: Any, *, problem_column: str = "problem", solutions_column: str = 
                 "run ds.map(rpd_curate) first"
             )
 
+    # Names by label are the user's own; rpd_curate's stand one after the other.
+    named = isinstance(ds.features.get("strategy_names"), datasets.List)
+
     def explode(batch: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-        pairs = [
-            sft_messages(problem, solutions[index])
-            for problem, solutions, selected in zip(*(batch[one] for one in needed), strict=True)
-            for index in selected
-        ]
-        prompts, completions = zip(*pairs, strict=True) if pairs else ((), ())
-        return {"prompt": list(prompts), "completion": list(completions)}
+        rows: dict[str, list[Any]] = {name: [] for name in features}
+        for place, selected in enumerate(batch["selected"]):
+            for index in selected:
+                problem, solutions = (batch[one][place] for one in needed[:2])
+                prompt, completion = sft_messages(problem, solutions[index])
+                rows["prompt"].append(prompt)
+                rows["completion"].append(completion)
+                if named:
+                    group, names = batch["strategies"][place][index], batch["strategy_names"][place]
+                    rows["strategy"].append(None if group is None else names[group])
+        return rows
 
     message = {"role": datasets.Value("string"), "content": datasets.Value("string")}
     messages = datasets.List(message)
+    features = datasets.Features({"prompt": messages, "completion": messages})
+    if named:
+        features["strategy"] = datasets.Value("string")
     return ds.map(
         explode,
         batched=True,
         remove_columns=ds.column_names,
-        features=datasets.Features({"prompt": messages, "completion": messages}),
+        features=features,
     )
 
 

@@ -32,7 +32,7 @@ from rpd_datasets.evaluation.benchmarks import BENCHMARKS
 from rpd_datasets.evaluation.decontamination import load_contamination
 from rpd_datasets.options import add_options, options_from
 from rpd_datasets.presets import PRESETS
-from rpd_datasets.problem import Problem, strategy_labels
+from rpd_datasets.problem import UNNAMED, Problem, strategy_labels
 from rpd_datasets.publish.pushing import check_access
 from rpd_metric.distance.calibration import calibration
 from rpd_metric.errors import InputError
@@ -168,10 +168,12 @@ def _print_result(
 def _chosen_row(problem: Problem, scored: Scored, selected: list[int]) -> dict[str, Any]:
     score = scored.score if scored.problem_score is None else scored.problem_score
     row: dict[str, Any] = {"problem": problem.problem, "score": score, "chosen": selected}
-    labels = strategy_labels(problem.extra, len(problem.solutions))
+    own = {"strategies": scored.strategies, "strategy_names": scored.strategy_names}
+    known = own if scored.strategy_names else problem.extra
+    labels = strategy_labels(known, len(problem.solutions))
     if labels is not None:  # so that one sees whether strategies were told apart
         row["strategies"] = [labels[index] for index in selected]
-        row["num_strategies"] = len(set(row["strategies"]))
+        row["num_strategies"] = len(set(row["strategies"]) - {UNNAMED})
     return row
 
 

@@ -18,9 +18,11 @@ import numpy.typing as npt
 
 from rpd_datasets.select import draw_lot
 from rpd_metric.arrays import nan_for_none
+from rpd_metric.distance.diversity import group_distances
 from rpd_metric.errors import InputError
 
 MATRICES = ("distance_matrix", "rpd_matrix")
+GROUPS = ("strategies", "strategy_names")
 
 
 def spending_order(
@@ -116,7 +118,8 @@ def select_samples(ds: Any, n: int, *, seed: int = 0, problem_column: str = "pro
     """
     whole = not isinstance(ds, list)
     # Of a dataset, only the columns that are looked at; the others may be long.
-    names = [name for name in (problem_column, *MATRICES) if whole and name in ds.column_names]
+    read = (problem_column, *MATRICES, *GROUPS)
+    names = [name for name in read if whole and name in ds.column_names]
     orders: list[list[int]] = []
     offers: list[tuple[str, list[float]]] = []
     for row in ds.select_columns(names) if names else ds:
@@ -124,7 +127,10 @@ def select_samples(ds: Any, n: int, *, seed: int = 0, problem_column: str = "pro
         if matrix is None or problem_column not in row:
             missing = "rpd_matrix" if matrix is None else problem_column
             raise InputError(f"the rows have no {missing}; run ds.map(rpd_curate) first")
-        order, gains = spending_order(nan_for_none(matrix))
+        distances = nan_for_none(matrix)
+        if isinstance(row.get("strategy_names"), list):  # a user's own are by label
+            distances = group_distances(row["strategies"], distances)
+        order, gains = spending_order(distances)
         offers.append((row[problem_column], gains))
         orders.append(order)
     found = shares(offers, n, seed)

@@ -23,14 +23,18 @@ from rpd_datasets.curation.scoring import JUDGES, choose, score_problem
 from rpd_datasets.filters.candidates import AnswerCheck
 from rpd_datasets.judging.judges import CurationJudges
 from rpd_datasets.problem import Problem
+from rpd_metric.errors import ReplyError
 from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.flow import Flow
 from rpd_metric.models.requests import RequestOptions
 from rpd_metric.models.store import Replies, RequestKeys, request_key
 from rpd_metric.steps.chat_summarizer import ChatSummarizer
+from rpd_metric.steps.grouping import SAMPLING, StrategyReader
 
 # Three to five steps with their analysis; the paper does not say how long its summaries are.
 ASSUMED_REPLY_TOKENS = 400
+# The steps alone, as they are shown to judges and sorted into groups: 60 to 100 words a solution.
+STEPS_TOKENS = 130
 # Finished, sound, diverse: whatever lets the run go on.
 SECOND_CLASS = ChatReply("//boxed{2}", "stop")
 
@@ -59,7 +63,8 @@ class DryRun:
         self.models = models
         self.context, self.reply_tokens = context, reply_tokens
         self.problems = self.solutions = self.too_long = self._eligible = 0
-        # By kind, "summaries" or one of `JUDGES`: requests that are not in the store, their tokens.
+        # By kind, "summaries", "groups" or one of `JUDGES`: requests that are not in the store, and
+        # their tokens.
         self.missing, self.prompt_tokens = Counter[str](), Counter[str]()
         self._max_tokens: dict[str, int] = {}
         self._flows: dict[str, Flow] = {}
@@ -85,8 +90,14 @@ class DryRun:
             # No request depends on distances then.
             bare = replace(config, num_samples=None, quality_column=None)
             config = replace(bare, problems="random", solutions="random")
+        reader = models.reader
+        if reader is not None:
+            flow = on_the_store(reader.chat.model, "groups", SAMPLING.max_tokens)
+            reader = _AnySorting(flow, passes=reader.passes, seed=reader.seed)
         self._config = config
-        self._models = replace(models, summarizer=summarizer, embedder=_OneVector(), judges=judges)
+        self._models = replace(
+            models, summarizer=summarizer, embedder=_OneVector(), judges=judges, reader=reader
+        )
 
     async def count(self, problem: Problem, answers: AnswerCheck | None = None) -> None:
         """Count what one problem would ask; `answers` where somebody looked at them already."""
@@ -121,6 +132,10 @@ class DryRun:
         if self.models.judges is not None:
             found["judge_requests"] = sum(missing[kind] + stored[kind] for kind in JUDGES)
             found["judge_requests_missing"] = sum(missing[kind] for kind in JUDGES)
+        if self.models.reader is not None:
+            found["group_requests"] = missing["groups"] + stored["groups"]
+            found["group_requests_missing"] = missing["groups"]
+            found["group_prompt_tokens"] = prompt["groups"]
         sent_at_most = at_most = 0
         for kind, max_tokens in self._max_tokens.items():
             each = 2 if kind == "summaries" else 1  # the second asks for a repair
@@ -163,7 +178,7 @@ class DryRun:
 
 
 class _Counting:
-    """A chat model that counts what it is asked, and supposes steps as long as they may be."""
+    """A chat model that counts what it is asked, and supposes steps of the usual length."""
 
     def __init__(self, model: str, kind: str, count: DryRun) -> None:
         self.model = model
@@ -171,12 +186,25 @@ class _Counting:
         self._count = count
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
-        self._count.note(self._kind, request, request_key(self.model, request))
+        key = request_key(self.model, request)
+        self._count.note(self._kind, request, key)
         if self._kind != "summaries":
             return SECOND_CLASS
-        words = " step" * (self._count.reply_tokens // 3)
-        steps = [first + words for first in ("First", "Second", "Third")]
+        words = " step" * (STEPS_TOKENS // 3)
+        # Each solution has its own: the same steps in two orders would be one request.
+        steps = [first + words for first in (f"First {key[:8]}", "Second", "Third")]
         return ChatReply(json.dumps({"logical_steps": steps}), "stop")
+
+
+class _AnySorting(StrategyReader):
+    """A reader of strategies that goes on whatever the reply is."""
+
+    async def ask(self, request: ChatRequest, batch: Sequence[object]) -> dict[str, list[int]]:
+        """One strategy, where the reply cannot be used."""
+        try:
+            return await super().ask(request, batch)
+        except ReplyError:
+            return {"one strategy": list(range(len(batch)))}
 
 
 class _ReadOnly:

@@ -68,8 +68,8 @@ class Journal:
         record = self._get(self.key(problem))
         if record is None:
             return None
-        by_a_model = any(one["reason"] == Reason.MODEL_ERROR for one in record["rejects"])
-        if by_a_model and not failed:
+        reasons = [*(one["reason"] for one in record["rejects"]), record.get("ungrouped")]
+        if Reason.MODEL_ERROR in reasons and not failed:
             return None
         return Scored.from_record(record, problem.where)
 

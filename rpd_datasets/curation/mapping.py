@@ -222,6 +222,8 @@ async def _curated(
         "drop_reasons": spread(scored.drop_reasons, bad),
         **choice_columns(scored, config),
     }
+    if "strategies" in columns:
+        columns["strategies"] = spread(scored.strategies, None)
     if "distance_matrix" in columns:
         columns["distance_matrix"] = square(columns["distance_matrix"])
     if "llm" in (config.problems, config.solutions):

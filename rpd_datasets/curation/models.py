@@ -24,7 +24,8 @@ from rpd_metric.models.flow import Flow
 from rpd_metric.models.kinds import embedder_spec, load_chat, load_embedder
 from rpd_metric.models.requests import RequestOptions
 from rpd_metric.models.store import Replies, ReplyStore
-from rpd_metric.steps.chat_summarizer import steps_schema
+from rpd_metric.steps.chat_summarizer import ChatSummarizer, steps_schema
+from rpd_metric.steps.grouping import StrategyReader
 from rpd_metric.steps.protocol import Summarizer
 from rpd_metric.steps.summarizers import asks_chat_model, load_summarizer
 
@@ -39,6 +40,7 @@ class Models:
     embedder: Embedder
     count_tokens: TokenCounter
     judges: CurationJudges | None = None
+    reader: StrategyReader | None = None
     answers: AnswerChecker = field(default_factory=AnswerChecker)
     # Where embeddings are made: several threads would each keep buffers, and take turns anyway.
     threads: ThreadPoolExecutor = field(
@@ -64,6 +66,12 @@ class Models:
                 '"llm" asks a chat model; pass Models(..., judges=CurationJudges(chat))'
             )
         return self.judges
+
+    def required_reader(self) -> StrategyReader:
+        """The reader of strategies, where a configuration asks for it."""
+        if self.reader is None:
+            raise InputError('"groups" asks a chat model; pass Models(..., reader=StrategyReader)')
+        return self.reader
 
 
 class LazyEmbedder:
@@ -122,11 +130,16 @@ def load_models(
     )
     # A server is asked for its model's name even so: cards and fingerprints hold it.
     later = embedder_spec(config.embedder).runs_here or not keep_replies
+    reader = None
+    if config.asks_groups and isinstance(summarizer, ChatSummarizer):
+        # Through the summarizer's own flow: one budget, one store, one count of what is in flight.
+        reader = StrategyReader(summarizer.chat, passes=config.group_passes, seed=config.seed)
     models = Models(
         summarizer=summarizer,
         embedder=LazyEmbedder(config.embedder, load) if later else load(),
         count_tokens=token_counter(config.tokenizer),
         judges=_judges(config, getattr(summarizer, "chat", None)),
+        reader=reader,
     )
     if keep_replies and models.flows:
         kept = replies or ReplyStore(default_store(config.store))

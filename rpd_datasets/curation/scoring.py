@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rpd_datasets.config import METRICS, CurationConfig
+from rpd_datasets.config import GROUPS, CurationConfig, distance_of
 from rpd_datasets.curation.allocation import spending_order
 from rpd_datasets.curation.judged import filtered
 from rpd_datasets.curation.models import Models
@@ -29,10 +29,12 @@ from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import select_solutions
 from rpd_metric.arrays import MatrixRows, nan_for_none, none_for_nan
 from rpd_metric.distance.core import problem_score
+from rpd_metric.distance.diversity import effective_number, group_distances
 from rpd_metric.errors import InputError
 from rpd_metric.metrics.matrices import distance_matrices
 from rpd_metric.models.concurrency import run_bounded
 from rpd_metric.reasons import Reason
+from rpd_metric.steps.grouping import Grouping
 
 # Of distances and scores, where they are written and where they are compared. Machines whose
 # products are rounded otherwise differ by some 1e-7: what is nearer than 1e-5 counts as equal.
@@ -64,6 +66,16 @@ class Scored:
     agrees: list[bool | None] = field(default_factory=list)
     floundering: list[bool] = field(default_factory=list)  # signs of a failed argument
     soundness: list[str] = field(default_factory=list)  # what a judge made of its argument
+    # By a chat model's groups, see `Grouping`; all empty where none was asked.
+    strategies: list[int | None] = field(default_factory=list)
+    strategy_names: list[str] = field(default_factory=list)
+    ungrouped: str = ""  # why they are not known, a `Reason`
+    agreement: float | None = None
+
+    @property
+    def num_strategies(self) -> float | None:
+        """How many equally common strategies they are worth; `None` where they are not known."""
+        return effective_number(self.strategies)
 
     @property
     def usable(self) -> list[int]:
@@ -128,13 +140,18 @@ async def score_problem(
                 detail = summary.detail or "no step could be extracted"
                 rejects.append(problem.rejected("steps", reasons[index], detail, index))
     usable = [index for index, reason in enumerate(reasons) if not reason]
+    sorted_into = Grouping(())
+    if config.asks_groups:
+        sorted_into = await models.required_reader().sort(problem.problem, steps)
     matrices = await models.in_thread(_matrices, problem, steps, usable, config, models)
     diverse = None
     if config.problems == "llm":
         diverse, refused = await _classified(problem, [steps[index] for index in usable], models)
         rejects += refused
     rpd = matrices.get("rpd")
-    choosing = None if config.solutions == "rpd" else matrices.get(config.solutions)
+    ranking, choosing = (
+        matrices.get(distance_of(choice) or "") for choice in (config.problems, config.solutions)
+    )
     return Scored(
         steps=steps,
         matrix=[[None] * count for _ in range(count)] if rpd is None else none_for_nan(rpd),
@@ -142,8 +159,8 @@ async def score_problem(
         drop_reasons=reasons,
         num_tokens=list(found.num_tokens),
         rejects=rejects,
-        problem_score=_score(matrices.get(config.problems)),
-        distances=None if choosing is None else none_for_nan(choosing),
+        problem_score=_score(ranking),
+        distances=None if choosing is None or choosing is rpd else none_for_nan(choosing),
         diverse=diverse,
         asked_again=asked_again,
         repaired=repaired,
@@ -152,6 +169,10 @@ async def score_problem(
         agrees=list(answers.agrees),
         floundering=[bool(signs_of_floundering(text)) for text in problem.solutions],
         soundness=list(found.soundness),
+        strategies=list(sorted_into.groups),
+        strategy_names=list(sorted_into.names),
+        ungrouped=sorted_into.reason or "",
+        agreement=sorted_into.agreement,
     )
 
 
@@ -237,6 +258,8 @@ def scoring_fingerprint(config: CurationConfig, models: Models) -> str:
         parts.append(models.summarizer.fingerprint)
     if models.judges is not None:
         parts += [getattr(models.judges, kind).fingerprint for kind in JUDGES]
+    if config.asks_groups:
+        parts.append(models.required_reader().fingerprint)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
@@ -247,7 +270,10 @@ def solution_order(
     kept: list[int] = []
     if config.filters.decisions is not None:
         kept = kept_by_hand(problem, config.filters.decisions, scored.usable)
-    return spending_order(nan_for_none(scored.chosen_by), kept)
+    matrix = nan_for_none(scored.chosen_by)
+    if config.solutions == GROUPS:
+        matrix = group_distances(scored.strategies, matrix)
+    return spending_order(matrix, kept)
 
 
 async def choose(
@@ -281,6 +307,9 @@ async def choose(
         matrix = np.zeros((len(usable), len(usable)))
     else:
         matrix = np.array(scored.chosen_by, dtype=np.float64)[np.ix_(usable, usable)]
+    groups = None
+    if config.solutions == GROUPS:
+        groups = [scored.strategies[index] for index in usable]
     picks = select_solutions(
         matrix,
         config.num_solutions,
@@ -288,8 +317,11 @@ async def choose(
         seed=int.from_bytes(digest[:8], "big"),
         quality=quality_of(problem, config, usable),
         quality_weight=config.quality_weight,
+        groups=groups,
     )
     if config.filters.decisions is not None:
+        if groups is not None:
+            matrix = group_distances(groups, matrix)
         picks = choose_around(problem, config.filters.decisions, usable, picks, matrix)
     return Judgement(tuple(usable[pick] for pick in picks))
 
@@ -318,8 +350,13 @@ def choice_columns(scored: Scored, config: CurationConfig) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     if config.problems == "llm":
         columns["diverse"] = scored.diverse
-    elif config.problems in METRICS and config.problems != "rpd":
+    elif distance_of(config.problems) not in (None, "rpd"):
         columns["problem_score"] = scored.problem_score
-    if config.solutions in METRICS and config.solutions != "rpd":
+    if distance_of(config.solutions) not in (None, "rpd"):
         columns["distance_matrix"] = scored.distances or []
+    if config.problems == GROUPS:
+        columns["num_strategies"] = scored.num_strategies
+    if config.asks_groups:
+        columns["strategies"] = scored.strategies
+        columns["strategy_names"] = scored.strategy_names
     return columns

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from rpd_datasets.config import GROUPS, distance_of
 from rpd_datasets.filters.answer_checks import mark_column
-from rpd_datasets.problem import strategy_labels
+from rpd_datasets.problem import UNNAMED, strategy_labels
 from rpd_datasets.report.contents import Array, ChosenProblem, CuratedFolder, Line
 from rpd_datasets.report.measures import Case, Pair
 from rpd_metric.distance.calibration import Calibration, calibration
@@ -75,12 +76,13 @@ def archive(folder: CuratedFolder, cases: Sequence[Case], budget: int = BUDGET) 
 def curves_of(folder: CuratedFolder) -> Curves:
     """What tells what RPD and the distance that chose mean, where anything does."""
     manifest, names = folder.manifest, {"rpd", folder.chosen_by}
+    behind = {name: distance_of(name) for name in names}
     if "calibration" in manifest:  # the user's own, which the run was read by
         own = {one["distance"]: Calibration(**one) for one in manifest["calibration"]}
-        return {name: own.get(name) for name in names}
+        return {name: own.get(behind[name] or "") for name in names}
     return {
         name: calibration(
-            name,
+            behind[name],
             manifest["embedder"]["name"],
             chat=manifest["summarizer"]["name"] not in SUMMARIZERS,
             truncate_dim=manifest["options"]["truncate_dim"],
@@ -105,6 +107,7 @@ def _entry(row: ChosenProblem) -> Line:
         **_numbers(row.score),
         "statement": _one_line(row.problem),
         "subject": _subject(row.extra),
+        "names": sorted(set(strategy_labels(row.extra, len(row.solutions)) or ()) - {UNNAMED}),
         "right": sum(mark is True for mark in chosen),
         "wrong": sum(mark is False for mark in chosen),
     }
@@ -126,7 +129,14 @@ def _others(folder: CuratedFolder) -> list[Line]:
     """Problems that were not chosen, best first, with why and as far as known their text."""
     reasons = {one["where"]: one for one in folder.left_out}
     others = [score for score in folder.scores if score["rank"] is None]
-    others.sort(key=lambda score: (score["score"] is None, -(score["score"] or 0)))
+    by_groups = folder.manifest["options"]["problems"] == GROUPS
+    others.sort(
+        key=lambda score: (
+            score["score"] is None,
+            by_groups and -(score["strategies"] or 1.0),
+            -(score["score"] or 0),
+        )
+    )
     listed = [(_numbers(one), one["statement"]) for one in others[:MAX_OTHERS]]
     # Some never came to be a problem.
     read = {one["where"] for one in others}

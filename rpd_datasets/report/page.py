@@ -18,14 +18,15 @@ import numpy as np
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from rpd_datasets.account import BUDGET_RULE, SELECTION_RULES, outcome_lines
-from rpd_datasets.config import METRICS
+from rpd_datasets.account import BUDGET_RULE, GROUPS_RULE, SELECTION_RULES, outcome_lines, worth
+from rpd_datasets.config import GROUPS, distance_of
 from rpd_datasets.report import charts
 from rpd_datasets.report.archive import LIMITS, archive, curves_of
 from rpd_datasets.report.contents import Array, CuratedFolder, funnel
 from rpd_datasets.report.measures import Measures
-from rpd_metric.distance.calibration import UNKNOWN
+from rpd_metric.distance.calibration import TOGETHER, UNKNOWN
 from rpd_metric.distance.distances import DISTANCES
+from rpd_metric.steps.summarizers import SUMMARIZERS
 
 SCRIPTS = ("temml/temml.min.js", "text.js", "app.js")
 STYLES = ("temml/temml.css", "style.css")
@@ -57,7 +58,7 @@ def _distances(folder: CuratedFolder, measures: Measures) -> list[Chart]:
     for name, kind, values, of_chosen in shown:
         picked = [value for value in of_chosen if value is not None]
         svg = charts.histogram(values, picked, upper, x_label=name, y_label="pairs", kind=kind)
-        by_it = kind == "accent" and chose in METRICS
+        by_it = kind == "accent" and distance_of(chose) is not None
         quantiles = np.quantile(values, (0, 0.25, 0.5, 0.75, 1))
         median = float(np.median(picked)) if picked else None
         found.append(Chart(name, svg, by_it, quantiles, median))
@@ -125,26 +126,35 @@ def render(folder: CuratedFolder, measures: Measures) -> str:
 
 def _rule(folder: CuratedFolder) -> str:
     """How solutions were chosen, where a distance chose them."""
-    if folder.chosen_by not in METRICS:
+    if (distance := distance_of(folder.chosen_by)) is None:
         return ""
     options = folder.manifest["options"]
     if options["num_samples"] is not None:
         said = f"a budget of {options['num_samples']:,} samples: {BUDGET_RULE}"
+    elif folder.chosen_by == GROUPS:
+        said = GROUPS_RULE
     else:
         said = f"{options['selection']}: {SELECTION_RULES[options['selection']]}"
-    return f", {said}; the distance is {DISTANCES[folder.chosen_by].description}".replace("`", "")
+    said = f", {said}; the distance is {DISTANCES[distance].description}"
+    return (said + worth(folder.chosen_by, chat=_chat(folder))).replace("`", "")
+
+
+def _chat(folder: CuratedFolder) -> bool:
+    """Whether a chat model made the steps."""
+    return folder.manifest["summarizer"]["name"] not in SUMMARIZERS
 
 
 def _readings(folder: CuratedFolder, *, with_rpd: bool) -> list[tuple[str, str]]:
     """By the name of each distance that is shown, the scale to read it by, or how to make one."""
     names = {"rpd": "RPD"} if with_rpd else {}
-    if folder.chosen_by in METRICS:
+    if distance_of(folder.chosen_by) is not None:
         names.setdefault(folder.chosen_by, folder.chosen_by)
-    curves = curves_of(folder)
-    return [
-        (shown, curve.scale() if (curve := curves[name]) else UNKNOWN)
-        for name, shown in names.items()
-    ]
+    curves, found = curves_of(folder), []
+    for name, shown in names.items():
+        by_chat = _chat(folder) and DISTANCES[distance_of(name) or name].reads_steps
+        unknown = UNKNOWN if by_chat else TOGETHER
+        found.append((shown, curve.scale() if (curve := curves[name]) else unknown))
+    return found
 
 
 def _data(name: str) -> str:

@@ -26,6 +26,8 @@ UNKNOWN = (
     "--calibrate FILE finds out"
 )
 
+TOGETHER = "a difference in wording and method together"
+
 # Up to which chance each phrase holds.
 _PHRASES = (
     (0.1, "almost surely the same method"),
@@ -116,7 +118,8 @@ def calibration(
     path: str | None = None,
     truncate_dim: int | None = None,
 ) -> Calibration | None:
-    """The curve of a distance as it was made, or `None` where nobody has labelled pairs for it.
+    """The curve of a distance as it was made, or `None` where nobody has labelled pairs for it, or
+    where its words did not hold on them all: without a chat model's steps they do not.
 
     Args:
         distance (`str`, *optional*): Its name; rules that compare nothing have no curve.
@@ -126,8 +129,9 @@ def calibration(
             the packaged ones if unset.
         truncate_dim (`int`, *optional*): Cut vectors are another encoder's: they have no curve.
 
-    >>> calibration("pieces", "minilm", chat=False).in_words(0.41)
-    '0.41: probably the same method'
+    >>> calibration("strategy", "minilm", chat=True).in_words(0.41)
+    '0.41: almost surely the same method'
+    >>> calibration("pieces", "minilm", chat=False)
     """
     known = _read(path)
     if distance is None or distance not in DISTANCES or truncate_dim is not None:
@@ -136,10 +140,10 @@ def calibration(
     return known.get((distance, embedder, made_by if DISTANCES[distance].reads_steps else ""))
 
 
-def reading(distance: float, curve: Calibration | None) -> str:
+def reading(distance: float, curve: Calibration | None, *, chat: bool = True) -> str:
     """A sentence without its full stop: what the distance means and by what."""
     if curve is None:
-        return UNKNOWN
+        return UNKNOWN if chat else TOGETHER
     return f"by labelled pairs with {curve.embedder}, {curve.in_words(distance)}"
 
 

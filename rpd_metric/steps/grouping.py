@@ -116,7 +116,7 @@ class StrategyReader:
         for start in range(0, len(steps), size):
             batch = steps[start : start + size]
             try:
-                said = await self._ask(self.request(problem, batch, list(names.values())), batch)
+                said = await self.ask(self.request(problem, batch, list(names.values())), batch)
             except ModelError as error:
                 reason, detail = str(Reason.MODEL_ERROR), " ".join(str(error).split())
                 if isinstance(error, ReplyError):
@@ -146,7 +146,8 @@ class StrategyReader:
         )
         return ChatRequest(messages, SAMPLING, template=self.template.sha)
 
-    async def _ask(self, request: ChatRequest, batch: Sequence[object]) -> dict[str, list[int]]:
+    async def ask(self, request: ChatRequest, batch: Sequence[object]) -> dict[str, list[int]]:
+        """What the model says of a batch. Raises [`ModelError`]."""
         reply = await self.chat(request)
         sent = "\n".join(message["content"] for message in request.messages)
         try:

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -33,7 +34,13 @@ NOUNS = ["the sum", "every case", "a triangle", "the remainder", "the roots", "e
 
 
 def summary(body: dict[str, Any]) -> str:
-    """A reply that is decided by the request: the same solution always has the same steps."""
+    """A reply that is decided by the request: the same solution always has the same steps, and
+    solutions that begin with the same verb have one strategy."""
+    if "sort the solutions of one problem" in body["messages"][0]["content"]:
+        verbs = re.findall(r"^1\. (\w+)", body["messages"][-1]["content"], re.MULTILINE)
+        found = {verb: [n for n, one in enumerate(verbs, 1) if one == verb] for verb in verbs}
+        entries = [{"name": f"{verb} first", "solutions": one} for verb, one in found.items()]
+        return "They differ.\n" + json.dumps({"strategies": entries})
     digest = hashlib.sha256(body["messages"][-1]["content"].encode()).digest()
     places = range(3 + digest[0] % 3)
     steps = [f"{VERBS[(digest[7] + i) % 8]} {NOUNS[digest[i + 8] % 6]}." for i in places]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
@@ -15,15 +14,36 @@ from rpd_metric.errors import InputError
 CHAT = "tgi:http://localhost:1"
 
 
-@pytest.mark.parametrize(("summarizer", "distance"), [("extractive", "pieces"), (CHAT, "combined")])
-def test_auto_is_the_distance_that_sees_strategy_best_with_this_summarizer(summarizer, distance):
-    asked = replace(CurationConfig(), summarizer=summarizer)
+@pytest.mark.parametrize(
+    ("options", "choice", "distance"),
+    [
+        ({}, "pieces", "pieces"),
+        ({"summarizer": CHAT}, "groups", "strategy"),
+        ({"summarizer": CHAT, "selection": "exact"}, "strategy", "strategy"),
+    ],
+)
+def test_auto_is_what_sees_strategy_best_with_this_summarizer(options, choice, distance):
+    asked = CurationConfig(**options)
     config = asked.resolved()
     assert (asked.problems, asked.solutions) == ("auto", "auto")
-    assert (config.problems, config.solutions) == (distance, distance)
+    assert (config.problems, config.solutions) == (choice, choice)
     assert asked.as_dict() == config.as_dict()
     assert set(asked.metrics) == set(config.metrics) == {distance, "rpd"}
+    assert asked.asks_groups == config.asks_groups == (choice == "groups")
     assert config.resolved() is config
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"problems": "groups"}, "name one with summarizer"),
+        ({"summarizer": CHAT, "solutions": "groups", "selection": "exact"}, "use maxmin or maxavg"),
+        ({"summarizer": CHAT, "group_passes": 3}, "ask once or twice"),
+    ],
+)
+def test_groups_take_a_chat_model_and_a_choice_one_by_one(options, message):
+    with pytest.raises(InputError, match=message):
+        CurationConfig(**options)
 
 
 def test_a_budget_decides_numbers_and_leaves_no_room_for_others():
@@ -66,5 +86,5 @@ def test_the_papers_set_up_and_its_presets_use_the_papers_distances():
     for preset in PRESETS.values():
         models = {"summarizer": "extractive", "embedder": "minilm", "judge": CHAT}
         config = CurationConfig(**preset.settings, filters=preset.filters, **models)
-        assert {config.problems, config.solutions}.isdisjoint({"auto", "pieces", "combined"})
+        assert {config.problems, config.solutions}.isdisjoint({"auto", "pieces", "groups"})
         assert config.problems == preset.problems

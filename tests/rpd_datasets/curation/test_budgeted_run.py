@@ -42,18 +42,19 @@ def test_at_the_limit_a_run_says_what_is_missing_and_what_it_would_cost(rows, tm
         assert len(server.requests) == 14
         assert not (tmp_path / "out").exists()
         assert "the budget is spent: 14 requests" in said
-        assert "18 requests" in said
+        assert "26 requests" in said
         assert "at the same prices" in said
         # What is said to be missing is what the plan says, and what the next run asks for.
         plan = ["plan", str(rows), "--summarizer", f"tgi:{server.url}", "--json", *PRICES]
         assert main([*plan, "--store", str(tmp_path / "replies.sqlite")]) == 0
         planned = json.loads(capsys.readouterr().out)
-        assert planned["requests_missing"] == 18
+        assert planned["requests_missing"] == 26
+        assert planned["group_requests_missing"] == 8
         assert f"{planned['prompt_tokens']:,} prompt" in said
         assert main(arguments(rows, server, tmp_path, "out")) == 0
-        assert len(server.requests) == 32
+        assert len(server.requests) == 40
         assert main(arguments(rows, server, tmp_path, "undisturbed")) == 0
-        assert len(server.requests) == 32
+        assert len(server.requests) == 40
     assert contents(tmp_path / "out") == contents(tmp_path / "undisturbed")
 
 

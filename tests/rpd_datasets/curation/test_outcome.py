@@ -82,7 +82,7 @@ def test_the_numbers_of_a_run_are_shown_in_lines():
         "chosen": 0.55,
         "random": 0.4,
         "all_problems": 0.3,
-        "reading": "0.55: the same method or another",
+        "reading": "a difference in wording and method together",
     }
     assert (found["right"]["chosen"], found["right"]["candidates"]) == (0.6, 0.75)
     assert found["solutions_left_out"] == {"duplicate": 1, "no_steps": 3}
@@ -102,7 +102,8 @@ def test_a_file_of_curves_of_ones_own_takes_the_place_of_the_packaged_ones(tmp_p
     found = curves(config, "st:another", str(tmp_path / "own.json"))
     assert (found["rpd"], found[""].chance(0.6), found[""].pairs) == (None, 0.5, 99)
     # What the run says in words is by that file, too.
-    assert outcome(a_run(curves=found), config)["median_distance"]["reading"] is None
+    read = outcome(a_run(curves=found), config)["median_distance"]["reading"]
+    assert read == "a difference in wording and method together"
     rpd = Calibration("rpd", "st:another", "extractive", 50.0, 0.0, 9)
     read = outcome(a_run(curves={**found, "rpd": rpd}), config)["median_distance"]["reading"]
     assert read.endswith(": almost surely another method")
@@ -140,6 +141,8 @@ def test_card_manifest_and_terminal_carry_the_health_of_a_run(tmp_path: Path) ->
 
     config = CurationConfig(
         summarizer="openai:http://unused/v1#small",
+        problems="rpd",
+        solutions="rpd",
         num_problems=2,
         num_solutions=2,
         filters=FilterConfig(min_solutions=2),

@@ -44,12 +44,12 @@ def curate(rows, server, store, output, *options) -> int:
 def test_a_run_asks_once_for_each_solution_and_the_next_run_for_none(rows, store, tmp_path, capsys):
     with FakeTGI(reply=summary) as server:
         assert curate(rows, server, store, tmp_path / "one") == 0
-        assert len(server.requests) == 6 * 4
+        assert len(server.requests) == 6 * (4 + 1)  # each summary, and their groups
         # Other options of selection, and another folder: the replies are in the store.
         assert curate(rows, server, store, tmp_path / "two", "--selection", "exact") == 0
-        assert len(server.requests) == 6 * 4
+        assert len(server.requests) == 6 * (4 + 1)
     err = capsys.readouterr().err
-    assert "24 requests: 24 answered by the model, 0 from the store" in err
+    assert "30 requests: 30 answered by the model, 0 from the store" in err
     assert "24 requests: 0 answered by the model, 24 from the store" in err
     manifest = json.loads((tmp_path / "one" / "manifest.json").read_text())
     assert manifest["summarizer"]["name"] == "Qwen/Qwen3-14B"
@@ -63,7 +63,7 @@ def test_map_keeps_many_problems_in_flight(tmp_path, store):
         config = CurationConfig(summarizer=f"tgi:{server.url}", store=str(store))
         ds = ds.map(rpd_curate, fn_kwargs={"config": config})
         assert server.most_in_flight > 3 * 3
-        assert len(server.requests) == 60
+        assert len(server.requests) == 20 * (3 + 1)
     assert all(score is not None for score in ds["rpd_score"][:])
 
 
@@ -100,8 +100,17 @@ def test_plan_counts_what_is_missing_and_sends_nothing(rows, store, tmp_path, ca
         arguments += ["--store", str(store)]
         assert main(arguments) == 0
         before = json.loads(capsys.readouterr().out)
-        assert (before["requests"], before["requests_missing"]) == (24, 24)
-        assert before["prompt_tokens"] > 24 * 100
+        assert (before["requests"], before["requests_missing"]) == (30, 30)
+        assert (before["group_requests"], before["group_requests_missing"]) == (6, 6)
+        assert before["prompt_tokens"] > 30 * 100
+        assert 6 * 4 * 100 < before["group_prompt_tokens"] < before["prompt_tokens"] / 2
+        by_distance = [*arguments, "--problems", "strategy", "--solutions", "strategy"]
+        assert main(by_distance) == 0
+        plain = json.loads(capsys.readouterr().out)
+        assert plain["requests"] == 24
+        assert before["prompt_tokens"] - plain["prompt_tokens"] == before["group_prompt_tokens"]
+        assert main([*arguments, "--group-passes", "2"]) == 0
+        assert json.loads(capsys.readouterr().out)["group_requests"] == 12
         assert main([*arguments, "--max-tokens", "1000000"]) == 0
         assert json.loads(capsys.readouterr().out)["too_long_for_the_model"] == 24
         assert server.requests == []
@@ -110,8 +119,8 @@ def test_plan_counts_what_is_missing_and_sends_nothing(rows, store, tmp_path, ca
         capsys.readouterr()
         assert main(arguments) == 0
         after = json.loads(capsys.readouterr().out)
-        assert (after["requests"], after["requests_missing"]) == (24, 0)
-        assert len(server.requests) == 24
+        assert (after["requests"], after["requests_missing"]) == (30, 0)
+        assert len(server.requests) == 30
 
 
 @pytest.mark.slow

@@ -269,23 +269,24 @@ class TestThePage:
 
     def test_the_distance_that_chose_is_shown_beside_rpd_and_read_by_labelled_pairs(self, tmp_path):
         row = a_row(distance_matrix=CHOSEN_BY)
-        folder = write_folder(tmp_path / "curated", [row], solutions="pieces")
+        folder = write_folder(tmp_path / "curated", [row], solutions="strategy")
         page = the_page(folder)
+        assert "strategy, a difference in wording and method together" in words(page)
         assert "step matches of this report with" not in words(page)
         _, (problem,) = embedded(page)
         assert problem["distances"][0] == [0, 125, None, 375]
         assert "distance_matrix" not in problem["carried"]
         assert problem["pairs"][0]["says"] is None  # no pairs were labelled with this encoder
-        chose = "Distance pieces, by which solutions were chosen: quartiles 0.188, 0.250 , 0.312"
+        chose = "Distance strategy, by which solutions were chosen: quartiles 0.188, 0.250 , 0.312"
         assert 0 < words(page).find(chose) < words(page).find(" RPD: quartiles")
         manifest = json.loads((folder / "manifest.json").read_text())
-        manifest["embedder"]["name"] = "minilm"
+        manifest["embedder"]["name"], manifest["summarizer"]["name"] = "minilm", "Qwen/Qwen3-14B"
         (folder / "manifest.json").write_text(json.dumps(manifest))
         page = the_page(folder)
         assert "step matches of this report with hash : matches need not" in words(page)
         (pair,) = embedded(page)[1][0]["pairs"]
         assert (pair["distance"], pair["says"]) == (0.375, "almost surely the same method")
-        assert "pieces, the chance of another method at a distance of 0.1: 0%" in words(page)
+        assert "strategy, the chance of another method at a distance of 0.1: 0%" in words(page)
 
     def test_a_corpus_too_large_for_a_page_is_cut_and_says_so(self, tmp_path):
         rng = np.random.default_rng(0)
