@@ -83,6 +83,8 @@ def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentP
     run.add_argument("--limit", type=int, metavar="N", help="only the first so many problems")
     run.add_argument("--samples", type=int, default=16, help="per problem and run")
     run.add_argument("--max-tokens", type=int, default=14_000, help="limit on new tokens")
+    text = "end a reply at these, too, as '<|im_end|>' for a base model that was not tuned"
+    run.add_argument("--stop", nargs="+", metavar="TOKEN", help=text)
     run.add_argument("--temperature", type=float, default=0.6)
     run.add_argument("--top-p", type=float, default=0.95)
     run.add_argument("--seed", type=int, default=0, help="of the first sample; then one more each")
@@ -118,8 +120,12 @@ def _run(args: argparse.Namespace) -> None:
     task = TASKS[find_benchmark(args.benchmark).name](**_given(args, of_task))
     task.metadata = {**(task.metadata or {}), "runs": args.runs, "name": args.name}
     model, model_args = model_name(args.model)
+    more: dict[str, Any] = {}
     if model.startswith("rpd/"):
         model_args |= _given(args, ("thinking", "device", "dtype"))
+    if args.stop and model.startswith(("vllm/", "sglang/")):
+        # These drop special tokens before they look for a stop.
+        more["extra_body"] = {"skip_special_tokens": False}
     of_sampling = ("limit", "temperature", "top_p", "max_tokens", "seed", "timeout")
     try:
         with contextlib.redirect_stdout(sys.stderr):
@@ -133,6 +139,8 @@ def _run(args: argparse.Namespace) -> None:
                 retry_immediate=False,
                 display="rich" if sys.stderr.isatty() else "log",
                 max_retries=5,
+                stop_seqs=args.stop,
+                **more,
                 **_given(args, (*of_sampling, "max_connections")),
             )
     except PrerequisiteError as error:

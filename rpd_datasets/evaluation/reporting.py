@@ -31,6 +31,11 @@ def report_text(results: Results, *, paper: str | None = None) -> str:
     ]
     if results.missing:
         lines.append(f"{results.missing} samples are missing: figures are of those that are there")
+    if results.capped:
+        lines.append(
+            f"{len(results.capped)} samples were cut by the server's own cap, after at most "
+            f"{max(results.capped):,} tokens: figures are of that length"
+        )
     shown = {title: figures[name] for name, title in _ESTIMATORS.items() if figures[name]}
     rows = [
         [str(k), *(percent(found[k]) if k in found else "" for found in shown.values())]

@@ -11,7 +11,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -32,15 +32,19 @@ _NEUTRAL = {
     *("workers", "benchmark", "data"),
 }
 
+# How a reply ends that reached a length.
+_CUT = ("max_tokens", "model_length")
+
 
 @dataclass(frozen=True)
 class Results:
     """One model on one benchmark.
 
     `settings` decided the samples and their scores. `correct` has per problem `"1"` or `"0"` for
-    each sample, one run after the other; `missing` samples have no score. `figures` holds
-    intervals: `pass_at_k`, `pass_hat_k` and, without missing samples, `first_k` by k, and
-    `cons_at_n` where there are answers.
+    each sample, one run after the other; `missing` samples have no score, `capped` ones were cut
+    before the length that was asked for, after so many tokens. `figures` holds intervals:
+    `pass_at_k`, `pass_hat_k` and, without missing samples, `first_k` by k, and `cons_at_n` where
+    there are answers.
     """
 
     name: str
@@ -54,6 +58,7 @@ class Results:
     verdicts: dict[str, int]
     finish_reasons: dict[str, int]
     figures: dict[str, Any]
+    capped: list[int] = field(default_factory=list)
 
     @property
     def title(self) -> str:
@@ -88,10 +93,11 @@ def read_results(
         name (`str`, *optional*): What tables call the model.
         scorer (`str`, *optional*): Whose verdicts count, `NAME` or `NAME_KEY`; the log's first.
         runs (`int`, *optional*): Into so many runs the epochs are divided; as the log says, or one.
-        allow_missing (`bool`): Count missing samples instead of refusing the log.
+        allow_missing (`bool`): Count missing and capped samples instead of refusing the log.
 
     Raises:
-        [`InputError`]: It is no log, its scores are no verdicts, or samples are missing.
+        [`InputError`]: It is no log, its scores are no verdicts, samples are missing, or a server
+            cut replies before the length that was asked for.
         [`MissingExtraError`]: inspect-ai is not installed.
     """
     log = InspectLog(path)
@@ -99,6 +105,7 @@ def read_results(
     # By problem, whether each sample is right, and its answer.
     scored: dict[str, list[tuple[bool, str | None]]] = {}
     verdicts, ends = Counter[str](), Counter[str]()
+    asked, capped = log.header.plan.config.max_tokens, list[int]()
     for sample in itertools.chain.from_iterable(log.problems()):
         scores, output = scores_of(sample), sample.output
         scorer = scorer or next(iter(scores), None)
@@ -112,6 +119,9 @@ def read_results(
         scored.setdefault(str(sample.id), []).append((right, answer))
         verdicts[(score.metadata or {}).get("verdict") or ("correct" if right else "wrong")] += 1
         ends[output.stop_reason if output.choices else "unknown"] += 1
+        written = output.usage.output_tokens if output.usage else 0
+        if asked and 0 < written < asked and output.stop_reason in _CUT:
+            capped.append(written)
     wanted = (spec.config.epochs or 1) * len(log.epochs)
     missing = wanted - verdicts.total()
     if not scored or (missing and not allow_missing):
@@ -121,6 +131,13 @@ def read_results(
         raise InputError(
             f"{missing} of {wanted} samples of {path.name} have no verdict of "
             f"{scorer or 'any scorer'}, and a missing sample is not a wrong one: {advice}"
+        )
+    if capped and not allow_missing:
+        raise InputError(
+            f"{len(capped)} of {wanted} samples of {path.name} were cut after at most "
+            f"{max(capped):,} tokens where {asked:,} were asked for: that is the server's own cap, "
+            "by its context or by max_new_tokens in the model's generation_config.json (vLLM: "
+            "--generation-config vllm); --allow-missing counts them"
         )
     runs = runs or int(about.get("runs", 1))
     return Results(
@@ -135,6 +152,7 @@ def read_results(
         verdicts=dict(verdicts.most_common()),
         finish_reasons=dict(ends.most_common()),
         figures=_figures(list(scored.values()), runs, complete=not missing),
+        capped=capped,
     )
 
 

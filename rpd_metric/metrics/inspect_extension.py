@@ -205,7 +205,7 @@ class SpecAPI(ModelAPI):
         sampling = Sampling(thinking=self._thinking, **given)
         if self._chat is None:  # not earlier: grading a log makes its model, too
             self._chat = load_chat(self._spec.text, self._options)
-        reply = await self._chat(ChatRequest(asked, sampling))
+        reply = await self._chat(ChatRequest(asked, sampling, stop=tuple(config.stop_seqs or ())))
         content: str | list[Content] = reply.text
         if reply.reasoning:
             content = [ContentReasoning(reasoning=reply.reasoning), ContentText(text=reply.text)]

@@ -34,12 +34,14 @@ class ChatRequest:
         sampling ([`Sampling`]): How to sample.
         schema (`Mapping`, *optional*): A JSON schema that guides decoding where the server can.
         template (`str`): Content hash of the prompt template the messages came from.
+        stop (`tuple` of `str`): Tokens that end a reply beside those that end the model's own.
     """
 
     messages: tuple[Mapping[str, str], ...]
     sampling: Sampling = field(default_factory=Sampling)
     schema: Mapping[str, Any] | None = None
     template: str = ""
+    stop: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -96,14 +96,15 @@ class InProcessChat:
         """Answer one request; see [`~chat.Chat`]."""
         context = getattr(self._model.config, "max_position_embeddings", None)
         prompt = encode_prompt(self._tokenizer, request, self.model, context)
+        ends = self._ends + [self._token(stop) for stop in request.stop]
         given_up = threading.Event()
         try:
             written = await asyncio.get_running_loop().run_in_executor(
-                self._worker, self._generate, prompt, request.sampling, given_up
+                self._worker, self._generate, prompt, request.sampling, ends, given_up
             )
         finally:
             given_up.set()
-        ended = bool(written) and written[-1] in self._ends
+        ended = bool(written) and written[-1] in ends
         return ChatReply(
             text=self._tokenizer.decode(
                 written[:-1] if ended else written, skip_special_tokens=True
@@ -113,8 +114,21 @@ class InProcessChat:
             completion_tokens=len(written),
         )
 
+    def _token(self, stop: str) -> int:
+        ids: list[int] = self._tokenizer(stop, add_special_tokens=False)["input_ids"]
+        if len(ids) != 1:
+            raise ModelError(
+                f"{stop!r} is {len(ids)} tokens of {self.model!r}, which stops at single tokens in "
+                "this process; leave it out, or ask a server"
+            )
+        return ids[0]
+
     def _generate(
-        self, prompt: Sequence[int], sampling: Sampling, given_up: threading.Event
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        ends: Sequence[int],
+        given_up: threading.Event,
     ) -> list[int]:
         import torch
         from transformers import GenerationConfig, StoppingCriteriaList
@@ -132,8 +146,8 @@ class InProcessChat:
             }
         settings = GenerationConfig(
             max_new_tokens=sampling.max_tokens,
-            eos_token_id=self._ends or None,
-            pad_token_id=self._ends[0] if self._ends else 0,
+            eos_token_id=list(ends) or None,
+            pad_token_id=ends[0] if ends else 0,
             **drawing,
         )
         device = self._model.device

@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 # What some servers refuse, and what going without it means.
 _OPTIONAL = {
+    "skip_special_tokens": "a stop that is a special token may go unseen",
     "chat_template_kwargs": "a model that thinks aloud will do so",
     "max_tokens": "sending max_completion_tokens instead",
     "json_schema": "sending json_object with the schema instead",
@@ -85,6 +86,11 @@ def _chat_body(model: str, request: ChatRequest, refused: frozenset[str]) -> dic
     }
     if sampling.seed is not None:
         body["seed"] = sampling.seed
+    if request.stop:
+        body["stop"] = list(request.stop)
+        # Without it vLLM and SGLang drop special tokens before they look for a stop.
+        if "skip_special_tokens" not in refused:
+            body["skip_special_tokens"] = False
     if request.schema is not None and "json_schema" not in refused:
         schema = {"name": "reply", "schema": dict(request.schema), "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}

@@ -82,6 +82,8 @@ def request_key(model: str, request: ChatRequest, **changes: object) -> str:
         "sampling": {**vars(sampling), **numbers, **changes},  # asdict copies deeply
         "schema": request.schema,
     }
+    if request.stop:  # replies that were kept before there was such a thing are found
+        content["stop"] = request.stop
     try:
         canonical = json.dumps(
             content, sort_keys=True, separators=(",", ":"), allow_nan=False, default=dict

@@ -71,6 +71,8 @@ class TGIChat(ServerClient):
             body["top_p"] = sampling.top_p
         if sampling.seed is not None:
             body["seed"] = sampling.seed
+        if request.stop:
+            body["stop"] = list(request.stop)
         if request.schema is not None:
             body["response_format"] = {"type": "json", "value": dict(request.schema)}
         text = await self._post(f"{self.address.root}/v1/chat/completions", body)

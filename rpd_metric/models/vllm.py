@@ -112,6 +112,9 @@ def _sampling(request: ChatRequest) -> Any:
         top_p=asked.top_p,
         max_tokens=asked.max_tokens,
         seed=asked.seed,
+        stop=list(request.stop),
+        # Special tokens are dropped before a stop is looked for.
+        skip_special_tokens=not request.stop,
         output_kind=RequestOutputKind.FINAL_ONLY,
         structured_outputs=None if schema is None else StructuredOutputsParams(json=dict(schema)),
     )

@@ -230,6 +230,37 @@ def test_missing_samples_are_refused_or_counted_and_only_they_are_asked_for(data
     assert len(results_of(folder).problems) == 4
 
 
+def test_replies_that_a_server_cut_before_the_length_asked_for_are_refused_or_counted(
+    data, tmp_path, capsys
+):
+    folder = tmp_path / "m"
+    # A reply of 38 characters counts as 9 tokens, of the 14,000 asked for.
+    with FakeTGI(reply=lambda _: "x" * 38, finish_reason="length") as server:
+        given = arguments(data, folder, server, "--limit", "2")
+        assert main(given) == 1
+        err = capsys.readouterr().err
+        assert "16 of 16 samples of" in err
+        assert "were cut after at most 9 tokens where 14,000 were asked for" in err
+        assert main(["report", str(folder), "--allow-missing"]) == 0
+        assert "16 samples were cut by the server's own cap, after at most 9" in (
+            capsys.readouterr().out
+        )
+        # Cut where it was asked for is an end like others.
+        assert (
+            main([*arguments(data, tmp_path / "n", server, "--limit", "2"), "--max-tokens", "9"])
+            == 0
+        )
+
+
+def test_a_base_model_is_told_where_to_stop(data, tmp_path):
+    with FakeTGI(reply=model(0.6)) as server:
+        assert main(arguments(data, tmp_path / "m", server, "--limit", "1")) == 0
+        assert {tuple(one.body["stop"]) for one in server.requests} == {("<|im_end|>",)}
+        given = arguments(data, tmp_path / "n", server, "--limit", "1", "--stop", "END", "STOP")
+        assert main(given) == 0
+        assert server.requests[-1].body["stop"] == ["END", "STOP"]
+
+
 def killed(command: list[str], until) -> None:
     """Run a command, and kill it with -9 when something has come about."""
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}

@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,19 @@ def test_a_reply_that_nobody_waits_for_is_not_written_to_its_end(chat: InProcess
     before = time.process_time()
     assert ask(chat, request("recursion"))[0].finish_reason == "stop"
     assert time.process_time() - before < 20, "some 7000 tokens would take minutes"
+
+
+@pytest.mark.slow
+def test_a_reply_ends_at_a_token_that_is_given(chat: InProcessChat) -> None:
+    asked = request("recursion")
+    whole = ask(chat, asked)[0].text
+    ids = chat._tokenizer(whole, add_special_tokens=False)["input_ids"]
+    stop = chat._tokenizer.decode(ids[5:6])
+    found = ask(chat, replace(asked, stop=(stop,)))[0]
+    assert found.finish_reason == "stop"
+    assert found.text == whole.partition(stop)[0]
+    with pytest.raises(ModelError, match=r"tokens of .*, which stops at single tokens"):
+        ask(chat, replace(asked, stop=("not one token, but several",)))
 
 
 @pytest.mark.slow

@@ -173,6 +173,17 @@ async def test_fields_that_a_server_refuses_are_left_out_and_that_is_remembered(
     assert len([line for line in caplog.messages if "refuses" in line]) == 4
 
 
+async def test_a_stop_is_seen_though_it_is_a_special_token() -> None:
+    stopping = ChatRequest(({"role": "user", "content": "Go."},), stop=("<|im_end|>",))
+    with playing("openai") as knows, playing("openai", refuses=["skip_special_tokens"]) as other:
+        for server in (knows, other):
+            await ask(load_chat(spec("openai", server)), stopping)
+            await ask(load_chat(spec("openai", server)), request())
+        bodies = [one.requests[place].body for one in (knows, other) for place in (-2, -1)]
+    assert [body.get("stop") for body in bodies] == [["<|im_end|>"], None] * 2
+    assert [body.get("skip_special_tokens") for body in bodies] == [False, None, None, None]
+
+
 @pytest.mark.parametrize(
     "tried", [["json_schema", "json_object"], ["json_schema", "json_object", None]]
 )
