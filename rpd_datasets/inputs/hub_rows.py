@@ -38,8 +38,7 @@ class HubRows:
         from huggingface_hub import HfApi
         from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 
-        # The HTTP library differs between versions of the hub client; this name stays.
-        from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
+        from rpd_metric.models.http_library import httpx
 
         self.name = repo
         self.part = f"{config or ''}/{split}"

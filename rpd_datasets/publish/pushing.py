@@ -227,8 +227,7 @@ def _one_line_errors(repo_id: str, state: str) -> Iterator[None]:
     """Say in one line what went wrong between us and the Hub, how things stand, and what to do."""
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
-    # The HTTP library differs between versions of the hub client; this name stays.
-    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
+    from rpd_metric.models.http_library import httpx
 
     # The hub client raises RuntimeError around a failed upload of a file and out of Xet, and
     # ValueError for an id or card that the Hub would refuse.

@@ -108,7 +108,8 @@ def write_card(folder: Path, record: Mapping[str, Any], **own: Any) -> None:
 def base_license(model: str) -> str | None:
     """The licence that the card of a folder or of a model on the Hub names, if it names one."""
     from huggingface_hub import ModelCard
-    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
+
+    from rpd_metric.models.http_library import httpx
 
     path = Path(model) / "README.md"
     try:

@@ -20,7 +20,8 @@ def hub_answers(model: str) -> bool:
     """
     from huggingface_hub import HfApi, constants
     from huggingface_hub.errors import HfHubHTTPError
-    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
+
+    from rpd_metric.models.http_library import httpx
 
     if Path(model).is_dir() or constants.HF_HUB_OFFLINE:
         return True

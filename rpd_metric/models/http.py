@@ -17,17 +17,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
-import httpx2
-
 from rpd_metric.errors import SpecError
 from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.failures import ServerError
+from rpd_metric.models.http_library import httpx
 from rpd_metric.models.spec import Address
 
 # A server that cannot be reached is named within this.
 CONNECT_SECONDS = 3.0
 # How long a reply may take is the flow's to say; a client gives up on connecting only.
-PATIENT = httpx2.Timeout(None, connect=CONNECT_SECONDS)
+PATIENT = httpx.Timeout(None, connect=CONNECT_SECONDS)
 # A server that failed is left alone for so long, where there are others.
 REST = 10.0
 _QUOTA = re.compile(
@@ -38,9 +37,9 @@ _FINISH_REASONS = {"eos_token": "stop", "stop_sequence": "stop"}
 
 def get_json(address: Address, path: str) -> Any:
     """`GET` a JSON document such as `/info`; `None` where there is none. Raises [`ServerError`]."""
-    limits = httpx2.Timeout(10.0, connect=CONNECT_SECONDS)
+    limits = httpx.Timeout(10.0, connect=CONNECT_SECONDS)
     try:
-        reply = httpx2.get(
+        reply = httpx.get(
             f"{address.root}{path}",
             headers=_headers(address),
             timeout=limits,
@@ -49,7 +48,7 @@ def get_json(address: Address, path: str) -> Any:
         if reply.status_code not in (200, 404, 405):
             raise http_error(address, reply)
         return reply.json() if reply.status_code == 200 else None
-    except httpx2.HTTPError as error:
+    except httpx.HTTPError as error:
         raise transport_error(address, error) from None
     except ValueError:
         return None
@@ -85,7 +84,7 @@ def only_model(address: Address) -> str:
     raise SpecError(f"{address.url} {found}; say which one: openai:{address.url}#model")
 
 
-def http_error(address: Address, response: httpx2.Response) -> ServerError:
+def http_error(address: Address, response: httpx.Response) -> ServerError:
     """The `ServerError` for a response with an error status."""
     status = response.status_code
     said = address.hide(_message(response.text)).rstrip(".") or "no text"
@@ -118,13 +117,13 @@ def _message(body: str) -> str:
     return found if isinstance(found, str) else body
 
 
-def transport_error(address: Address, error: httpx2.HTTPError) -> ServerError:
+def transport_error(address: Address, error: httpx.HTTPError) -> ServerError:
     """The `ServerError` for a request that got no complete reply."""
     name = address.hide(f"{type(error).__name__}: {error}".rstrip(": "))
-    if isinstance(error, httpx2.DecodingError):
+    if isinstance(error, httpx.DecodingError):
         return protocol_error(address, f"its encoding is not what its headers say ({name})")
-    timed_out = isinstance(error, httpx2.TimeoutException)
-    if timed_out and not isinstance(error, httpx2.ConnectTimeout):
+    timed_out = isinstance(error, httpx.TimeoutException)
+    if timed_out and not isinstance(error, httpx.ConnectTimeout):
         return timeout_error(address, name)
     return ServerError(
         f"no reply from {address.url} ({name}). Check that the server runs and the URL is right.",
@@ -230,7 +229,7 @@ class ServerClient:
         self.address = address
         self.model = model
         # A model outlives event loops, and connections belong to the loop that opened them.
-        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, httpx2.AsyncClient] = (
+        self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = (
             weakref.WeakKeyDictionary()
         )
 
@@ -254,11 +253,11 @@ class ServerClient:
         """Send JSON and return the text of the reply. Raises [`ServerError`]."""
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
-            self._clients[loop] = httpx2.AsyncClient(
+            self._clients[loop] = httpx.AsyncClient(
                 headers=_headers(self.address),
                 timeout=PATIENT,
                 follow_redirects=True,
-                limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None),
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
             )
         try:
             reply = await self._clients[loop].post(url, json=body)
@@ -272,7 +271,7 @@ class ServerClient:
             if reply.is_error:
                 raise http_error(self.address, reply)
             return reply.content.decode()  # JSON is UTF-8, whatever the headers say
-        except httpx2.HTTPError as error:
+        except httpx.HTTPError as error:
             raise transport_error(self.address, error) from None
         except UnicodeError as error:
             raise protocol_error(self.address, str(error)) from None
