@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import threading
@@ -17,6 +18,18 @@ from types import FrameType
 
 from rpd_metric.errors import RPDError
 from rpd_metric.models.failures import Interrupted
+
+UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def printable(text: str) -> str:
+    """A text that a terminal and a page take as text: control characters, which can move the cursor
+    or set a window's title, are replaced, and halves of surrogate pairs.
+
+    >>> printable("a\\x1b[2Jb\\n")
+    'a\N{REPLACEMENT CHARACTER}[2Jb\\n'
+    """
+    return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
 
 
 def run_command(
@@ -49,7 +62,7 @@ def run_command(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 141
     if line:
-        sys.stderr.write(f"{name}: {line}\n")
+        sys.stderr.write(printable(f"{name}: {line}\n"))
     return status
 
 

@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from threadpoolctl import threadpool_limits
 
 from rpd_datasets.cli import compare, curate, judge, label, plan, push, report, score, space
-from rpd_datasets.cli.arguments import Parser, with_config
+from rpd_datasets.cli.arguments import Parser, with_config, with_options
 from rpd_datasets.commands import run_command
 from rpd_metric import __version__
+from rpd_metric.errors import InputError
 
 COMMANDS = (curate, plan, score, compare, report, judge, label, push, space)
 
@@ -24,6 +25,8 @@ COMMANDS = (curate, plan, score, compare, report, judge, label, push, space)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["help"]:
+        given = [*given[1:2], "--help"]
     parser, commands = _parser()
     name = given[0] if given and given[0] in commands else ""
     args = argparse.Namespace()
@@ -43,7 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The products here are small, and OpenBLAS's threads go on spinning after each of them: on
         # the cores that the encoder needs.
         with threadpool_limits(1, user_api="blas"):
-            args.command(args)
+            try:
+                args.command(args)
+            except InputError as error:
+                raise InputError(with_options(commands[name], str(error))) from error
 
     if status := run_command(f"rpd {name}", parse):
         return status

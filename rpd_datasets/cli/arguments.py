@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
@@ -42,11 +43,14 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are two lines: what is wrong, and where the options are explained."""
 
     def error(self, message: str) -> NoReturn:
-        """Say it, with the nearest option to one that does not exist, and exit with 2."""
+        """Say it, with the nearest to what does not exist, and exit with 2."""
         flags = [one for one in message.split() if one.startswith("--")]
-        if message.startswith("unrecognized") and flags:
-            near = difflib.get_close_matches(flags[0], self._option_string_actions, n=1)
-            message += f"; did you mean {near[0]}?" if near else ""
+        known: Iterable[str] = self._option_string_actions
+        typed = flags[0] if message.startswith("unrecognized") and flags else ""
+        if choice := re.search(r"invalid choice: '(.+?)' \(choose from (.+)\)", message):
+            typed, known = choice[1], re.findall(r"[\w-]+", choice[2])
+        if near := difflib.get_close_matches(typed, known, n=1):
+            message += f"; did you mean {near[0]}?"
         self.exit(2, f"{self.prog}: {message}\nSee {self.prog} --help\n")
 
 
@@ -194,6 +198,21 @@ def only_values(flag: str, pairs: Sequence[str]) -> dict[str, str]:
         if not pair.partition("=")[0] or "=" not in pair:
             raise InputError(f"{flag} {pair!r} is not of the form COLUMN=VALUE")
     return dict(pair.split("=", 1) for pair in pairs)
+
+
+def with_options(parser: argparse.ArgumentParser, message: str) -> str:
+    """A message with options as they are typed, and behind it where they are explained.
+
+    Quoted words stay: they are the user's own.
+    """
+    names = {one.dest: one.option_strings[0] for one in parser._actions if one.option_strings}
+    said = re.sub(
+        r"^[a-z]+(?= must)|(?<![\w'\"./-])[a-z]+(_[a-z]+)+(?![\w'\"./=(])",
+        lambda found: names.get(found[0], found[0]),
+        message,
+    )
+    flags = set(re.findall(r"--[a-z-]+", said))
+    return f"{said}\nSee {parser.prog} --help" if flags & set(names.values()) else said
 
 
 def with_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> list[str]:

@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rpd_datasets.commands import printable
 from rpd_metric.models.flow import Flow, draining
 
 SECONDS_BETWEEN_LINES = 30
@@ -72,7 +73,7 @@ def print_lines(lines: Sequence[tuple[str, str]]) -> None:
     out, width = console(), 2 + max((len(name) for name, _ in lines), default=0)
     wrap = textwrap.TextWrapper(out.width, subsequent_indent=" " * width, break_on_hyphens=False)
     for name, said in lines:
-        text = Text(wrap.fill(name.ljust(width) + said))
+        text = Text(wrap.fill(printable(name.ljust(width) + said)))
         text.stylize("bold", 0, width)
         out.print(text)
 
@@ -83,8 +84,9 @@ def print_scored(rows: Sequence[tuple[str, float | None, Sequence[str]]]) -> Non
     out, width = console(), len(str(len(rows)))
     for number, (statement, score, below) in enumerate(rows, 1):
         head = Text(f"{number:>{width}}  ").append(cell(score).rjust(5), style="bold cyan")
-        head.append("  " + " ".join(statement.split()))
-        for line in (head, *(Text(" " * (width + 2) + one, style="dim") for one in below)):
+        head.append("  " + printable(" ".join(statement.split())))
+        rest = (Text(" " * (width + 2) + printable(one), style="dim") for one in below)
+        for line in (head, *rest):
             out.print(line, no_wrap=True, overflow="ellipsis")
 
 
@@ -94,7 +96,7 @@ def cell(value: Any) -> str:
         return "–"
     if isinstance(value, float):
         return f"{value:,.3f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else printable(str(value))
 
 
 class Progress:
@@ -146,7 +148,7 @@ class Progress:
 
     def write(self, line: str) -> None:
         """A message above the line."""
-        self._console.print(line, markup=False, soft_wrap=True)
+        self._console.print(printable(line), markup=False, soft_wrap=True)
 
     @property
     def beside(self) -> str:

@@ -156,12 +156,22 @@ def test_the_paper_preset_sets_defaults_that_options_beside_it_override(capsys, 
 
 
 @pytest.mark.parametrize(
+    ("typed", "title"), [(["help"], "usage: rpd [-h]"), (["help", "push"], "usage: rpd push [-h]")]
+)
+def test_help_is_a_command_too(typed, title, capsys):
+    with pytest.raises(SystemExit) as error:
+        main(typed)
+    assert (error.value.code, capsys.readouterr().out.startswith(title)) == (0, True)
+
+
+@pytest.mark.parametrize(
     ("arguments", "said", "see"),
     [
         (["curate", "sample"], "required: --output/-o", "rpd curate"),
         (["score", "sample", "--num-row", "3"], "did you mean --num-rows?", "rpd score"),
         (["plan", "sample", "--problems", "nonsense"], "'nonsense' (choose from", "rpd plan"),
-        (["curat"], "invalid choice: 'curat'", "rpd"),
+        (["curat"], "did you mean curate?", "rpd"),
+        (["plan", "sample", "--selection", "maxmn"], "did you mean maxmin?", "rpd plan"),
     ],
 )
 def test_a_wrong_command_line_ends_with_status_2(arguments, said, see, capsys):

@@ -55,11 +55,11 @@ INPUTS = {
 SINGLE = [
     ("curate", "good", ["--quality-column", "reward"], "no column 'reward' for --quality-column"),
     ("curate", "scored", ["--quality-column", "score"], "does not hold a score for each solution"),
-    ("curate", "good", ["--only-correct"], "only_correct needs the column"),
+    ("curate", "good", ["--only-correct"], "--only-correct needs the column"),
     ("curate", "good", ["--only", "level"], "COLUMN=VALUE"),
-    ("curate", "good", ["--num-problems", "0"], "must be >= 1, got 0"),
-    ("curate", "good", ["--near-duplicate", "2"], "near_duplicate"),
-    ("curate", "good", ["--limit", "0"], "limit"),
+    ("curate", "good", ["--num-problems", "0"], "--num-problems must be >= 1, got 0"),
+    ("curate", "good", ["--near-duplicate", "2"], "--near-duplicate must"),
+    ("curate", "good", ["--limit", "0"], "--limit must"),
     ("curate", "good", ["--decisions", "none.json"], "none.json"),
     ("curate", "good", ["--calibration", "none.json"], "none.json"),
     ("curate", "good", ["--decontaminate", "none.jsonl"], "none.jsonl"),
@@ -126,6 +126,8 @@ def test_an_error_is_one_line_and_nothing_heavy_was_loaded(case, results):
     assert CASES[case][3] in lines[0]
     assert "Traceback" not in err
     assert heavy == []
+    if lines[0].split(": ")[1].startswith("--"):
+        assert err.endswith(f"\nSee rpd {CASES[case][0]} --help\n")
 
 
 def test_a_command_that_works_does_load_models(results):

@@ -9,6 +9,8 @@ import pytest
 
 from rpd_datasets.cli import output
 from rpd_datasets.cli.output import Progress, print_lines, print_scored, print_table, scoring
+from rpd_datasets.commands import run_command
+from rpd_metric.errors import InputError
 
 LONG = "Find the smallest positive integer that leaves remainder four when divided by seven. " * 3
 
@@ -32,6 +34,24 @@ def test_tables_fit_the_window(monkeypatch, printed, columns):
     assert any("12,345" in line for line in lines)
     assert any(line.startswith("1  0.500  Find the smallest") for line in lines)
     assert lines[-2:] == ["1  0.100  [red]x[/red] [/]", "   [bold]"]
+
+
+def test_texts_cannot_steer_the_terminal(printed, capsys):
+    evil = "a\x1b]0;owned\x07\x1b[2J\x9b31m\rb"
+    print_scored([(evil, 0.5, [evil])])
+    print_lines([("Name", evil)])
+    print_table([{"what": evil}])
+    with Progress("Scoring") as line:
+        line.write(evil)
+
+    def fail() -> None:
+        raise InputError(evil)
+
+    assert run_command("rpd", fail) == 1
+    said = capsys.readouterr()
+    assert said.out.count("owned") == 4
+    assert said.err.count("owned") == 2
+    assert not set("\x1b\x07\x9b\r") & set(said.out + said.err)
 
 
 def test_progress_in_a_pipe_says_what_each_stage_came_to(capsys):
