@@ -379,7 +379,7 @@ def _strategies(summary: RunSummary) -> dict[str, Any]:
             "a_problem": round(mean(one.strategies or 0.0 for one in known), 4) if known else None,
             "in_a_random_choice": round(mean(drawn), 4) if known else None,
             "agreement": round(mean(summary.agreements), 4) if summary.agreements else None,
-            "most_frequent": ", ".join(often),
+            "most_frequent": "; ".join(often),
         }
     curve = summary.curves.get("")
     counted = [one.strategies for one in summary.scores if one.strategies is not None]
