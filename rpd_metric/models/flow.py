@@ -15,7 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -341,9 +341,10 @@ class Flow:
 def draining(*flows: Flow, notify: Callable[[str], object] = logger.warning) -> Iterator[None]:
     """On Ctrl-C or SIGTERM, let the requests in flight finish; on the second, stop at once.
 
-    Then the former handlers are back, and are called at once where nothing is in flight. Not
-    sooner: an exception thrown into the middle of an event loop can leave it hanging. Other threads
-    than the main one hear no signals: there it does nothing. `notify` is told what happens now.
+    Then the former handlers are back and hear both: those of a command end it there and then. An
+    interrupt that they raise is passed on only where nothing is in flight: thrown into the middle
+    of an event loop it can leave that hanging. Other threads than the main one hear no signals:
+    there it does nothing. `notify` is told what happens now.
     """
     if not flows or threading.current_thread() is not threading.main_thread():
         yield
@@ -367,10 +368,15 @@ def draining(*flows: Flow, notify: Callable[[str], object] = logger.warning) -> 
                 f"{signal.Signals(number).name}: finishing {waiting} requests in flight, at most "
                 f"{DRAIN_SECONDS:g} s; again to stop at once"
             )
-        else:
-            restore()
+            return
+        restore()
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(number)  # the first one, which they have not heard
+        try:
+            signal.raise_signal(number)
+        except KeyboardInterrupt:
             if not waiting:
-                signal.raise_signal(number)
+                raise
 
     for number in former:
         signal.signal(number, handle)

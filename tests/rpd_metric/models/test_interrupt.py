@@ -121,6 +121,39 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path):
         assert len(server.requests) == 4
 
 
+STUCK = """
+import sys, time
+from rpd_datasets.commands import run_command
+from rpd_metric.models.concurrency import run
+from rpd_metric.models.flow import Flow, draining
+
+class Chat:
+    model = "m"
+
+async def stuck():
+    print("at work", flush=True)
+    time.sleep(3600)
+
+def work():
+    with draining(Flow(Chat()), notify=lambda line: print(line, flush=True)):
+        run(stuck())
+
+sys.exit(run_command("x", work))
+"""
+
+
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_a_command_that_is_stuck_beside_its_requests(second):
+    command = [sys.executable, "-c", STUCK]
+    run = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert run.stdout.readline() == "at work\n"
+    run.send_signal(signal.SIGINT)
+    assert "finishing 0 requests" in run.stdout.readline()
+    run.send_signal(second)
+    assert run.wait(timeout=30) == 130
+    run.stdout.close()
+
+
 def test_former_handlers_come_back_and_other_threads_are_left_alone():
     former = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with draining(Flow(Echo())):
