@@ -103,15 +103,15 @@ def solution_rule(config: CurationConfig) -> str:
 
 
 def outcome_lines(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """How a run went, by its manifest: what came in and came out, and each group of its outcome.
+    """How a run went, by its manifest: the verdict, what came in and came out, and each group.
 
     >>> counts = {"problems_read": 9, "problems_chosen": 2}
     >>> outcome_lines({"counts": counts, "outcome": {"steps": {"asked": 3}, "warnings": ["!"]}})
     [('Counts', 'problems read 9, problems chosen 2'), ('Steps', 'asked 3'), ('Warning', '!')]
     """
     groups = {"counts": manifest["counts"], **manifest.get("outcome", {})}
-    warnings = groups.pop("warnings", ())
-    lines = []
+    warnings, verdict = groups.pop("warnings", ()), groups.pop("verdict", None)
+    lines = [("Verdict", f"{verdict['word']}: {verdict['reason']}")] if verdict else []
     for group, values in groups.items():
         known = {name: one for name, one in (values or {}).items() if one not in (None, "")}
         if known.keys() - {"by"}:

@@ -10,6 +10,7 @@ Example: rpd curate solutions.jsonl --num-problems 100 --num-solutions 3 --outpu
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -163,6 +164,7 @@ def _print_result(
     print(f"\nWritten to {args.output}: see README.md there, or load_dataset({str(args.output)!r})")
     if pushed:
         print_pushed(pushed)
+    print(f"Next: rpd report {shlex.quote(str(args.output))}")
 
 
 def _chosen_row(problem: Problem, scored: Scored, selected: list[int]) -> dict[str, Any]:

@@ -167,7 +167,7 @@ def dataset_card(
         config=config,
         filters={n: one for n, one in as_options(config.filters, "").items() if n != "decisions"},
         contamination=options.contamination,
-        lines=outcome_lines(content),
+        lines=outcome_lines(content)[1:],  # the verdict stands above
         problem_rule=problem_rule(config),
         solution_rule=solution_rule(config),
         own_columns=sorted(choice_columns(UNSCORED, config)),

@@ -17,11 +17,13 @@ import numpy as np
 
 from rpd_datasets.config import CurationConfig, distance_of
 from rpd_datasets.curation.scoring import Scored
+from rpd_datasets.curation.verdict import verdict
 from rpd_datasets.problem import Problem
 from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.calibration import TOGETHER, Calibration, calibration
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.distance.distances import DISTANCES
+from rpd_metric.reasons import Reason
 from rpd_metric.steps.summarizers import asks_chat_model
 
 MARKED_BY = {"marks": "marks in the input", "reference": "reference answers"}
@@ -83,6 +85,8 @@ class Choice:
     random: float | None
     strategies: float | None = None
     strategies_at_random: float | None = None
+    # The same means by the distance that chose, where one did.
+    by_own: tuple[float | None, float | None] | None = None
 
 
 def tally(scored: Scored, among: Sequence[int] | None = None) -> Counter[str]:
@@ -194,6 +198,8 @@ class RunSummary:
         self.chosen_known.update(tally(scored, selected))
         self.selected_tokens += [scored.num_tokens[index] for index in selected]
         matrix = nan_for_none(scored.matrix if config.reads_steps else scored.chosen_by)
+        own = nan_for_none(scored.chosen_by) if distance_of(config.solutions) else None
+        chosen = np.ix_(selected, selected)
         strategies, at_random = self.strategies(scored, selected), None
         if scored.strategy_names:
             groups = [one for one in scored.strategies if one is not None]
@@ -202,10 +208,11 @@ class RunSummary:
             self.names.update(scored.strategy_names[one] for one in taken)
         choice = Choice(
             num_chosen=len(selected),
-            chosen=mean_pairwise(matrix[np.ix_(selected, selected)]),
+            chosen=mean_pairwise(matrix[chosen]),
             random=mean_pairwise(matrix),
             strategies=strategies,
             strategies_at_random=at_random,
+            by_own=None if own is None else (mean_pairwise(own[chosen]), mean_pairwise(own)),
         )
         self.choices.append(choice)
 
@@ -280,12 +287,36 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
     }
     if config.num_samples is not None:
         found["wanted"]["solutions"] = config.num_samples
-    return found | {"warnings": warnings(found, summary, config)}
+    found["warnings"] = warnings(found, summary, config)
+    return {"verdict": _verdict(summary, config, found), **found}
+
+
+def _verdict(
+    summary: RunSummary, config: CurationConfig, found: Mapping[str, Any]
+) -> dict[str, str]:
+    """By named strategies where a chat model sorted the solutions, else by the distance that chose,
+    else by what choices are measured by."""
+    name = distance_of(config.solutions) or measured_by(config)
+    unit = f"mean distance ({name})"
+    pairs = [one.by_own or (one.chosen, one.random) for one in summary.choices]
+    if any(one.strategies_at_random for one in summary.choices):
+        pairs = [(one.strategies, one.strategies_at_random) for one in summary.choices]
+        unit = "strategies"
+    left_out = found["solutions_left_out"]
+    wrong = sum(left_out.get(one, 0) for one in (Reason.INCORRECT, Reason.WRONG_ANSWER))
+    return verdict(
+        [(a, b) for a, b in pairs if a is not None and b is not None],
+        unit,
+        usable=sum(one.num_usable for one in summary.scores),
+        read=sum(one.num_solutions for one in summary.scores) - wrong,
+        left_out=summary.left_out(),
+        warned=bool(found["warnings"]),
+    )
 
 
 def warnings(found: Mapping[str, Any], summary: RunSummary, config: CurationConfig) -> list[str]:
     """What a reader of the output must know before using it."""
-    distance, wanted = found["median_distance"], found["wanted"]
+    wanted = found["wanted"]
     chosen_right, all_right = found["right"]["chosen"], found["right"]["candidates"]
     said = []
     if unfit := unfit_summarizer(summary):
@@ -309,8 +340,6 @@ def warnings(found: Mapping[str, Any], summary: RunSummary, config: CurationConf
             f"the strategies of {sum(refused.values()):,} problems are not known: {reasons}. They "
             "count as one each, and the distance `strategy` alone chose their solutions"
         )
-    if distance["chosen"] is not None and distance["chosen"] <= distance["random"]:
-        said.append("the chosen differ no more than a random choice")
     return said
 
 

@@ -56,9 +56,18 @@ def test_curate_prints_what_was_chosen_and_names_each_stage_before_it(capsys, tm
     assert medians["chosen"] > medians["random"] > 0
     # The ending block stands in the card, too.
     card = DatasetCard.load(out / "README.md")
-    for name, said in outcome_lines(manifest):
+    verdict = manifest["outcome"]["verdict"]
+    assert verdict["word"] == "good"
+    assert "mean distance (pieces) among the chosen solutions" in verdict["reason"]
+    assert f"**{verdict['word'].capitalize()}**: {verdict['reason']}." in card.text
+    first, *lines = outcome_lines(manifest)
+    assert first == ("Verdict", f"{verdict['word']}: {verdict['reason']}")
+    assert f"\n\nVerdict          {verdict['word']}: " in captured.out
+    for name, said in lines:
         assert f"| {name} | {said} |" in card.text
         assert f"{name} " in captured.out
+    *_, following = captured.out.splitlines()
+    assert following == f"Next: rpd report {out}"
     assert (card.data.license, card.data.language) == ("apache-2.0", "en")
     assert len(datasets.load_dataset(str(out), split="train")) == 4
 
