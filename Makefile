@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 DEMO := demo-output
 WORKERS ?= 2
 
-.PHONY: help demo test test-all lint fresh dist bench bench-corpus distances pictures loop loop-map loop-real loop-gpu kill-loop real-servers system clean
+.PHONY: help demo test test-all test-lowest lint fresh dist bench bench-corpus distances pictures loop loop-map loop-strategies loop-gpu kill-loop real-servers system clean
 
 help:  ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -46,6 +46,15 @@ test: $(VENV)/installed system  ## Run the quick tests (5 minutes)
 test-all: test  ## Run all tests (20 minutes)
 	$(PYTEST) -m slow $(TESTS)
 
+LOWEST := build/lowest
+LOWEST_TESTS := tests/test_lowest.py tests/rpd_metric/models/test_servers.py \
+    tests/rpd_metric/distance/test_core.py
+test-lowest: $(VENV)/installed  ## Run the core at the lowest versions of setup.cfg (2 minutes)
+	$(BIN)/python -m uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
+	$(BIN)/python -m uv pip install --quiet --python $(LOWEST) --resolution lowest-direct \
+	    -e . 'pytest>=8.4' 'pytest-asyncio>=1.2' 'hypothesis>=6.140' 'jsonschema>=4.25'
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -q $(LOWEST_TESTS)
+
 lint: $(VENV)/installed  ## Check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -79,16 +88,12 @@ pictures: $(VENV)/installed system  ## Make the pictures of the docs from the de
 loop: $(VENV)/installed  ## Run the whole loop on a small task and write docs/loop.md (45 minutes)
 	$(BIN)/python -m benchmarks.loop
 
-loop-real: $(VENV)/installed  ## Run the chain with SmolLM2-135M, write docs/loop-real.md
-	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.loop_real
+loop-strategies: $(VENV)/installed  ## Tell arms apart with SmolLM2-135M, write docs/loop-real.md
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.loop_strategies
 
-# Never run yet: no GPU was at hand. Pieces of ten minutes: repeat it until it says that it wrote.
-loop-gpu: $(VENV)/installed  ## Run the same on a GPU at a size that tells arms apart; repeat it
-	for seed in 0 1 2 3 4; do \
-	    $(BIN)/python -m benchmarks.loop_real --gpu --minutes 5 --seed $$seed --pool 300 \
-	    --samples 300 --calculations 3 --tests 200 --test_calculations 3 --attempts 16 \
-	    --tokens 256 --epochs 6 \
-	    --output loop-gpu-output/$$seed --page loop-gpu-output/$$seed.md || exit 1; done
+# Nothing was run on a GPU yet. What the script says of itself tells how to go on there.
+loop-gpu: $(VENV)/installed  ## Pack the same for a bare GPU machine, in loop-gpu-kit
+	benchmarks/loop_strategies/kit.sh pack loop-gpu-kit
 
 loop-map: $(VENV)/installed  ## Add to docs/loop.md where breadth and depth trade places (25 minutes)
 	$(BIN)/python -m benchmarks.loop --map
@@ -103,4 +108,4 @@ real-servers: $(VENV)/installed  ## Run everything against real vLLM on this CPU
 	    $(BIN)/python benchmarks/real_servers.py --vllm $(REAL)
 
 clean:  ## Remove the environment and everything made here
-	rm -rf $(VENV) $(DEMO) $(DEMO).partial loop-output loop-real-output loop-gpu-output build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(DEMO) $(DEMO).partial loop-output loop-strategies-output loop-gpu-kit build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

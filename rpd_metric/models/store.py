@@ -75,7 +75,7 @@ def request_key(model: str, request: ChatRequest, **changes: object) -> str:
     """
     sampling = request.sampling
     numbers = {"temperature": float(sampling.temperature), "top_p": float(sampling.top_p)}
-    content = {
+    content: dict[str, Any] = {
         "model": model,
         "template": request.template,
         "messages": request.messages,

