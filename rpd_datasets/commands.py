@@ -56,7 +56,10 @@ def run_command(
     except KeyboardInterrupt:
         status, line = 130, f"interrupted; {after_interrupt}"
     except RPDError as error:
-        status, line = 130 if isinstance(error, Interrupted) else 1, str(error)
+        status, line = (
+            130 if isinstance(error, Interrupted) else 1,
+            vars(error).get("typed") or str(error),
+        )
     except BrokenPipeError:
         # The reader of our output went away, as `head` does: nobody is left to read a message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

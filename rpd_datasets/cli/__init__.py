@@ -49,7 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             try:
                 args.command(args)
             except InputError as error:
-                raise InputError(with_options(commands[name], str(error))) from error
+                raise InputError(
+                    with_options(commands[name], vars(error).get("typed") or str(error))
+                ) from error
 
     if status := run_command(f"rpd {name}", parse):
         return status

@@ -12,13 +12,17 @@ curated.push_to_hub("me/diverse-math")
 
 from __future__ import annotations
 
+import html
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rpd_datasets.commands import printable
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.card import dataset_card, manifest
 from rpd_datasets.curation.folder import check_output
@@ -34,6 +38,30 @@ from rpd_datasets.inputs.source import InputSpec, open_source
 from rpd_datasets.publish.publishable import curated_files
 from rpd_datasets.publish.pushing import Pushed, push_folder
 from rpd_datasets.report.charts import draw_card_figures
+from rpd_metric.errors import RPDError
+
+
+@contextmanager
+def in_python() -> Iterator[None]:
+    """Let errors from within name parameters, where commands name options.
+
+    A message with a whole command in it, as one to install a package, stays as it is.
+    """
+    try:
+        yield
+    except RPDError as error:
+        said = str(error)
+        vars(error)["typed"] = said  # for the command line
+        if not re.search(r"\b(rpd|pip|python) [a-z-]", said):
+            # "--num-rows (num_rows)" has both names already.
+            said = re.sub(r"--([a-z][a-z-]*)(?: \(\w+\))?", lambda one: _parameter(one[1]), said)
+            error.args = (re.sub(r"\bpass (\w+)(?= to| if|,|$)", r"pass \1=True", said),)
+        raise
+
+
+def _parameter(option: str) -> str:
+    return option.replace("-", "_")
+
 
 if TYPE_CHECKING:
     from huggingface_hub import DatasetCard
@@ -41,13 +69,38 @@ if TYPE_CHECKING:
     from rpd_datasets.report import WrittenReport
 
 
-@dataclass(frozen=True)
+# Problems that a notebook shows.
+EXAMPLES = 3
+
+
+@dataclass(frozen=True, repr=False)
 class Curated:
     """A complete curated folder: the data, its card, and the way to the Hub."""
 
     folder: Path
     # What the run that made it did; `None` where it was loaded.
     summary: RunSummary | None = field(default=None, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        """Three lines: where it is and the verdict, how much was chosen, and what it offers."""
+        found, counts = self.manifest.get("outcome", {}).get("verdict"), self.manifest["counts"]
+        return (
+            f"Curated({str(self.folder)!r})"
+            + (f": {found['word']} ({found['reason']})" if found else "")
+            + f"\n{counts['problems_chosen']:,} of {counts['problems_read']:,} problems, "
+            f"{counts['solutions_chosen']:,} of {counts['solutions_read']:,} solutions, "
+            f"chosen by {self.manifest['options']['solutions']}"
+            "\n.dataset, .sft, .card, .manifest; .report() shows, .push_to_hub(name) publishes it"
+        )
+
+    def _repr_html_(self) -> str:
+        """The same in a notebook, with the first problems."""
+        first, *rest = map(html.escape, map(printable, repr(self).splitlines()))
+        rows = self.dataset.select(range(min(EXAMPLES, len(self.dataset))))
+        listed = "".join(
+            f"<li dir=auto>{html.escape(printable(one))}</li>" for one in rows["problem"]
+        )
+        return f"<b>{first}</b><br>{rest[0]}<ol>{listed}</ol><small>{rest[1]}</small>"
 
     @cached_property
     def dataset(self) -> Any:
@@ -100,6 +153,7 @@ class Curated:
         return push_folder(self.folder, repo_id, **{"api": HfApi(token=token), **options})
 
     @classmethod
+    @in_python()
     def from_rows(
         cls,
         rows: Any,
@@ -130,6 +184,7 @@ class Curated:
         return _make([source], output, config, how, made_columns(config))
 
 
+@in_python()
 def curate_dataset(
     source: Any,
     output: str | Path,
@@ -198,6 +253,8 @@ def _make(
     without: Sequence[str] = (),
 ) -> Curated:
     models = options.models or load_models(config)
+    # Behind a link to a folder, that folder is written.
+    place = Path(output).resolve() if Path(output).is_symlink() else Path(output)
 
     def describe(summary: RunSummary) -> dict[str, str | bytes]:
         options.on_stage("Drawing figures")
@@ -229,7 +286,7 @@ def _make(
 
     inputs = [(opener(source, spec), number) for source, number, spec in sources]
     try:
-        summary = curate_folder(inputs, Path(output), config, models, describe, options=options)
+        summary = curate_folder(inputs, place, config, models, describe, options=options)
     finally:
         models.answers.close()
     return Curated(Path(output), summary)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rpd_datasets.report.contents import CuratedFolder, read_curated
@@ -25,8 +25,9 @@ class WrittenReport:
     """The HTML file, and what it is made from."""
 
     page: Path
-    folder: CuratedFolder
-    measures: Measures
+    # All texts: a notebook would store them a second time.
+    folder: CuratedFolder = field(repr=False)
+    measures: Measures = field(repr=False)
 
     def _repr_html_(self) -> str:
         """The page itself, inside a notebook."""

@@ -130,6 +130,35 @@ def test_rows_that_a_server_summarised_ask_it_nothing_more(bare: Dataset, tmp_pa
     assert contents(tmp_path / "scored") == contents(tmp_path / "taken")
 
 
+def test_errors_in_python_name_parameters_and_those_of_commands_options(
+    bare: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = replace(CONFIG, quality_column="reward")
+    with pytest.raises(InputError, match=r"another with quality_column$|for quality_column"):
+        curate_dataset(bare, tmp_path / "out", config)
+    bare.to_json(tmp_path / "rows.jsonl")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "file").touch()
+    line = ["curate", str(tmp_path / "rows.jsonl"), "--output"]
+    assert main([*line, str(tmp_path / "out")]) == 1
+    assert "or pass --overwrite to replace it" in capsys.readouterr().err
+    assert main([*line, str(tmp_path / "new"), "--quality-column", "reward"]) == 1
+    assert "--quality-column" in capsys.readouterr().err
+
+
+def test_a_link_to_a_folder_stays_a_link_and_its_folder_is_written(
+    bare: Dataset, tmp_path: Path
+) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk" / "old").touch()
+    (tmp_path / "out").symlink_to(tmp_path / "disk")
+    made = curate_dataset(bare, tmp_path / "out", CONFIG, overwrite=True)
+    assert (tmp_path / "out").is_symlink()
+    assert not (tmp_path / "disk" / "old").exists()
+    assert (tmp_path / "disk" / "manifest.json").is_file()
+    assert made.folder == tmp_path / "out"
+
+
 def test_what_is_no_dataset_is_one_line(bare: Dataset, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="take one split of a DatasetDict"):
         curate_dataset(DatasetDict(train=bare), tmp_path / "out", CONFIG)
@@ -154,8 +183,20 @@ def test_a_folder_is_loaded_again_with_data_training_rows_card_and_manifest_and_
     assert curated.sft[0]["completion"][0]["content"] == first["solutions"][first["selected"][0]]
     assert curated.card.data.license == "mit"
     assert curated.manifest["counts"]["problems_chosen"] == 4
-    with pytest.raises(OutputError, match="exists and is not empty"):
+    first, second, third = repr(curated).splitlines()
+    verdict = curated.manifest["outcome"]["verdict"]
+    assert first == f"Curated('{tmp_path / 'out'}'): {verdict['word']} ({verdict['reason']})"
+    assert second == "4 of 7 problems, 8 of 25 solutions, chosen by pieces"
+    assert ".report()" in third
+    shown = curated._repr_html_()
+    assert f"<li dir=auto>{curated.dataset[0]['problem']}</li>" in shown
+    assert "<script>" not in replace(curated, folder=tmp_path / "out")._repr_html_()
+    # A notebook stores the page, and not all texts beside it.
+    assert len(repr(curated.report())) < 300
+    with pytest.raises(OutputError, match=r"not empty; .* or pass overwrite=True to replace it"):
         curate_dataset(bare, tmp_path / "out", CONFIG)
+    again = curate_dataset(bare, tmp_path / "out", CONFIG, license="mit", overwrite=True)
+    assert again.manifest == made.manifest
     (tmp_path / "out/manifest.json").unlink()
     with pytest.raises(InputError, match=r"has no manifest\.json"):
         load_curated(tmp_path / "out")
