@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import subprocess
+import sys
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -15,6 +19,7 @@ from benchmarks.loop_strategies.task import by_strategy, factors, rows, split, s
 from parts import smollm2
 from rpd_metric.errors import InputError
 
+ROOT = Path(__file__).parents[2]
 SIZE = {"pool": 12, "samples": 6, "warm": 8, "tests": 2, "attempts": 2, "practice": 8}
 
 
@@ -43,7 +48,9 @@ def test_nothing_is_begun_too_late_and_a_folder_holds_one_size(tmp_path: Path):
         Runner(Scale(tests=17), tmp_path, False, None, [])
 
 
-@pytest.mark.parametrize(("better", "said"), [(0, "none of these arms"), (60, "(**higher** (+60.0")])
+@pytest.mark.parametrize(
+    ("better", "said"), [(0, "none of these arms"), (60, "(**higher** (+60.0")]
+)
 def test_the_page_tells_arms_apart_only_where_bands_do(tmp_path: Path, better: int, said: str):
     def result(arm: str, seed: int, right: int) -> dict[str, object]:
         samples = {f"{n}": ["tens", None] if n < right else [None, None] for n in range(100)}
@@ -57,6 +64,32 @@ def test_the_page_tells_arms_apart_only_where_bands_do(tmp_path: Path, better: i
     text = (tmp_path / "page.md").read_text()
     assert said in text
     assert f"| RPD 1P3S    |     2 |   {10 + better / 2:.1f} |   {20 + better:.1f} |" in text
+
+
+def test_the_kit_waits_until_all_its_parts_have_come(tmp_path: Path):
+    kit, home = tmp_path / "kit", tmp_path / "home"
+    kit.mkdir()
+    sums = [f"{sha256(name.encode()).hexdigest()}  part-{name}\n" for name in ("00", "01")]
+    (kit / "parts.sha256").write_text("".join(sums))
+    command = ["benchmarks/loop_strategies/kit.sh", "run", str(kit), str(tmp_path / "out")]
+    for name in ("00", "01"):
+        (kit / f"part-{name}").write_text(name)
+        env = os.environ | {"KIT_HOME": str(home), "PYTHON": "false"}
+        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+        (kit / f"part-{name}").unlink()  # the next call carries another one
+        assert (done.returncode == 4) == (name == "00")
+        assert ("carry them in the next call" in done.stdout) == (name == "00")
+    # All are there; that they are no archive is what stops it now.
+    assert "tar" in done.stderr
+
+
+@pytest.mark.slow
+def test_the_kit_tests_the_machine_before_it_trains():
+    command = ["benchmarks/loop_strategies/kit.sh", "self-test"]
+    env = os.environ | {"PYTHON": sys.executable, "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "self-test on" in done.stdout
 
 
 @pytest.mark.slow
