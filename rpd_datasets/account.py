@@ -8,6 +8,7 @@ from typing import Any
 from rpd_datasets.config import GROUPS, CurationConfig, distance_of
 from rpd_metric.distance.calibration import TOGETHER
 from rpd_metric.distance.distances import DISTANCES
+from rpd_metric.reasons import with_option
 from rpd_metric.steps.summarizers import asks_chat_model
 
 SELECTION_RULES = {
@@ -116,6 +117,8 @@ def outcome_lines(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
         known = {name: one for name, one in (values or {}).items() if one not in (None, "")}
         if known.keys() - {"by"}:
             said = (f"{name.replace('_', ' ')} {_cell(one)}" for name, one in known.items())
+            if group.endswith("_left_out"):
+                said = (with_option(name, one) for name, one in known.items())
             lines.append((group.replace("_", " ").capitalize(), ", ".join(said)))
     return lines + [("Warning", one) for one in warnings]
 

@@ -26,6 +26,11 @@ class Reason(StrEnum):
 
     meaning: str
 
+    @property
+    def option(self) -> str:
+        """The option of `rpd curate` that brings back what was left out, `""` where none does."""
+        return next((option for option, those in _BACK.items() if self in those), "")
+
     def __new__(cls, code: str, meaning: str = "") -> Reason:
         """A member is written as its code and its meaning."""
         member = str.__new__(cls, code)
@@ -105,3 +110,34 @@ class Reason(StrEnum):
     NOT_DIVERSE = "not_diverse", "the problem is not among the diverse ones"
     NO_SOLUTIONS = "no_solutions", "no solution is left to choose from"
     SKIPPED = "skipped", "a person labelled nothing"
+
+
+_BACK = {
+    "--min-solutions": (Reason.TOO_FEW_SOLUTIONS,),
+    "--max-mean-tokens": (Reason.TOO_LONG,),
+    "--decontaminate": (Reason.CONTAMINATED,),
+    "--decisions": (Reason.REJECTED_BY_HAND,),
+    "--no-only-correct": (Reason.CORRECTNESS_UNKNOWN,),
+    "--keep-wrong": (Reason.INCORRECT, Reason.WRONG_ANSWER),
+    "--answers": (Reason.NO_MAJORITY, Reason.NO_ANSWER, Reason.MINORITY_ANSWER),
+    "--soundness": (Reason.FLOUNDERING, Reason.UNSOUND),
+    "--no-require-complete": (
+        *(Reason.INCOMPLETE, Reason.EMPTY, Reason.UNCLOSED_THINK, Reason.UNCLOSED_BOX),
+        *(Reason.UNCLOSED_CODE, Reason.REPETITION_LOOP, Reason.CUT_OFF, Reason.NO_FINAL_ANSWER),
+    ),
+    "--no-drop-duplicates": (Reason.DUPLICATE,),
+    "--near-duplicate": (Reason.NEAR_DUPLICATE,),
+    "--problems": (Reason.UNIFORM,),
+    "--exactly": (Reason.WRONG_COUNT,),
+}
+
+
+def with_option(reason: str, count: int) -> str:
+    """How often something was left out for a reason, and the option that brings it back.
+
+    >>> with_option("duplicate", 1200), with_option("null_problem", 1)
+    ('duplicate 1,200 (--no-drop-duplicates)', 'null_problem 1')
+    """
+    known = reason in Reason.__members__.values()
+    option = Reason(reason).option if known else ""
+    return f"{reason} {count:,}" + (f" ({option})" if option else "")

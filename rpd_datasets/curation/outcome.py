@@ -23,7 +23,7 @@ from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.calibration import TOGETHER, Calibration, calibration
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.distance.distances import DISTANCES
-from rpd_metric.reasons import Reason
+from rpd_metric.reasons import Reason, with_option
 from rpd_metric.steps.summarizers import asks_chat_model
 
 MARKED_BY = {"marks": "marks in the input", "reference": "reference answers"}
@@ -142,6 +142,7 @@ class RunSummary:
     choices: list[Choice] = field(default_factory=list)  # as long as `chosen`
     num_selected: int = 0  # solutions, over all chosen problems
     selected_tokens: list[int] = field(default_factory=list)  # the length of each
+    num_lower: int = 0  # problems that could be chosen: of a lower rank, or not drawn
     json_columns: list[str] = field(default_factory=list)  # stored as text for want of one type
     tables: dict[str, TableInfo] = field(default_factory=dict)  # by configuration of the dataset
     candidates: Counter[str] = field(default_factory=Counter)  # see `tally`
@@ -218,7 +219,7 @@ class RunSummary:
 
     def left_out(self) -> str:
         """The most frequent reasons, for a line."""
-        reasons = [f"{reason} ({n})" for (_, reason, _), n in self.drops.most_common(5)]
+        reasons = [with_option(reason, n) for (_, reason, _), n in self.drops.most_common(5)]
         return ", ".join(reasons) or "nothing"
 
     def strategies(self, scored: Scored, among: Sequence[int] | None = None) -> float | None:
@@ -237,13 +238,22 @@ def counts(summary: RunSummary) -> dict[str, int]:
     """How much came in, could be used, and was chosen."""
     scores = summary.scores
     compared = [(score.rpd_score, score.problem_score) != (None, None) for score in scores]
+    # Rows that could not be read are no problems; those of benchmarks are, and are not scored.
+    left_out = [
+        count
+        for (stage, _, unit), count in summary.drops.items()
+        if unit == "problem" and stage not in ("read", "group")
+    ]
     return {
         "rows_read": sum(one["rows_read"] for one in summary.inputs),
-        "problems_read": len(scores),
+        "problems_read": len(scores) + summary.drops["filter", Reason.CONTAMINATED, "problem"],
         "solutions_read": sum(score.num_solutions for score in scores),
         "solutions_usable": sum(score.num_usable for score in scores),
         "problems_scored": sum(compared),
+        # Those that were read were chosen, or ranked lower (or not drawn), or left out.
         "problems_chosen": len(summary.chosen),
+        "problems_ranked_lower": summary.num_lower,
+        "problems_left_out": sum(left_out),
         "solutions_chosen": summary.num_selected,
     }
 
@@ -283,7 +293,12 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
         "soundness": dict(sorted(summary.soundness.items())),
         "problems_left_out": dict(left_out["problem"]),
         "solutions_left_out": dict(left_out["solution"]),
-        "wanted": {"problems": sum(one["problems_wanted"] for one in summary.inputs)},
+        # Not more than there are: the default number asks for no more.
+        "wanted": {
+            "problems": sum(
+                min(one["problems_wanted"], one["problems_read"]) for one in summary.inputs
+            )
+        },
     }
     if config.num_samples is not None:
         found["wanted"]["solutions"] = config.num_samples
@@ -325,7 +340,10 @@ def warnings(found: Mapping[str, Any], summary: RunSummary, config: CurationConf
         said.append("the chosen are wrong more often than the candidates: see --answers")
     for unit, made in (("problems", len(summary.chosen)), ("solutions", summary.num_selected)):
         if made < wanted.get(unit, 0):
-            said.append(f"only {made:,} of the {wanted[unit]:,} {unit} asked for could be chosen")
+            said.append(
+                f"only {made:,} of {wanted[unit]:,} {unit} could be chosen; left out, each with "
+                f"its reason in rejects.jsonl: {summary.left_out()}"
+            )
     read = "steps" if _of_chat_steps(distance_of(config.solutions), config) else "text"
     foreign = summary.letters[f"foreign {read}"] / max(1, summary.letters[read])
     if config.embedder in ENGLISH and config.metrics and foreign > FOREIGN:

@@ -31,6 +31,8 @@ from rpd_datasets.curation.scoring import (
     MAX_IN_FLIGHT,
     Scored,
     choose,
+    left_out,
+    needed_solutions,
     score_problem,
     scoring_fingerprint,
     solution_order,
@@ -176,6 +178,7 @@ class _Run:
     def __post_init__(self) -> None:
         self.keys: list[str] = []  # in the journal
         self.lots: list[str] = []  # the order in which problems are drawn
+        self.can_be_chosen: list[bool] = []
         self.picks: dict[int, list[int]] = {}  # by index into the scores
         self.offers: list[tuple[str, list[float]]] = []  # to a budget, see `spending_order`
         self.shares: dict[int, int] = {}  # of the budget, by index into the scores
@@ -239,7 +242,9 @@ class _Run:
                 self.keys.append(self.journal.key(problem))
                 self.lots.append(draw_lot(problem.problem, self.config.seed))
                 self.summary.add(problem, scored)
-                for rejected in scored.rejects:
+                why = left_out(problem, scored, self.config)
+                self.can_be_chosen.append(not why)
+                for rejected in dict.fromkeys([*scored.rejects, *why]):
                     self.reject(rejected)
                 if self.config.num_samples is not None:
                     _, gains = solution_order(problem, scored, self.config)
@@ -261,26 +266,21 @@ class _Run:
     def order(self, indices: Sequence[int], name: str) -> list[int]:
         """The problems of one input that can be chosen, those to be chosen first in front."""
         config, scores = self.config, self.summary.scores
-        # With "all" the number of solutions is an upper limit; the filters set the lower one.
-        needed = config.filters.min_solutions if config.solutions == "all" else config.num_solutions
-        eligible = [index for index in indices if scores[index].num_usable >= needed]
+        eligible = [index for index in indices if self.can_be_chosen[index]]
         if config.num_samples is not None:
             self.shares = shares(self.offers, config.num_samples, config.seed)
+            self.summary.num_lower += len(eligible)
             eligible = [index for index in eligible if index in self.shares]
-        compared = distance_of(config.problems) is not None
-        if compared:
-            eligible = [i for i in eligible if scores[i].problem_score is not None]
-        elif config.problems == "llm":
-            eligible = [index for index in eligible if scores[index].diverse]
+            self.summary.num_lower -= len(eligible)
         if not eligible:
             called = "is called diverse and " if config.problems == "llm" else ""
             unfit = unfit_summarizer(self.summary)
             advice = unfit or "Lower num_solutions or loosen the filters"
             raise InputError(
-                f"no problem of {name} {called}has {needed} usable solutions to choose from; left "
-                f"out: {self.summary.left_out()}. {advice}"
+                f"no problem of {name} {called}has {needed_solutions(config)} usable solutions "
+                f"to choose from; left out: {self.summary.left_out()}. {advice}"
             )
-        if compared:
+        if distance_of(config.problems) is not None:
             places = rank([scores[index].problem_score for index in eligible])
             by_distance = [eligible[place] for place in places]
             if config.problems != GROUPS:
@@ -313,6 +313,7 @@ class _Run:
                 chosen.append(index)
                 self.summary.add_choice(scored, self.picks[index], self.config)
                 self.options.on_chosen(problem, scored, self.picks[index])
+        self.summary.num_lower += len(waiting)
         return chosen
 
     def _spill(self, source: Source, batch: Sequence[int]) -> None:

@@ -190,6 +190,27 @@ async def score_all(
             yield result
 
 
+def needed_solutions(config: CurationConfig) -> int:
+    """How many usable solutions a problem needs to be chosen."""
+    # With "all" the number of solutions is an upper limit; the filters set the lower one.
+    needed = config.filters.min_solutions if config.solutions == "all" else config.num_solutions
+    compares = distance_of(config.problems) is not None or config.problems == "llm"
+    return max(needed, 2) if compares else needed
+
+
+def left_out(problem: Problem, scored: Scored, config: CurationConfig) -> list[Rejected]:
+    """Why a problem cannot be chosen: one record for it, none where it can."""
+    for rejected in scored.rejects:
+        if rejected.solution_index is None:
+            return [rejected]
+    needed = needed_solutions(config)
+    if len(scored.usable) >= needed:
+        return []
+    count = len(problem.solutions)
+    detail = f"{len(scored.usable)} of {count} solutions are left, {needed} are needed."
+    return [problem.rejected("select", Reason.TOO_FEW_SOLUTIONS, detail)]
+
+
 def check_answers(problem: Problem, config: CurationConfig, models: Models) -> AnswerCheck:
     """What is known about a problem's final answers."""
     filters = config.filters

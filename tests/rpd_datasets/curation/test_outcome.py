@@ -43,7 +43,7 @@ MATRIX = [
 
 def a_run(**changes) -> RunSummary:
     scores = [ProblemScore(f"k{n}", f"r:{n}", 0.5, 0.3, 4, 3, 10.0) for n in range(3)]
-    inputs = [{"rows_read": 3, "problems_wanted": 4}]
+    inputs = [{"rows_read": 3, "problems_wanted": 4, "problems_read": 3}]
     choices = [Choice(2, 0.6, 0.4), Choice(2, 0.5, 0.4)]
     drops = Counter({("steps", "no_steps", "solution"): 3, ("filter", "duplicate", "solution"): 1})
     values = {
@@ -92,7 +92,10 @@ def test_the_numbers_of_a_run_are_shown_in_lines():
     assert len(warned) == 3
     assert warned[0].endswith("9 of 12 summaries could be used. no_steps: empty")
     assert "wrong more often" in warned[1]
-    assert warned[2] == "only 2 of the 4 problems asked for could be chosen"
+    assert warned[2] == (
+        "only 2 of 3 problems could be chosen; left out, each with its reason in rejects.jsonl: "
+        "no_steps 3, duplicate 1 (--no-drop-duplicates)"
+    )
 
 
 def test_a_file_of_curves_of_ones_own_takes_the_place_of_the_packaged_ones(tmp_path):
