@@ -13,14 +13,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 import tempfile
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rpd_datasets.cli import arguments
 from rpd_datasets.cli.output import Progress, cell, print_result, print_scored, scoring
+from rpd_datasets.config import GROUPS
 from rpd_datasets.curation.models import load_models
-from rpd_datasets.curation.scoring import score_all
+from rpd_datasets.curation.scoring import score_all, score_of
 from rpd_datasets.filters.answer_checks import mark_column
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.source import Source, look_at_head
@@ -61,7 +63,9 @@ def _score(args: argparse.Namespace) -> None:
         correct_column=column,
     )
     config = arguments.checked_config(args, ("models",), filters)
-    config = replace(config, problems=name, solutions=name).resolved()
+    chat = asks_chat_model(config.summarizer)
+    # A chat model sorts the solutions, too, whatever the distance.
+    config = replace(config, problems=GROUPS if chat else name, solutions=name).resolved()
     marked_by = set[str]()
     rejects: list[Rejected] = []
     problems: list[dict[str, Any]] = []
@@ -70,13 +74,17 @@ def _score(args: argparse.Namespace) -> None:
         async for problem, scored in score_all(source, config, models):
             rejects.extend(scored.rejects)
             marked_by.add(scored.marked_by)
+            distances = nan_for_none(scored.chosen_by)
+            labels = [one for one in scored.strategies if one is not None]
+            named = Counter(scored.strategy_names[one] for one in labels)
             problems.append(
                 {
                     "problem": problem.problem,
                     "solutions": len(problem.solutions),
                     "usable": len(scored.usable),
-                    "mean_distance": mean_pairwise(nan_for_none(scored.chosen_by)),
-                    "problem_score": scored.problem_score,
+                    "mean_distance": mean_pairwise(distances),
+                    "problem_score": score_of(distances),
+                    **({"strategies": dict(named.most_common())} if chat else {}),
                 }
             )
             line.expect(source.num_problems)
@@ -89,26 +97,26 @@ def _score(args: argparse.Namespace) -> None:
             asyncio.run(score(arguments.open_input(args, Path(scratch), rejects.append)))
     measured = [row["mean_distance"] for row in problems if row["mean_distance"] is not None]
     mean = sum(measured) / len(measured) if measured else None
-    chat = asks_chat_model(config.summarizer)
+    by_chat = chat and DISTANCES[name].reads_steps
+    sorted_ones = [len(row["strategies"]) for row in problems if row.get("strategies")]
     curve = calibration(name, models.embedder.name, chat=chat, truncate_dim=config.truncate_dim)
     right_by = column if "marks" in marked_by else "reference answers" if any(marked_by) else None
     summary = {
         "distance": name,
         "mean_distance": mean,
-        "reading": None if mean is None else reading(mean, curve, chat=chat and DISTANCES[name].reads_steps),
+        "reading": None if mean is None else reading(mean, curve, chat=by_chat),
+        "strategies_a_problem": sum(sorted_ones) / len(sorted_ones) if sorted_ones else None,
         "num_problems": len(problems),
         "num_solutions": sum(row["solutions"] for row in problems),
         "num_left_out": len(rejects),
         "right_by": None if args.all else right_by,
-        "summarizer": models.summarizer.name if DISTANCES[name].reads_steps else None,
+        "summarizer": models.summarizer.name if chat or DISTANCES[name].reads_steps else None,
         "embedder": models.embedder.name,
         "ties": config.ties if name == "rpd" else None,
     }
     if not args.json:
         shown = problems[: args.num_rows]
-        scores = [
-            (row["problem"], row["mean_distance"], [_said(row, name, curve)]) for row in shown
-        ]
+        scores = [(row["problem"], row["mean_distance"], _said(row, name, curve)) for row in shown]
         print_scored(scores)
         if len(problems) > args.num_rows:
             print(f"... and {len(problems) - args.num_rows:,} more problems")
@@ -116,9 +124,11 @@ def _score(args: argparse.Namespace) -> None:
     print_result(args, summary, problems=problems, left_out=[one.as_row() for one in rejects])
 
 
-def _said(row: dict[str, Any], name: str, curve: Calibration | None) -> str:
+def _said(row: dict[str, Any], name: str, curve: Calibration | None) -> list[str]:
     distance = row["mean_distance"]
     words = "" if curve is None or distance is None else f": {curve.phrase(distance)}"
     compared = f"{row['usable']} of {row['solutions']} solutions compared"
     # In this order a narrow window does not cut the words.
-    return f"{name}{words}; {compared}, problem score {cell(row['problem_score'])}"
+    said = f"{name}{words}; {compared}, problem score {cell(row['problem_score'])}"
+    strategies = row.get("strategies") or {}
+    return [said, *(f"{one}: {times} solutions" for one, times in strategies.items())]

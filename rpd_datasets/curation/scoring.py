@@ -155,11 +155,11 @@ async def score_problem(
     return Scored(
         steps=steps,
         matrix=[[None] * count for _ in range(count)] if rpd is None else none_for_nan(rpd),
-        score=_score(rpd),
+        score=score_of(rpd),
         drop_reasons=reasons,
         num_tokens=list(found.num_tokens),
         rejects=rejects,
-        problem_score=_score(ranking),
+        problem_score=score_of(ranking),
         distances=None if choosing is None or choosing is rpd else none_for_nan(choosing),
         diverse=diverse,
         asked_again=asked_again,
@@ -257,7 +257,8 @@ def _matrices(
     return matrices
 
 
-def _score(matrix: npt.NDArray[np.float64] | None) -> float | None:
+def score_of(matrix: npt.NDArray[np.float64] | None) -> float | None:
+    """Eq. 3 on a matrix of distances."""
     score = None if matrix is None else problem_score(matrix)
     return None if score is None else round(score, DIGITS)
 

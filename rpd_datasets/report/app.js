@@ -4,7 +4,7 @@
 (async () => {
   const byId = (id) => document.getElementById(id);
   const { element: make } = textView;
-  const PER_PIECE = 48, ROW = 68;
+  const PER_PIECE = 48, ROW = 68, MOST_NAMES = 500;
   const SHAPES = ["●", "■", "▲", "◆"];
   const d3 = (value) => (value === null || value === undefined ? "–" : value.toFixed(3));
   const count = (value) => value.toLocaleString("en");
@@ -26,7 +26,7 @@
   chosenOnes.forEach((one, place) => (one.place = place));
   problems.forEach((one, number) => {
     one.number = number;
-    one.haystack = `${one.statement} ${one.where} ${one.subject ?? ""}`.toLowerCase();
+    one.haystack = `${one.statement} ${one.where} ${one.subject ?? ""} ${(one.names ?? []).join(" ")}`.toLowerCase();
   });
 
   // --- the list: only the rows in sight are in the page ---
@@ -63,15 +63,22 @@
   const subjects = [...new Set(problems.map((one) => one.subject).filter(Boolean))].sort();
   for (const name of subjects) byId("subject").append(new Option(name, name));
   byId("subject").hidden = subjects.length < 2;
+  const times = new Map();
+  for (const name of problems.flatMap((one) => one.names ?? [])) times.set(name, (times.get(name) ?? 0) + 1);
+  const named = [...times].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).slice(0, MOST_NAMES);
+  for (const [name, count] of named) byId("strategy").append(new Option(`${name} (${count})`, name));
+  byId("strategy").hidden = named.length < 2;
   byId("right").hidden = !problems.some((one) => one.right || one.wrong);
   let searchable = false;
   const find = () => {
     const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
     const which = byId("which").value, subject = byId("subject").value, right = byId("right").value;
+    const strategy = byId("strategy").value;
     const kept = problems.filter(
       (one) =>
         (which === "all" || (which === "chosen") === (one.rank !== null)) &&
         (!subject || one.subject === subject) &&
+        (!strategy || one.names?.includes(strategy)) &&
         (!right || (right === "wrong" ? one.wrong > 0 : one.right > 0 && !one.wrong)) &&
         words.every((word) => one.haystack.includes(word)),
     );
@@ -83,7 +90,7 @@
     list.scrollTop = 0;
     draw();
   };
-  for (const id of ["search", "which", "subject", "right", "order"]) byId(id).addEventListener("input", find);
+  for (const id of ["search", "which", "subject", "strategy", "right", "order"]) byId(id).addEventListener("input", find);
   byId("filters").addEventListener("submit", (event) => event.preventDefault());
 
   // --- marks: kept in this browser until they are saved ---
@@ -128,8 +135,8 @@
     return details;
   };
   const nameOf = (record, index) => {
-    const place = record.selected.indexOf(index);
-    const made = make("span", "name", `Solution ${index}`);
+    const place = record.selected.indexOf(index), strategy = record.solutions[index].beside.strategy;
+    const made = make("span", "name", `Solution ${index}${strategy ? `: ${strategy}` : ""}`);
     if (place >= 0) made.prepend(make("span", `swatch s${place % 6}`, SHAPES[place % 4]), " ");
     return made;
   };
@@ -164,7 +171,9 @@
   const facts = (record, index) => {
     const solution = record.solutions[index];
     const parts = [`${count(solution.tokens)} tokens`];
-    for (const [name, value] of Object.entries(solution.beside)) parts.push(`${name}: ${value}`);
+    for (const [name, value] of Object.entries(solution.beside)) {
+      if (name !== "strategy") parts.push(`${name}: ${value}`); // it stands above
+    }
     return make("p", "facts", parts.join(" · "));
   };
   const distancesTo = (record, index) => {

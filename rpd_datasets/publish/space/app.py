@@ -19,7 +19,7 @@ sys.path += [str(wheel) for wheel in Path(__file__).parent.glob("rpd_metric-*.wh
 import gradio as gr
 import numpy as np
 
-from rpd_metric.distance.calibration import calibration
+from rpd_metric.distance.calibration import TOGETHER, calibration
 from rpd_metric.distance.core import mean_pairwise, rpd_alignment, rpd_matrix
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import run
@@ -104,8 +104,10 @@ def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
     pairs = list(combinations(range(len(names)), 2))
     # Steps that somebody wrote are nearer to a language model's than to the extractive ones.
     curve = calibration("rpd", "minilm", chat=kind == STEPS)
-    if curve is not None:
-        lines.append("")
+    lines.append("")
+    if curve is None:
+        lines.append(f"Such a distance is {TOGETHER}.")
+    else:
         for a, b in pairs:
             lines.append(f"- {names[a]} and {names[b]}, {curve.in_words(float(matrix[a, b]))}")
         lines += ["", f"A scale to read it by, from competition problems: {curve.scale()}."]

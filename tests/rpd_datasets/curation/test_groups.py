@@ -99,6 +99,13 @@ def test_names_are_on_the_card_the_page_and_the_terminal(rows, tmp_path, capsys)
     card = (tmp_path / "out" / "README.md").read_text()
     assert f"12 solutions, {found['a_problem']:.1f} strategies a problem" in card
     assert "AUROC of 0.98, and of 1.00 where wording misleads, read by a large model" in card
+    with FakeTGI(reply=summary) as server:
+        line = ["score", str(rows), "--summarizer", f"tgi:{server.url}", "--distance", "rpd"]
+        assert main([*line, "--store", str(tmp_path / "replies.sqlite"), "--json"]) == 0
+        assert len(server.requests) == 0, "a first pass is the first of two"
+    scored = json.loads(capsys.readouterr().out)
+    assert all(sum(one["strategies"].values()) == 5 for one in scored["problems"])
+    assert scored["strategies_a_problem"] > 1
     assert main(["report", str(tmp_path / "out"), "--embedder", "none"]) == 0
     page = (tmp_path / "out" / "report.html").read_text()
     assert "one of each strategy in turn, as the chat model sorted and named them" in page

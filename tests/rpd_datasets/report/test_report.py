@@ -86,7 +86,11 @@ def evil_page(tmp_path_factory) -> Path:
         folder,
         [
             row,
-            a_row("Find **exactly** $\\frac{1}{2}+\\frac{1}{3}$."),
+            a_row(
+                "Find **exactly** $\\frac{1}{2}+\\frac{1}{3}$.",
+                strategies=[0, 1, None, 0],
+                strategy_names=["a common denominator", EVIL],
+            ),
             a_row(f"How many are there? ${LONG}$ or $({LONG})$", solutions=list("abcd")),
         ],
         not_chosen=[0.4, 0.2, None],
@@ -186,6 +190,13 @@ class TestInABrowser:
         press(window, "r")
         texts = window.find_elements("css selector", ".solutions .fulltext")
         assert [one.is_displayed() for one in texts] == [True, True]
+        assert "Solution 3: a common denominator" in text_of(window, ".solutions h4")
+        assert EVIL.split()[0] in text_of(window, ".others h4")
+        by_name = "const e = document.getElementById('strategy'); e.value = arguments[0]"
+        by_name += "; e.dispatchEvent(new Event('input'))"
+        for name, found in (("a common denominator", 1), ("", 7)):
+            window.execute_script(by_name, name)
+            assert window.find_element("id", "found").text == f"{found} of 7 problems"
         press(window, "/")
         window.switch_to.active_element.send_keys("left-out-one")
         press(window, "\ue007")
