@@ -42,6 +42,7 @@ class Reason(StrEnum):
 
     # Reading: a row, or a solution in it.
     NOT_UTF8 = "not_utf8", "the row is not UTF-8"
+    LINE_TOO_LONG = "line_too_long", "the line is too long to be held in memory"
     MALFORMED_JSON = "malformed_json", "the line is not JSON"
     MALFORMED_CSV = "malformed_csv", "quotes do not match, or there are more or fewer cells"
     NOT_AN_OBJECT = "not_an_object", "the row is no object with named columns"
@@ -59,7 +60,7 @@ class Reason(StrEnum):
     BAD_ROW = "bad_row", "the problem is no text, or the solutions are no list"
     NOT_TEXT = "not_text", "the solution is a number, a list or null, in a row that is mapped"
     NO_USABLE_SOLUTION = "no_usable_solution", "none of the row's solutions can be used"
-    NOT_ONE_EXCHANGE = "not_one_exchange", "the messages are not one question and one answer"
+    NOT_ONE_EXCHANGE = "not_one_exchange", "the messages hold no question with the answer wanted"
     NOT_OF_THE_HARNESS = "not_of_the_harness", "the row is not as the harness writes its rows"
     NO_TEXTS = "no_texts", "the row holds log-likelihoods, and no texts that were written"
     FAILED_EPOCH = "failed_epoch", "the sample failed in Inspect"

@@ -99,10 +99,15 @@ def add_input(parser: argparse.ArgumentParser, *, optional: bool = False) -> Non
         "input",
         metavar="INPUT",
         nargs="?" if optional else None,
-        help="a .jsonl, .json, .csv, .parquet or .arrow file, the log of an evaluation (Inspect's "
-        ".eval, samples of lm-eval, details of lighteval), a folder of these, a dataset id on the "
-        'Hub, or "sample" for the packaged sample',
+        help="a .jsonl, .json, .csv, .tsv, .parquet or .arrow file, the log of an evaluation "
+        "(Inspect's .eval, samples of lm-eval, details of lighteval), a folder of these, a dataset "
+        'id on the Hub, or "sample" for the packaged sample',
     )
+    add_reading(parser)
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """Options about how an input is read."""
     group = parser.add_argument_group("how the input is read")
     add_options(group, InputSpec)
     add_options(group, Columns)

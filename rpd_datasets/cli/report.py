@@ -20,14 +20,20 @@ from typing import Any
 import numpy as np
 
 from rpd_datasets.account import outcome_lines
-from rpd_datasets.cli.arguments import DISTANCE, add_command, add_distance
+from rpd_datasets.cli.arguments import (
+    DISTANCE,
+    add_command,
+    add_distance,
+    add_reading,
+    input_spec,
+)
 from rpd_datasets.cli.output import Progress, print_lines, print_result
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.curated import curate_dataset
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.filters.answer_checks import mark_column
 from rpd_datasets.filters.pipeline import FilterConfig
-from rpd_datasets.inputs.source import InputSpec, open_source
+from rpd_datasets.inputs.source import open_source
 from rpd_datasets.report import read_curated, write_report
 from rpd_metric.errors import InputError, MissingExtraError, RPDError, first_line
 from rpd_metric.models.embedders import Embedder
@@ -58,6 +64,7 @@ def add_to(commands: Any) -> None:
     add("--num-solutions", type=int, default=2, metavar="N", help=help)
     help = "the marks of correctness, e.g. correct_SCORER (default: correct or the like, if there)"
     add("--correct-column", metavar="NAME", help=help)
+    add_reading(parser)
 
 
 def _report(args: argparse.Namespace) -> None:
@@ -106,7 +113,7 @@ def _curate(args: argparse.Namespace, place: Path, line: Progress) -> None:
     """Curate a log for its page: of every problem the most different right solutions."""
     with tempfile.TemporaryDirectory() as scratch:
         problems = open_source(
-            args.folder, InputSpec(), scratch=Path(scratch), on_reject=lambda _: None
+            args.folder, input_spec(args), scratch=Path(scratch), on_reject=lambda _: None
         )
         columns = [mark_column(problem.extra) for problem in problems]
     marks = args.correct_column or next(filter(None, columns), None)
@@ -127,7 +134,8 @@ def _curate(args: argparse.Namespace, place: Path, line: Progress) -> None:
     )
     models = load_models(config)
     line.stage("Scoring problems")
-    curate_dataset(args.folder, place, config, models=models, on_problem=lambda _: line.advance())
+    options: dict[str, Any] = {"models": models, "on_problem": lambda _: line.advance()}
+    curate_dataset(args.folder, place, config, spec=input_spec(args), **options)
 
 
 def _embedder(

@@ -26,6 +26,8 @@ from rpd_datasets.curation.scoring import (
     options_fingerprint,
     score_problem,
 )
+from rpd_datasets.inputs.layouts import LAYOUTS, Columns, find_layout
+from rpd_datasets.inputs.raw_rows import PROMPT_NAMES, Row
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.problem import Problem
 from rpd_metric.arrays import MatrixRows
@@ -45,19 +47,45 @@ class _Worker:
         self.fingerprint = options_fingerprint(config)
         self.room = asyncio.Semaphore(MAX_IN_FLIGHT)
 
-    async def one(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """The columns of a row."""
+    async def one(self, row: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of a row: those of ours that it lacks, and what is found out."""
         async with self.room:
-            columns = await _curated(row, self.config, self.models)
-        return {**_kept(row, columns), **columns, FINGERPRINT: self.fingerprint}
+            columns = await _curated({**row, **added}, self.config, self.models)
+        return {**_kept(row, columns), **added, **columns, FINGERPRINT: self.fingerprint}
 
-    async def several(self, batch: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    async def several(
+        self, rows: Sequence[Mapping[str, Any]], added: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
         """The columns of a batch of rows."""
-        rows = [
-            dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)
-        ]
-        done = await asyncio.gather(*map(self.one, rows))
+        done = await asyncio.gather(*map(self.one, rows, added))
         return {name: [columns[name] for columns in done] for name in done[0]} if done else {}
+
+
+def _rows(batch: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
+
+
+def _in_our_columns(row: Mapping[str, Any], config: CurationConfig) -> dict[str, Any]:
+    """Problem and solutions of a row in another layout, and the marks that it holds otherwise."""
+    names = config.problem_column, config.solutions_column
+    if set(names) <= set(row):
+        return {}
+    try:
+        layout, columns = find_layout([row], "The row", Columns(*names))
+    except InputError as error:
+        raise InputError(
+            f"{error} In CurationConfig these columns are problem_column and solutions_column."
+        ) from error
+    if LAYOUTS[layout].one_each:
+        raise InputError(
+            "Each row holds one solution, and ds.map sees one row at a time: curate_dataset(rows, "
+            "folder) brings the rows of a problem together."
+        )
+    *_, last = LAYOUTS[layout].read(Row("", dict(row)), columns)
+    found: dict[str, Any] = {names[0]: None, names[1]: []}
+    if isinstance(last, Problem):
+        found |= {**last.extra, names[0]: last.problem, names[1]: [*last.solutions]}
+    return {name: value for name, value in found.items() if name not in row}
 
 
 @functools.lru_cache(maxsize=4)
@@ -112,16 +140,17 @@ class RowCurator(functools.partial[Any]):
         config = (config or CurationConfig()).resolved()
         if not isinstance(row, Mapping):
             raise InputError("rpd_curate takes whole rows; leave input_columns out of ds.map")
-        for column in (config.problem_column, config.solutions_column):
-            if column not in row:
-                raise InputError(
-                    f"the rows have no column {column!r}, only {', '.join(row)}; rename one, or "
-                    "set problem_column and solutions_column in CurationConfig"
-                )
+        names = (config.problem_column, *PROMPT_NAMES, "conversations", "custom_id")
+        first = next((row[name] for name in names if name in row), None)
+        # A list of messages is one row; in a batch it is a list of lists.
+        batched = isinstance(first, list) and dict not in map(type, first)
+        rows = _rows(row) if batched else [dict(row)]
+        added = [_in_our_columns(one, config) for one in rows]
         # A forked process has the memory, but not the thread of the loop: it needs its own.
         worker = _worker(config, os.getpid())
-        batched = isinstance(row[config.problem_column], list)
-        return CuratedRow(submit((worker.several if batched else worker.one)(dict(row))))
+        if batched:
+            return CuratedRow(submit(worker.several(rows, added)))
+        return CuratedRow(submit(worker.one(rows[0], added[0])))
 
 
 rpd_curate = RowCurator(_coroutine_function)
@@ -138,7 +167,8 @@ Args:
         `fn_kwargs={"config": CurationConfig(...)}`.
 
 Returns:
-    `dict`: The new columns.
+    `dict`: The new columns; of rows in another layout (docs/inputs.md) also `problem` and
+        `solutions`, which `selected` refers to.
 
     - `steps` (`list[list[str]]`): per solution;
     - `rpd_matrix` (`list[list[float]]`): RPD of each pair, null for solutions left out;
@@ -154,8 +184,9 @@ Returns:
     request is spent on it.
 
 Raises:
-    [`InputError`]: A column is missing. A bad value in a row raises nothing: the row gets a
-    null score and its solutions the reason `"bad_row"` or `"not_text"`.
+    [`InputError`]: A column is missing, or each row holds one solution. A bad value in a row
+    raises nothing: the row gets a null score and its solutions the reason `"bad_row"` or
+    `"not_text"`.
 
 Example:
 

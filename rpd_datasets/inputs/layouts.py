@@ -1,9 +1,9 @@
 """The layouts that rows come in, one table, how a row of each is taken apart, and which one fits.
 
 In every layout a bad solution costs itself, and a row without a usable problem costs the row. Texts
-are never altered; `gathering.py` brings together the rows of one problem. Some layouts are those of
-well-known datasets, so that these need no option; docs/inputs.md shows them. What the options name
-is never overruled. Which columns say what is right is decided for all inputs alike in
+are never altered; `gathering.py` brings together the rows of one problem. Columns with a usual name
+need no option, nor do some well-known datasets; docs/inputs.md shows them. What the options name is
+never overruled. Which columns say what is right is decided for all inputs alike in
 `filters/answer_checks.py`.
 """
 
@@ -13,10 +13,11 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
+from textwrap import shorten
 from typing import Any
 
-from rpd_datasets.inputs.raw_rows import Row
+from rpd_datasets.inputs.raw_rows import ID_NAMES, PROMPT_NAMES, Row
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
@@ -29,11 +30,6 @@ MODEL = ("gpt", "assistant", "model")
 Values = dict[str, Any]
 # DeepMath numbers its solutions; others do so with the same words.
 NUMBERED = re.compile(r"(?:r1_)?(?:solution|generation|response|completion)_(\d+)")
-# In rows of s1K, and in those of s1K-1.1 for two models: a grade, thoughts, and the attempt.
-S1K = [("", "thinking_trajectories", "attempt")] + [
-    (f"{model}_grade", f"{model}_thinking_trajectory", f"{model}_attempt")
-    for model in ("gemini", "deepseek")
-]
 
 
 @documented
@@ -49,7 +45,7 @@ class Columns:
     )
 
 
-ReadRow = Callable[[Row, Columns], Iterable[Problem | Rejected]]
+ReadRow = Callable[..., Iterable[Problem | Rejected]]  # of a Row and Columns
 
 
 @dataclass(frozen=True)
@@ -61,25 +57,14 @@ class RowLayout:
         read (`Callable`): From a row to its problem, and what of it cannot be used.
         needs (`tuple[str, ...]`): The fields of [`Columns`] whose columns must be there.
         one_each (`bool`): Whether a row holds one solution; such rows are gathered by problem.
-        columns (`Mapping[str, str]`): What a well-known dataset calls these columns.
-        told_by (`tuple[str, ...]`): Further columns of a well-known dataset, by their names.
+        told_by (`tuple[str, ...]`): The columns by which a well-known dataset is told.
     """
 
     description: str
     read: ReadRow
     needs: tuple[str, ...] = ()
     one_each: bool = False
-    columns: Mapping[str, str] = field(default_factory=dict)
     told_by: tuple[str, ...] = ()
-
-    @property
-    def well_known(self) -> bool:
-        """Whether it is the layout of one dataset, which names its own columns."""
-        return bool(self.columns or self.told_by)
-
-    def named(self, columns: Columns) -> Columns:
-        """The columns as this layout calls them."""
-        return replace(columns, **self.columns)
 
 
 def kept_names(extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,7 +82,7 @@ def grouped_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
     if columns.problem not in row.values:
         yield _rejected(row, _missing(columns.problem))
         return
-    text, solutions = row.values[columns.problem], row.values.get(columns.solutions)
+    text, solutions = asked(row.values[columns.problem]), row.values.get(columns.solutions)
     extra = without(row.values, columns.problem, columns.solutions)
     if bad := _bad_text(text, "problem") or _bad_extra(extra):
         yield _rejected(row, bad)
@@ -105,6 +90,7 @@ def grouped_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
     if not isinstance(solutions, list) or not solutions:
         yield _rejected(row, _bad_list(row.values, columns.solutions), text)
         return
+    solutions = [said(one) for one in solutions]
     # Solutions of other types are given up below; Problem only ever holds text.
     whole = Problem(text, tuple(solutions), kept_names(extra), row.place, row.group)
     bad_ones = {at: bad for at, one in enumerate(solutions) if (bad := _bad_text(one, "solution"))}
@@ -124,15 +110,17 @@ def flat_row(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
         yield _rejected(row, _missing(columns.problem))
     else:
         extra = without(row.values, columns.problem, columns.solution)
-        solution = row.values.get(columns.solution)
-        yield _one_solution(row, row.values[columns.problem], solution, extra)
+        problem, solution = row.values[columns.problem], row.values.get(columns.solution)
+        yield _one_solution(row, asked(problem), said(solution), extra)
 
 
-def conversation_row(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
-    """Take apart a row with one question and one answer as messages, as in OpenThoughts3.
+def conversation_row(
+    row: Row, columns: Columns, turn: int | None = None
+) -> Iterator[Problem | Rejected]:
+    """Take apart a row with questions and answers as messages, as in OpenThoughts3.
 
-    Turns are `{"from": "human" | "gpt", "value": ...}` or `{"role": ..., "content": ...}`; a
-    system turn is passed over.
+    Turns are `{"from": "human" | "gpt", "value": ...}` or `{"role": ..., "content": ...}`. The
+    solution is the last answer, or that with the number `turn`; the problem is what stands before.
     """
     turns = row.values.get(columns.conversations)
     if isinstance(turns, dict) and all(isinstance(value, list) for value in turns.values()):
@@ -143,22 +131,71 @@ def conversation_row(row: Row, columns: Columns) -> Iterator[Problem | Rejected]
     if not isinstance(turns, list) or not turns:
         yield _rejected(row, _bad_list(row.values, columns.conversations))
         return
-    asked, answered = said_by(HUMAN, turns), said_by(MODEL, turns)
-    if len(asked) == len(answered) == 1:
+    roles = [_role(one) for one in turns]
+    answers = [at for at, role in enumerate(roles) if role in MODEL]
+    last = answers[:turn][-1] if len(answers) >= (turn or 1) else 0
+    if any(role in HUMAN for role in roles[:last]):
         extra = without(row.values, columns.conversations)
-        yield _one_solution(row, asked[0], answered[0], extra)
+        yield _one_solution(row, asked(turns[:last]), said(turns[last]), extra)
     else:
-        detail = f"{len(asked)} human and {len(answered)} model turns; one of each is wanted."
+        detail = f"Of {len(turns)} turns {len(answers)} are a model's; none is the answer wanted."
         yield _rejected(row, (Reason.NOT_ONE_EXCHANGE, detail))
 
 
-def said_by(roles: Sequence[str], turns: Iterable[Any]) -> list[Any]:
-    """What some roles say in a conversation, a turn's `reasoning_content` before its content."""
-    return [
-        with_thoughts(turn.get("reasoning_content"), turn.get("value", turn.get("content")))
-        for turn in turns
-        if isinstance(turn, dict) and turn.get("from", turn.get("role")) in roles
-    ]
+def _role(turn: Any) -> Any:
+    return turn.get("from", turn.get("role")) if isinstance(turn, dict) else None
+
+
+def _are_turns(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and _role(value[0]) is not None
+
+
+def asked(value: Any) -> Any:
+    """What a model was asked: a text, or messages, of which several say who speaks."""
+    if not _are_turns(value):
+        return said(value)
+    turns = [turn for turn in value if _role(turn) in HUMAN + MODEL]
+    texts = [said(turn) for turn in turns]
+    if len(turns) < 2 or not all(isinstance(text, str) for text in texts):
+        return next((text for text in texts if not isinstance(text, str)), (texts or [""])[0])
+    names = ["User" if _role(turn) in HUMAN else "Assistant" for turn in turns]
+    return "\n\n".join(f"{name}: {text}" for name, text in zip(names, texts, strict=True))
+
+
+def said(value: Any) -> Any:
+    """The text of a reply: a text, a message, its parts, or what a server returns for a choice.
+
+    Of messages it is the last of the model; anything else comes back as it is.
+
+    >>> said({"index": 0, "message": {"role": "assistant", "content": "It is 4."}})
+    'It is 4.'
+    """
+    if _are_turns(value):
+        return said(next((turn for turn in reversed(value) if _role(turn) in MODEL), None))
+    if isinstance(value, list) and value and all(isinstance(part, dict) for part in value):
+        texts = [said(part) for part in value]
+        return "".join(texts) if all(isinstance(text, str) for text in texts) else value
+    for name in ("message", "text", "content", "value") if isinstance(value, dict) else ():
+        if name in value:
+            thoughts = value.get("reasoning_content") or value.get("reasoning")
+            return with_thoughts(thoughts, said(value[name]))
+    return value
+
+
+def batch_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
+    """Take apart a result of OpenAI's batch API that was joined with its request's prompt."""
+    response, error = row.values.get("response"), row.values.get("error")
+    body = response.get("body") if isinstance(response, dict) else None
+    reply = body if isinstance(body, dict) else {}
+    # Of /v1/responses only the messages are replies; its other items are thoughts and tools.
+    messages = [one for one in reply.get("output") or () if _role(one) in MODEL]
+    texts = reply.get("choices") or messages
+    if not texts:
+        why = shorten(str(error or reply.get("error") or response), 200)
+        yield _rejected(row, (Reason.MODEL_ERROR, f"The batch has no reply: {why}"))
+        return
+    values = {**without(row.values, "id", "response", "error"), columns.solutions: texts}
+    yield from grouped_items(replace(row, values=values), columns)
 
 
 def with_thoughts(thoughts: Any, said: Any) -> Any:
@@ -199,11 +236,9 @@ def _bad_list(values: Mapping[str, Any], column: str) -> tuple[Reason, str]:
     """Why there is no list with something in it."""
     if column not in values:
         return _missing(column)
-    value = values[column]
-    if value is None:
-        return Reason.NULL_GROUP, f"The column {column!r} is null."
-    if value == []:
-        return Reason.EMPTY_GROUP, f"The list {column!r} is empty."
+    if (value := values[column]) in (None, []):
+        reason = Reason.NULL_GROUP if value is None else Reason.EMPTY_GROUP
+        return reason, f"The column {column!r} is {'null' if value is None else 'empty'}."
     return Reason.NOT_A_LIST, f"The column {column!r} is {type(value).__name__}, not a list."
 
 
@@ -254,96 +289,70 @@ def s1k_solutions(values: Values) -> Values:
 
     s1K-1.1 has a grade for both models, "Yes" or "No", which becomes the mark.
     """
-    solutions, marks = [], []
-    for grade, *pair in S1K:
-        thoughts, attempt = (values.get(name) for name in pair)
+    solutions, marks, turned = [], [], without(values, "question")
+    for model, ending in (("", "ies"), ("gemini_", "y"), ("deepseek_", "y")):
+        thoughts = turned.pop(f"{model}thinking_trajector{ending}", None)
+        attempt = turned.pop(f"{model}attempt", None)
         if isinstance(thoughts, list):
             thoughts = thoughts[0] if thoughts else None
         if thoughts and attempt:
-            solutions.append(f"<think>\n{thoughts}\n</think>\n\n{attempt}")
-            graded = str(values.get(grade)).strip().lower()
+            solutions.append(with_thoughts(thoughts, attempt))
+            graded = str(values.get(f"{model}grade")).strip().lower()
             marks.append({"yes": True, "no": False}.get(graded))
-    turned = without(values, "question", *(name for _, *pair in S1K for name in pair))
     turned |= {"problem": values.get("question"), "solutions": solutions}
     return turned if set(marks) <= {None} else {**turned, "correct": marks}
 
 
-def prompt_and_completion(values: Values) -> Values:
-    """A row of TRL's prompt-completion type, whose two sides may be lists of messages.
-
-    >>> prompt_and_completion({"prompt": "2 + 2?", "completion": [{"from": "gpt", "value": "4"}]})
-    {'conversations': [{'from': 'user', 'value': '2 + 2?'}, {'from': 'gpt', 'value': '4'}]}
-    """
-    turns: list[Any] = []
-    for side, role in (("prompt", "user"), ("completion", "assistant")):
-        said = values.get(side)
-        turns += said if isinstance(said, list) else [{"from": role, "value": said}]
-    return {**without(values, "prompt", "completion"), "conversations": turns}
-
-
-def _turned(turn: Callable[[Values], Values], read: ReadRow = grouped_items) -> ReadRow:
+def _turned(turn: Callable[[Values], Values]) -> ReadRow:
     """Read a row after it was turned into one whose columns are called as by default."""
-    return lambda row, _: read(replace(row, values=turn(row.values)), Columns())
+    return lambda row, _: grouped_items(replace(row, values=turn(row.values)), Columns())
 
-
-# How rows are read, what they need, and whether each holds one solution.
-GROUPED = (grouped_items, ("problem", "solutions"), False)
-PAIRS = (flat_row, ("problem", "solution"), True)
-MESSAGES = (conversation_row, ("conversations",), True)
 
 LAYOUTS = Registry(
     "layout",
     RowLayout,
     {
-        "grouped": RowLayout("a problem and its solutions in each row", *GROUPED),
-        # Its `solution` is a reference text; the sampled solutions are the list.
-        "openr1-math": RowLayout(
-            "a problem and its generations, as OpenR1-Math", *GROUPED, {"solutions": "generations"}
+        "grouped": RowLayout(
+            "a problem and its solutions in each row", grouped_items, ("problem", "solutions")
         ),
-        "openmathreasoning": RowLayout(
-            "one solution a row, as OpenMathReasoning", *PAIRS, {"solution": "generated_solution"}
+        "flat": RowLayout(
+            "a problem and one solution in each row", flat_row, ("problem", "solution"), True
         ),
-        "flat": RowLayout("a problem and one solution in each row", *PAIRS),
-        "openthoughts": RowLayout("a question and an answer as messages in each row", *MESSAGES),
+        "openthoughts": RowLayout(
+            "messages, the last answer (--turn)", conversation_row, ("conversations",), True
+        ),
         "deepmath": RowLayout(
             "a question and numbered solutions in each row, as DeepMath",
             _turned(numbered_solutions),
             told_by=("question", "r1_solution_1"),
         ),
         "s1k": RowLayout(
-            "thoughts and an attempt in each row, as s1K: one solution with a think block",
+            "thoughts, attempts and grades of one or two models in each row, as s1K",
             _turned(s1k_solutions),
-            told_by=("question", "thinking_trajectories", "attempt"),
+            told_by=("question", "cot_type", "cot"),
         ),
-        "s1k-1.1": RowLayout(
-            "thoughts, attempts and grades of two models in each row, as s1K-1.1",
-            _turned(s1k_solutions),
-            told_by=("question", "deepseek_thinking_trajectory", "deepseek_attempt"),
-        ),
-        "limo": RowLayout("one solution a row, as LIMO", *PAIRS, {"problem": "question"}),
-        "acereason": RowLayout(
-            "one solution a row, as AceReason", *PAIRS, {"problem": "input", "solution": "output"}
-        ),
-        "prompt-completion": RowLayout(
-            "a prompt and a completion in each row, texts or messages, as TRL has them",
-            _turned(prompt_and_completion, conversation_row),
-            one_each=True,
-            told_by=("prompt", "completion"),
-        ),
-        "messages": RowLayout(
-            "a question and an answer as messages, as TRL", *MESSAGES, {"conversations": "messages"}
+        "openai-batch": RowLayout(
+            "results of OpenAI's batch API, each with the prompt of its request",
+            batch_items,
+            ("problem",),
+            told_by=("custom_id", "response"),
         ),
     },
     group="rpd.layouts",
 )
 
-# Names that other datasets give to the columns; only used to suggest one.
+# What columns are usually called, the first first. `solution` may be a reference text where there
+# is a list of solutions, too; names in the singular may hold such a list.
+_REPLY = ("response", "completion", "generation", "output")
 USUAL_NAMES = {
-    "problem": ("question", "prompt", "query", "instruction", "input", "task"),
-    "solutions": ("responses", "generations", "completions", "answers", "samples", "outputs"),
-    "solution": ("response", "generation", "completion", "output", "answer"),
-    "conversations": ("conversation", "messages", "dialogue", "turns"),
+    "problem": PROMPT_NAMES,
+    "solutions": ("solutions", *(f"{name}s" for name in _REPLY), "samples", "choices", *_REPLY),
+    "solution": ("generated_solution", "solution", *_REPLY, "solutions"),
+    "conversations": ("conversations", "messages"),
 }
+# Names that may mean something else: only suggested.
+LIKELY_NAMES = {"problem": ("instruction", "task"), "solutions": ("answers",)}
+LIKELY_NAMES |= {"solution": ("answer",), "conversations": ("conversation", "dialogue", "turns")}
 
 
 def columns_there(samples: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -357,56 +366,74 @@ def find_layout(
     columns: Columns,
     layout: str = "auto",
     only: Iterable[str] = (),
-) -> str:
-    """Tell the layout from the first rows, and see that the columns that it needs are there.
+) -> tuple[str, Columns]:
+    """Tell the layout and its columns from the first rows; see that what it needs is there.
 
     `only` names further columns that must be.
 
     Raises:
-        InputError: If a column is missing; it lists those there are, and suggests one.
+        InputError: If a column is missing; it lists those there, and suggests one.
 
-    >>> row = {"problem": "2 + 2?", "solution": "4", "generations": ["It is 4.", "Four."]}
-    >>> find_layout([row], "rows.jsonl", Columns())
-    'openr1-math'
+    >>> row = {"question": "2 + 2?", "solution": "4", "generations": ["It is 4.", "Four."]}
+    >>> layout, columns = find_layout([row], "rows.jsonl", Columns())
+    >>> layout, columns.problem, columns.solutions
+    ('grouped', 'question', 'generations')
     """
     there = columns_there(samples)
     if absent := [column for column in only if column not in there]:
         raise _no_column(name, absent, there, " The option only asks for it.")
-    if layout == "auto":
-        layout = _guess(there, columns)
+    given = layout != "auto"
+    layout = layout if given else _guess(samples, columns)
     one = LAYOUTS.find(layout)
-    columns = one.named(columns)
-    if missing := [role for role in one.needs if getattr(columns, role) not in there]:
-        wanted = {role: getattr(columns, role) for role in missing}
-        likely = {role: _likely(role, name, there) for role, name in wanted.items()}
-        options = ", ".join(f'{role}="{guess}"' for role, guess in likely.items())
-        flags = " ".join(f"--{role}-column {guess}" for role, guess in likely.items())
-        how = f" Name it with Columns({options}), on the command line {flags}."
-        raise _no_column(name, wanted.values(), there, how)
+    called = {role: _called(role, samples, columns, given) for role in one.needs}
+    if missing := {role: column for role, column in called.items() if column not in there}:
+        raise _no_column(name, missing.values(), there, _how(missing, there))
     if absent := [column for column in one.told_by if column not in there]:
         raise _no_column(name, absent, there, f" The layout {layout} has it.")
-    kinds = {type(sample.get(columns.solutions)) for sample in samples}
-    if "solutions" in one.needs and str in kinds and list not in kinds:
-        raise InputError(
-            f"The column {columns.solutions!r} of {name} holds one text a row, not a list. "
-            f"Read it as flat rows: --layout flat --solution-column {columns.solutions}."
-        )
-    return layout
+    return layout, replace(columns, **called)
 
 
-def _guess(there: Sequence[str], columns: Columns) -> str:
-    named = asdict(columns).items() - asdict(Columns()).items()
-    for name, layout in LAYOUTS.items():
-        if layout.well_known and (
-            {"solutions", "conversations"} & set(there) or not named <= layout.columns.items()
-        ):
-            continue
-        its = layout.named(columns)
-        needed = {*(getattr(its, role) for role in layout.needs), *layout.told_by}
-        if needed and needed <= set(there):
+def _guess(samples: Sequence[Mapping[str, Any]], columns: Columns) -> str:
+    there = set(columns_there(samples))
+    named = {role for role, name in asdict(columns).items() if name != getattr(Columns, role)}
+    if not named and not {"solutions", "conversations"} & there:
+        for name, layout in LAYOUTS.items():
+            if layout.told_by and there.issuperset(layout.told_by):
+                return name
+    order = ["grouped", "flat", "openthoughts"]
+    if "conversations" in there and columns.problem not in there:
+        order.reverse()
+    if wanted := named - {"problem"}:
+        order = [name for name in order if wanted.intersection(LAYOUTS[name].needs)]
+    for name in order:
+        needs = {role: _called(role, samples, columns) for role in LAYOUTS[name].needs}
+        if all(_fits(role, column, samples) for role, column in needs.items()):
             return name
-    # Nothing fits: name the layout that needs the fewest columns put right.
-    return "flat" if columns.solution in there else "grouped"
+    has_solution = "flat" in order and _called("solution", samples, columns) in there
+    return "flat" if has_solution else order[0]
+
+
+def _called(
+    role: str, samples: Sequence[Mapping[str, Any]], columns: Columns, exactly: bool = False
+) -> str:
+    """What a column is called: as the options say, else the first usual name that fits."""
+    wanted: str = getattr(columns, role)
+    if wanted != getattr(Columns, role) or (exactly and wanted in columns_there(samples)):
+        return wanted
+    return next((name for name in USUAL_NAMES[role] if _fits(role, name, samples)), wanted)
+
+
+def _fits(role: str, name: str, samples: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a column is there and holds what it is read for, by its first value."""
+    if name not in columns_there(samples):
+        return False
+    value = next((one[name] for one in samples if one.get(name) not in (None, [])), None)
+    listed = isinstance(value, list) and not _are_turns(value)
+    if role == "solutions":
+        return listed or (value is None and name.endswith("s"))
+    if role == "problem" and isinstance(value, list):
+        return _role(value[-1]) in HUMAN
+    return role == "conversations" or not listed
 
 
 def _no_column(name: str, absent: Iterable[str], there: Sequence[str], how: str) -> InputError:
@@ -414,8 +441,17 @@ def _no_column(name: str, absent: Iterable[str], there: Sequence[str], how: str)
     return InputError(f"{name} has no column {' and '.join(map(repr, absent))}. {columns}{how}")
 
 
-def _likely(role: str, wanted: str, there: Sequence[str]) -> str:
-    by_lower = {column.lower(): column for column in there}
-    close = difflib.get_close_matches(wanted.lower(), by_lower, n=1, cutoff=0.75)
-    usual = [name for name in (*close, role, *USUAL_NAMES[role]) if name in by_lower]
-    return by_lower[usual[0]] if usual else "..."
+def _how(missing: Mapping[str, str], there: Sequence[str]) -> str:
+    """What to type where columns are missing."""
+    by_lower, likely = {column.lower(): column for column in there}, {}
+    for role, wanted in missing.items():
+        close = difflib.get_close_matches(wanted.lower(), by_lower, n=1, cutoff=0.75)
+        usual = (*close, role, *USUAL_NAMES[role], *LIKELY_NAMES[role])
+        likely[role] = next((by_lower[name] for name in usual if name in by_lower), "...")
+    ids = [name for name in ID_NAMES if name in there]
+    if likely == {"problem": "..."} and ids:
+        how = f" If another file has the problems by the same {ids[0]}, name it: --prompts FILE, "
+        return how + 'in Python InputSpec(prompts="FILE").'
+    options = ", ".join(f'{role}="{guess}"' for role, guess in likely.items())
+    flags = " ".join(f"--{role}-column {guess}" for role, guess in likely.items())
+    return f" Name it with Columns({options}), on the command line {flags}."

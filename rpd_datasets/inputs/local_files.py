@@ -2,7 +2,8 @@
 
 A row that cannot be read is a `Rejected` in its turn, and reading goes on: the readers of
 `datasets` give up the whole file for one such row. A file that is broken as a whole is an
-`InputError`. Memory holds one line or one batch of rows; of a `.json` array it holds all.
+`InputError`. Memory holds one line or one batch of rows; of a `.json` array it holds all. A line
+longer than 256 MiB is passed over.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -27,12 +29,15 @@ from rpd_metric.errors import InputError, first_line
 from rpd_metric.reasons import Reason
 
 SUFFIXES = {
-    f".{kind}{packed}": kind for kind in ("jsonl", "json") for packed in ("", ".gz", ".zst")
-} | {".csv": "csv", ".parquet": "parquet", ".arrow": "arrow", ".eval": "inspect"}
+    f".{ending}{packed}": kind
+    for ending, kind in (("jsonl", "jsonl"), ("ndjson", "jsonl"), ("json", "json"))
+    for packed in ("", ".gz", ".zst")
+} | {kind: kind[1:] for kind in (".csv", ".tsv", ".parquet", ".arrow")}
+SUFFIXES[".eval"] = "inspect"
 BOM = b"\xef\xbb\xbf"
 CHUNK = 1 << 20
-# A cell may hold a long chain of thought; the module's own limit is 128 KB.
-CSV_FIELD = 1 << 28
+# The longest line, and cell of a table, that is read: a longer one would not fit in memory.
+LONGEST_LINE = 1 << 28
 # The words by which files of a split are known, as `datasets` has them.
 SPLIT_OF = {
     **dict.fromkeys(("train", "training"), "train"),
@@ -67,7 +72,6 @@ class LocalRows:
         self.name = name
         self.files = _folder_files(path, split) if path.is_dir() else [path]
         self._root = path if path.is_dir() else path.parent
-        self._fingerprint = ""
 
     def __iter__(self) -> Iterator[Row | Rejected]:
         for path in self.files:
@@ -78,17 +82,15 @@ class LocalRows:
 
     def fingerprint(self) -> str:
         """The sha256 over the content of the files, in the order in which they are read."""
-        if not self._fingerprint:
-            digest = hashlib.sha256()
-            for path in self.files:
-                try:
-                    digest.update(f"{path.stat().st_size}\n".encode())
-                    with path.open("rb") as file:
-                        hashlib.file_digest(file, lambda: digest)
-                except OSError as error:
-                    raise InputError(f"{path} cannot be read: {first_line(error)}") from error
-            self._fingerprint = digest.hexdigest()
-        return self._fingerprint
+        digest = hashlib.sha256()
+        for path in self.files:
+            try:
+                digest.update(f"{path.stat().st_size}\n".encode())
+                with path.open("rb") as file:
+                    hashlib.file_digest(file, lambda: digest)
+            except OSError as error:
+                raise InputError(f"{path} cannot be read: {first_line(error)}") from error
+        return digest.hexdigest()
 
 
 def _folder_files(root: Path, split: str) -> list[Path]:
@@ -182,11 +184,17 @@ def _open(path: Path) -> BinaryIO:
 
 def _read_jsonl(path: Path, label: str) -> Iterator[Row | Rejected]:
     with _open(path) as file:
-        for number, raw in enumerate(file, start=1):
-            if number == 1:
-                raw = raw.removeprefix(BOM)
-            if raw.strip():
-                yield _json_row(raw, f"{label}:{number}")
+        for number in count(1):
+            place, raw = f"{label}:{number}", file.readline(LONGEST_LINE)
+            if not raw:
+                return
+            if len(raw) == LONGEST_LINE and not raw.endswith(b"\n"):
+                while raw and not raw.endswith(b"\n"):
+                    raw = file.readline(CHUNK)
+                detail = f"The line is longer than {LONGEST_LINE >> 20} MiB."
+                yield Rejected("read", Reason.LINE_TOO_LONG, place, detail)
+            elif (line := raw.removeprefix(BOM) if number == 1 else raw).strip():
+                yield _json_row(line, place)
 
 
 def _json_row(raw: bytes, place: str) -> Row | Rejected:
@@ -226,11 +234,13 @@ def _read_json(path: Path, label: str) -> Iterator[Row | Rejected]:
         yield _as_row(value, f"{label}:{number}")
 
 
-def _read_csv(path: Path, label: str) -> Iterator[Row | Rejected]:
+def _read_csv(path: Path, label: str, delimiter: str = ",") -> Iterator[Row | Rejected]:
     """Rows of text: a problem and one solution each. The first line names the columns."""
-    csv.field_size_limit(CSV_FIELD)
+    csv.field_size_limit(LONGEST_LINE)
     with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(file, strict=True)
+        # A line in parts stays one row inside quotes, where only so long a cell can stand.
+        parts = iter(partial(file.readline, LONGEST_LINE), "")
+        rows = csv.DictReader(parts, strict=True, delimiter=delimiter)
         try:
             columns = rows.fieldnames
             for number in count(1):
@@ -307,10 +317,11 @@ def _read_inspect(path: Path, label: str) -> Iterator[Row | Rejected]:
             yield Row(f"{label}:{number}", found, found["id"])
 
 
-_READERS = {
+_READERS: dict[str, Callable[[Path, str], Iterator[Row | Rejected]]] = {
     "jsonl": _read_jsonl,
     "json": _read_json,
     "csv": _read_csv,
+    "tsv": partial(_read_csv, delimiter="\t"),
     "parquet": _read_table,
     "arrow": _read_table,
     "inspect": _read_inspect,

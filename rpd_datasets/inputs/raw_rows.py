@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
 from rpd_metric.errors import InputError
 
+# What a problem is usually called, and the id by which another file has it.
+PROMPT_NAMES = ("problem", "question", "prompt", "query", "input", "messages")
+ID_NAMES = ("custom_id", "task_id", "question_id", "problem_id", "id")
 # Small enough that a batch of rows with 16 long chains of thought each stays under 100 MB.
 BATCH_ROWS = 32
 # How each is written and read. Such a value is an object with one key, `$rpd:NAME`. datetime is a
@@ -72,7 +75,6 @@ class DatasetRows:
         self.name = name
         aside = [column for column in without if column in dataset.column_names]
         self._rows = dataset.remove_columns(aside).with_format("arrow")
-        self._fingerprint = ""
 
     def __iter__(self) -> Iterator[Row]:
         tables = self._rows.iter(batch_size=BATCH_ROWS)
@@ -81,12 +83,40 @@ class DatasetRows:
 
     def fingerprint(self) -> str:
         """The sha256 over all values: that of `datasets` differs from one process to the next."""
-        if not self._fingerprint:
-            digest = hashlib.sha256()
-            for row in self:
-                digest.update(f"{encode_values(row.values)}\n".encode())
-            self._fingerprint = digest.hexdigest()
-        return self._fingerprint
+        digest = hashlib.sha256()
+        for row in self:
+            digest.update(f"{encode_values(row.values)}\n".encode())
+        return digest.hexdigest()
+
+
+def prompts_by_id(name: str, rows: Iterable[Any]) -> dict[str, Any]:
+    """The problems of rows, or of requests to OpenAI's batch API, by their ids.
+
+    Raises:
+        InputError: If no row has both.
+    """
+    prompts: dict[str, Any] = {}
+    for values in (row.values for row in rows if isinstance(row, Row)):
+        body = values["body"] if isinstance(values.get("body"), dict) else values
+        prompts |= {_id(values): body[name] for name in PROMPT_NAMES[::-1] if body.get(name)}
+    prompts.pop("", None)
+    if not prompts:
+        raise InputError(
+            f"{name} has no prompts: its rows need an id ({', '.join(ID_NAMES)}) and a problem "
+            f"({', '.join(PROMPT_NAMES)}, also in a column body)."
+        )
+    return prompts
+
+
+def with_prompts(rows: Iterable[Any], prompts: Mapping[str, Any]) -> Iterator[Any]:
+    """The rows, each with the prompt of its id as a column where there is one."""
+    for row in rows:
+        found = prompts.get(_id(row.values)) if isinstance(row, Row) else None
+        yield row if found is None else replace(row, values={**row.values, "prompt": found})
+
+
+def _id(values: Mapping[str, Any]) -> str:
+    return next((str(values[name]) for name in ID_NAMES if values.get(name) is not None), "")
 
 
 def encode_values(values: Mapping[str, Any]) -> str:

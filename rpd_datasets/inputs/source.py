@@ -14,6 +14,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from rpd_datasets.inputs.gathering import (
 from rpd_datasets.inputs.hub_rows import HubRows
 from rpd_datasets.inputs.layouts import LAYOUTS, Columns, columns_there, find_layout
 from rpd_datasets.inputs.local_files import LocalRows, file_kind
-from rpd_datasets.inputs.raw_rows import DatasetRows, Row, Terms
+from rpd_datasets.inputs.raw_rows import DatasetRows, Row, Terms, prompts_by_id, with_prompts
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
@@ -54,8 +55,7 @@ class InputSpec:
 
     layout: str = option(
         "auto",
-        "grouped: a problem and its list of solutions per row; flat: one solution per row; "
-        "openthoughts: conversations; or another of docs/inputs.md (default: the first that fits)",
+        "grouped, flat (a solution per row) or another of docs/inputs.md (default: what fits)",
         metavar="NAME",
     )
     columns: Columns = option(factory=Columns, help="what its columns are called", group=None)
@@ -69,6 +69,19 @@ class InputSpec:
         help="read only rows whose columns have these values, compared as text",
         group=None,
     )
+    prompts: str | None = option(
+        None,
+        "a file with the problems that the rows answer, by the same custom_id, task_id or id: the "
+        "requests of an OpenAI batch, HumanEval.jsonl.gz",
+        group="place",
+        metavar="FILE",
+    )
+    turn: int | None = option(
+        None,
+        "in conversations, the number of the answer that is read (default: the last)",
+        group="place",
+        metavar="N",
+    )
     exactly: int | None = option(
         None,
         "leave out problems with another number of solutions (16 for OpenThoughts3)",
@@ -77,14 +90,13 @@ class InputSpec:
     )
     limit: int | None = option(
         None,
-        "stop after N problems. Flat rows are all read even so, since a problem's rows may stand "
-        "anywhere",
+        "stop after N problems; flat rows are all read even so, to find a problem's rows",
         group="place",
         metavar="N",
     )
 
     def __post_init__(self) -> None:
-        for name in ("exactly", "limit"):
+        for name in ("exactly", "limit", "turn"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"{name} must be at least 1, not {value}.")
@@ -118,7 +130,10 @@ class Source:
 
     def __post_init__(self) -> None:
         rows, spec = self.rows, self.spec
-        head = list(islice(rows, PEEK_ROWS))
+        self._prompts: dict[str, Any] = {}
+        if spec.prompts is not None:
+            self._prompts = prompts_by_id(spec.prompts, open_rows(spec.prompts, InputSpec()))
+        head = list(islice(with_prompts(rows, self._prompts), PEEK_ROWS))
         samples = [row.values for row in head if isinstance(row, Row)]
         if not head:
             raise InputError(f"{rows.name} is empty: it holds no rows.")
@@ -129,8 +144,10 @@ class Source:
             )
         self.name = rows.name
         self.there = columns_there(samples)
-        self.layout = find_layout(samples, rows.name, spec.columns, spec.layout, spec.only)
-        self.columns = LAYOUTS[self.layout].named(spec.columns)
+        found = find_layout(samples, rows.name, spec.columns, spec.layout, spec.only)
+        self.layout, self.columns = found
+        if spec.turn and self.layout != "openthoughts":
+            raise InputError(f"turn is for rows with a conversation; {rows.name} has none.")
         self.terms: Terms = rows.terms
         self.rows_read = 0
         self.num_problems: int | None = None
@@ -138,7 +155,13 @@ class Source:
 
     def fingerprint(self) -> str:
         """A sha256 over the content, or the commit of a Hub dataset."""
-        return self.rows.fingerprint()
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        found = self.rows.fingerprint()
+        both = json.dumps([found, self._prompts]).encode()
+        return hashlib.sha256(both).hexdigest() if self._prompts else found
 
     def __iter__(self) -> Iterator[Problem]:
         reasons: Counter[str] = Counter()
@@ -195,8 +218,9 @@ class Source:
 
     def _items(self) -> Iterator[Problem | Rejected]:
         read, only = LAYOUTS[self.layout].read, self.spec.only.items()
+        read = partial(read, turn=self.spec.turn) if self.spec.turn else read
         self.rows_read = 0
-        for row in islice(self.rows, self.first_rows):
+        for row in islice(with_prompts(self.rows, self._prompts), self.first_rows):
             self.rows_read += 1
             self.on_read(self.rows_read)
             if isinstance(row, Rejected):
@@ -211,7 +235,7 @@ class Source:
         # What comes after the last problem that is read is not looked at.
         parts = [
             *(VERSION, self.fingerprint(), self.name, self.rows.part, self.layout),
-            *(astuple(self.columns), only, limit),
+            *(astuple(self.columns), only, limit, self.spec.turn),
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 

@@ -127,6 +127,20 @@ def test_report_of_a_file_goes_by_the_distance_that_is_named(capsys, tmp_path):
     )
 
 
+def test_report_reads_every_layout_that_curate_reads(tmp_path, capsys):
+    texts = [f"First we {way} it. Then we read it off. It is 5." for way in ("factor", "count")]
+    choices = [{"index": n, "message": {"content": text}} for n, text in enumerate(texts)]
+    result = {"custom_id": "a", "response": {"status_code": 200, "body": {"choices": choices}}}
+    file = write(tmp_path / "results.jsonl", result)
+    assert main(["report", str(file), "--embedder", "none"]) == 1
+    assert "--prompts FILE" in capsys.readouterr().err
+    messages = [{"role": "user", "content": "What is 2 + 3?"}]
+    asked = {"custom_id": "a", "body": {"messages": messages}}
+    prompts = str(write(tmp_path / "requests.jsonl", asked))
+    assert main(["report", str(file), "--embedder", "none", "--json", "--prompts", prompts]) == 0
+    assert json.loads(capsys.readouterr().out)["problems_shown"] == 1
+
+
 def test_the_version_is_said(capsys):
     with pytest.raises(SystemExit) as error:
         main(["--version"])

@@ -10,7 +10,6 @@ import pytest
 from parts.rows import write_rows
 from rpd_datasets.filters.answer_checks import AnswerChecker, marks_of, reference_of
 from rpd_datasets.inputs.layouts import (
-    LAYOUTS,
     Columns,
     conversation_row,
     find_layout,
@@ -38,38 +37,84 @@ def each(row: Any) -> list[dict[str, Any]]:
     return [row(ONE), row(OTHER)]
 
 
-# For each layout rows as the dataset has them; all hold one problem with both solutions.
-ROWS: dict[str, list[dict[str, Any]]] = {
-    "grouped": [{"problem": P, "solutions": [ONE, OTHER]}],
-    "openr1-math": [
-        {"problem": P, "solution": "A reference text: 5.", "answer": "5", "uuid": "a"}
-        | {"generations": [ONE, None, OTHER], "correctness_math_verify": [True, None, False]}
-    ],
-    "openmathreasoning": each(
-        lambda text: {"problem": P, "generated_solution": text, "expected_answer": "5"}
+def said(text: str) -> dict[str, str]:
+    return {"role": GPT, "content": text}
+
+
+# Rows as a dataset or a tool has them; all hold one problem with both solutions.
+ROWS: dict[str, tuple[str, list[dict[str, Any]]]] = {
+    "ours": ("grouped", [{"problem": P, "solutions": [ONE, OTHER]}]),
+    "OpenR1-Math": (
+        "grouped",
+        [
+            {"problem": P, "solution": "A reference text: 5.", "answer": "5", "uuid": "a"}
+            | {"generations": [ONE, None, OTHER], "correctness_math_verify": [True, None, False]}
+        ],
     ),
-    "flat": each(lambda text: {"source": "x", "problem": P, "solution": text}),
-    "openthoughts": each(
-        lambda text: {
-            "difficulty": 8,
-            "conversations": [{"from": "human", "value": P}, {"from": "gpt", "value": text}],
-        }
+    "OpenMathReasoning": (
+        "flat",
+        each(lambda text: {"problem": P, "generated_solution": text, "expected_answer": "5"}),
     ),
-    "deepmath": [DEEP_MATH],
-    "s1k": each(lambda text: {**S1K, "thinking_trajectories": ["Hm."], "attempt": text}),
-    "s1k-1.1": [
-        {**S1K, "gemini_thinking_trajectory": "Hm.", "gemini_attempt": ONE, "gemini_grade": "No"}
-        | {"deepseek_thinking_trajectory": "Hm.", "deepseek_attempt": OTHER}
-        | {"deepseek_grade": "Yes", "deepseek_grade_reason": "..."}
-    ],
-    "limo": each(lambda text: {"question": P, "solution": text, "answer": "5"}),
-    "acereason": each(lambda text: {"category": "math", "input": P, "output": text}),
-    "prompt-completion": [
-        {"prompt": P, "completion": ONE},
-        {"prompt": [HUMAN], "completion": [{"role": GPT, "content": OTHER}]},
-        {"prompt": [HUMAN, HUMAN], "completion": "Two questions cost their row."},
-    ],
-    "messages": each(lambda text: {"messages": [*TURNS, {"role": GPT, "content": text}]}),
+    "NuminaMath": ("flat", each(lambda text: {"source": "x", "problem": P, "solution": text})),
+    "OpenThoughts3": (
+        "openthoughts",
+        each(
+            lambda text: {
+                "difficulty": 8,
+                "conversations": [{"from": "human", "value": P}, {"from": "gpt", "value": text}],
+            }
+        ),
+    ),
+    "DeepMath": ("deepmath", [DEEP_MATH]),
+    "s1K": ("s1k", each(lambda text: S1K | {"thinking_trajectories": ["Hm."], "attempt": text})),
+    "s1K-1.1": (
+        "s1k",
+        [
+            S1K
+            | {"gemini_thinking_trajectory": "Hm.", "gemini_attempt": ONE, "gemini_grade": "No"}
+            | {"deepseek_thinking_trajectory": "Hm.", "deepseek_attempt": OTHER}
+            | {"deepseek_grade": "Yes", "deepseek_grade_reason": "..."}
+        ],
+    ),
+    "LIMO": ("flat", each(lambda text: {"question": P, "solution": text, "answer": "5"})),
+    "AceReason": ("flat", each(lambda text: {"category": "math", "input": P, "output": text})),
+    "TRL": (
+        "flat",
+        [
+            {"prompt": P, "completion": ONE},
+            {"prompt": [HUMAN], "completion": [said(OTHER)]},
+            {"prompt": [HUMAN], "completion": [HUMAN]},  # no answer costs its row
+        ],
+    ),
+    "TRL, messages": ("openthoughts", each(lambda text: {"messages": [*TURNS, said(text)]})),
+    "prompt and response": ("flat", each(lambda text: {"prompt": P, "response": text})),
+    "question and response": ("flat", each(lambda text: {"question": P, "response": text})),
+    "question and responses": (
+        "grouped",
+        [{"question": P, "solution": "A reference text: 5.", "response": [ONE, OTHER]}],
+    ),
+    # vars() of vLLM 0.32's RequestOutput.
+    "vLLM": (
+        "grouped",
+        [
+            {"request_id": "0", "prompt": P, "prompt_token_ids": [1], "finished": True}
+            | {
+                "outputs": [
+                    {"index": 0, "text": text, "token_ids": [4], "finish_reason": "stop"}
+                    for text in (ONE, OTHER)
+                ]
+            }
+        ],
+    ),
+    "vLLM, texts": ("grouped", [{"prompt": P, "outputs": [ONE, OTHER]}]),
+    "chat completions": (
+        "grouped",
+        [
+            {"messages": TURNS}
+            | {"choices": [{"index": 0, "message": said(text)} for text in (ONE, OTHER)]}
+        ],
+    ),
+    "HumanEval samples": ("grouped", [{"prompt": P, "samples": [ONE, OTHER]}]),
 }
 
 
@@ -81,25 +126,90 @@ def opened(tmp_path: Path, rows: list[dict[str, Any]], **options: Any) -> Source
 
 # What is kept beside the solutions, in step with them: marks, the reference, other columns.
 BESIDE: dict[str, tuple[Any, Any, dict[str, Any]]] = {
-    "openr1-math": ((True, False), "5", {"solution": "A reference text: 5.", "uuid": "a"}),
-    "s1k-1.1": ((False, True), None, {"solution": "5", "gemini_grade": "No"}),
-    "deepmath": (None, "5", {"difficulty": 2.0, "topic": "Arithmetic"}),
+    "OpenR1-Math": ((True, False), "5", {"solution": "A reference text: 5.", "uuid": "a"}),
+    "s1K-1.1": ((False, True), None, {"solution": "5", "gemini_grade": "No"}),
+    "DeepMath": (None, "5", {"difficulty": 2.0, "topic": "Arithmetic"}),
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_rows_of_a_well_known_dataset_need_no_option(tmp_path: Path, layout: str) -> None:
-    source = opened(tmp_path, ROWS[layout])
+@pytest.mark.parametrize("dataset", ROWS)
+def test_rows_of_a_well_known_shape_need_no_option(tmp_path: Path, dataset: str) -> None:
+    layout, rows = ROWS[dataset]
+    source = opened(tmp_path, rows)
     (problem,) = source
-    expected = (ONE, OTHER) if "s1k" not in layout else (THOUGHT[ONE], THOUGHT[OTHER])
+    expected = (ONE, OTHER) if layout != "s1k" else (THOUGHT[ONE], THOUGHT[OTHER])
     assert (source.layout, problem.problem, problem.solutions) == (layout, P, expected)
-    if layout in BESIDE:
-        marks, reference, kept = BESIDE[layout]
+    if dataset in BESIDE:
+        marks, reference, kept = BESIDE[dataset]
         assert (marks_of(problem), reference_of(problem)) == (marks, reference)
         assert kept.items() <= problem.extra.items()
     # What a manifest says of layout and columns reads them again.
-    again = opened(tmp_path, ROWS[layout], columns=source.columns, layout=layout)
+    again = opened(tmp_path, rows, columns=source.columns, layout=layout)
     assert list(again) == [problem]
+
+
+def test_humaneval_samples_as_they_are_published_are_read(tmp_path: Path) -> None:
+    rows = [{"prompt": "def f(x):\n", "samples": ["    return x\n", "    y = x\n    return y\n"]}]
+    (problem,) = opened(tmp_path, rows)
+    assert problem.solutions == tuple(rows[0]["samples"])  # indented as they are
+
+
+BODY = {"model": "m", "messages": TURNS}
+REQUESTS = [{"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": BODY}]
+CHOICES = [{"index": n, "message": said(text)} for n, text in enumerate((ONE, OTHER))]
+# As the client writes them: chat completions, and messages beside thoughts of /v1/responses.
+OUTPUT = [
+    {"type": "reasoning", "summary": []},
+    {"type": "message", "role": GPT, "content": [{"type": "output_text", "text": ONE}]},
+]
+
+
+@pytest.mark.parametrize(("body", "texts"), [({"choices": CHOICES}, 2), ({"output": OUTPUT}, 1)])
+def test_results_of_a_batch_are_read_with_their_requests(
+    tmp_path: Path, body: dict[str, Any], texts: int
+) -> None:
+    result = {"id": "b1", "custom_id": "a", "error": None}
+    result |= {"response": {"status_code": 200, "request_id": "r", "body": body}}
+    expired = {"id": "b2", "custom_id": "a", "response": None, "error": {"code": "batch_expired"}}
+    with pytest.raises(InputError, match=r"by the same custom_id, name it: --prompts FILE"):
+        opened(tmp_path, [result, expired])
+    prompts = write_rows(tmp_path / "requests.jsonl", REQUESTS)
+    rejected: list[Rejected] = []
+    file = write_rows(tmp_path / "rows.jsonl", [result, expired])
+    spec = InputSpec(prompts=str(prompts))
+    source = open_source(file, spec, scratch=tmp_path, on_reject=rejected.append)
+    (problem,) = source
+    assert (problem.problem, problem.solutions) == (P, (ONE, OTHER)[:texts])
+    assert [(one.reason, "batch_expired" in one.detail) for one in rejected] == [
+        ("model_error", True)
+    ]
+    assert source.fingerprint() != opened(tmp_path, ROWS["ours"][1]).fingerprint()
+
+
+def test_completions_find_the_problem_of_their_id_in_another_file(tmp_path: Path) -> None:
+    rows = [{"task_id": "HumanEval/0", "completion": text} for text in (ONE, OTHER)]
+    with pytest.raises(InputError, match=r"no column 'problem'.*task_id, name it: --prompts FILE"):
+        opened(tmp_path, rows)
+    prompts = write_rows(tmp_path / "he.jsonl", [{"task_id": "HumanEval/0", "prompt": P}])
+    (problem,) = opened(tmp_path, rows, prompts=str(prompts))
+    assert (problem.problem, problem.solutions) == (P, (ONE, OTHER))
+    nothing = write_rows(tmp_path / "none.jsonl", [{"task_id": "HumanEval/0"}])
+    with pytest.raises(InputError, match=r"none\.jsonl has no prompts"):
+        opened(tmp_path, rows, prompts=str(nothing))
+
+
+def test_of_several_turns_the_last_answer_is_read_or_the_one_named(tmp_path: Path) -> None:
+    again = {"role": "user", "content": "Another way?"}
+    rows = [{"messages": [*TURNS, said(ONE), again, said(OTHER)]}]
+    (last,) = opened(tmp_path, rows)
+    asked = f"User: {P}\n\nAssistant: {ONE}\n\nUser: Another way?"
+    assert (last.problem, last.solutions) == (asked, (OTHER,))
+    (first,) = opened(tmp_path, rows, turn=1)
+    assert (first.problem, first.solutions) == (P, (ONE,))
+    with pytest.raises(InputError, match="not_one_exchange"):
+        list(opened(tmp_path, rows, turn=3))
+    with pytest.raises(InputError, match="turn is for rows with a conversation"):
+        opened(tmp_path, ROWS["ours"][1], turn=1)
 
 
 @pytest.mark.parametrize(
@@ -108,26 +218,30 @@ def test_rows_of_a_well_known_dataset_need_no_option(tmp_path: Path, layout: str
         ([{"problem": "p", "solutions": [], "solution": "s", "conversations": []}], "grouped"),
         ([{"problem": "p", "solution": "s", "conversations": []}], "flat"),
         ([{"problem": "p"}, {"problem": "p", "solutions": ["s"]}], "grouped"),
+        ([{"question": "p", "conversations": [], "response": "s"}], "openthoughts"),
+        ([{"problem": "p", "solutions": "s"}], "flat"),
     ],
 )
 def test_the_layout_is_the_first_whose_columns_are_there(samples: Any, layout: str) -> None:
-    assert find_layout(samples, "a.jsonl", Columns()) == layout
+    assert find_layout(samples, "a.jsonl", Columns())[0] == layout
     # What the options name is never overruled.
-    assert find_layout(ROWS["openr1-math"], "a.jsonl", Columns(solution="answer")) == "flat"
+    rows = ROWS["OpenR1-Math"][1]
+    layout, columns = find_layout(rows, "a.jsonl", Columns(solution="answer"))
+    assert (layout, columns.solution) == ("flat", "answer")
 
 
 @pytest.mark.parametrize(
     ("there", "layout", "message"),
     [
         (
-            {"question": "p", "responses": ["s"], "level": 3},
+            {"instruction": "p", "answers": ["s"], "level": 3},
             "auto",
-            r"a.jsonl has no column 'problem' and 'solutions'. Its columns are: question, "
-            r"responses, level. .*--problem-column question --solutions-column responses.",
+            r"a.jsonl has no column 'problem' and 'solutions'. Its columns are: instruction, "
+            r"answers, level. .*--problem-column instruction --solutions-column answers.",
         ),
+        ({"aufgabe": "p", "response": "s"}, "auto", r"no column 'problem'\. .*--problem-column"),
         ({"Problem": "p", "solutions": ["s"]}, "grouped", "--problem-column Problem"),
         ({"question": "p"}, "deepmath", "no column 'r1_solution_1'.*The layout deepmath has it"),
-        ({"problem": "p", "solutions": "s"}, "auto", "holds one text a row.*--solution-column"),
     ],
 )
 def test_an_error_names_what_is_missing_and_what_fits(
@@ -136,11 +250,11 @@ def test_an_error_names_what_is_missing_and_what_fits(
     with pytest.raises(InputError, match=message):
         find_layout([there], "a.jsonl", Columns(), layout)
     with pytest.raises(InputError, match=r"no column 'domain'.*The option only asks for it"):
-        find_layout(ROWS["grouped"], "a.jsonl", Columns(), only=["domain"])
+        find_layout(ROWS["ours"][1], "a.jsonl", Columns(), only=["domain"])
 
 
 def test_what_was_understood_is_counted_and_shown(tmp_path: Path) -> None:
-    source = opened(tmp_path, ROWS["deepmath"])
+    source = opened(tmp_path, ROWS["DeepMath"][1])
     understood = Understood(source)
     for problem in source:
         understood.add(problem, AnswerChecker().check(problem))
@@ -206,7 +320,7 @@ BAD = [
     (flat_row, {"problem": "p"}, "null_solution"),
     (flat_row, {"problem": "p", "solution": ["s"]}, "solution_not_text"),
     (conversation_row, {"conversations": "human: p"}, "not_a_list"),
-    (conversation_row, {"conversations": TALK + TALK}, "not_one_exchange"),
+    (conversation_row, {"conversations": TALK[:1]}, "not_one_exchange"),
     (conversation_row, {"conversations": turns(("human", "p"), ("gpt", 4))}, "solution_not_text"),
 ]
 

@@ -40,6 +40,7 @@ def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "rows.parquet")
     (tmp_path / "rows.json").write_text(json.dumps(ROWS, indent=2), encoding="utf-8")
     (tmp_path / "lines.json").write_bytes(lines.read_bytes())
+    (tmp_path / "rows.ndjson").write_bytes(lines.read_bytes())
     (tmp_path / "rows.jsonl.gz").write_bytes(gzip.compress(lines.read_bytes()))
     with pa.CompressedOutputStream(str(tmp_path / "rows.jsonl.zst"), "zstd") as packed:
         packed.write(lines.read_bytes())
@@ -77,6 +78,35 @@ def test_a_bad_row_of_csv_costs_only_itself(tmp_path: Path) -> None:
 
     assert [row["solution"] for row in values] == [f'{long}\n"Done"', "6"]
     assert bad(rejects) == [("malformed_csv", f"rows.csv:{number}") for number in (2, 3, 5)]
+
+
+def test_a_tsv_file_is_read_as_datasets_writes_it(tmp_path: Path) -> None:
+    flat = [{"problem": "p, q", "solution": 'First\ta tab.\nThen "5".'}]
+    datasets.Dataset.from_list(flat).to_csv(tmp_path / "rows.tsv", sep="\t")
+    assert read(tmp_path / "rows.tsv") == (flat, [])
+
+
+def test_a_line_that_memory_cannot_hold_costs_only_itself(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(b'{"a": 1}\n')
+        for _ in range(24):
+            file.write(b"x" * (1 << 26))  # 1.5 GiB in one line
+        file.write(b'\n{"a": 2}\n')
+    script = """
+import sys, resource
+from pathlib import Path
+from rpd_datasets.inputs.local_files import LocalRows
+for row in LocalRows(Path(sys.argv[1]), name="x"):
+    print(getattr(row, "values", None) or (row.reason, row.where, row.detail))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+    command = [sys.executable, "-c", script, str(path)]
+    done = subprocess.check_output(command, text=True, cwd=Path(__file__).parents[3])
+    first, rejected, last, kilobytes = done.splitlines()
+    assert (first, last) == ("{'a': 1}", "{'a': 2}")
+    assert "'line_too_long', 'rows.jsonl.gz:2', 'The line is longer than 256 MiB.'" in rejected
+    assert int(kilobytes) < 1_000_000
 
 
 def test_text_in_parquet_that_is_not_utf8_costs_only_its_row(tmp_path: Path) -> None:
