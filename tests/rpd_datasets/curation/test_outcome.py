@@ -25,6 +25,7 @@ from rpd_datasets.curation.outcome import (
 )
 from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import token_counter
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.errors import InputError
@@ -114,6 +115,22 @@ def test_a_file_of_curves_of_ones_own_takes_the_place_of_the_packaged_ones(tmp_p
     for name in ("bad.json", "none.json"):
         with pytest.raises(InputError, match="curves"):
             curves(config, "st:another", str(tmp_path / name))
+
+
+def test_an_english_encoder_on_another_script_is_said_with_one_that_reads_it():
+    def warned(steps, **options):
+        run = a_run()
+        scored = Scored([steps], [[0.0]], None, [""], [1], [])
+        run.add(Problem("求 $x$。", ("先分解因式，再读出两个根，所以 $x=2$。",)), scored)
+        config = CurationConfig(**options).resolved()
+        return [one for one in outcome(run, config)["warnings"] if "multilingual-e5-small" in one]
+
+    (said,) = warned(["先分解因式。"])
+    assert said.startswith("minilm reads English, and 9")
+    assert not warned(["先分解因式。"], embedder="st:intfloat/multilingual-e5-small")
+    # A chat model's steps are in English whatever the solution is in.
+    assert not warned(["Factor the equation."], summarizer="tgi:http://localhost:1")
+    assert warned(["先分解因式。"], summarizer="tgi:http://localhost:1")
 
 
 def test_a_problem_counts_its_pairs_by_the_distance_that_chose():
