@@ -103,8 +103,10 @@ def solution_rule(config: CurationConfig) -> str:
     return f"`{config.selection}` – {rule}; the distance is {distance}{quality}"
 
 
-def outcome_lines(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+def outcome_lines(manifest: Mapping[str, Any], word: str = "chosen") -> list[tuple[str, str]]:
     """How a run went, by its manifest: the verdict, what came in and came out, and each group.
+
+    Under another `word`, where solutions are only picked to be looked at, there is no verdict.
 
     >>> counts = {"problems_read": 9, "problems_chosen": 2}
     >>> outcome_lines({"counts": counts, "outcome": {"steps": {"asked": 3}, "warnings": ["!"]}})
@@ -112,14 +114,17 @@ def outcome_lines(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
     """
     groups = {"counts": manifest["counts"], **manifest.get("outcome", {})}
     warnings, verdict = groups.pop("warnings", ()), groups.pop("verdict", None)
-    lines = [("Verdict", f"{verdict['word']}: {verdict['reason']}")] if verdict else []
+    lines = []
+    if verdict and word == "chosen":
+        lines.append(("Verdict", f"{verdict['word']}: {verdict['reason']}"))
     for group, values in groups.items():
         known = {name: one for name, one in (values or {}).items() if one not in (None, "")}
         if known.keys() - {"by"}:
             said = (f"{name.replace('_', ' ')} {_cell(one)}" for name, one in known.items())
             if group.endswith("_left_out"):
                 said = (with_option(name, one) for name, one in known.items())
-            lines.append((group.replace("_", " ").capitalize(), ", ".join(said)))
+            name = group.replace("_", " ").capitalize()
+            lines.append((name, ", ".join(said).replace("chosen", word)))
     return lines + [("Warning", one) for one in warnings]
 
 

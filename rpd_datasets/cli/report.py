@@ -14,6 +14,7 @@ import argparse
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,8 @@ def _report(args: argparse.Namespace) -> None:
             place = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "curated"
             _curate(args, place, line)
         folder = read_curated(place, args.max_problems)
+        if source.is_file():
+            folder = replace(folder, word="picked")
         embedder = _embedder(args, folder.manifest, line.write)
         line.stage("Reading problems", len(folder.shown))
         page = page or place / "report.html"
@@ -105,8 +108,8 @@ def _report(args: argparse.Namespace) -> None:
     if not args.json:
         if source.is_file():
             print()
-            print_lines(outcome_lines(manifest))
-        print(f"\nWritten to {report.page}")
+            print_lines(outcome_lines(manifest, folder.word))
+        print(f"\nWritten to {report.page}, for a browser")
 
 
 def _curate(args: argparse.Namespace, place: Path, line: Progress) -> None:

@@ -8,7 +8,7 @@
   const SHAPES = ["●", "■", "▲", "◆"];
   const d3 = (value) => (value === null || value === undefined ? "–" : value.toFixed(3));
   const count = (value) => value.toLocaleString("en");
-  const chosenBy = byId("panes").dataset.chosenBy;
+  const { chosenBy, word } = byId("panes").dataset;
 
   const unpack = async (id) => {
     const text = byId(id).textContent;
@@ -43,7 +43,7 @@
   };
   const entry = (one, at) => {
     const head = make("span", "head");
-    head.append(one.rank === null ? "not chosen" : `#${one.rank + 1}`, make("b", "", d3(one.score)));
+    head.append(one.rank === null ? `not ${word}` : `#${one.rank + 1}`, make("b", "", d3(one.score)));
     if (one.subject) head.append(make("span", "", one.subject));
     if (one.strategies !== null) head.append(make("span", "", `${one.strategies.toFixed(1)} strategies`));
     if (one.wrong) head.append(make("span", "bad", `${one.wrong} wrong`));
@@ -192,7 +192,7 @@
     }
     const why = solution.dropped
       ? `left out: ${solution.dropped}${solution.detail ? ` (${solution.detail})` : ""}`
-      : "compared, not chosen: others are further apart";
+      : `compared, not ${word}: others are further apart`;
     const said = make("p", "facts", `${why}. ${distancesTo(record, index)}`);
     const text = lazily("Steps and text", () => make("div", "", stepList(solution), body(solution)));
     return make("article", "solution plain", head, said, facts(record, index), text);
@@ -213,7 +213,7 @@
     for (const i of known) body.insertRow().append(heading(i), ...known.map((j) => cell(i, j)));
     const region = { class: "scroll", tabindex: 0, role: "region", "aria-label": `${name} of all pairs` };
     const box = make("div", region, table);
-    const caption = make("figcaption", "", "Outlined: pairs of chosen solutions.");
+    const caption = make("figcaption", "", `Outlined: pairs of ${word} solutions.`);
     return make("figure", "", make("h3", "", `${name} of all pairs`), box, caption);
   };
   // Which step of two solutions found which of the other, and how far it is.
@@ -249,7 +249,7 @@
   };
   const show = async (one) => {
     const target = byId("problem");
-    const head = make("p", "facts", one.rank === null ? "not chosen" : `rank ${one.rank + 1}`);
+    const head = make("p", "facts", one.rank === null ? `not ${word}` : `rank ${one.rank + 1}`);
     head.append(` · score ${d3(one.score)} · ${one.where}`);
     if (one.usable !== undefined) head.append(` · ${one.usable} of ${one.solutions} solutions compared`);
     if (one.rank === null) {
@@ -261,7 +261,7 @@
     if (current !== one) return; // another one was opened meanwhile
     const cards = (name, indices) => make("div", name, ...indices.map((index) => card(one, record, index)));
     const asked = textView.whole(make("div", "asked model"), record.problem);
-    const parts = [head, asked, make("h3", "", "Chosen solutions"), cards("solutions", record.selected)];
+    const parts = [head, asked, make("h3", "", `${word[0].toUpperCase()}${word.slice(1)} solutions`), cards("solutions", record.selected)];
     if (record.pairs.length) parts.push(make("h3", "", "Which step found which"), pairList(record));
     const maps = make("div", "columns");
     if (record.distances) maps.append(matrixTable(record, `${chosenBy}, the distance that chose,`, record.distances));

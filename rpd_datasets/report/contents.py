@@ -79,6 +79,7 @@ class CuratedFolder:
     selected_tokens: list[int]
     drops: list[Line]
     left_out: list[Line] = field(default_factory=list)
+    word: str = "chosen"  # of problems and solutions: those of a log are only picked to be shown
 
     @property
     def chosen_by(self) -> str:
@@ -247,7 +248,7 @@ def funnel(folder: CuratedFolder, unit: Literal["problem", "solution"]) -> list[
         lines.append({"label": "problems scored", "count": compared})
     rest = max(0, compared - sum(drop["count"] for drop in at_choice) - chosen)
     lines += [*at_choice, _unrecorded("select", "not_chosen", rest)]
-    lines.append({"label": f"{unit}s chosen", "count": chosen})
+    lines.append({"label": f"{unit}s {folder.word}", "count": chosen})
     total = max(1, read, rows_read)
     return [
         {

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from dataclasses import dataclass
 from importlib import resources
 
@@ -19,6 +18,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from rpd_datasets.account import BUDGET_RULE, GROUPS_RULE, SELECTION_RULES, outcome_lines, worth
+from rpd_datasets.commands import printable
 from rpd_datasets.config import GROUPS, distance_of
 from rpd_datasets.report import charts
 from rpd_datasets.report.archive import LIMITS, archive, curves_of
@@ -30,7 +30,6 @@ from rpd_metric.steps.summarizers import SUMMARIZERS
 
 SCRIPTS = ("temml/temml.min.js", "text.js", "app.js")
 STYLES = ("temml/temml.css", "style.css")
-UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 @dataclass(frozen=True)
@@ -65,17 +64,12 @@ def _distances(folder: CuratedFolder, measures: Measures) -> list[Chart]:
     return found
 
 
-def clean(text: str) -> str:
-    """A text without what HTML cannot hold: control characters and halves of surrogate pairs."""
-    return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
-
-
 def render(folder: CuratedFolder, measures: Measures) -> str:
     """The page, an HTML document."""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["clean"] = lambda text: clean(str(text))
+    environment.filters["clean"] = lambda text: printable(str(text))
     environment.filters["d3"] = lambda value: "–" if value is None else f"{value:.3f}"
     environment.filters["count"] = lambda value: f"{value:,.0f}"
     style = "\n".join(map(_data, STYLES))
@@ -91,13 +85,18 @@ def render(folder: CuratedFolder, measures: Measures) -> str:
         + "; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; "
         "trusted-types 'none'"
     )
+    # To look at a log is no choice.
+    is_choice = folder.word == "chosen"
+    verdict = manifest.get("outcome", {}).get("verdict") if is_choice else None
     context = {
         "style": Markup(style),
         "scripts": [Markup(script) for script in scripts],
         "policy": policy,
         "archive": packed,
         "shortened": packed.limits != LIMITS[0],
-        "outcome": outcome_lines(manifest),
+        "verdict": verdict,
+        "outcome": outcome_lines(manifest, folder.word)[bool(verdict) :],
+        "word": folder.word,
         "manifest": manifest,
         "counts": manifest["counts"],
         "options": options,

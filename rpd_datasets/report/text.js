@@ -23,6 +23,8 @@ const textView = (() => {
     const made = document.createElement(tag);
     const attributes = typeof given === "object" ? given : given ? { class: given } : {};
     for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    // Texts of others may run from right to left.
+    if (/\b(model|statement)\b/.test(attributes.class)) made.dir = "auto";
     made.append(...children);
     return made;
   };
@@ -136,8 +138,9 @@ const textView = (() => {
     return made;
   };
 
-  /** One line or a short text: formulas and emphasis, no blocks. */
+  /** One line or a short text: formulas and emphasis, and of blocks fenced code alone. */
   const line = (target, text) => {
+    if (/^\s*```.*\n/m.test(text)) return whole(target, text); // code keeps its lines
     const { bare, formulas } = take(text);
     for (const one of formulas) one.block = false;
     return inline(target, bare.replace(new RegExp(`\n(${OPEN}\\d+${CLOSE})\n`, "g"), " $1 "), formulas);

@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -55,6 +56,8 @@ CONTRAST = """
 """
 # In brackets a sum does not break.
 LONG = " + ".join(rf"{k} \cdot {k + 1}" for k in range(1, 13))
+CODE = "Go through them:\n```python\nfor n in range(9):\n    print($n$)\n```\nand add."
+HEBREW = "\u05e0\u05d7\u05d1\u05e8 $1+1$."
 CHOSEN_BY = [[0, 0.125, None, 0.375], [0.125, 0, None, 0.25], [None] * 4, [0.375, 0.25, None, 0]]
 
 
@@ -91,7 +94,11 @@ def evil_page(tmp_path_factory) -> Path:
                 strategies=[0, 1, None, 0],
                 strategy_names=["a common denominator", EVIL],
             ),
-            a_row(f"How many are there? ${LONG}$ or $({LONG})$", solutions=list("abcd")),
+            a_row(
+                f"How many are there? ${LONG}$ or $({LONG})$",
+                solutions=list("abcd"),
+                steps=[[CODE, HEBREW], STEPS[1], [], STEPS[3]],
+            ),
         ],
         not_chosen=[0.4, 0.2, None],
         rejects=[
@@ -203,6 +210,19 @@ class TestInABrowser:
         assert "too few: Only two are there." in text_of(window, "#problem")
         press(window, "o")
         assert window.find_element("id", "overview").is_displayed()
+
+    def test_code_keeps_its_lines_in_a_step_and_a_text_has_its_own_direction(self, window):
+        window.execute_script("document.querySelectorAll('.entry')[2].click()")
+        press(window, "r")
+        script = "return document.querySelector('#problem .solutions .steps pre').textContent"
+        assert window.execute_script(script) == "for n in range(9):\n    print($n$)"
+        script = (
+            "return [...document.querySelectorAll('#problem .steps li')]"
+            ".map(e => [e.textContent.trim(), getComputedStyle(e).unicodeBidi])"
+            ".filter(([text]) => text.startsWith('\u05e0'))"
+        )
+        assert [bidi for _, bidi in window.execute_script(script)] == ["plaintext"]
+        assert window.execute_script("return document.querySelector('.asked').dir") == "auto"
 
     def test_marks_are_kept_and_saved_for_rpd_curate(self, window, tmp_path):
         window.execute_script(
@@ -336,6 +356,23 @@ class TestThePage:
         assert "rows:2: It has 2 tokens." in text
         assert "rows:3:" not in text
         assert len(page) < 2_000_000
+
+
+def test_the_verdict_stands_at_the_top_and_a_log_is_no_choice(tmp_path):
+    folder = write_folder(tmp_path / "curated", [a_row()])
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["outcome"] = {"verdict": {"word": "good", "reason": "2.6 <strategies>"}}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    page = the_page(folder)
+    verdict = '<p class="verdict"><b>Good</b> 2.6 &lt;strategies&gt;</p>'
+    assert page.index("<h1>") < page.index(verdict) < page.index('id="filters"')
+    assert "1 of 1 problems chosen" in words(page).replace(" 1 of", "1 of")
+    log = replace(read_curated(folder, 9), word="picked")
+    write_report(log, tmp_path / "log.html", None)
+    shown = words((tmp_path / "log.html").read_text())
+    assert "problems picked" in shown
+    assert "Verdict" not in shown
+    assert not re.search(r"chosen (problem|solution)|(problem|solution)s chosen", shown)
 
 
 def test_matches_of_a_pair_average_to_its_stored_distance(tmp_path):
