@@ -2,6 +2,7 @@
 
     python benchmarks/interval_coverage.py          # the tables of docs/statistics.md, roughly
     python benchmarks/interval_coverage.py --full   # as printed there, in some ten minutes
+    python benchmarks/interval_coverage.py --ways   # the table of docs/evaluation.md
 
 Problems are drawn from known populations, samples from the problems, and the figure that
 infinitely many problems and samples would have is known. All benchmarks of a kind are worked out
@@ -14,11 +15,15 @@ import argparse
 import itertools
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import betaln, stdtr, stdtrit
 
+from rpd_datasets.evaluation.comparison import APART, PASS, compare
+from rpd_datasets.evaluation.results import Results
+from rpd_datasets.evaluation.variety import Solved
 from rpd_metric.statistics.estimators import pass_at_k
 from rpd_metric.statistics.intervals import holm_rows
 
@@ -187,6 +192,58 @@ def table_alarms(*, problems: int, repeats: int) -> float:
     return float(np.mean([p < 0.05 for p in lowest]))
 
 
+def way_alarms(
+    *, problems: int, samples: tuple[int, int], strategies: int, named: bool, repeats: int
+) -> dict[str, float]:
+    """Share of tables of `rpd compare` on two equal models that call them different, by measure.
+
+    Both have the same chances of a right sample and of each strategy on each problem. Not `named`,
+    solutions are points around their strategy's, and distances those between points.
+    """
+    rng, called = np.random.default_rng(0), dict.fromkeys(("any", PASS, "ways", APART), 0)
+    for _ in range(repeats):
+        right = rng.binomial(np.transpose([samples]), draw_chances(EVEN, rng, (problems,)))
+        solved = []
+        for number, counts in enumerate(right.T):
+            shares = rng.dirichlet(np.full(strategies, 0.5))
+            chosen = rng.choice(strategies, counts.sum(), p=shares)
+            points = (
+                rng.normal(size=(strategies, 3))[chosen] + rng.normal(size=(len(chosen), 3)) / 3
+            )
+            apart = np.linalg.norm(points[:, None] - points[None], axis=2) / 4
+            labels = [f"strategy {one}" for one in chosen] if named else None
+            solved.append(Solved(f"{number}", ["a"] * counts[0] + ["b"] * counts[1], apart, labels))
+        about: dict[str, Any] = {"settings": {}, "verdicts": {}, "finish_reasons": {}, "missing": 0}
+        about |= {"problems": [one.problem for one in solved], "of_problems": problems, "runs": 1}
+        about |= {"benchmark": "A", "figures": {"pass_at_k": {1: None}}}
+        results = [
+            Results(name=name, correct=["1" * c + "0" * (drawn - c) for c in counts], **about)
+            for name, counts, drawn in zip("ab", right.tolist(), samples, strict=True)
+        ]
+        differences = compare(results, {"A": solved}, distance="d")
+        told = {
+            one.measure if one.measure in called else "ways"
+            for one in differences
+            if min(gap.p for gap in one.gaps.values()) < 0.05
+        }
+        for name in told | ({"any"} if told else set()):
+            called[name] += 1
+    return {name: count / repeats for name, count in called.items()}
+
+
+def print_ways(repeats: int) -> None:
+    """The table of docs/evaluation.md."""
+    print("| problems | samples | strategies | any | pass@k | how varied | apart |")
+    print("| ---: | ---: | --- | ---: | ---: | ---: | ---: |", flush=True)
+    for problems, samples in ((30, (16, 16)), (30, (4, 64)), (134, (8, 8))):
+        for strategies, named in ((2, True), (5, True), (5, False)):
+            kind = {"problems": problems, "samples": samples, "strategies": strategies}
+            rates = way_alarms(**kind, named=named, repeats=repeats)
+            by = f"{strategies} by {'name' if named else 'distance'}"
+            cells = _cells(list(rates.values()))
+            print(f"| {problems} | {samples[0]}, {samples[1]} | {by} | {cells} |", flush=True)
+
+
 @lru_cache
 def _tables(samples: int) -> Floats:
     """pass@k by k and by how many samples are right."""
@@ -228,7 +285,12 @@ def main() -> None:
     """Print the tables of the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true", help="1,000 benchmarks of a kind, not 100")
-    repeats = 1_000 if parser.parse_args().full else 100
+    parser.add_argument("--ways", action="store_true", help="comparisons of solutions alone")
+    args = parser.parse_args()
+    repeats = 1_000 if args.full else 100
+    if args.ways:
+        print_ways(repeats)
+        return
     print("| problems | k | t | Wilson | here | lowest of | width of t | Wilson | here |")
     print("| ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: |")
     bands = []

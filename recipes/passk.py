@@ -2,7 +2,7 @@
 
     python recipes/passk.py --config recipes/configs/qwen3-4b-base/passk/aime24.yaml --model MODEL
     python recipes/passk.py report  evaluations/base/aime24 --paper Qwen3-4B-Base
-    python recipes/passk.py compare evaluations/base evaluations/rpd --plot curves.png
+    rpd compare evaluations/base evaluations/rpd --plot curves.png
 
 MODEL is a folder with a model, which then runs in this process, a server (`tgi:http://host:port`,
 `openai:http://host:port/v1#model`), or a model as Inspect names it (`vllm/FOLDER` starts a server).
@@ -22,10 +22,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rpd_datasets.cli import main as rpd
 from rpd_datasets.cli.arguments import with_config
 from rpd_datasets.commands import run_command
 from rpd_datasets.evaluation.benchmarks import find_benchmark
-from rpd_datasets.evaluation.comparison import compare, comparison_text, plot
 from rpd_datasets.evaluation.reporting import published, report_text
 from rpd_datasets.evaluation.results import find_logs, read_results, short_name
 from rpd_metric.errors import InputError, MissingExtraError
@@ -36,6 +36,8 @@ COMMANDS = ("run", "report", "compare")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["compare"]:
+        return rpd(given)
     if given and given[0] not in (*COMMANDS, "-h", "--help"):
         given.insert(0, "run")
     name = given[0] if given else ""
@@ -47,9 +49,9 @@ def _main(name: str, given: list[str]) -> None:
     if name in commands:
         given = [name, *with_config(commands[name], given[1:])]
     args = parser.parse_args(given)
-    if name != "compare" and args.paper:
+    if args.paper:
         published(args.paper, "")  # an unknown model is refused before anything is sampled
-    {"run": _run, "report": _report, "compare": _compare}[name](args)
+    {"run": _run, "report": _report}[name](args)
 
 
 def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
@@ -59,8 +61,8 @@ def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentP
     commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
     run = commands.add_parser("run", help="sample, grade and report (the default)")
     report = commands.add_parser("report", help="figures, tables and files of a log")
-    several = commands.add_parser("compare", help="compare models on the same problems")
-    for one in (run, report, several):
+    commands.add_parser("compare", help="compare models on the same problems: rpd compare")
+    for one in (run, report):
         one.add_argument("--config", metavar="FILE", help="options in YAML; typed ones win")
         one.add_argument("--json", action="store_true", help="print one JSON object instead")
         one.add_argument("--scorer", help="whose verdicts count (default: the log's first)")
@@ -71,11 +73,6 @@ def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentP
         one.add_argument("--runs", type=int, help="independent runs (default: as the log says)")
         one.add_argument("--paper", metavar="MODEL", help="print its rows of the paper beside")
     report.add_argument("log", metavar="LOG", help="a log of Inspect, or a folder of one")
-    text = "[NAME=] a log, or a folder of some"
-    several.add_argument("logs", nargs="+", metavar="LOG", help=text)
-    several.add_argument("--plot", metavar="FILE", help="draw curves and differences")
-    text = "compare although temperature, tokens, prompt or grader differ"
-    several.add_argument("--different-settings", action="store_true", help=text)
     run.add_argument("--model", required=True, help="a folder, tgi:URL, openai:URL#MODEL, ...")
     run.add_argument("--benchmark", required=True, help="e.g. aime24, or own with --data")
     run.add_argument("--output", metavar="FOLDER", help="where the log goes")
@@ -99,7 +96,7 @@ def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentP
     run.add_argument("--device", help="for a model of this machine, e.g. cuda:1")
     run.add_argument("--dtype", default="auto", help="weights of a model of this machine")
     run.set_defaults(runs=4)
-    return parser, {"run": run, "report": report, "compare": several}
+    return parser, {"run": run, "report": report}
 
 
 def _run(args: argparse.Namespace) -> None:
@@ -162,24 +159,6 @@ def _report(args: argparse.Namespace) -> None:
     text = report_text(results, paper=args.paper)
     print(json.dumps(asdict(results)) if args.json else text)
     print(f"Log: {log}", file=sys.stderr)
-
-
-def _compare(args: argparse.Namespace) -> None:
-    results = []
-    for place in args.logs:
-        name, named, path = place.rpartition("=")
-        for log in find_logs(Path(path if named else place)):
-            counted = _given(args, ("scorer", "allow_missing"))
-            results.append(read_results(log, name=name or None, **counted))
-    differences = compare(results, different_settings=args.different_settings)
-    if args.plot:
-        plot(results, differences, Path(args.plot))
-    if args.json:
-        models = [asdict(one) for one in results]
-        found = {"models": models, "differences": [asdict(one) for one in differences]}
-        print(json.dumps(found))
-    else:
-        print(comparison_text(results, differences))
 
 
 def _given(args: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:

@@ -13,13 +13,24 @@ from collections.abc import Mapping, Sequence
 
 from threadpoolctl import threadpool_limits
 
-from rpd_datasets.cli import compare, curate, judge, label, plan, push, report, score, space
+from rpd_datasets.cli import (
+    compare,
+    compare_metrics,
+    curate,
+    judge,
+    label,
+    plan,
+    push,
+    report,
+    score,
+    space,
+)
 from rpd_datasets.cli.arguments import Parser, with_config, with_options
 from rpd_datasets.commands import run_command
 from rpd_metric import __version__
 from rpd_metric.errors import InputError
 
-COMMANDS = (curate, plan, score, compare, report, judge, label, push, space)
+COMMANDS = (curate, plan, score, compare, compare_metrics, report, judge, label, push, space)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

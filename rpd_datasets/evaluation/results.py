@@ -10,8 +10,8 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -21,6 +21,7 @@ import numpy as np
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS
 from rpd_datasets.inputs.inspect_rows import InspectLog, scores_of
 from rpd_metric.errors import InputError
+from rpd_metric.metrics.inspect_text import problem_text, solution_texts
 from rpd_metric.statistics.estimators import cons_at_n, first_k_per_problem, pass_at_k
 from rpd_metric.statistics.intervals import mean_band, mean_interval
 
@@ -77,6 +78,16 @@ class Results:
         pairs = zip(self.problems, self.correct, strict=True)
         return {name: (len(marks), marks.count("1")) for name, marks in pairs}
 
+    def among(self, names: Container[str]) -> Results:
+        """The same of some of the problems."""
+        pairs = zip(self.problems, self.correct, strict=True)
+        # Without any mark there is one solution that has none.
+        kept: dict[str, list[bool | None]] = {
+            one: [mark == "1" for mark in marks] or [None] for one, marks in pairs if one in names
+        }
+        found = results_of(self.name, self.benchmark, kept)
+        return replace(found, settings=self.settings)
+
 
 def read_results(
     path: Path,
@@ -85,6 +96,7 @@ def read_results(
     scorer: str | None = None,
     runs: int | None = None,
     allow_missing: bool = False,
+    on_sample: Callable[[str, str, str, bool], None] | None = None,
 ) -> Results:
     """Read a log of Inspect and compute every figure.
 
@@ -94,6 +106,8 @@ def read_results(
         scorer (`str`, *optional*): Whose verdicts count, `NAME` or `NAME_KEY`; the log's first.
         runs (`int`, *optional*): Into so many runs the epochs are divided; as the log says, or one.
         allow_missing (`bool`): Count missing and capped samples instead of refusing the log.
+        on_sample (`Callable`, *optional*): Given the problem's id and text, the solution, and
+            whether it is right, of each sample that counts.
 
     Raises:
         [`InputError`]: It is no log, its scores are no verdicts, samples are missing, or a server
@@ -117,6 +131,9 @@ def read_results(
         target = sample.target if isinstance(sample.target, str) else sample.target[0]
         answer = score.answer or (target or None if right else None)
         scored.setdefault(str(sample.id), []).append((right, answer))
+        if on_sample is not None:
+            (text, *_) = solution_texts(sample.messages, output)
+            on_sample(str(sample.id), problem_text(sample.input), text, right)
         verdicts[(score.metadata or {}).get("verdict") or ("correct" if right else "wrong")] += 1
         ends[output.stop_reason if output.choices else "unknown"] += 1
         written = output.usage.output_tokens if output.usage else 0
@@ -153,6 +170,46 @@ def read_results(
         finish_reasons=dict(ends.most_common()),
         figures=_figures(list(scored.values()), runs, complete=not missing),
         capped=capped,
+    )
+
+
+def results_of(
+    name: str,
+    benchmark: str,
+    marks: Mapping[str, Sequence[bool | None]],
+    *,
+    allow_missing: bool = False,
+) -> Results:
+    """The same of marks by problem: right, wrong or missing; without any mark there are no figures.
+
+    Raises:
+        [`InputError`]: Marks are missing, and that was not allowed.
+    """
+    known = {one: [mark for mark in given if mark is not None] for one, given in marks.items()}
+    total = sum(map(len, marks.values()))
+    missing = total - sum(map(len, known.values()))
+    if 0 < missing < total and not allow_missing:
+        raise InputError(
+            f"{missing} of {total} solutions of {name} are not marked as right or wrong, and a "
+            "missing mark is not a wrong one: --allow-missing counts the others"
+        )
+    figures: dict[str, Any] = {"pass_at_k": {}, "pass_hat_k": {}, "first_k": {}, "cons_at_n": None}
+    if missing < total:
+        known = {one: given for one, given in known.items() if given}
+        even = len(set(map(len, known.values()))) == 1
+        scored = [[(mark, None) for mark in given] for given in known.values()]
+        figures = _figures(scored, 1, complete=even)
+    correct = ["".join("01"[mark] for mark in given) for given in known.values()]
+    about: dict[str, Any] = {"settings": {}, "runs": 1, "verdicts": {}, "finish_reasons": {}}
+    return Results(
+        name,
+        benchmark,
+        problems=list(known),
+        of_problems=len(marks),
+        correct=correct,
+        missing=missing,
+        figures=figures,
+        **about,
     )
 
 

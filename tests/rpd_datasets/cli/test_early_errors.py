@@ -78,6 +78,7 @@ SINGLE = [
     ("plan", "good", ["--correct-column", "right"], "no column 'right' for --correct-column"),
     ("plan", "good", ["--embedder", "nonsense:x"], "unknown embedder"),
     ("score", "good", ["--embedder", "nonsense:x"], "unknown embedder"),
+    ("compare", "good", ["--embedder", "nonsense:x"], "unknown embedder"),
     ("label", "good", ["--summarizer", "hf:./none"], "there is no folder ./none"),
     ("label", "good", ["--output", "labelled.jsonl"], "labelled.jsonl holds other rows"),
     ("judge", "good", ["--labels"], "has no labels"),

@@ -30,7 +30,7 @@ def model(name, chances, seed=0, *, drawn=64, benchmark="A"):
         runs=1,
         verdicts={},
         finish_reasons={},
-        figures={"pass_at_k": {1: Interval(float(right.mean()) / drawn, 0, 1)}},
+        figures={"pass_at_k": {1: Interval(float(right.mean()) / drawn, 0, 1)}, "first_k": {}},
     )
 
 
@@ -42,31 +42,31 @@ def test_a_better_model_is_told_apart_and_an_equal_one_is_not():
     found = compare(results)
     assert found[0].sentence == "The 60 problems of A cannot tell again from weak."
     assert found[1].sentence.startswith("On the 60 problems of A, strong is better than weak at pa")
-    gap = found[1].by_k[1]
+    gap = found[1].gaps["pass@1"]
     assert gap.low > 0
     figures = [one.figures["pass_at_k"][1].value for one in (STRONG, WEAK)]
     assert gap.value == pytest.approx(figures[0] - figures[1])
     assert "weak is worse than strong at pass@1" in compare([STRONG, WEAK])[0].sentence
     text = comparison_text(results, found)
     assert found[1].sentence in text
-    assert f"| A: strong − weak | 1 | {100 * gap.value:.2f} [" in " ".join(text.split())
+    assert f"| A: strong − weak | pass@1 | {100 * gap.value:.2f} [" in " ".join(text.split())
 
 
 def test_more_rows_in_a_table_make_it_harder_to_say_anything():
-    alone = compare([WEAK, STRONG])[0].by_k[1].p
+    alone = compare([WEAK, STRONG])[0].gaps["pass@1"].p
     noise = [model(f"equal {n}", CHANCES, 5 + n) for n in range(4)]
     others = [model(name, CHANCES, benchmark="B") for name in ("weak", "strong")]
     table = compare([WEAK, STRONG, *noise, *others])
-    assert table[0].by_k[1].p == pytest.approx(6 * alone)
+    assert table[0].gaps["pass@1"].p == pytest.approx(6 * alone)
 
 
 def test_k_goes_up_to_the_samples_that_every_problem_has():
     few = model("few", CHANCES, drawn=48)
-    assert list(compare([WEAK, STRONG])[0].by_k) == [1, 2, 4, 8, 16, 32, 64]
-    by_k = compare([WEAK, few])[0].by_k
-    assert list(by_k) == [1, 2, 4, 8, 16, 32, 48]
+    assert list(compare([WEAK, STRONG])[0].gaps) == [f"pass@{k}" for k in (1, 2, 4, 8, 16, 32, 64)]
+    by_k = compare([WEAK, few])[0].gaps
+    assert list(by_k)[-1] == "pass@48"
     shares = [np.mean([right / n for n, right in one.counts.values()]) for one in (few, WEAK)]
-    assert by_k[1].value == pytest.approx(shares[0] - shares[1])
+    assert by_k["pass@1"].value == pytest.approx(shares[0] - shares[1])
 
 
 def test_fewer_samples_alone_do_not_make_a_model_different():
@@ -75,7 +75,7 @@ def test_fewer_samples_alone_do_not_make_a_model_different():
     for seed in range(60):
         chances = np.random.default_rng(seed).beta(8, 0.3, 134)
         found = compare([model("a", chances, seed + 100), model("b", chances, seed + 200, drawn=4)])
-        alarms += any(gap.p < 0.05 for gap in found[0].by_k.values())
+        alarms += any(gap.p < 0.05 for gap in found[0].gaps.values())
     assert alarms <= 8  # three standard errors above 5 %; without thinning about 25
 
 
@@ -89,7 +89,8 @@ def test_the_plot_draws_bands_that_hold_for_all_k_at_once(tmp_path, monkeypatch)
     plot(results, [difference], tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
     drawn = [axes.collections[-1].get_paths()[0].vertices for axes in kept[0].axes]
-    bands = [STRONG.figures["pass_at_k"], difference.by_k]
+    of_gaps = {int(name[5:]): gap for name, gap in difference.gaps.items()}
+    bands = [STRONG.figures["pass_at_k"], of_gaps]
     for corners, band in zip(drawn, bands, strict=True):
         ends = [(k, 100 * end) for k, gap in band.items() for end in (gap.low, gap.high)]
         assert all(np.isclose(corners, end).all(axis=1).any() for end in ends)

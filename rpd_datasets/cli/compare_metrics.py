@@ -1,0 +1,72 @@
+"""`rpd compare-metrics`: which distance tells strategies apart.
+
+Measure distances on rows with strategy labels (strategy_a and strategy_b, or strategies: per
+solution a number, equal where the strategy is; rpd label makes them): AUROC over all pairs and
+within problems, the paper's success rate of the most diverse pair (Table 1), and the share of
+chosen triples that hold as many strategies as they could, each with a 95 % interval and its paired
+difference to RPD. Rows with a column steps are measured on these and on the summarizer's.
+
+Example: rpd compare-metrics labelled.jsonl --methods rpd strategy raw
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rpd_datasets.cli import arguments
+from rpd_datasets.cli.output import Progress, print_result, print_table, scoring
+from rpd_datasets.curation.models import load_models
+from rpd_datasets.judging.benchmark import compare_metrics
+from rpd_datasets.rejects import Rejected
+from rpd_metric.distance.distances import DISTANCES
+
+
+def add_to(commands: Any) -> None:
+    """Add `rpd compare-metrics`."""
+    parser = arguments.add_command(commands, _compare, __doc__)
+    arguments.add_input(parser)
+    add = parser.add_argument
+    help = "distances to compare (default: all), of %(choices)s"
+    add("--methods", nargs="+", choices=DISTANCES, metavar="NAME", help=help)
+    add("--num-bootstrap", type=int, default=2000, metavar="N", help="resamples for the intervals")
+    add("--seed", type=int, default=0, help="random seed")
+    help = "also write the chance of another strategy by distance, fitted to these labels, as JSON"
+    add("--calibrate", type=Path, metavar="FILE", help=help)
+    arguments.add_models(parser)
+
+
+def _compare(args: argparse.Namespace) -> None:
+    config = arguments.checked_config(args, ("models",))
+    rejects: list[Rejected] = []
+    rows = []
+    with Progress("Loading models") as line:
+        models = load_models(config)
+        line.stage("Reading problems", args.limit)
+        for problem in arguments.read_problems(args, rejects):
+            own = {"problem": problem.problem, "solutions": list(problem.solutions)}
+            rows.append({**problem.extra, **own})
+            line.advance()
+        with scoring(models.flows, line) as done:
+            comparison = compare_metrics(
+                rows,
+                models.embedder,
+                models.summarizer,
+                args.methods,
+                seed=args.seed,
+                num_bootstrap=args.num_bootstrap,
+                on_stage=line.stage,
+                on_problem=done,
+            )
+    if args.calibrate:
+        curves = [asdict(one.calibration) for one in comparison.results if one.calibration]
+        args.calibrate.write_text(json.dumps(curves, indent=2) + "\n", encoding="utf-8")
+    facts = asdict(comparison) | {"num_left_out": len(rejects)}
+    results = facts.pop("results")
+    for table in () if args.json else comparison.tables():
+        print_table(table)
+        print()
+    print_result(args, facts, results=results, left_out=[one.as_row() for one in rejects])
