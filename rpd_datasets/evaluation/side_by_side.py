@@ -10,10 +10,10 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from rpd_datasets.commands import printable
 from rpd_datasets.evaluation.comparison import Difference, notes, tables
 from rpd_datasets.evaluation.sampled import Sampled
 from rpd_datasets.evaluation.variety import Solved
-from rpd_datasets.report.page import clean
 from rpd_metric.errors import InputError, OutputError
 
 # Problems whose solutions are shown, the most different first, and solutions of each model.
@@ -35,7 +35,7 @@ def write_page(
     if path.suffix != ".html":
         raise InputError(f"the page is an HTML file: name it {path.with_suffix('.html').name}")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.filters["clean"] = lambda text: clean(str(text))
+    environment.filters["clean"] = lambda text: printable(str(text))
     style = resources.files("rpd_datasets.report") / "style.css"
     template = resources.files("rpd_datasets.evaluation") / "comparison.html"
     found = {(title, one.problem): one for title, problems in solved.items() for one in problems}
