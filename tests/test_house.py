@@ -46,6 +46,7 @@ BASE = {
     f"rpd_datasets.{name}"
     for name in (
         *("problem", "rejects", "select", "filters", "tokens", "sft", "config", "account"),
+        "language",
         *("presets", "sample", "instructions", "commands", "options"),
     )
 }

@@ -1,0 +1,67 @@
+"""What a text is written in, and what a run says where solutions are in several languages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rpd_datasets.config import CurationConfig
+from rpd_datasets.curation.curated import curate_dataset
+from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.language import OTHER_TEXTS, written_in
+
+ENGLISH = (
+    "Pair the first number with the last one: each of the 50 pairs adds up to 101, so it is 5050.",
+    "Write the sum twice, once in reverse, and add: every column is 101, and half of it is 5050.",
+    "A sum of the first n numbers is $\\frac{n(n+1)}{2}$, which for a hundred gives us 5050.",
+)
+GERMAN = (
+    "Man bildet Paare aus der ersten und der letzten Zahl: 50 Paare zu je 101 ergeben 5050.",
+    "Schreibt man die Summe rückwärts darunter, so ergibt jede Spalte 101, zusammen also 5050.",
+    "Nach der bekannten Formel ist die Summe gleich $\\frac{n(n+1)}{2}$, hier also genau 5050.",
+)
+CHINESE = (
+    "把第一个数与最后一个数配成一对，每对的和都是 101，一共有 50 对，所以总和等于 5050。",
+    "把同一个和倒过来再写一遍，然后逐列相加，每一列都是 101，取其一半就得到 5050。",
+    "根据等差数列的求和公式，前一百个正整数的和为 $\\frac{n(n+1)}{2}$，也就是 5050。",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *((text, "en") for text in ENGLISH),
+        *((text, "de") for text in GERMAN),
+        *((text, "zh") for text in CHINESE),
+        ("$x = 4$, so 4.", ""),
+        ("Here is how:\n```python\ndef total(n):\n    return n * (n + 1) // 2\n```", "program"),
+    ],
+)
+def test_formulas_and_code_are_no_language(text: str, expected: str) -> None:
+    assert written_in(text) == expected
+
+
+@pytest.mark.parametrize("reference", [{}, {"answer": "5050"}])
+@pytest.mark.parametrize(
+    ("texts", "mixed"),
+    [((ENGLISH,), False), ((GERMAN, CHINESE), False), ((ENGLISH[:2] + CHINESE[:1],), True)],
+)
+def test_translated_solutions_stay_and_a_run_says_what_its_distances_count(
+    texts: tuple[tuple[str, ...], ...], mixed: bool, reference: dict[str, str], tmp_path: Path
+) -> None:
+    rows = [
+        {"problem": f"Sum of the first {number} hundred?", "solutions": some} | reference
+        for number, some in enumerate(texts)
+    ]
+    config = CurationConfig(num_solutions=3, filters=FilterConfig(min_solutions=3))
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    curated = curate_dataset(file, tmp_path / "out", config)
+    outcome = curated.manifest["outcome"]
+    assert (curated.folder / "rejects.jsonl").read_bytes() == b""
+    assert curated.manifest["counts"]["solutions_chosen"] == 3 * len(rows)
+    assert any("in several languages" in said for said in outcome["warnings"]) == mixed
+    reading = outcome["median_distance"]["reading"]
+    assert (reading == OTHER_TEXTS) == (texts != (ENGLISH,))
