@@ -163,13 +163,7 @@ def asked(value: Any) -> Any:
 
 
 def said(value: Any) -> Any:
-    """The text of a reply: a text, a message, its parts, or what a server returns for a choice.
-
-    Of messages it is the last of the model; anything else comes back as it is.
-
-    >>> said({"index": 0, "message": {"role": "assistant", "content": "It is 4."}})
-    'It is 4.'
-    """
+    """The text of a reply: a text, the model's last message, its parts, or a server's choice."""
     if _are_turns(value):
         return said(next((turn for turn in reversed(value) if _role(turn) in MODEL), None))
     if isinstance(value, list) and value and all(isinstance(part, dict) for part in value):
@@ -313,11 +307,9 @@ LAYOUTS = Registry(
     RowLayout,
     {
         "grouped": RowLayout(
-            "a problem and its solutions in each row", grouped_items, ("problem", "solutions")
+            "a problem and its solutions", grouped_items, ("problem", "solutions")
         ),
-        "flat": RowLayout(
-            "a problem and one solution in each row", flat_row, ("problem", "solution"), True
-        ),
+        "flat": RowLayout("a problem and one solution", flat_row, ("problem", "solution"), True),
         "openthoughts": RowLayout(
             "messages, the last answer (--turn)", conversation_row, ("conversations",), True
         ),
@@ -409,8 +401,8 @@ def _guess(samples: Sequence[Mapping[str, Any]], columns: Columns) -> str:
         needs = {role: _called(role, samples, columns) for role in LAYOUTS[name].needs}
         if all(_fits(role, column, samples) for role, column in needs.items()):
             return name
-    has_solution = "flat" in order and _called("solution", samples, columns) in there
-    return "flat" if has_solution else order[0]
+    flat = "flat" in order and _called("solution", samples, columns) in there
+    return "flat" if flat else order[0]
 
 
 def _called(

@@ -32,8 +32,7 @@ SUFFIXES = {
     f".{ending}{packed}": kind
     for ending, kind in (("jsonl", "jsonl"), ("ndjson", "jsonl"), ("json", "json"))
     for packed in ("", ".gz", ".zst")
-} | {kind: kind[1:] for kind in (".csv", ".tsv", ".parquet", ".arrow")}
-SUFFIXES[".eval"] = "inspect"
+} | {".eval": "inspect", **{f".{kind}": kind for kind in ("csv", "tsv", "parquet", "arrow")}}
 BOM = b"\xef\xbb\xbf"
 CHUNK = 1 << 20
 # The longest line, and cell of a table, that is read: a longer one would not fit in memory.

@@ -54,9 +54,7 @@ class InputSpec:
     """How an input is read; see [`open_source`]."""
 
     layout: str = option(
-        "auto",
-        "grouped, flat (a solution per row) or another of docs/inputs.md (default: what fits)",
-        metavar="NAME",
+        "auto", "grouped, flat or another of docs/inputs.md (default: what fits)", metavar="NAME"
     )
     columns: Columns = option(factory=Columns, help="what its columns are called", group=None)
     split: str = option("train", "the split to read, where there are several", group="place")
@@ -65,34 +63,19 @@ class InputSpec:
     )
     revision: str | None = option(None, "the branch, tag or commit of a Hub dataset", group="place")
     only: Mapping[str, str] = option(
-        factory=dict,
-        help="read only rows whose columns have these values, compared as text",
-        group=None,
+        factory=dict, help="read only rows whose columns have these values, as text", group=None
     )
     prompts: str | None = option(
-        None,
-        "a file with the problems that the rows answer, by the same custom_id, task_id or id: the "
-        "requests of an OpenAI batch, HumanEval.jsonl.gz",
-        group="place",
-        metavar="FILE",
+        None, "a file with the problems that the rows name by an id", group="place", metavar="FILE"
     )
     turn: int | None = option(
-        None,
-        "in conversations, the number of the answer that is read (default: the last)",
-        group="place",
-        metavar="N",
+        None, "which answer of a conversation is read (the last)", group="place", metavar="N"
     )
     exactly: int | None = option(
-        None,
-        "leave out problems with another number of solutions (16 for OpenThoughts3)",
-        group="place",
-        metavar="N",
+        None, "leave out problems with another number of solutions", group="place", metavar="N"
     )
     limit: int | None = option(
-        None,
-        "stop after N problems; flat rows are all read even so, to find a problem's rows",
-        group="place",
-        metavar="N",
+        None, "stop after N problems; flat rows are all read even so", group="place", metavar="N"
     )
 
     def __post_init__(self) -> None:
@@ -309,12 +292,8 @@ def open_rows(
     if path.exists():
         return LocalRows(path, name=source, split=spec.split)
     if file_kind(path) is None and HUB_ID.fullmatch(source):
-        place: dict[str, Any] = {
-            "config": spec.config_name,
-            "split": spec.split,
-            "revision": spec.revision,
-        }
-        return HubRows(source, **place, streaming=streaming)
+        place: dict[str, Any] = {"config": spec.config_name, "split": spec.split}
+        return HubRows(source, **place, revision=spec.revision, streaming=streaming)
     raise InputError(
         f"There is no file or folder {source!r}, and it is not the id of a dataset on the Hub "
         "(owner/name) either. Name a file, a folder, a Hub id or the word sample."
