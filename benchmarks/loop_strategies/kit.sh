@@ -17,10 +17,10 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 pack() {
-    local kit=$1 have=${2:-/dev/null} version=${PYTHON_THERE:-3.12} rough
-    rough=$(mktemp -d)
+    local kit=$1 have=${2:-/dev/null} version=${PYTHON_THERE:-3.12}
+    rough=$(mktemp -d)  # not local: the trap comes later
     trap 'rm -rf "$rough"' EXIT
-    mkdir -p "$kit" "$rough/wheels"
+    mkdir -p "$kit" "$rough/wheels" "$rough/tree"
     .venv/bin/python - "$have" "$version" >"$rough/packages.txt" <<'PYTHON'
 import sys
 from importlib.metadata import PackageNotFoundError, distribution, version
@@ -58,15 +58,18 @@ while asked:
 for name in sorted(found.keys() - {"rpd-metric"}):
     print(f"{name}=={version(name)}")
 PYTHON
-    .venv/bin/python -m pip wheel --quiet --no-deps --no-build-isolation -w "$rough/wheels" .
-    local platforms=()
+    git archive HEAD | tar -x -C "$rough/tree"
+    .venv/bin/python -m pip wheel --quiet --no-deps --no-build-isolation -w "$rough/wheels" \
+        "$rough/tree"
+    local fetch=(.venv/bin/python -m pip download --quiet --no-deps --only-binary=:all:)
+    fetch+=(-d "$rough/wheels" --python-version "$version" --implementation cp)
     for tag in manylinux_2_39 manylinux_2_34 manylinux_2_31 manylinux_2_28 manylinux_2_27 \
         manylinux_2_24 manylinux_2_17 manylinux2014 manylinux1; do
-        platforms+=(--platform "${tag}_x86_64")
+        fetch+=(--platform "${tag}_x86_64")
     done
-    while read -r package; do
-        .venv/bin/python -m pip download --quiet --no-deps --only-binary=:all: -d "$rough/wheels" \
-            --python-version "$version" --implementation cp "${platforms[@]}" "$package" ||
+    # One by one where some are there as sources only.
+    "${fetch[@]}" -r "$rough/packages.txt" || while read -r package; do
+        "${fetch[@]}" "$package" ||
             .venv/bin/python -m pip wheel --quiet --no-deps -w "$rough/wheels" "$package"
     done <"$rough/packages.txt"
     rm -f "$kit"/part-*
