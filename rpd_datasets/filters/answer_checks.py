@@ -8,6 +8,7 @@ stays, unless only right solutions are asked for.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -41,6 +42,9 @@ LONGEST_ANSWER = 100
 # What algebra may take: answers that make it hang must not hold a run up.
 SECONDS = 5.0
 MOST_TIMEOUTS = 2
+# Where a reference stands in the last so many characters, a sentence is not called another answer.
+CLOSING_CHARACTERS = 100
+_PROSE = re.compile(r"(?<!\\)\b[^\W\d_]{2,}")
 _WORDS = {"true": True, "false": False}  # as CSV has them
 
 
@@ -167,6 +171,9 @@ class AnswerChecker:
         verdict = easy_verdict(tidy(wanted), tidy(given))
         if verdict is None:
             (verdict,) = self._by_algebra([(reference, solution)])
+        sentence = len(_PROSE.findall(answer)) > 3
+        if verdict is Verdict.WRONG and sentence and reference in solution[-CLOSING_CHARACTERS:]:
+            return None  # "The answer is three times the initial mass: 66 g."
         return {Verdict.CORRECT: True, Verdict.WRONG: False}.get(verdict)
 
     def _agreement(

@@ -92,3 +92,17 @@ def test_another_mark_is_another_problem_when_a_run_goes_on():
         return journal_key(problem, "f", FilterConfig())
 
     assert key([True, True], "x") == key([True, True], "y") != key([True, False], "x")
+
+
+def test_a_sentence_that_ends_in_the_reference_is_no_other_answer() -> None:
+    texts = (
+        "So the answer is simply three times the initial mass: 66 g.",
+        "So the answer is simply three times the initial mass: 67 g.",
+        "The answer is 66 g.",
+    )
+    checker = AnswerChecker()
+    try:
+        marks = checker.check(Problem("p", texts, {"answer": "66 g"})).marks
+    finally:
+        checker.close()
+    assert marks == (None, False, True)
