@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import sys
 from pathlib import Path
 
 import datasets
@@ -40,7 +42,9 @@ def one_line_error(capsys, *arguments) -> str:
     return lines[0]
 
 
-def test_curate_prints_what_was_chosen_and_names_each_stage_before_it(capsys, tmp_path):
+def test_curate_prints_what_was_chosen_and_names_each_stage_before_it(
+    capsys, tmp_path, monkeypatch
+):
     out = tmp_path / "out"
     arguments = ["curate", "sample", "--limit", "6", "--num-problems", "4", "--output", str(out)]
     assert main([*arguments, "--license", "apache-2.0", "--language", "en"]) == 0
@@ -68,6 +72,9 @@ def test_curate_prints_what_was_chosen_and_names_each_stage_before_it(capsys, tm
         assert f"{name} " in captured.out
     *_, following = captured.out.splitlines()
     assert following == f"Next: rpd report {out}"
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(shlex.split(following)[2:]) == 0  # as typed
+    assert "<b>Good</b>" in (out / "report.html").read_text()
     assert (card.data.license, card.data.language) == ("apache-2.0", "en")
     assert len(datasets.load_dataset(str(out), split="train")) == 4
 
