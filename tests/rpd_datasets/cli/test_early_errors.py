@@ -27,7 +27,7 @@ SOLUTIONS = ["Two and two make 4. The answer is 4.", "Count on: 3, 4. The answer
 GOOD = {"problem": "What is 2 + 2?", "solutions": SOLUTIONS}
 FILES = {
     "good": json.dumps(GOOD),
-    "columns": json.dumps({"question": "What is 2 + 2?", "responses": SOLUTIONS}),
+    "columns": json.dumps({"instruction": "What is 2 + 2?", "answers": SOLUTIONS}),
     "unusable": json.dumps({"problem": "What is 2 + 2?", "solutions": [4, 5]}),
     "empty": "",
     "cut": '{"problem": "What is 2 + 2?", "solutions": ["a"',
@@ -46,7 +46,7 @@ MODELS = {
 }
 INPUTS = {
     "none": "There is no file",
-    "columns": "--problem-column question --solutions-column responses",
+    "columns": "--problem-column instruction --solutions-column answers",
     "unusable": "no usable problem",
     "empty": "is empty",
     "cut": "cut.jsonl",
