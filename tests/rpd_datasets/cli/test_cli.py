@@ -176,7 +176,7 @@ def test_plan_says_what_the_store_holds(capsys, tmp_path, monkeypatch):
 def test_the_paper_preset_sets_defaults_that_options_beside_it_override(capsys, tmp_path):
     arguments = ["curate", "sample", "--limit", "6", "--preset", "paper", "-o", f"{tmp_path}/out"]
     arguments += ["--summarizer", "extractive", "--embedder", "minilm"]
-    assert "too_few_solutions (6)" in one_line_error(capsys, *arguments)
+    assert "too_few_solutions 6 (--min-solutions)" in one_line_error(capsys, *arguments)
     assert main([*arguments, "--min-solutions", "6", "--num-problems", "3", "--json"]) == 0
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["options"]["ties"] == "first"
