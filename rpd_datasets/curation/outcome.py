@@ -286,9 +286,7 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
             "all_problems": _median([one.mean_rpd for one in summary.scores])
             if config.reads_steps
             else None,
-            "reading": _reading(among_chosen, distance, curve, config)
-            if summary.own_curves or conditions_hold(summary.written)
-            else OTHER_TEXTS,
+            "reading": _reading(among_chosen, distance, curve, config, summary),
         },
         "strategies": _strategies(summary),
         "right": {
@@ -410,11 +408,17 @@ def _of_chat_steps(distance: str | None, config: CurationConfig) -> bool:
 
 
 def _reading(
-    value: float | None, distance: str | None, curve: Calibration | None, config: CurationConfig
+    value: float | None,
+    distance: str | None,
+    curve: Calibration | None,
+    config: CurationConfig,
+    summary: RunSummary,
 ) -> str | None:
     """What a distance means, as far as that is known."""
     if value is None:
         return None
+    if not summary.own_curves and not conditions_hold(summary.written):
+        return OTHER_TEXTS if _of_chat_steps(distance, config) else TOGETHER
     if curve is not None:
         return curve.in_words(value)
     return None if _of_chat_steps(distance, config) else TOGETHER

@@ -10,7 +10,8 @@ import pytest
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.curated import curate_dataset
 from rpd_datasets.filters.pipeline import FilterConfig
-from rpd_datasets.language import OTHER_TEXTS, written_in
+from rpd_datasets.language import written_in
+from rpd_metric.distance.calibration import TOGETHER
 
 ENGLISH = (
     "Pair the first number with the last one: each of the 50 pairs adds up to 101, so it is 5050.",
@@ -64,4 +65,4 @@ def test_translated_solutions_stay_and_a_run_says_what_its_distances_count(
     assert curated.manifest["counts"]["solutions_chosen"] == 3 * len(rows)
     assert any("in several languages" in said for said in outcome["warnings"]) == mixed
     reading = outcome["median_distance"]["reading"]
-    assert (reading == OTHER_TEXTS) == (texts != (ENGLISH,))
+    assert reading == TOGETHER, "without a chat model no words are calibrated"
