@@ -28,6 +28,8 @@ from rpd_datasets.curation.engines import EngineOptions, actor_pool
 
 ROOT = Path(__file__).resolve().parents[3]
 NUM_PROBLEMS = 40
+# Four summaries a problem, and one request to sort them.
+NUM_REQUESTS = NUM_PROBLEMS * 5
 SLOTS = 4
 
 
@@ -41,7 +43,7 @@ class Bench:
         self._embeddings = embeddings
         self._finish(self.start("expected"))
         self.expected = contents(folder / "expected")
-        assert len(self.chat.requests) == NUM_PROBLEMS * 4
+        assert len(self.chat.requests) == NUM_REQUESTS
 
     def start(self, name: str, *more: str) -> subprocess.Popen[str]:
         """Start a run with a store of its own."""
@@ -74,7 +76,7 @@ class Bench:
         self._finish(process)
         assert contents(self.folder / name) == self.expected
         sent = [json.dumps(one.body, sort_keys=True) for one in self.chat.requests]
-        assert len(set(sent)) == NUM_PROBLEMS * 4, "a request was lost"
+        assert len(set(sent)) == NUM_REQUESTS, "a request was lost"
         return len(sent) - len(set(sent))
 
     def _finish(self, process: subprocess.Popen[str]) -> None:

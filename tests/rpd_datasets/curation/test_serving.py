@@ -139,6 +139,8 @@ def test_ctrl_c_when_every_request_is_in_flight_completes_the_folder(tmp_path, s
         command = [sys.executable, "-m", "rpd_datasets.cli", "curate", str(rows)]
         command += ["--summarizer", f"tgi:{server.url}", "--store", str(store)]
         command += ["--num-solutions", "2", "--output", str(tmp_path / "out")]
+        # No further request follows the summaries.
+        command += ["--problems", "strategy", "--solutions", "strategy"]
         process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
         while len(server.requests) < 8:
             assert process.poll() is None
