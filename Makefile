@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 DEMO := demo-output
 WORKERS ?= 2
 
-.PHONY: help demo test test-all test-lowest lint fresh dist bench bench-corpus distances pictures loop loop-map loop-strategies loop-gpu kill-loop real-servers system clean
+.PHONY: help demo test test-all test-lowest lint fresh dist bench bench-corpus distances pictures loop-strategies loop-gpu kill-loop real-servers system clean
 
 help:  ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -93,18 +93,12 @@ distances: $(VENV)/installed  ## Print the tables behind docs/distances.md, from
 pictures: $(VENV)/installed system  ## Make the pictures of the docs from the demo and its report
 	PYTHONPATH=.:tests $(BIN)/python -m benchmarks.pictures
 
-loop: $(VENV)/installed  ## Run the whole loop on a small task and write docs/loop.md (45 minutes)
-	$(BIN)/python -m benchmarks.loop
-
 loop-strategies: $(VENV)/installed  ## Tell arms apart with SmolLM2-135M, write docs/loop-real.md
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.loop_strategies
 
 # Nothing was run on a GPU yet. What the script says of itself tells how to go on there.
 loop-gpu: $(VENV)/installed  ## Pack the same for a bare GPU machine, in loop-gpu-kit
 	benchmarks/loop_strategies/kit.sh pack loop-gpu-kit
-
-loop-map: $(VENV)/installed  ## Add to docs/loop.md where breadth and depth trade places (25 minutes)
-	$(BIN)/python -m benchmarks.loop --map
 
 kill-loop: $(VENV)/installed  ## Kill a run ten times and compare its result with an undisturbed one
 	PYTHONPATH=tests HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m parts.kill_loop
@@ -116,4 +110,4 @@ real-servers: $(VENV)/installed  ## Run everything against real vLLM on this CPU
 	    $(BIN)/python benchmarks/real_servers.py --vllm $(REAL)
 
 clean:  ## Remove the environment and everything made here
-	rm -rf $(VENV) $(DEMO) $(DEMO).partial loop-output loop-strategies-output loop-gpu-kit build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(DEMO) $(DEMO).partial loop-strategies-output loop-gpu-kit build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,9 +10,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import sem, t
 
-from benchmarks.loop.measure import over_seeds
-from benchmarks.loop.page import verdict
 from benchmarks.loop_strategies.arms import ARMS, COMPARISONS, Scale
 from benchmarks.loop_strategies.model import FILE
 from benchmarks.loop_strategies.task import FREQUENCIES
@@ -19,7 +19,7 @@ from benchmarks.machine import machine
 from rpd_datasets.evaluation.reporting import table_text
 from rpd_datasets.evaluation.results import powers_of_two
 from rpd_metric.statistics.estimators import pass_at_k
-from rpd_metric.statistics.intervals import paired_differences
+from rpd_metric.statistics.intervals import LEVEL, Interval, paired_differences
 
 PACKAGES = ("torch", "transformers", "trl", "peft")
 Floats = npt.NDArray[np.float64]
@@ -124,6 +124,29 @@ def difference(
     ]
     over_problems = paired_differences(*(values(arm, ks) for arm in pair))
     return [verdict(gap) for gap in (*over_problems, over_seeds(gaps))]
+
+
+def over_seeds(gaps: Sequence[float]) -> Interval:
+    """The mean of one figure a seed, with its interval by Student's t; with one seed, unbounded."""
+    mean = float(np.mean(gaps))
+    if len(gaps) == 1:
+        return Interval(mean, -math.inf, math.inf)
+    half = float(t.ppf((1 + LEVEL) / 2, len(gaps) - 1) * sem(gaps))
+    return Interval(mean, mean - half, mean + half)
+
+
+def verdict(gap: Interval) -> str:
+    """What a difference with its interval says, in points."""
+    if gap.low == gap.high == 0.0:
+        return "equal in every seed"
+    # Adding 0.0 makes a zero of a small negative number.
+    value, low, high = (round(100 * x, 1) + 0.0 for x in (gap.value, gap.low, gap.high))
+    if math.isinf(low):
+        return f"{value:+.1f}, one seed only"
+    shown = f"{value:+.1f} [{low:+.1f}, {high:+.1f}]"
+    if not gap.excludes_zero:
+        return f"not told apart ({shown})"
+    return f"**{'higher' if gap.value > 0 else 'lower'}** ({shown})"
 
 
 def _by_strategy(by_seed: BySeed) -> list[str]:

@@ -25,13 +25,14 @@ from typing import Any
 import numpy as np
 from pyarrow.parquet import read_table
 
-from benchmarks.loop.sampling import sample
 from benchmarks.loop_strategies.arms import ARMS, START, Scale
 from benchmarks.loop_strategies.model import make_smollm2
 from benchmarks.loop_strategies.page import write_page
+from benchmarks.loop_strategies.sampling import sample
 from benchmarks.loop_strategies.task import by_strategy, factors, rows, split, strategy_of
 from rpd_datasets.evaluation.results import read_results
 from rpd_datasets.inputs.inspect_rows import read_inspect_log
+from rpd_datasets.options import read_options
 from rpd_metric.errors import InputError, RPDError
 
 HERE = Path(__file__).parent
@@ -158,13 +159,12 @@ class Runner:
         script(name, [*line, *self.training])
 
     def _sample(self, name: str, seed: int, model: Path, tests: Path) -> None:
-        changes = {"samples": self.scale.attempts, "seed": seed}
+        config = {**read_options(HERE / "passk.yaml"), "samples": self.scale.attempts, "name": name}
         # On a GPU, all replies at once.
         at_once = self.scale.tests * self.scale.attempts if self.gpu else CPU_BATCH
-        loading = {"dtype": "bfloat16", "device_map": "cuda" if self.gpu else "cpu"}
+        device = "cuda" if self.gpu else "cpu"
         log = self._folder(name, seed) / LOG
-        config = HERE / "passk.yaml"
-        sample(model, config, tests, log, changes, name=name, at_once=at_once, **loading)
+        sample(model, config, tests, log, seed=seed, at_once=at_once, device=device)
 
     def _stage(
         self, folder: Path, name: str, stage: Callable[[], object], again: bool = False

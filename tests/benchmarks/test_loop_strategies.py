@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.loop_strategies.arms import ARMS, Scale
-from benchmarks.loop_strategies.page import write_page
+from benchmarks.loop_strategies.page import over_seeds, verdict, write_page
 from benchmarks.loop_strategies.run import OutOfTime, Runner, main
 from benchmarks.loop_strategies.task import by_strategy, factors, rows, split, strategy_of
 from parts import smollm2
@@ -64,6 +64,21 @@ def test_the_page_tells_arms_apart_only_where_bands_do(tmp_path: Path, better: i
     text = (tmp_path / "page.md").read_text()
     assert said in text
     assert f"| RPD 1P3S    |     2 |   {10 + better / 2:.1f} |   {20 + better:.1f} |" in text
+
+
+@pytest.mark.parametrize(
+    ("gaps", "said"),
+    [
+        # Student's t with two degrees of freedom: 4.303 standard errors of 0.2 / sqrt(3).
+        ([0.4, 0.6, 0.8], "**higher** (+60.0 [+10.3, +109.7])"),
+        ([0.1, -0.1, 0.0], "not told apart (+0.0 [-24.8, +24.8])"),
+        ([-0.1, -0.1], "**lower** (-10.0 [-10.0, -10.0])"),
+        ([0.0, 0.0], "equal in every seed"),
+        ([0.1], "+10.0, one seed only"),
+    ],
+)
+def test_a_difference_is_told_by_students_t_over_seeds(gaps: list[float], said: str):
+    assert verdict(over_seeds(gaps)) == said
 
 
 def test_the_kit_waits_until_all_its_parts_have_come(tmp_path: Path):

@@ -1,8 +1,8 @@
 """Samples of a small model, written in batches by `generate`, as a log of Inspect that is graded.
 
 `passk.py` draws each reply by its own seed, one at a time: right for a model that answers slowly
-anyway, and slow for a toy whose batch costs what one reply costs. Here a batch is drawn by one
-seed.
+anyway, and slow for a small one whose batch costs what one reply costs. Here a batch is drawn by
+one seed.
 """
 
 from __future__ import annotations
@@ -14,23 +14,21 @@ from typing import Any
 
 from rpd_datasets.evaluation.benchmarks import load_problems
 from rpd_datasets.instructions import fill_prompt, prompt_template
-from rpd_datasets.options import read_options
 
 
 def sample(
     model: Path,
-    config_file: Path,
+    config: Mapping[str, Any],
     data: Path,
     log: Path,
-    changes: Mapping[str, Any],
     *,
-    name: str,
+    seed: int,
     at_once: int,
-    **loading: Any,
+    device: str,
 ) -> None:
-    """Write the log of an evaluation, `at_once` replies a batch.
+    """Write the graded log of an evaluation, `at_once` replies a batch.
 
-    `changes` are options other than the file's; `loading` is for the model, such as its `dtype`.
+    `config` is what passk.yaml says, and the model's `name`.
     """
     import torch
     from inspect_ai import score
@@ -48,13 +46,12 @@ def sample(
 
     from rpd_metric.metrics.inspect_extension import math
 
-    config = {**read_options(config_file), **changes}
     problems = load_problems(config["benchmark"], data)
     template = prompt_template(config["prompt"])
     tokenizer = AutoTokenizer.from_pretrained(model, padding_side="left")
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    network = AutoModelForCausalLM.from_pretrained(model, **loading).eval()
+    network = AutoModelForCausalLM.from_pretrained(
+        model, dtype="bfloat16", device_map=device
+    ).eval()
     sampling = {key: config[key] for key in ("temperature", "top_p")}
     settings = GenerationConfig(
         max_new_tokens=config["max_tokens"],
@@ -77,7 +74,7 @@ def sample(
             for text in asked
         ]
         inputs = tokenizer(texts, add_special_tokens=False, padding=True, return_tensors="pt")
-        torch.manual_seed(1_000_000 * config.get("seed", 0) + start)
+        torch.manual_seed(1_000_000 * seed + start)
         with torch.inference_mode():
             found = network.generate(**inputs.to(network.device), generation_config=settings)
         rows = found[:, inputs["input_ids"].shape[1] :].tolist()
@@ -85,7 +82,9 @@ def sample(
             ended = tokenizer.eos_token_id in row
             written = row[: row.index(tokenizer.eos_token_id)] if ended else row
             text = tokenizer.decode(written, skip_special_tokens=True)
-            output = ModelOutput.from_content(name, text, "stop" if ended else "max_tokens")
+            output = ModelOutput.from_content(
+                config["name"], text, "stop" if ended else "max_tokens"
+            )
             asking = ChatMessageUser(content=prompt)
             replied = ChatMessageAssistant(content=text, source="generate")
             samples.append(
@@ -103,11 +102,11 @@ def sample(
         task=config["benchmark"],
         dataset=EvalDataset(samples=len(problems), sample_ids=[one.id for one in problems]),
         # One that Inspect need not load to grade.
-        model=f"mockllm/{name}",
+        model=f"mockllm/{config['name']}",
         config=EvalConfig(epochs=epochs),
-        metadata={"name": name, "runs": config["runs"], "benchmark": config["benchmark"]},
+        metadata={key: config[key] for key in ("name", "runs", "benchmark")},
     )
     plan = EvalPlan(config=GenerateConfig(max_tokens=config["max_tokens"], **sampling))
     unscored = EvalLog(status="success", eval=spec, plan=plan, samples=samples)
     log.parent.mkdir(parents=True, exist_ok=True)
-    write_eval_log(score(unscored, math(grader=config.get("grader")), display="none"), log)
+    write_eval_log(score(unscored, math(), display="none"), log)
