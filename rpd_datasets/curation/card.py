@@ -16,10 +16,11 @@ from typing import Any
 from rpd_datasets.account import outcome_lines, problem_rule, solution_rule
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import Models
-from rpd_datasets.curation.outcome import RunSummary, counts, outcome
+from rpd_datasets.curation.outcome import counts, outcome
 from rpd_datasets.curation.parquet import SFT_CONFIG
 from rpd_datasets.curation.run import RunOptions
 from rpd_datasets.curation.scoring import UNSCORED, choice_columns
+from rpd_datasets.curation.summary import RunSummary
 from rpd_datasets.inputs.raw_rows import Terms
 from rpd_datasets.inputs.source import InputSpec
 from rpd_datasets.options import MANIFEST_FORMAT, as_options

@@ -26,14 +26,13 @@ from rpd_datasets.commands import printable
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.card import dataset_card, manifest
 from rpd_datasets.curation.folder import check_output
-from rpd_datasets.curation.mapping import check_made_by, made_columns
+from rpd_datasets.curation.mapping import FINGERPRINT, made_columns
 from rpd_datasets.curation.models import load_models
-from rpd_datasets.curation.outcome import RunSummary
 from rpd_datasets.curation.parquet import SFT_CONFIG
 from rpd_datasets.curation.preflight import check_input, check_models
 from rpd_datasets.curation.run import OpenSource, RunOptions, curate_folder
+from rpd_datasets.curation.summary import RunSummary
 from rpd_datasets.inputs.layouts import Columns
-from rpd_datasets.inputs.raw_rows import DatasetRows
 from rpd_datasets.inputs.source import InputSpec, open_source
 from rpd_datasets.publish.publishable import curated_files
 from rpd_datasets.publish.pushing import Pushed, push_folder
@@ -152,37 +151,6 @@ class Curated:
 
         return push_folder(self.folder, repo_id, **{"api": HfApi(token=token), **options})
 
-    @classmethod
-    @in_python()
-    def from_rows(
-        cls,
-        rows: Any,
-        output: str | Path,
-        config: CurationConfig | None = None,
-        **options: Any,
-    ) -> Curated:
-        """Make a curated folder of rows that `ds.map(rpd_curate)` has scored.
-
-        The best `config.num_problems` are chosen here, so pass all rows and not a selection: the
-        card counts what it was made of. A chat model's replies are taken from the store.
-
-        Args:
-            rows (`datasets.Dataset`): What `ds.map(rpd_curate, ...)` gave.
-            config ([`CurationConfig`], *optional*): What the rows were made with.
-            output, options: See [`curate_dataset`], which gives the same bytes from the bare rows.
-
-        Raises:
-            InputError: If a column is missing, or a row cannot have come from the configuration.
-            OutputError: If the folder exists or cannot be written.
-        """
-        config = (config or CurationConfig()).resolved()
-        how = RunOptions(**options)
-        # Opened once before, so that what is no dataset is said before its columns are looked at.
-        DatasetRows(rows, name=how.name)
-        check_made_by(rows, config)
-        source = (rows, config.num_problems, _spec_of(config))
-        return _make([source], output, config, how, made_columns(config))
-
 
 @in_python()
 def curate_dataset(
@@ -202,7 +170,7 @@ def curate_dataset(
 
     Args:
         source (`str`, `Path` or `datasets.Dataset`): A file, a folder, a Hub id, `"sample"`, or
-            rows in memory.
+            rows in memory; what `ds.map(rpd_curate)` added to them is made anew.
         output (`str` or `Path`): The folder to make.
         config ([`CurationConfig`], *optional*): What is chosen and how.
         spec ([`InputSpec`], *optional*): How the input is read.
@@ -222,7 +190,10 @@ def curate_dataset(
     ```
     """
     config = (config or CurationConfig()).resolved()
-    how, spec = RunOptions(**options), spec or _spec_of(config)
+    columns = Columns(problem=config.problem_column, solutions=config.solutions_column)
+    how, spec = RunOptions(**options), spec or InputSpec(columns=columns)
+    if FINGERPRINT in (there := getattr(source, "column_names", None) or ()):
+        source = source.remove_columns(sorted(made_columns(config).intersection(there)))
     sources = [(source, config.num_problems, spec)]
     sources += [(other, number, mixed_spec or spec) for other, number in mixed]
     if how.models is None:
@@ -240,17 +211,11 @@ def load_curated(folder: str | Path) -> Curated:
     return Curated(Path(folder))
 
 
-def _spec_of(config: CurationConfig) -> InputSpec:
-    columns = Columns(problem=config.problem_column, solutions=config.solutions_column)
-    return InputSpec(columns=columns)
-
-
 def _make(
     sources: Sequence[tuple[Any, int, InputSpec]],
     output: str | Path,
     config: CurationConfig,
     options: RunOptions,
-    without: Sequence[str] = (),
 ) -> Curated:
     models = options.models or load_models(config)
     # Behind a link to a folder, that folder is written.
@@ -280,7 +245,6 @@ def _make(
             on_reject=reject,
             on_read=options.on_read,
             name=options.name,
-            without=without,
             contamination=options.contamination,
         )
 

@@ -262,29 +262,8 @@ async def _curated(
     return columns
 
 
-def made_columns(config: CurationConfig) -> list[str]:
+def made_columns(config: CurationConfig) -> set[str]:
     """The columns that `ds.map(rpd_curate)` adds with these options."""
-    found = ["steps", "rpd_matrix", "rpd_score", "selected", "drop_reasons", FINGERPRINT]
-    judged = ["choice_reason"] if "llm" in (config.problems, config.solutions) else []
-    return [*found, *choice_columns(UNSCORED, config), *judged]
-
-
-def check_made_by(rows: Any, config: CurationConfig) -> None:
-    """Whether `ds.map(rpd_curate)` made these rows by this configuration.
-
-    Raises:
-        InputError: A column is missing, or a row was made by another one.
-    """
-    for name in made_columns(config):
-        if name not in rows.column_names:
-            raise InputError(
-                f"the rows have no column {name!r}, which this configuration makes; run "
-                'ds.map(rpd_curate, fn_kwargs={"config": config}) with this very config'
-            )
-    expected = options_fingerprint(config)
-    for number, found in enumerate(rows.with_format(None)[FINGERPRINT], start=1):
-        if found != expected:
-            raise InputError(
-                f"row {number} was not made by this configuration. Pass the config that "
-                "ds.map had, or start from the bare rows with curate_dataset"
-            )
+    found = {"steps", "rpd_matrix", "rpd_score", "selected", "drop_reasons", FINGERPRINT}
+    judged = {"choice_reason"} if "llm" in (config.problems, config.solutions) else set()
+    return found | judged | choice_columns(UNSCORED, config).keys()

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from rpd_datasets.config import CurationConfig
-from rpd_datasets.curation.outcome import RunSummary, TableInfo
 from rpd_datasets.curation.scoring import Scored, choice_columns
+from rpd_datasets.curation.summary import RunSummary, TableInfo
 from rpd_datasets.problem import Problem
 from rpd_datasets.sft import sft_messages
 

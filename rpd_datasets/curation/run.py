@@ -25,7 +25,7 @@ from rpd_datasets.curation.folder import (
     write_files,
 )
 from rpd_datasets.curation.models import Models
-from rpd_datasets.curation.outcome import RunSummary, curves, unfit_summarizer
+from rpd_datasets.curation.outcome import unfit_summarizer
 from rpd_datasets.curation.parquet import Chosen, write_scores, write_tables
 from rpd_datasets.curation.scoring import (
     MAX_IN_FLIGHT,
@@ -38,6 +38,7 @@ from rpd_datasets.curation.scoring import (
     solution_order,
 )
 from rpd_datasets.curation.shards import Engine, score_in_shards
+from rpd_datasets.curation.summary import RunSummary, curves
 from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.inputs.source import IN_MEMORY, Source
 from rpd_datasets.judging.judges import Judgement

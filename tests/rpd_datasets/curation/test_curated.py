@@ -15,7 +15,6 @@ from parts.fake_tgi import FakeTGI
 from parts.kill_loop import contents, summary
 from parts.local_hub import TOKEN, LocalHub
 from rpd_datasets import (
-    Curated,
     CurationConfig,
     FilterConfig,
     curate_dataset,
@@ -59,17 +58,11 @@ def mapped(bare: Dataset) -> Dataset:
     return bare.map(rpd_curate, fn_kwargs={"config": CONFIG})
 
 
-def changed(rows: Dataset, number: int, **values: Any) -> Dataset:
-    listed = rows.to_list()
-    listed[number] |= values
-    return Dataset.from_list(listed, features=rows.features)
-
-
 def test_scored_rows_give_the_very_folder_that_bare_rows_give(
     bare: Dataset, mapped: Dataset, tmp_path: Path
 ) -> None:
     curate_dataset(bare, tmp_path / "scored", CONFIG, license="mit", language="en")
-    Curated.from_rows(mapped, tmp_path / "taken", CONFIG, license="mit", language="en")
+    curate_dataset(mapped, tmp_path / "taken", CONFIG, license="mit", language="en")
 
     scored, taken = contents(tmp_path / "scored"), contents(tmp_path / "taken")
     assert "figures/problem_scores.svg" in scored
@@ -94,23 +87,6 @@ def test_rows_in_memory_give_the_folder_of_their_file_but_for_its_fingerprint(
     assert cli == python
 
 
-def test_rows_that_the_configuration_does_not_make_are_refused(
-    bare: Dataset, mapped: Dataset, tmp_path: Path
-) -> None:
-    for rows, config, says in (
-        (bare, CONFIG, "no column 'steps'"),
-        (mapped.remove_columns("problem_score"), CONFIG, "no column 'problem_score'"),
-        (mapped, replace(CONFIG, problems="raw"), "was not made by this configuration"),
-        (mapped, replace(CONFIG, num_solutions=3), "was not made by this configuration"),
-        (mapped, replace(CONFIG, filters=FilterConfig(min_solutions=5)), "was not made"),
-        (mapped, replace(CONFIG, ties="first"), "was not made"),
-        (changed(mapped, 3, rpd_fingerprint="0" * 64), CONFIG, "row 4 was not made"),
-    ):
-        with pytest.raises(InputError, match=says):
-            Curated.from_rows(rows, tmp_path / "out", config)
-    assert not (tmp_path / "out").exists()
-
-
 def test_rows_that_a_server_summarised_ask_it_nothing_more(bare: Dataset, tmp_path: Path) -> None:
     with FakeTGI(reply=summary) as server:
         config = replace(
@@ -121,12 +97,8 @@ def test_rows_that_a_server_summarised_ask_it_nothing_more(bare: Dataset, tmp_pa
         curate_dataset(bare, tmp_path / "scored", config)
         rows = bare.map(rpd_curate, fn_kwargs={"config": config})
         asked = len(server.requests)
-        Curated.from_rows(rows, tmp_path / "taken", config)
+        curate_dataset(rows, tmp_path / "taken", config)
         assert len(server.requests) == asked
-        other = replace(config, embedder="minilm", truncate_dim=8)
-        with pytest.raises(InputError, match="was not made by this configuration"):
-            Curated.from_rows(rows, tmp_path / "other", other)
-
     assert contents(tmp_path / "scored") == contents(tmp_path / "taken")
 
 
@@ -163,7 +135,7 @@ def test_what_is_no_dataset_is_one_line(bare: Dataset, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="take one split of a DatasetDict"):
         curate_dataset(DatasetDict(train=bare), tmp_path / "out", CONFIG)
     with pytest.raises(InputError, match=r"Dataset\.from_list"):
-        Curated.from_rows(some_rows(), tmp_path / "out", CONFIG)
+        curate_dataset(some_rows(), tmp_path / "out", CONFIG)
 
 
 def test_a_folder_is_loaded_again_with_data_training_rows_card_and_manifest_and_pushed(

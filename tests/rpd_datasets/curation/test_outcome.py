@@ -15,15 +15,9 @@ from rpd_datasets.account import outcome_lines
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.curated import curate_dataset
 from rpd_datasets.curation.models import Models
-from rpd_datasets.curation.outcome import (
-    Choice,
-    ProblemScore,
-    RunSummary,
-    counts,
-    curves,
-    outcome,
-)
+from rpd_datasets.curation.outcome import FEW, GOOD, HARDLY, UNKNOWN, counts, outcome, verdict
 from rpd_datasets.curation.scoring import Scored
+from rpd_datasets.curation.summary import Choice, ProblemScore, RunSummary, curves
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.language import OTHER_TEXTS
 from rpd_datasets.problem import Problem
@@ -46,7 +40,7 @@ MATRIX = [
 def a_run(**changes) -> RunSummary:
     scores = [ProblemScore(f"k{n}", f"r:{n}", 0.5, 0.3, 4, 3, 10.0) for n in range(3)]
     inputs = [{"rows_read": 3, "problems_wanted": 4, "problems_read": 3}]
-    choices = [Choice(2, 0.6, 0.4), Choice(2, 0.5, 0.4)]
+    choices = [Choice(2, (0.6, 0.4), (0.3, 0.1)), Choice(2, (0.5, 0.4), (0.3, 0.1))]
     drops = Counter({("steps", "no_steps", "solution"): 3, ("filter", "duplicate", "solution"): 1})
     values = {
         "inputs": inputs,
@@ -70,8 +64,8 @@ def test_a_choice_is_measured_beside_all_that_could_have_been_chosen():
     run = RunSummary()
     run.add_choice(scored, [2, 0], CurationConfig().resolved())
     (found,) = run.choices
-    assert (found.chosen, found.num_chosen) == (0.6, 2)
-    assert found.random == pytest.approx(0.4)
+    assert (found.num_chosen, found.distance) == (2, (0.6, pytest.approx(0.4)))
+    assert found.own == found.distance
     assert (run.chosen_known["right"], run.chosen_known["marked"]) == (1, 2)
     assert (run.num_selected, run.selected_tokens) == (2, [1, 1])
 
@@ -81,6 +75,7 @@ def test_the_numbers_of_a_run_are_shown_in_lines():
     found = outcome(run, CurationConfig().resolved())
     assert found["median_distance"] == {
         "by": "rpd",
+        "selected_by": "pieces",
         "chosen": 0.55,
         "random": 0.4,
         "all_problems": 0.3,
@@ -187,3 +182,36 @@ def test_card_manifest_and_terminal_carry_the_health_of_a_run(tmp_path: Path) ->
     assert curated.manifest["outcome"]["solutions_left_out"].keys() == {"repeated_steps"}
     assert steps["asked"] - steps["accepted"] == steps["asked_again"] > 10
     assert "> **this summarizer is not fit" in str(curated.card)
+
+
+@pytest.mark.parametrize(
+    ("gain", "spread", "problems", "word"),
+    [
+        (0.20, 0.05, 30, GOOD),
+        (0.015, 0.01, 300, HARDLY),  # surely larger than nothing, and next to nothing
+        (0.10, 0.40, 8, HARDLY),  # too few problems to tell
+        (-0.1, 0.05, 30, HARDLY),
+        (0.20, 0.05, 1, HARDLY),
+    ],
+)
+def test_a_choice_is_good_where_it_surely_and_clearly_beats_a_draw(gain, spread, problems, word):
+    rng = np.random.default_rng(1)
+    drawn = rng.uniform(0.3, 0.4, problems)
+    noise = rng.normal(0, spread, problems)
+    chosen = np.clip(drawn + gain + noise - noise.mean(), 0, 2)
+    found = verdict(list(zip(chosen, drawn, strict=True)), "rpd", usable=9, read=9)
+    assert found["word"] == word
+    assert f"{chosen.mean():.3f} rpd among the chosen" in found["reason"]
+    low, high = map(float, found["reason"].partition("[")[2].rstrip("]").split(", "))
+    assert low <= (chosen - drawn).mean() + 5e-4
+    assert high >= (chosen - drawn).mean() - 5e-4
+
+
+def test_warnings_too_few_solutions_and_nothing_to_compare_have_words_of_their_own():
+    pairs = [(2.6, 2.0), (2.5, 2.1), (2.8, 2.0)] * 4
+    assert verdict(pairs, "strategies", usable=5, read=9)["word"] == GOOD
+    warned = verdict(pairs, "strategies", usable=5, read=9, warned=True)
+    assert warned["word"] == "good, with warnings"
+    few = verdict(pairs, "strategies", usable=4, read=9, left_out="no_steps (5)")
+    assert few == {"word": FEW, "reason": "4 of 9 could be used; left out: no_steps (5)"}
+    assert verdict([], "rpd", usable=9, read=9)["word"] == UNKNOWN

@@ -1,0 +1,233 @@
+"""What a run measured, in plain numbers: filled as it goes, summed up by `outcome.py`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import comb
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rpd_datasets.config import CurationConfig, distance_of
+from rpd_datasets.curation.scoring import Scored
+from rpd_datasets.language import PROGRAM, written_in
+from rpd_datasets.problem import Problem
+from rpd_metric.arrays import MatrixRows, nan_for_none
+from rpd_metric.distance.calibration import Calibration, calibration
+from rpd_metric.distance.core import mean_pairwise
+from rpd_metric.reasons import with_option
+from rpd_metric.steps.summarizers import asks_chat_model
+
+STATEMENT_CHARS = 220
+EXAMPLES = 2
+# Greek is mathematics; letters up to here are Latin or Greek.
+LAST_LATIN = "\u03ff"
+SAMPLED_CHARS = 1000
+
+# What the chosen solutions of a problem have, and what as many drawn at random have on average.
+Both = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True)
+class ProblemScore:
+    """One line of `scores.jsonl`: what is remembered of every problem, chosen or not."""
+
+    key: str
+    where: str
+    rpd_score: float | None
+    mean_rpd: float | None
+    num_solutions: int
+    num_usable: int
+    mean_tokens: float
+    problem_score: float | None = None
+    diverse: bool | None = None
+    strategies: float | None = None  # the effective number among its usable solutions
+    statement: str = ""  # the beginning of the problem's text, to know it by
+
+
+class TableInfo(NamedTuple):
+    """What the card says of one configuration of the dataset."""
+
+    schema: Any
+    num_rows: int
+    num_bytes: int
+
+
+class Choice(NamedTuple):
+    """One chosen problem: its chosen solutions beside all that could have been chosen."""
+
+    num_chosen: int
+    distance: Both  # mean of their pairs by RPD, or without steps by the distance that chose
+    own: Both  # the same by the distance that chose, where one did
+    # How many they are worth by the chances of their pairs; where a chat model sorted the solutions
+    # how many there are, and what to expect of a draw.
+    strategies: Both = (None, None)
+
+
+def tally(scored: Scored, among: Sequence[int] | None = None) -> Counter[str]:
+    """What is known of `solutions`: how many are `right` of how many `marked`, `dissenting` from
+    most of their problem's of how many `answered`, and `floundering`."""
+    among = range(len(scored.drop_reasons)) if among is None else among
+
+    def known(values: Sequence[bool | None]) -> list[bool]:
+        found = [values[index] for index in among] if values else []
+        return [value for value in found if value is not None]
+
+    marks, agrees = known(scored.marks), known(scored.agrees)
+    return Counter(
+        right=sum(marks),
+        marked=len(marks),
+        dissenting=len(agrees) - sum(agrees),
+        answered=len(agrees),
+        floundering=sum(known(scored.floundering)),
+        solutions=len(among),
+    )
+
+
+def measured_by(config: CurationConfig) -> str | None:
+    """The distance that choices are measured by: RPD, or without steps the one that chose."""
+    return "rpd" if config.reads_steps else distance_of(config.solutions)
+
+
+def curves(
+    config: CurationConfig, embedder: str, path: str | None = None
+) -> dict[str, Calibration | None]:
+    """What labelled pairs say of RPD, and of the distance that chooses (`""`; RPD where none does).
+
+    `path` names a file of curves of the user's own.
+    """
+    chat, dimensions = asks_chat_model(config.summarizer), config.truncate_dim
+    choosing = distance_of(config.solutions) or measured_by(config)
+    return {
+        name: calibration(distance, embedder, chat=chat, path=path, truncate_dim=dimensions)
+        for name, distance in (("rpd", "rpd"), ("", choosing))
+    }
+
+
+@dataclass
+class RunSummary:
+    """What a run did; `drops` counts by `(stage, reason, "problem" | "solution")`."""
+
+    inputs: list[dict[str, Any]] = field(default_factory=list)  # as the manifest has them
+    drops: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    scores: list[ProblemScore] = field(default_factory=list)  # in the order of the input
+    chosen: list[int] = field(default_factory=list)  # indices into them, best first for each input
+    choices: list[Choice] = field(default_factory=list)  # as long as `chosen`
+    num_selected: int = 0  # solutions, over all chosen problems
+    selected_tokens: list[int] = field(default_factory=list)  # the length of each
+    written: Counter[str] = field(default_factory=Counter)  # usable solutions, see `written_in`
+    num_mixed: int = 0  # problems with solutions in several languages
+    num_lower: int = 0  # problems that could be chosen: of a lower rank, or not drawn
+    json_columns: list[str] = field(default_factory=list)  # stored as text for want of one type
+    tables: dict[str, TableInfo] = field(default_factory=dict)  # by configuration of the dataset
+    candidates: Counter[str] = field(default_factory=Counter)  # see `tally`
+    chosen_known: Counter[str] = field(default_factory=Counter)  # the same of chosen solutions
+    marked_by: Counter[str] = field(default_factory=Counter)  # "marks", "reference", "": problems
+    soundness: Counter[str] = field(default_factory=Counter)  # what a judge made of solutions
+    steps: Counter[str] = field(default_factory=Counter)  # summaries: asked, accepted, ...
+    refused: list[str] = field(default_factory=list)  # what was wrong with the first of them
+    letters: Counter[str] = field(default_factory=Counter)  # see `_letters`
+    sorted_problems: int = 0  # by a chat model, into strategies
+    ungrouped: Counter[str] = field(default_factory=Counter)  # why others were not
+    agreements: list[float] = field(default_factory=list)  # of two passes, by problem
+    names: Counter[str] = field(default_factory=Counter)  # strategies of chosen solutions
+    curves: dict[str, Calibration | None] = field(default_factory=dict)  # see `curves`
+    own_curves: bool = False  # whether they are from a file of the user's own
+
+    def add(self, problem: Problem, scored: Scored) -> None:
+        """Take a problem in that was scored."""
+        self.scores.append(
+            ProblemScore(
+                key=problem.key,
+                where=problem.where,
+                rpd_score=scored.score,
+                mean_rpd=mean_pairwise(nan_for_none(scored.matrix)),
+                num_solutions=len(problem.solutions),
+                num_usable=len(scored.usable),
+                mean_tokens=sum(scored.num_tokens) / len(scored.num_tokens),
+                problem_score=scored.problem_score,
+                diverse=scored.diverse,
+                strategies=self.strategies(scored),
+                statement=" ".join(problem.problem.split())[:STATEMENT_CHARS],
+            )
+        )
+        self.candidates.update(tally(scored))
+        self.soundness.update(filter(None, scored.soundness))
+        self.marked_by[scored.marked_by] += 1
+        refused = [f"{one.reason}: {one.detail}" for one in scored.rejects if one.stage == "steps"]
+        self.refused += refused[: EXAMPLES - len(self.refused)]
+        accepted = sum(map(bool, scored.steps))
+        self.steps.update(
+            asked=accepted + len(refused),
+            accepted=accepted,
+            asked_again=scored.asked_again,
+            repaired=scored.repaired,
+        )
+        self.letters.update(_letters(problem, scored))
+        written = [written_in(problem.solutions[index]) for index in scored.usable]
+        self.written.update(written)
+        self.num_mixed += len(set(written) - {"", PROGRAM}) > 1
+        self.sorted_problems += bool(scored.strategy_names)
+        self.ungrouped.update(filter(None, [scored.ungrouped]))
+        self.agreements += [] if scored.agreement is None else [scored.agreement]
+
+    def add_choice(self, scored: Scored, selected: Sequence[int], config: CurationConfig) -> None:
+        """Measure a choice."""
+        self.num_selected += len(selected)
+        self.chosen_known.update(tally(scored, selected))
+        self.selected_tokens += [scored.num_tokens[index] for index in selected]
+
+        def means(matrix: MatrixRows) -> Both:
+            # Every pair is as likely to be drawn as any other: a draw has the mean over all pairs.
+            distances = nan_for_none(matrix)
+            return mean_pairwise(distances[np.ix_(selected, selected)]), mean_pairwise(distances)
+
+        strategies: Both = self.strategies(scored, selected), None
+        if scored.strategy_names:
+            groups = [one for one in scored.strategies if one is not None]
+            taken = [one for index in selected if (one := scored.strategies[index]) is not None]
+            strategies = len(set(taken)), _of_a_draw(groups, len(selected))
+            self.names.update(scored.strategy_names[one] for one in taken)
+        by_rpd, by_own = config.reads_steps, distance_of(config.solutions) is not None
+        distance = means(scored.matrix if by_rpd else scored.chosen_by)
+        own = means(scored.chosen_by) if by_own else distance
+        self.choices.append(Choice(len(selected), distance, own, strategies))
+
+    def left_out(self) -> str:
+        """The most frequent reasons, for a line."""
+        reasons = [with_option(reason, n) for (_, reason, _), n in self.drops.most_common(5)]
+        return ", ".join(reasons) or "nothing"
+
+    def strategies(self, scored: Scored, among: Sequence[int] | None = None) -> float | None:
+        """The effective number of strategies among solutions: as a chat model sorted them, or by
+        the chances of their pairs."""
+        number = scored.num_strategies
+        if not scored.strategies and (curve := self.curves.get("")) is not None:
+            number = curve.effective_strategies(nan_for_none(scored.chosen_by), among)
+        return None if number is None else round(number, 4)
+
+
+def _letters(problem: Problem, scored: Scored) -> dict[str, int]:
+    """How many letters a problem has, as far as one of its solutions is looked at, by what an
+    encoder is given, and how many of these are of a script that English readers lack."""
+    index = next(iter(scored.usable), 0)
+    steps = " ".join(scored.steps[index]) if scored.steps else ""
+    found = {}
+    for name, text in (("text", problem.solutions[index]), ("steps", steps)):
+        letters = list(filter(str.isalpha, text[:SAMPLED_CHARS]))
+        found[name] = len(letters)
+        found[f"foreign {name}"] = sum(letter > LAST_LATIN for letter in letters)
+    return found
+
+
+def _of_a_draw(groups: Sequence[int], number: int) -> float:
+    """How many groups a draw of so many solutions is expected to hold.
+
+    >>> _of_a_draw([0, 0, 1, 1], 3)
+    2.0
+    """
+    number = min(number, len(groups))
+    draws = comb(len(groups), number)
+    return sum(1 - comb(len(groups) - size, number) / draws for size in Counter(groups).values())
