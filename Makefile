@@ -86,8 +86,7 @@ bench: $(VENV)/installed  ## Print the benchmark tables that the README quotes
 bench-corpus: $(VENV)/installed  ## Curate synthetic corpora of up to 53,125 problems (half an hour)
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus.py
 
-# The first run encodes the 23,000 texts of the labelled sets, and more; cut off, it goes on.
-distances: $(VENV)/installed  ## Print the tables behind docs/distances.md, from ../shared/data
+distances: $(VENV)/installed  ## Print the tables behind docs/distances.md, from ../shared/data (15 minutes)
 	PYTHONPATH=.:tests HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/strategies.py
 
 pictures: $(VENV)/installed system  ## Make the pictures of the docs from the demo and its report

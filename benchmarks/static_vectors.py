@@ -17,6 +17,7 @@ import os
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_variable] = "1"  # before numpy loads its BLAS
 
+import argparse
 import random
 import re
 import time
@@ -25,17 +26,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from labelled_sets import FILES, KeptVectors, parser_of, read_rows
 from machine import machine, markdown
+from strategies import FILES
 from tokenizers import Tokenizer
 
-from rpd_datasets.judging.auroc import (
-    count_wins,
-    estimate,
-    pooled_auroc,
-    resamples,
-    within_auroc,
-)
+from parts.recorded_groups import read_lines
+from rpd_datasets.judging.auroc import count_wins, estimate, pooled_auroc, resamples, within_auroc
 from rpd_datasets.judging.labels import Labels
 from rpd_metric.metrics.matrices import READINGS, distance_matrices
 from rpd_metric.models import static
@@ -67,10 +63,10 @@ def unlabelled(folder: Path) -> list[str]:
     def key(row: dict[str, Any]) -> str:
         return re.sub(r"\W+", "", row["problem"].lower())[:200]
 
-    held = {key(row) for file in FILES.values() for row in read_rows(folder / file)}
+    held = {key(row) for file in FILES.values() for row in read_lines(folder / file)}
     texts = set()
     for name in TEXTS:
-        for row in read_rows(folder / "multi_solution" / f"{name}.jsonl"):
+        for row in read_lines(folder / "multi_solution" / f"{name}.jsonl"):
             if key(row) not in held:
                 texts.add(row["problem"])
                 read = READINGS["pieces"](row["problem"], row["solutions"], ())
@@ -140,13 +136,14 @@ def speed(encoder: Any, texts: list[str]) -> float:
 
 def main() -> None:
     """Make them if asked, measure, and print."""
-    parser = parser_of(__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--make", action="store_true", help="make the packaged file anew")
     args = parser.parse_args()
     minilm = load_embedder("minilm")
     texts = unlabelled(args.data)
     if args.make:
-        wanted = KeptVectors(minilm, args.vectors).encode(texts)
+        wanted = minilm.encode(texts)
         tokenizer = Tokenizer.from_file(str(minilm_path() / "tokenizer.json"))
         tokenizer.no_padding()
         tokenizer.no_truncation()
@@ -154,9 +151,9 @@ def main() -> None:
     ours = load_embedder("static")
     table = []
     for name in SHOWN:
-        rows = read_rows(args.data / FILES[name], args.limit)
+        rows = read_lines(args.data / FILES[name])
         row: dict[str, object] = {"set": name}
-        theirs = aurocs(rows, KeptVectors(minilm, args.vectors))
+        theirs = aurocs(rows, minilm)
         for measure, one, two in zip(("pooled", "within"), aurocs(rows, ours), theirs, strict=True):
             row |= {
                 f"minilm {measure}": f"{estimate(two)}",

@@ -1,14 +1,14 @@
 """Which distance sees a change of strategy, what does it choose, and what does it mean?
 
-    PYTHONPATH=.:tests python benchmarks/strategies.py [--data FOLDER] [--vectors FILE]
-        [--write-curves OUT] [--picture OUT]
+    PYTHONPATH=.:tests python benchmarks/strategies.py [--data FOLDER] [--write-curves OUT]
+        [--picture OUT]
 
-On the labelled sets, with 95 % bootstrap intervals over problems: AUROC of pairs; how often three
-chosen solutions hold as many strategies as three can; how well problems with several strategies
-are ranked before the others; and the chance of another strategy by distance. `groups` is what a
-capable reader answered to the prompt of this project about the summaries, recorded once
-(`group_replies.jsonl`), which the long traces lack. `rpd_metric/distance/calibration.json` is what
-`--write-curves` wrote, and the picture of `docs/distances.md` what `--picture` did.
+On the labelled sets of `strategies.md`, with 95 % bootstrap intervals over problems: AUROC of
+pairs; how often three chosen solutions hold as many strategies as three can; how well problems with
+several strategies are ranked before the others; and the chance of another strategy by distance.
+`groups` is what a capable reader answered to this project's prompt about the summaries, recorded
+once (`group_replies.jsonl`); the long traces lack it. `rpd_metric/distance/calibration.json` is
+what `--write-curves` wrote, and the picture of `docs/distances.md` what `--picture` did.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ import os
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_variable] = "1"  # before numpy loads its BLAS
 
+import argparse
 import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from labelled_sets import CURVE_STEPS, Case, KeptVectors, name_of, parser_of, read_sets
 from machine import markdown
 
-from parts.recorded_groups import RecordedGroups
+from parts.recorded_groups import RecordedGroups, read_lines
 from rpd_datasets.judging.auroc import (
     Estimate,
     Floats,
@@ -41,19 +41,32 @@ from rpd_datasets.judging.auroc import (
     weighted_mean,
     within_auroc,
 )
+from rpd_datasets.judging.labels import Labels
 from rpd_datasets.select import select_solutions
 from rpd_metric.distance.calibration import Calibration, calibration_error, fit_curve
 from rpd_metric.distance.core import problem_score
 from rpd_metric.distance.distances import load_distance
 from rpd_metric.distance.diversity import group_distances, score_by_groups
+from rpd_metric.distance.evidence import Evidence
+from rpd_metric.metrics.matrices import gather
 from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.concurrency import run
+from rpd_metric.models.embedders import Embedder
 from rpd_metric.models.kinds import load_embedder
+from rpd_metric.steps.extractive import ExtractiveSummarizer
 from rpd_metric.steps.grouping import Grouping, StrategyReader
 
 Array = Any
 Method = tuple[str, str]
 
+FILES = {
+    "controlled": "strategy_bench/controlled.jsonl",
+    "dev": "strategy_bench/dev.jsonl",
+    "train": "strategy_bench/train.jsonl",
+    "long": "long_cot/labelled.jsonl",
+}
+# What a calibration curve calls each source of steps.
+CURVE_STEPS = {"LLM": "chat", "extractive": "extractive", "": ""}
 PICKED = 3
 # Words hold on a set where fewer of the pairs differ that are said to have one method, and more of
 # those said to have another: where the phrases of `calibration.py` draw their lines.
@@ -89,6 +102,39 @@ CURVES: tuple[Method, ...] = (
 )
 
 
+@dataclass(frozen=True)
+class Case:
+    """One labelled problem.
+
+    Args:
+        row (`dict`): As it stands in the file.
+        labels ([`Labels`]): Of its solutions.
+        evidence (`dict`): By source of steps, which are the file's (`"LLM"`), `"extractive"` or,
+            for what needs none, `""`.
+    """
+
+    row: dict[str, Any]
+    labels: Labels
+    evidence: dict[str, Evidence]
+
+
+def case_of(row: dict[str, Any], encoder: Embedder) -> Case:
+    """A labelled row with what distances are given of it."""
+    labels = Labels.of(row)
+    assert labels is not None, "every row needs strategy labels"
+    problem, solutions = row["problem"], row["solutions"]
+    kinds = ("statement", "pieces", "methods", "text")
+    found = {"": gather(kinds, problem, solutions, None, encoder)}
+    summaries = run(ExtractiveSummarizer().summarize(problem, solutions))
+    sources = {"extractive": [list(summary.steps) for summary in summaries]}
+    if "steps" in row:
+        sources["LLM"] = row["steps"]
+    for source, steps in sources.items():
+        read = gather(("steps",), problem, solutions, steps, encoder)
+        found[source] = found[""].joined(read)
+    return Case(row, labels, found)
+
+
 def number_distances(solutions: Sequence[str]) -> Array:
     """Jaccard distances of the sets of numbers that occur; a half where two have none.
 
@@ -121,11 +167,9 @@ class RecordedReader:
 class Problems:
     """One labelled set: what each method makes of it."""
 
-    def __init__(
-        self, cases: Sequence[Case], replies: RecordedGroups, num_bootstrap: int, seed: int
-    ) -> None:
+    def __init__(self, cases: Sequence[Case], replies: RecordedGroups, num_bootstrap: int) -> None:
         self.cases = cases
-        self.weights = resamples(len(cases), num_bootstrap, seed)
+        self.weights = resamples(len(cases), num_bootstrap, 0)
         reader = StrategyReader(RecordedReader(replies))
         self.groups: list[Grouping] = []
         if all(replies.knows(case.row["problem"]) for case in cases):
@@ -231,7 +275,10 @@ def print_figures(sets: Mapping[str, Problems], figure: str) -> None:
 
 
 def _name(method: Method) -> str:
-    return method[1] if method[0] == "groups" else name_of(*method)
+    source, distance = method
+    if source == "groups":
+        return distance
+    return f"`{distance}`" + (f", {source} steps" if source else "")
 
 
 def labelled_pairs(sets: Sequence[Problems], method: Method) -> tuple[Array, Array]:
@@ -322,17 +369,20 @@ def draw(sets: Mapping[str, Problems], path: Path) -> None:
 
 def main() -> None:
     """Measure and print."""
-    parser = parser_of(__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--limit", type=int, help="problems of each set")
+    parser.add_argument("--num-bootstrap", type=int, default=2000)
     parser.add_argument("--write-curves", type=Path, help="keeps the curves as JSON")
     parser.add_argument("--picture", type=Path, help="draws the AUROCs, as SVG")
     args = parser.parse_args()
-    encoder = KeptVectors(load_embedder("minilm"), args.vectors)
+    encoder = load_embedder("minilm")
     replies = RecordedGroups.of_sets(args.data / "strategy_bench")
-    sets = {
-        name: Problems(cases, replies, args.num_bootstrap, args.seed)
-        for name, cases in read_sets(args.data, encoder, args.limit).items()
-    }
-    print(f"{encoder.name}, {args.num_bootstrap} resamples of the problems, seed {args.seed}.\n")
+    sets = {}
+    for name, file in FILES.items():
+        rows = read_lines(args.data / file)[: args.limit]
+        sets[name] = Problems([case_of(row, encoder) for row in rows], replies, args.num_bootstrap)
+    print(f"{encoder.name}, {args.num_bootstrap} resamples of the problems, seed 0.\n")
     for name, problems in sets.items():
         several = problems.several.sum()
         matter = sum(case.labels.choice_matters(PICKED) for case in problems.cases)

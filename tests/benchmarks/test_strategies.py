@@ -17,15 +17,11 @@ METHODS = ("factor the polynomial", "chase the angle", "count cases")
 
 
 class Words:
-    """An encoder whose dimensions are the words of METHODS; it counts what it is asked."""
+    """An encoder whose dimensions are the words of METHODS."""
 
     name = "words"
 
-    def __init__(self):
-        self.asked = []
-
     def encode(self, texts):
-        self.asked += texts
         words = " ".join(METHODS).split()
         counts = [[1.0, *(text.split().count(word) for word in words)] for text in texts]
         return np.array(counts, dtype=np.float32)
@@ -65,32 +61,14 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def bench(monkeypatch):
-    """Imports a benchmark, as scripts of one folder import each other."""
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    return importlib.import_module
-
-
-def test_a_text_is_encoded_once_ever(bench, tmp_path):
-    kept = bench("labelled_sets").KeptVectors
-    first, second = Words(), Words()
-    path = tmp_path / "deep" / "vectors.sqlite"
-    before = kept(first, path).encode(["the angle", "count", "the angle"])
-    after = kept(second, path).encode(["count", "the angle", "new"])
-    assert sorted(first.asked) == ["count", "the angle"]
-    assert second.asked == ["new"]
-    np.testing.assert_array_equal(before[[1, 0]], after[:2])
-
-
 def test_the_script_of_make_distances_runs_from_its_command_line(
-    bench, folder, tmp_path, monkeypatch, capsys
+    folder, tmp_path, monkeypatch, capsys
 ):
-    module = bench("strategies")
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))  # scripts there import each other
+    module = importlib.import_module("strategies")
     monkeypatch.setattr(module, "load_embedder", lambda spec, **_: Words())
-    vectors, curves = str(tmp_path / "vectors.sqlite"), str(tmp_path / "curves.json")
-    line = ["strategies", "--data", str(folder), "--vectors", vectors, "--num-bootstrap", "20"]
-    picture = tmp_path / "picture.svg"
+    curves, picture = str(tmp_path / "curves.json"), tmp_path / "picture.svg"
+    line = ["strategies", "--data", str(folder), "--num-bootstrap", "20"]
     line += ["--write-curves", curves, "--picture", str(picture)]
     monkeypatch.setattr("sys.argv", line)
     module.main()
