@@ -8,14 +8,19 @@ the flow of requests, the store of replies, the parser, embeddings, distances, r
 and writing. The models are stand-ins that answer at once, so that what is measured is the pipeline.
 Every figure comes from a process of its own; memory is the most that was resident in it.
 
+Each solution follows one of its problem's few strategies, a strategy is three to five steps, and a
+step is put in one of several wordings, so that strategies repeat and wordings mostly do not. A text
+is a function of the numbers of problem and solution, and the chat model knows the steps of a
+solution from the label in its text. One solution in 50 is cut off before its answer. What the
+corpus leaves out is sense: only shapes and amounts are those of real data.
+
 Beside it, in the same run: how long minilm would take for the same distinct steps on one thread,
 from its speed on a sample of them.
 
 Goals: memory under 2 GB and flat; time per problem within 10 % between sizes; the pipeline under
 10 % of the time of embedding with minilm.
 
-`python benchmarks/corpus.py` with the default sizes takes about half an hour on 2 idle cores
-and 5 GB of disk; `--quick` a minute or two.
+The default sizes take half an hour on 2 idle cores and 5 GB of disk; `--quick` a minute or two.
 """
 
 from __future__ import annotations
@@ -27,24 +32,32 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import argparse
 import json
-import pickle
-import subprocess
+import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import count, islice
+from multiprocessing import get_context
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 from machine import machine, markdown, peak_memory
-from synthetic import LAYOUTS, SOLUTIONS, Corpus, HashingEmbedder, InstantChat
+from pyarrow.parquet import ParquetWriter
 
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.run import curate_folder
 from rpd_datasets.inputs.source import open_source
 from rpd_datasets.tokens import token_counter
-from rpd_metric.errors import RPDError
+from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.flow import Flow
 from rpd_metric.models.store import ReplyStore
 from rpd_metric.steps.chat_summarizer import ChatSummarizer
@@ -53,35 +66,207 @@ from rpd_metric.steps.extractive import ExtractiveSummarizer
 SIZES = (1000, 10_000, 53_125)
 QUICK = (100, 400)
 MINILM_TEXTS = 512
+SOLUTIONS = 16
+DIMENSION = 384
+MAX_STRATEGIES = 6
+CUT_OFF_EVERY = 50
+ROWS_PER_GROUP = 1000
 Figures = dict[str, Any]
 
+METHODS = (
+    "complete the square", "compare coefficients", "count in two ways", "draw the altitude",
+    "expand the product", "factor the difference", "find an invariant", "fix one variable",
+    "integrate by parts", "introduce coordinates", "look at residues", "pair up the terms",
+    "pass to the complement", "reflect the point", "rotate the figure", "set up a recursion",
+    "solve the system", "split into cases", "substitute a trigonometric function",
+    "sum the series", "take logarithms", "telescope the sum", "use generating functions",
+    "use inclusion and exclusion", "use induction", "use similar triangles", "use symmetry",
+    "use the discriminant", "use the pigeonhole principle", "use vectors",
+)  # fmt: skip
+OBJECTS = (
+    "the chords", "the circle", "the coefficients", "the cubic", "the digits", "the divisors",
+    "the equation", "the exponents", "the hexagon", "the inequality", "the integral",
+    "the lattice points", "the matrix", "the partitions", "the polynomial", "the primes",
+    "the quadrilateral", "the roots", "the sequence", "the triangle",
+)  # fmt: skip
+WORDINGS = (
+    "{Method} for {thing}.",
+    "{Method}, which settles {thing}.",
+    "To handle {thing}, {method}.",
+    "For {thing}, {method} and keep the result.",
+    "{Method} so that {thing} can be compared with the rest.",
+    "Starting from {thing}, {method} and simplify.",
+    "{Method} in order to reduce {thing} to a known form.",
+    "Rewrite the condition on {thing}, then {method}.",
+    "{Method} and read off what it says of {thing}.",
+    "Since {thing} is all that matters, {method}.",
+    "{Method} once more, now for {thing}.",
+    "Check the small cases of {thing}, then {method}.",
+)
+WORKING = (
+    "Write $\\frac{{{a}}}{{{b}}} + x_{{{c}}} = \\sqrt{{{d}}}$ and multiply out.",
+    "Now \\(a_{{{a}}} - a_{{{b}}} = {c}\\), which leaves {d} terms to look at.",
+    "Hmm, wait. With $n = {a}$ the left side is {b}, not {c}; let me check that again.",
+    "The remainder of ${a}^{{{b}}}$ modulo {c} is {d}, as one sees from the pattern.",
+    "That gives $\\binom{{{a}}}{{2}} = {b} \\cdot {c} + {d}$ choices, each counted once.",
+    "So far we know that $\\alpha + \\beta \\le {a}$ and $\\alpha\\beta = {b}$.",
+    "Another way to see it: the {a} points lie on {b} lines, and no {c} of them on one circle.",
+    "Let me define $f(x) = {a}x^2 - {b}x + {c}$; its value at {d} is what is asked for.",
+)
+LABEL = re.compile(r"Attempt (\d+) at problem (\d+)\.")
+# A row of OpenThoughts3.
+SCHEMA = pa.schema(
+    {
+        "difficulty": pa.int64(),
+        "source": pa.string(),
+        "domain": pa.string(),
+        "conversations": pa.list_(pa.struct({"from": pa.string(), "value": pa.string()})),
+    }
+)
 
-def generate(options: argparse.Namespace, folder: Path) -> Figures:
-    """Write the corpus."""
-    _corpus(options).write(folder / "corpus.parquet", options.layout)
-    return {"bytes": (folder / "corpus.parquet").stat().st_size}
+
+@dataclass(frozen=True)
+class Corpus:
+    """The shape of a corpus.
+
+    Args:
+        problems (`int`): How many.
+        characters (`int`): Length of a solution's working, about; OpenThoughts3's are some
+            30,000 on average.
+        seed (`int`): Another seed gives other texts.
+    """
+
+    problems: int
+    characters: int = 2000
+    seed: int = 0
+
+    def problem(self, number: int) -> str:
+        """The text of a problem."""
+        random = Random(f"{self.seed}/{number}")
+        a, b, thing = random.randrange(2, 99), random.randrange(2, 999), random.choice(OBJECTS)
+        return (
+            f"Problem {number}. Given ${a}x^2 + y = {b}$ and a condition on {thing}, find the "
+            f"largest value that ${a}x + {b}y$ takes, and prove that it is the largest."
+        )
+
+    def strategy(self, number: int, solution: int) -> list[tuple[str, str]]:
+        """What a solution does: its methods, each with what it is used on."""
+        random = Random(f"{self.seed}/{number}/strategies")
+        strategies = [
+            [
+                (method, f"{random.choice(OBJECTS)} of problem {number}")
+                # Each method once: a summary that repeats a step is refused.
+                for method in random.sample(METHODS, random.randint(3, 5))
+            ]
+            for _ in range(random.randint(1, MAX_STRATEGIES))
+        ]
+        return strategies[Random(f"{self.seed}/{number}/{solution}").randrange(len(strategies))]
+
+    def steps(self, number: int, solution: int) -> list[str]:
+        """The summary of a solution."""
+        random = Random(f"{self.seed}/{number}/{solution}/wording")
+        return [
+            random.choice(WORDINGS).format(
+                Method=method[0].upper() + method[1:], method=method, thing=thing
+            )
+            for method, thing in self.strategy(number, solution)
+        ]
+
+    def solution(self, number: int, solution: int) -> str:
+        """The text of a solution: its label, its working, and an answer unless it is cut off."""
+        random = Random(f"{self.seed}/{number}/{solution}/text")
+        parts = [f"Attempt {solution} at problem {number}."]
+        length = 0
+        phases = self.strategy(number, solution)
+        each = self.characters // len(phases)
+        for position, (method, thing) in enumerate(phases, start=1):
+            parts.append(f"\nLet me {method} for {thing}.")
+            while length < position * each:
+                a, b, c, d = (int(random.random() * 97) + 2 for _ in range(4))
+                line = WORKING[int(random.random() * len(WORKING))].format(a=a, b=b, c=c, d=d)
+                parts.append(line)
+                length += len(line) + 1
+        if random.randrange(CUT_OFF_EVERY) == 0:
+            return " ".join(parts) + " Now we can multiply this by the"
+        return " ".join(parts) + f"\nThe answer is $\\boxed{{{random.randrange(1000)}}}$."
+
+    def write(self, path: Path) -> None:
+        """Write the corpus as Parquet, one row per solution in random order."""
+        order = np.random.default_rng(self.seed).permutation(self.problems * SOLUTIONS)
+        rows = map(self._row, order.tolist())
+        with ParquetWriter(path, SCHEMA, compression="zstd") as writer:
+            while chunk := list(islice(rows, ROWS_PER_GROUP)):
+                writer.write_table(pa.Table.from_pylist(chunk, schema=SCHEMA))
+
+    def _row(self, place: int) -> dict[str, Any]:
+        number, solution = divmod(place, SOLUTIONS)
+        turns = [
+            {"from": "human", "value": self.problem(number)},
+            {"from": "gpt", "value": self.solution(number, solution)},
+        ]
+        about = {"difficulty": 1 + number % 10, "source": "synthetic", "domain": "math"}
+        return {**about, "conversations": turns}
 
 
-def curate(options: argparse.Namespace, folder: Path) -> Figures:
-    """Run the pipeline."""
+class InstantChat:
+    """A chat model that knows the summary of every solution of a corpus and gives it at once."""
+
+    model = "instant"
+
+    def __init__(self, corpus: Corpus) -> None:
+        self.corpus = corpus
+
+    async def __call__(self, request: ChatRequest) -> ChatReply:
+        """The summary of the labelled solution in a prompt, as the prompt asks for it."""
+        found = LABEL.search(request.messages[-1]["content"])
+        assert found is not None, "every solution of the corpus carries its label"
+        steps = self.corpus.steps(int(found[2]), int(found[1]))
+        listed = [{"step_title": one.split(",")[0][:40], "step_description": one} for one in steps]
+        body = json.dumps({"logical_steps": listed}, indent=2)
+        text = f"It has {len(steps)} phases; the middle ones carry it.\n\n//boxed{body}"
+        return ChatReply(text, "stop", prompt_tokens=900, completion_tokens=150)
+
+
+class HashingEmbedder:
+    """Texts as signed counts of their words, each word in one of 384 places.
+
+    It costs next to nothing, needs no model, and puts texts with common words close together.
+    """
+
+    name = "hashing"
+
+    def __init__(self) -> None:
+        self.texts = 0
+
+    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Encode `n` texts as an `(n, 384)` float32 array, in order."""
+        self.texts += len(texts)
+        places: list[int] = []
+        signs: list[int] = []
+        for row, text in enumerate(texts):
+            for word in text.lower().split():
+                code = zlib.crc32(word.encode())
+                places.append(row * DIMENSION + code % DIMENSION)
+                signs.append(1 if code & 0x10000 else -1)
+        counts = np.bincount(places, weights=signs, minlength=len(texts) * DIMENSION)
+        return counts.reshape(len(texts), DIMENSION).astype(np.float32)
+
+
+def curate(corpus: Corpus, folder: Path, summarizer: str) -> Figures:
+    """Run the pipeline on the corpus in a folder."""
     embedder = HashingEmbedder()
-    config = CurationConfig(
-        problems="rpd",
-        solutions="rpd",
-        num_problems=options.num_problems,
-        num_solutions=options.num_solutions,
-    )
+    config = CurationConfig(problems="rpd", solutions="rpd", num_problems=100, num_solutions=3)
     with ReplyStore(folder / "replies.sqlite") as store:
-        summarizer: Any = ExtractiveSummarizer()
-        if options.summarizer == "chat":
-            summarizer = ChatSummarizer(Flow(InstantChat(_corpus(options)), store=store))
-        models = Models(summarizer, embedder, token_counter("estimate"))
+        reader: Any = ExtractiveSummarizer()
+        if summarizer == "chat":
+            reader = ChatSummarizer(Flow(InstantChat(corpus), store=store))
+        models = Models(reader, embedder, token_counter("estimate"))
         began, cpu = time.perf_counter(), time.process_time()
-        corpus = folder / "corpus.parquet"
+        file = folder / "corpus.parquet"
         report = curate_folder(
             [
                 (
-                    lambda scratch, reject: open_source(corpus, scratch=scratch, on_reject=reject),
+                    lambda scratch, reject: open_source(file, scratch=scratch, on_reject=reject),
                     config.num_problems,
                 )
             ],
@@ -91,141 +276,78 @@ def curate(options: argparse.Namespace, folder: Path) -> Figures:
             describe=lambda _: {},
         )
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-    return {
-        "seconds": seconds,
-        "cpu": cpu,
-        "problems": len(report.scores),
-        "usable": sum(score.num_usable for score in report.scores),
-        "encoded": embedder.texts,
-    }
+    usable = sum(score.num_usable for score in report.scores)
+    about = {"problems": len(report.scores), "usable": usable, "encoded": embedder.texts}
+    return {"seconds": seconds, "cpu": cpu, "peak": peak_memory(), **about}
 
 
-def minilm(options: argparse.Namespace, _: Path) -> Figures:
-    """How fast minilm encodes the corpus's steps."""
+def minilm(corpus: Corpus) -> Figures:
+    """How long minilm takes for one of the corpus's steps."""
     from rpd_metric.models.sentence_transformer import SentenceTransformerEmbedder, minilm_path
 
-    corpus = Corpus(10**6, options.characters, options.seed)
-    texts: dict[str, None] = {}
-    number = 0
-    while len(texts) < MINILM_TEXTS:
-        texts.update(dict.fromkeys(_steps(corpus, number)))
-        number += 1
+    texts = list(dict.fromkeys(islice(_steps(corpus), MINILM_TEXTS)))
     embedder = SentenceTransformerEmbedder("minilm", str(minilm_path()))
-    embedder.encode(list(texts)[:64])
+    embedder.encode(texts[:64])
     embedder.forget()
     began, cpu = time.perf_counter(), time.process_time()
-    embedder.encode(list(texts))
+    embedder.encode(texts)
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-    return {"texts": len(texts), "seconds": seconds, "cpu": cpu}
+    return {"seconds": seconds / len(texts), "cpu": cpu / len(texts)}
 
 
-def _steps(corpus: Corpus, number: int) -> Iterator[str]:
-    for index in range(SOLUTIONS):
-        yield from corpus.steps(number, index)
+def _steps(corpus: Corpus) -> Iterator[str]:
+    for number in count():
+        for index in range(SOLUTIONS):
+            yield from corpus.steps(number, index)
 
 
-def _corpus(options: argparse.Namespace) -> Corpus:
-    return Corpus(options.problems, options.characters, options.seed)
+def alone(part: Callable[..., Any], *arguments: object) -> Any:
+    """What a part gives in a process of its own."""
+    print(f"{part.__name__} ...", file=sys.stderr)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(part, *arguments).result()
 
 
-PARTS = {"generate": generate, "curate": curate, "minilm": minilm}
-
-
-def in_a_process(part: str, options: argparse.Namespace, problems: int, folder: Path) -> Figures:
-    """Run one part in a process of its own."""
-    print(f"{part}, {problems} problems ...", file=sys.stderr)
-    done = subprocess.run(
-        [sys.executable, __file__, "--part", part],
-        input=pickle.dumps(({**vars(options), "problems": problems}, folder)),
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    figures: Figures = json.loads(done.stdout)
-    print(f"  {figures}", file=sys.stderr)
-    return figures
-
-
-def one_part(part: str) -> None:
-    """The other end of `in_a_process`."""
-    settings, folder = pickle.loads(sys.stdin.buffer.read())
-    try:
-        figures = PARTS[part](argparse.Namespace(**settings), folder)
-    except RPDError as error:
-        sys.exit(str(error))
-    print(json.dumps({**figures, "peak": peak_memory()}))
-
-
-def measure(options: argparse.Namespace) -> Figures:
-    """All parts at all sizes."""
-    results: Figures = {"machine": machine(["numpy", "scipy", "pyarrow"]), "sizes": {}}
-    # First, because it is the part that may not be installed.
-    results["minilm"] = in_a_process("minilm", options, MINILM_TEXTS // SOLUTIONS, Path())
-    for problems in options.sizes:
-        with tempfile.TemporaryDirectory(dir=options.scratch) as name:
-            folder = Path(name)
-            found = results["sizes"][problems] = {}
-            found["corpus"] = in_a_process("generate", options, problems, folder)
-            found["curate"] = in_a_process("curate", options, problems, folder)
-    return results
-
-
-def table(results: Figures, options: argparse.Namespace) -> str:
-    """The results as Markdown."""
-    sizes = results["sizes"]
-    rate = results["minilm"]["texts"] / results["minilm"]["seconds"]
-    cpu_per_text = results["minilm"]["cpu"] / results["minilm"]["texts"]
-    first = next(iter(sizes.values()))["curate"]
-    rows = []
-    for problems, found in sizes.items():
-        ours = found["curate"]
-        growth = (ours["cpu"] / problems) / (first["cpu"] / first["problems"])
-        rows.append(
-            {
-                "problems": f"{problems:,}",
-                "solutions": f"{problems * SOLUTIONS:,}",
-                "seconds": f"{ours['seconds']:.0f}",
-                "problems/s": f"{problems / ours['seconds']:.0f}",
-                "CPU ms per problem": f"{1000 * ours['cpu'] / problems:.1f}",
-                "against the first size": f"{growth:.2f}",
-                "peak MB": f"{ours['peak'] / 2**20:.0f}",
-                "distinct steps": f"{ours['encoded']:,}",
-                "minilm for these, s": f"{ours['encoded'] / rate:,.0f}",
-                "CPU / minilm's": f"{ours['cpu'] / (ours['encoded'] * cpu_per_text):.1%}",
-            }
-        )
-    return (
-        f"{results['machine']}; layout {options.layout}, {options.characters} characters a "
-        f"solution, summarizer {options.summarizer}; minilm {rate:.0f} texts/s on one thread\n\n"
-        f"{markdown(rows)}"
-    )
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line."""
+def main() -> None:
+    """Measure all sizes and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--sizes", type=int, nargs="+", metavar="N", help="numbers of problems")
-    parser.add_argument("--quick", action="store_true", help=f"the sizes {QUICK}")
-    parser.add_argument("--layout", choices=LAYOUTS, default=LAYOUTS[0], help="of the rows")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, metavar="N", help="problems")
+    parser.add_argument(
+        "--quick", dest="sizes", action="store_const", const=QUICK, help=f"the sizes {QUICK}"
+    )
     parser.add_argument("--characters", type=int, default=2000, help="of a solution")
     parser.add_argument("--summarizer", choices=("chat", "extractive"), default="chat")
-    parser.add_argument("--num-problems", type=int, default=100, help="to choose")
-    parser.add_argument("--num-solutions", type=int, default=3, help="to choose of each")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--scratch", type=Path, help="where the files go for a while")
-    parser.add_argument("--json", action="store_true", help="all figures as one JSON object")
-    parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
-    options = parser.parse_args(argv)
-    if options.part:
-        one_part(options.part)
-        return 0
-    options.sizes = options.sizes or (QUICK if options.quick else SIZES)
-    try:
-        results = measure(options)
-    except subprocess.CalledProcessError:
-        return 2  # it has said why
-    print(json.dumps(results) if options.json else table(results, options))
-    return 0
+    options = parser.parse_args()
+    text = alone(minilm, Corpus(0))
+    rows: list[dict[str, object]] = []
+    first = None
+    for problems in options.sizes:
+        corpus = Corpus(problems, options.characters)
+        with tempfile.TemporaryDirectory() as name:
+            alone(corpus.write, Path(name) / "corpus.parquet")
+            found = alone(curate, corpus, Path(name), options.summarizer)
+        each = found["cpu"] / problems
+        first = first or each
+        rows.append(
+            {
+                "problems": f"{found['problems']:,}",
+                "usable solutions": f"{found['usable']:,} of {problems * SOLUTIONS:,}",
+                "seconds": f"{found['seconds']:.0f}",
+                "problems/s": f"{problems / found['seconds']:.0f}",
+                "CPU ms per problem": f"{1000 * each:.1f}",
+                "against the first size": f"{each / first:.2f}",
+                "peak MB": f"{found['peak'] / 2**20:.0f}",
+                "distinct steps": f"{found['encoded']:,}",
+                "minilm for these, s": f"{found['encoded'] * text['seconds']:,.0f}",
+                "CPU / minilm's": f"{found['cpu'] / (found['encoded'] * text['cpu']):.1%}",
+            }
+        )
+    print(
+        f"{machine(['numpy', 'scipy', 'pyarrow'])}; {options.characters} characters a solution, "
+        f"summarizer {options.summarizer}; minilm {1 / text['seconds']:.0f} texts/s on one thread"
+        f"\n\n{markdown(rows)}"
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
