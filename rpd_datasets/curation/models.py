@@ -133,7 +133,12 @@ def load_models(
     reader = None
     if config.asks_groups and isinstance(summarizer, ChatSummarizer):
         # Through the summarizer's own flow: one budget, one store, one count of what is in flight.
-        reader = StrategyReader(summarizer.chat, passes=config.group_passes, seed=config.seed)
+        reader = StrategyReader(
+            summarizer.chat,
+            passes=config.group_passes,
+            seed=config.seed,
+            guided=config.guided,
+        )
     models = Models(
         summarizer=summarizer,
         embedder=LazyEmbedder(config.embedder, load) if later else load(),

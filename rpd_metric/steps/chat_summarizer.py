@@ -26,6 +26,7 @@ from rpd_metric.steps.replies import (
     STEPS_KEY,
     after_thinking,
     check_steps,
+    closed_object,
     parse_steps,
 )
 
@@ -36,22 +37,12 @@ ONLY_THOUGHT = (
 
 def steps_schema() -> dict[str, Any]:
     """The JSON schema of a summary, for guided decoding."""
-    step = {
-        "type": "object",
-        "properties": {
-            "step_title": {"anyOf": [{"type": "string"}, {"type": "null"}]},
-            "step_description": {"type": "string", "minLength": 1},
-        },
-        "required": ["step_title", "step_description"],
-        "additionalProperties": False,
-    }
+    step = closed_object(
+        step_title={"anyOf": [{"type": "string"}, {"type": "null"}]},
+        step_description={"type": "string", "minLength": 1},
+    )
     steps = {"type": "array", "items": step, "minItems": MIN_STEPS, "maxItems": MAX_STEPS}
-    return {
-        "type": "object",
-        "properties": {STEPS_KEY: steps},
-        "required": [STEPS_KEY],
-        "additionalProperties": False,
-    }
+    return closed_object(**{STEPS_KEY: steps})
 
 
 class ChatSummarizer:

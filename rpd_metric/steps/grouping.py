@@ -22,7 +22,7 @@ from rpd_metric.errors import InputError, ModelError, ReplyError
 from rpd_metric.models.chat import Chat, ChatRequest, Sampling, judge_reply
 from rpd_metric.prompts.templates import fence, load_template, sendable
 from rpd_metric.reasons import Reason
-from rpd_metric.steps.replies import read_object
+from rpd_metric.steps.replies import closed_object, read_object
 
 STRATEGIES_KEY = "strategies"
 # Raised whenever the same reply could be read differently; part of a reader's fingerprint.
@@ -39,6 +39,14 @@ _KNOWN = (
 )
 _NUMBER = re.compile(r"(?:solution|s)?[\s_#]*(\d{1,6})", re.IGNORECASE)
 _LONGEST_NAME = 80
+
+
+def _schema() -> dict[str, Any]:
+    """The JSON schema of a sorting, for guided decoding; what sets them apart is said first."""
+    numbers = {"type": "array", "items": {"type": "integer"}, "minItems": 1}
+    strategy = closed_object(name={"type": "string", "minLength": 1}, solutions=numbers)
+    strategies = {"type": "array", "items": strategy, "minItems": 1}
+    return closed_object(difference={"type": "string"}, **{STRATEGIES_KEY: strategies})
 
 
 @dataclass(frozen=True)
@@ -73,15 +81,18 @@ class StrategyReader:
         chat ([`~rpd_metric.models.chat.Chat`]): The model, usually the one that summarises.
         passes (1 or 2): 2 asks again in another order, and keeps apart what both put apart.
         seed (`int`): For the orders.
+        guided (`bool`): Guide decoding by a JSON schema, where the server can.
     """
 
-    def __init__(self, chat: Chat, *, passes: int = 1, seed: int = 0) -> None:
+    def __init__(self, chat: Chat, *, passes: int = 1, seed: int = 0, guided: bool = False) -> None:
         if passes not in (1, 2):
             raise InputError(f"group_passes is {passes}; ask once or twice")
         self.chat, self.passes, self.seed = chat, passes, seed
+        self.schema = _schema() if guided else None
         self.template = load_template("group_strategies", required=_PLACEHOLDERS, optional=())
         decisive = [PARSER_VERSION, chat.model, self.template.sha, asdict(SAMPLING), BATCH]
-        parts = json.dumps([*decisive, passes, seed], sort_keys=True)
+        guiding = [self.schema] if guided else []
+        parts = json.dumps([*decisive, passes, seed, *guiding], sort_keys=True)
         self.fingerprint = hashlib.sha256(parts.encode()).hexdigest()
 
     async def sort(self, problem: str, steps: Sequence[Sequence[str]]) -> Grouping:
@@ -144,7 +155,7 @@ class StrategyReader:
             count=len(steps),
             known=_KNOWN.format(fence("names", "\n".join(known))) if known else "",
         )
-        return ChatRequest(messages, SAMPLING, template=self.template.sha)
+        return ChatRequest(messages, SAMPLING, self.schema, self.template.sha)
 
     async def ask(self, request: ChatRequest, batch: Sequence[object]) -> dict[str, list[int]]:
         """What the model says of a batch. Raises [`ModelError`]."""

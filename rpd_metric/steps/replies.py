@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -75,6 +75,12 @@ def parse_steps(text: str, finish_reason: str | None = None, *, sent: str = "") 
     ('Isolate $\\theta$.', 'Bound it.', 'Conclude.')
     """
     return read_object(STEPS_KEY, _steps_of, text, finish_reason, sent)
+
+
+def closed_object(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON schema of an object with these properties, all of them and no other."""
+    closed = {"required": list(properties), "additionalProperties": False}
+    return {"type": "object", "properties": properties, **closed}
 
 
 def read_object(

@@ -9,6 +9,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from parts.fake_tgi import FakeTGI
 from parts.recorded_groups import SHARED, RecordedGroups, read_lines
@@ -132,6 +133,22 @@ def test_without_a_usable_reply_there_are_no_groups_but_a_reason(answer, reason)
     found = asyncio.run(StrategyReader(Sorter(answer), passes=2).sort(PROBLEM, [["A."], ["B."]]))
     assert (found.ok, found.groups, found.reason) == (False, (None, None), reason)
     assert "\n" not in found.detail
+
+
+def test_a_guided_sorting_is_asked_for_by_its_schema_and_any_other_as_before():
+    text = '{"difference": "The idea.", "strategies": [{"name": "sums", "solutions": [1, 2]}]}'
+    with FakeTGI(reply=lambda body: text) as server:
+        chat = load_chat(f"tgi:{server.url}")
+        guided, plain = StrategyReader(chat, guided=True), StrategyReader(chat)
+        for reader in (guided, plain):
+            found = asyncio.run(reader.sort(PROBLEM, [["Count."], ["Recur."]]))
+            assert found == Grouping((0, 0), ("sums",))
+        asked, as_before = (one.body for one in server.requests)
+    form = asked.pop("response_format")
+    assert form["type"] == "json"
+    Draft202012Validator(form["value"]).validate(json.loads(text))
+    assert asked == as_before
+    assert guided.fingerprint != plain.fingerprint
 
 
 GROUPS = st.lists(st.one_of(st.none(), st.integers(0, 3)), min_size=5, max_size=5)
