@@ -85,65 +85,62 @@ class CurationConfig:
 
     summarizer: str = option(
         "extractive",
-        "who turns solutions into steps: extractive (no language model), tgi:URL, "
-        "openai:URL#MODEL, hf:MODEL or vllm:MODEL",
+        "turns solutions into steps: extractive (no language model), tgi:URL, openai:URL#MODEL, "
+        "hf:MODEL or vllm:MODEL",
         group="models",
         metavar="SPEC",
     )
     embedder: str = option(
         default_embedder(),
-        "who encodes steps: minilm, static (word vectors, without torch; the default where the "
-        "packages of minilm are missing), st:MODEL or openai:URL#MODEL",
+        "encodes steps: minilm, static (word vectors, the default without minilm), st:MODEL or "
+        "openai:URL#MODEL",
         group="models",
         metavar="SPEC",
     )
     template: str = option(
         DEFAULT_TEMPLATE,
-        "for a chat model, the prompt: summarize, summarize_json or a file of yours",
+        "prompt of a chat model: summarize, summarize_json or your own file",
         group="models",
         metavar="NAME",
     )
     guided: bool = option(
         False,
-        "for a chat model, guide decoding by a JSON schema where the server can; takes the "
-        "template summarize_json unless another is named",
+        "guide a chat model's decoding by a JSON schema where the server can; the template is then "
+        "summarize_json unless you name another",
         group="models",
     )
     solution_part: Literal["full", "final"] = option(
         "full",
-        "for a chat model, send the whole solution or only what follows its think block",
+        "send the whole solution to a chat model, or only what follows its think block",
         group="models",
     )
     sampling: Sampling = option(
         factory=Sampling,
-        help="for a chat model, how it samples summaries; judges are greedy",
+        help="how a chat model samples summaries; judges are greedy",
         group=None,
     )
     requests: RequestOptions = option(
         factory=RequestOptions,
-        help="for a chat model, how requests are sent: time limit, retries, the longest reply",
+        help="how requests to a chat model are sent: time limit, retries, the longest reply",
         group=None,
     )
     store: str | None = option(
         None,
-        "where every reply of a chat model is kept (default: $RPD_STORE, or the user's cache "
-        "folder); the same request is never paid for twice",
+        "keeps every reply of a chat model, so that no request is paid for twice (default: "
+        "$RPD_STORE, or the user's cache folder)",
         group="models",
         metavar="FILE",
     )
-    device: str | None = option(
-        None, "where an embedder of this machine runs, e.g. cuda", group="models"
-    )
+    device: str | None = option(None, "device of a local embedder, e.g. cuda", group="models")
     batch_size: int = option(
         64, "texts per request to an embedding server, or per forward pass on a GPU", group="models"
     )
     dtype: Literal["float32", "bfloat16", "float16"] = option(
-        "float32", "weights of an embedder of this machine", group="models"
+        "float32", "weights of a local embedder", group="models"
     )
     threads: int = option(
         1,
-        "cores that an embedder of this machine's CPU uses in each process; more processes "
-        "(num_proc) use cores better. The result is the same",
+        "CPU threads of a local embedder in each process; the result is the same",
         group="models",
         metavar="N",
     )
@@ -152,78 +149,79 @@ class CurationConfig:
     )
     ties: Ties = option(
         "mean",
-        "equally long step lists: average both directions, or the first asks (Algorithm 3)",
+        "RPD of equally long step lists: average both directions, or query by the first "
+        "(Algorithm 3)",
         group="models",
     )
     problems: str = option(
         AUTO,
-        "how problems are chosen: by how many strategies a chat model sorts their summaries into "
-        "(groups: a request more each), by their scores by a distance (Algorithm 1), at random, or "
-        "those that a judge calls diverse (llm, App. D.2); auto is groups where a chat model makes "
-        "the steps (strategy with --selection exact or random), else pieces",
+        "rank problems by a distance (Algorithm 1), by the number of strategies that a chat model "
+        "finds (groups), at random, or by a judge (llm); auto is groups with a chat model, else "
+        "pieces",
         group="choice",
         metavar="BY",
         choices=PROBLEM_CHOICES,
     )
-    num_problems: int = option(PAPER_NUM_PROBLEMS, "problems", group="choice", metavar="N")
+    num_problems: int = option(
+        PAPER_NUM_PROBLEMS, "number of problems", group="choice", metavar="N"
+    )
     solutions: str = option(
         AUTO,
-        "how a problem's solutions are chosen: one of each strategy in turn (groups), by a "
-        "distance (Algorithm 2; auto as for problems), at random, by a judge (llm, App. D.2), or "
-        "all of them, the first num_solutions there are",
+        "choose solutions by a distance (Algorithm 2), one of each strategy in turn (groups), at "
+        "random, by a judge (llm), or the first ones (all)",
         group="choice",
         metavar="BY",
         choices=SOLUTION_CHOICES,
     )
     num_solutions: int = option(
-        PAPER_NUM_SOLUTIONS, "solutions for each problem", group="choice", metavar="N"
+        PAPER_NUM_SOLUTIONS, "number of solutions per problem", group="choice", metavar="N"
     )
     num_samples: int | None = option(
         None,
-        "a budget in the place of num_problems and num_solutions: one solution for every problem, "
-        "then, one by one over all problems, the solution that adds most distance to those chosen "
-        "for its problem. More problems than samples: a draw of one solution each",
+        "total number of solutions, instead of num_problems and num_solutions: first one per "
+        "problem, then always the solution furthest from those chosen for its problem; with more "
+        "problems than samples, one solution for each of a random draw",
         group="choice",
         metavar="N",
     )
     group_passes: int = option(
         1,
-        "for groups, 2 asks again in another order, keeps apart what both put apart, and says how "
-        "far the two agree",
+        "for groups: 2 asks twice, in different orders, separates solutions that either reply "
+        "separates, and reports how far the two agree",
         group="choice",
         metavar="N",
     )
     selection: Selection = option(
         "maxmin",
-        "how a distance chooses: maxmin is the paper's Algorithm 2, maxavg its text",
+        "selection by distance: maxmin is the paper's Algorithm 2, maxavg its text",
         group="choice",
     )
-    seed: int = option(0, "for everything that is random", group="choice")
+    seed: int = option(0, "random seed", group="choice", metavar="N")
     quality_column: str | None = option(
         None,
-        "a column with a score for each solution, the higher the better (a reward model's), which "
-        "a distance is traded against",
+        "column with a score per solution, higher is better (a reward model's), to trade off "
+        "against distance",
         group="choice",
         metavar="NAME",
     )
     quality_weight: float = option(
         0.1,
-        "how much: the next solution is the one with the largest d + weight x q, where d is its "
-        "distance to those chosen and q its score, brought to 0 to 1 within the problem; below 0 "
-        "low scores are better",
+        "weight of the quality score: the next solution maximizes d + weight x q, where d is its "
+        "distance to those chosen and q its score, scaled to 0 to 1 within the problem; negative "
+        "weights prefer low scores",
         group="choice",
         metavar="W",
     )
     judge: str | None = option(
         None,
-        "the chat model that llm asks: tgi:URL, openai:URL#MODEL, hf:MODEL or vllm:MODEL (default: "
-        "the summarizer)",
+        "chat model for llm: tgi:URL, openai:URL#MODEL, hf:MODEL or vllm:MODEL (default: the "
+        "summarizer)",
         group="choice",
         metavar="SPEC",
     )
     completeness: Literal["rules", "llm"] = option(
         "rules",
-        "who tells whether a solution was finished: rules, or the judge, as in the paper",
+        "checks whether a solution is complete: rules, or the judge (llm), as in the paper",
         group="choice",
     )
     filters: FilterConfig = option(
@@ -231,7 +229,7 @@ class CurationConfig:
     )
     tokenizer: str = option(
         "estimate",
-        "who counts tokens: a tokenizer's id or folder, or estimate (offline)",
+        "counts tokens: a tokenizer's id or folder, or estimate (offline)",
         group="tokens",
         metavar="ID",
     )

@@ -10,13 +10,14 @@ import argparse
 import difflib
 import re
 import tempfile
+from argparse import SUPPRESS
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, NoReturn
 
 from rpd_datasets.config import METRICS, CurationConfig
-from rpd_datasets.curation.preflight import check_input, check_models
+from rpd_datasets.curation.curated import check_input, check_models
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.source import InputSpec, Source, open_source
@@ -32,15 +33,54 @@ DISTANCE = CurationConfig().resolved().solutions
 JUDGE = "the chat model: tgi:URL, openai:URL#MODEL or hf:MODEL"
 
 
-class _Help(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows defaults, but only those that say something."""
+# What `--help` shows of commands with many options, beside what they require.
+MANY = 20
+EVERYDAY = {
+    *("help", "help_all", "config", "json", "output", "overwrite", "push_to_hub", "seed"),
+    *("num_problems", "num_solutions", "problems", "solutions", "preset", "distance", "methods"),
+    *("problem_column", "solutions_column", "split", "only", "limit", "answers", "decontaminate"),
+    *("summarizer", "embedder", "task", "labels", "store_info", "num_rows", "max_problems"),
+}
+
+
+class _FullHelp(argparse.ArgumentDefaultsHelpFormatter):
+    """Help as sentences, with those defaults that say something."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        return super()._get_help_string(action) if action.default else action.help
+        said = (action.help or "").removesuffix(".")
+        default = action.default not in (None, False, 0, [], SUPPRESS) and "(default" not in said
+        return f"{said[:1].upper()}{said[1:]}." + " (default: %(default)s)" * default
+
+
+class _Help(_FullHelp):
+    """The same for the options that most people need."""
+
+    def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: Any = None) -> None:
+        required = [one for one in actions if one.required]
+        super().add_usage(usage, required, groups, prefix)
+
+    def add_argument(self, action: argparse.Action) -> None:
+        if action.required or action.dest in EVERYDAY:
+            super().add_argument(action)
+
+
+class _HelpAll(argparse.Action):
+    """Prints the help of every option."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        parser.formatter_class = _FullHelp
+        parser.print_help()
+        parser.exit()
 
 
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are two lines: what is wrong, and where the options are explained."""
+
+    def format_help(self) -> str:
+        """The help, of every option where there are not many."""
+        if self.formatter_class is _Help and len(self._actions) <= MANY:
+            self.formatter_class = _FullHelp
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         """Say it, with the nearest to what does not exist, and exit with 2."""
@@ -76,20 +116,17 @@ def add_command(
         allow_abbrev=False,
     )
     parser.set_defaults(command=run, parser=parser, after_interrupt=after_interrupt)
-    help = "print the result as one JSON object on stdout"
-    parser.add_argument("--json", action="store_true", help=help)
-    help = (
-        "take options from a YAML file, one a line as in num_problems: 100, or from the "
-        "manifest.json of a run, which repeats it; options given beside it win"
-    )
-    parser.add_argument("--config", metavar="FILE", help=help)
+    add = parser.add_argument
+    add("--help-all", action=_HelpAll, nargs=0, default=SUPPRESS, help="show every option and exit")
+    add("--json", action="store_true", help="print the result as one JSON object")
+    help = "read options from a YAML file or a manifest.json; options on the command line win"
+    add("--config", metavar="FILE", help=help)
     return parser
 
 
 def add_push(parser: argparse.ArgumentParser) -> None:
     """Options about what is published."""
-    help = "let everybody read a new repository, and write to an existing public one"
-    parser.add_argument("--public", action="store_true", help=help)
+    parser.add_argument("--public", action="store_true", help="make the repository public")
     parser.add_argument("--message", metavar="TEXT", help="the commit message on the Hub")
 
 
@@ -99,20 +136,19 @@ def add_input(parser: argparse.ArgumentParser, *, optional: bool = False) -> Non
         "input",
         metavar="INPUT",
         nargs="?" if optional else None,
-        help="a .jsonl, .json, .csv, .tsv, .parquet or .arrow file, the log of an evaluation "
-        "(Inspect's .eval, samples of lm-eval, details of lighteval), a folder of these, a dataset "
-        'id on the Hub, or "sample" for the packaged sample',
+        help="a file (JSONL, JSON, CSV, TSV, Parquet, Arrow, or an evaluation log of Inspect, "
+        "lm-eval or lighteval), a folder of files, a dataset on the Hub, or sample",
     )
     add_reading(parser)
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """Options about how an input is read."""
-    group = parser.add_argument_group("how the input is read")
+    group = parser.add_argument_group("input")
     add_options(group, InputSpec)
     add_options(group, Columns)
     add_options(group, InputSpec, "place")
-    help = "read only rows with this value, e.g. domain=math; may be repeated"
+    help = "read only rows with this value, e.g. domain=math (repeatable)"
     pairs: dict[str, Any] = {"action": "append", "default": [], "metavar": "COLUMN=VALUE"}
     group.add_argument("--only", **pairs, help=help)
 
@@ -126,8 +162,8 @@ def add_models(parser: argparse.ArgumentParser) -> None:
 
 
 def add_distance(parser: Any, default: str | None = DISTANCE, help: str = "") -> None:
-    """The distance that figures are of; its name stands beside them."""
-    help = f"how far apart two solutions are, one of %(choices)s; rpd is the paper's{help}"
+    """The option that names a distance."""
+    help = f"the distance between two solutions, one of %(choices)s (rpd is the paper's){help}"
     parser.add_argument("--distance", choices=METRICS, metavar="NAME", default=default, help=help)
 
 
@@ -138,7 +174,7 @@ def add_requests(parser: argparse.ArgumentParser) -> None:
 
 def add_filters(parser: argparse.ArgumentParser) -> None:
     """Options about what is left out before scoring."""
-    group = parser.add_argument_group("what is left out before scoring")
+    group = parser.add_argument_group("filters")
     add_options(group, FilterConfig)
     parser.set_defaults(min_solutions=None)
     add_options(group, CurationConfig, "tokens")
@@ -234,7 +270,8 @@ def with_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> list[s
         return list(given)
     values, line = read_options(path), list(given)
     typed = {one.partition("=")[0] for one in given if one.startswith("-")}
-    actions = {one.dest: one for one in parser._actions if one.dest not in ("help", "config")}
+    own = ("help", "help_all", "config")
+    actions = {one.dest: one for one in parser._actions if one.dest not in own}
     if {"format", "options"} <= values.keys():
         if values["format"] != MANIFEST_FORMAT:
             raise InputError(f"{path} was written by another version; type its options instead")

@@ -32,9 +32,9 @@ def add_to(commands: Any) -> None:
     add = parser.add_argument
     help = "distances to compare (default: all), of %(choices)s"
     add("--methods", nargs="+", choices=DISTANCES, metavar="NAME", help=help)
-    add("--num-bootstrap", type=int, default=2000, metavar="N", help="resamples for the intervals")
+    add("--num-bootstrap", type=int, default=2000, metavar="N", help="number of bootstrap samples")
     add("--seed", type=int, default=0, help="random seed")
-    help = "also write the chance of another strategy by distance, fitted to these labels, as JSON"
+    help = "also write the calibration that is fitted to these labels, as JSON"
     add("--calibrate", type=Path, metavar="FILE", help=help)
     arguments.add_models(parser)
 

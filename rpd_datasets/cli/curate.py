@@ -4,7 +4,7 @@ Rank problems by how differently they were solved, choose the most different sol
 ones, and write them as a dataset with a card. An interrupted run goes on where it stopped when it
 is started again.
 
-Example: rpd curate solutions.jsonl --num-problems 100 --num-solutions 3 --output curated
+Example: rpd curate solutions.jsonl --num-problems 100 --output curated
 """
 
 from __future__ import annotations
@@ -22,14 +22,12 @@ from rpd_datasets.cli import arguments
 from rpd_datasets.cli.output import Progress, print_json, print_lines, print_scored, scoring
 from rpd_datasets.cli.push import print_pushed, quiet_upload
 from rpd_datasets.config import CurationConfig
-from rpd_datasets.curation.curated import Curated, curate_dataset
+from rpd_datasets.curation.curated import Curated, check_input, curate_dataset
 from rpd_datasets.curation.engines import EngineOptions
 from rpd_datasets.curation.folder import check_output
 from rpd_datasets.curation.models import Models, load_models
-from rpd_datasets.curation.preflight import check_input
 from rpd_datasets.curation.run import RunOptions
 from rpd_datasets.curation.scoring import Scored
-from rpd_datasets.evaluation.benchmarks import BENCHMARKS
 from rpd_datasets.evaluation.decontamination import load_contamination
 from rpd_datasets.options import add_options, options_from
 from rpd_datasets.presets import PRESETS
@@ -37,6 +35,8 @@ from rpd_datasets.problem import UNNAMED, Problem, strategy_labels
 from rpd_datasets.publish.pushing import check_access
 from rpd_metric.distance.calibration import calibration
 from rpd_metric.errors import InputError
+
+SHOWN = 10  # chosen problems that are printed
 
 
 def preset_options(name: str) -> dict[str, Any]:
@@ -55,38 +55,22 @@ def add_to(commands: Any) -> None:
     add, help = parser.add_argument, "the folder to make"
     add("--output", "-o", type=Path, required=True, metavar="DIR", help=help)
     add_options(parser, RunOptions)
-    help = "chosen problems to print in the table"
-    parser.add_argument("--show", type=int, default=10, metavar="N", help=help)
-    help = "publish the folder as this dataset, private unless --public (rpd push does it later)"
-    parser.add_argument("--push-to-hub", metavar="REPO", help=help)
+    help = "also publish it as this dataset (see --public)"
+    add("--push-to-hub", metavar="REPO", help=help)
     arguments.add_push(parser)
-    group = parser.add_argument_group("what is chosen")
+    group = parser.add_argument_group("selection")
     add_options(group, CurationConfig, "choice")
-    help = (
-        "choose so many problems from a further input as well (default: --num-problems); it is "
-        "ranked by itself and read with the same options. May be repeated"
-    )
+    help = "also choose N problems (default: --num-problems) from another input (repeatable)"
     group.add_argument("--mix", action="append", metavar="INPUT[:N]", help=help)
-    help = "takes the place of --only where mixed-in inputs are read"
     only: dict[str, Any] = {"action": "append", "default": [], "metavar": "COLUMN=VALUE"}
-    group.add_argument("--mix-only", **only, help=help)
-    help = (
-        "the training set of a row of the paper's tables: its choices and numbers, its filters "
-        "(14000 tokens on average, complete, 10 solutions or more) and ties as in Algorithm 3. "
-        "paper also wants its models named with --summarizer and --embedder. Options given beside "
-        "it win"
-    )
-    group.add_argument("--preset", choices=tuple(PRESETS), help=help)
+    group.add_argument("--mix-only", **only, help="replaces --only for the inputs of --mix")
+    help = "a training set of the paper, e.g. paper or random-1p3s (an unknown one lists all)"
+    group.add_argument("--preset", choices=tuple(PRESETS), metavar="NAME", help=help)
     arguments.add_filters(parser)
-    help = (
-        "leave out problems that stand in these benchmarks, with the match: "
-        f"{', '.join(name for name, one in BENCHMARKS.items() if one.hub)}, files of problems, or "
-        "known for all of those that can be had here"
-    )
-    parser.add_argument("--decontaminate", nargs="+", metavar="NAME", help=help)
+    help = "drop problems of benchmarks, e.g. aime25, of files, or of all benchmarks (known)"
+    add("--decontaminate", nargs="+", metavar="NAME", help=help)
     arguments.add_models(parser)
-    group = parser.add_argument_group("where problems are scored (the result is the same)")
-    add_options(group, EngineOptions)
+    add_options(parser.add_argument_group("engine (the result is the same)"), EngineOptions)
 
 
 def _curate(args: argparse.Namespace) -> None:
@@ -153,10 +137,10 @@ def _print_result(
         result = {"output": str(args.output), "counts": counts, "chosen": chosen}
         print_json(result | ({"pushed": asdict(pushed)} if pushed else {}))
         return
-    shown = chosen[: args.show]
+    shown = chosen[:SHOWN]
     print_scored([(row["problem"], row["score"], _chosen_lines(row)) for row in shown])
-    if len(chosen) > args.show:
-        print(f"... and {len(chosen) - args.show:,} more problems")
+    if len(chosen) > SHOWN:
+        print(f"... and {len(chosen) - SHOWN:,} more problems")
     print()
     print_lines(outcome_lines(curated.manifest))
     if cut := getattr(models.embedder, "texts_cut", 0):

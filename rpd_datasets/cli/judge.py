@@ -34,15 +34,15 @@ def add_to(commands: Any) -> None:
         commands, _judge, __doc__, "replies so far are kept; run the same command again to go on"
     )
     arguments.add_input(parser)
-    add = parser.add_argument_group("who judges, and what").add_argument
+    add = parser.add_argument_group("judge").add_argument
     add("--judge", required=True, metavar="SPEC", help=arguments.JUDGE)
-    help = "pairs: those chosen from each problem, or all; complete: every solution's end"
+    help = "what to judge: problems, pairs of solutions, or complete (the end of every solution)"
     add("--task", choices=tuple(TASKS), default="problems", help=help)
-    help = "compare with the labels in strategy_a and strategy_b, or strategies"
+    help = "compare the verdicts with the labels in strategy_a and strategy_b, or strategies"
     add("--labels", action="store_true", help=help)
-    help = "who makes steps for rows without: extractive, or a chat model's spec"
+    help = "makes the steps of rows without: extractive, or a chat model"
     add("--summarizer", default="extractive", metavar="SPEC", help=help)
-    help = "where every reply is kept (default: $RPD_STORE, or the user's cache folder)"
+    help = "keeps every reply (default: $RPD_STORE, or the user's cache folder)"
     add("--store", metavar="FILE", help=help)
     arguments.add_requests(parser)
 

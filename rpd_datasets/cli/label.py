@@ -43,7 +43,7 @@ def add_to(commands: Any) -> None:
         commands, _label, __doc__, "what is labelled is kept; run the same command again to go on"
     )
     arguments.add_input(parser)
-    add, help = parser.add_argument, "the JSONL file to add to"
+    add, help = parser.add_argument, "the JSONL file to write or extend"
     add("--output", "-o", type=Path, required=True, metavar="FILE", help=help)
     add("--judge", metavar="SPEC", help=arguments.JUDGE)
     add("--seed", type=int, default=0, help="random seed")

@@ -35,10 +35,10 @@ def add_to(commands: Any) -> None:
     """Add `rpd plan`."""
     parser = arguments.add_command(commands, _plan, __doc__)
     arguments.add_input(parser, optional=True)
-    help = "say what the store of replies holds instead; no INPUT is needed"
+    help = "show what the store of replies holds; needs no INPUT"
     parser.add_argument("--store-info", action="store_true", help=help)
-    add_options(parser.add_argument_group("what is chosen"), CurationConfig, "choice")
-    help = "assumed length of a summary"
+    add_options(parser.add_argument_group("selection"), CurationConfig, "choice")
+    help = "assumed tokens of a summary"
     default = ASSUMED_REPLY_TOKENS
     parser.add_argument("--reply-tokens", type=int, default=default, metavar="N", help=help)
     arguments.add_filters(parser)

@@ -30,16 +30,16 @@ def add_to(commands: Any) -> None:
     parser = add_command(commands, _push, __doc__, again)
     add = parser.add_argument
     add("folder", type=Path, metavar="DIR", help="what rpd curate or a recipe made")
-    help = "the id there; NAME alone is put under your own name"
+    help = "the repository id; NAME alone is one of your own"
     add("repo", metavar="REPO", nargs="?", help=help)
-    help = "print what would be sent, and every secret, address and path found in it; send nothing"
+    help = "only list the files, and every secret, address and path found in them"
     add("--dry-run", action="store_true", help=help)
     add_push(parser)
-    help = "write to this branch, made if missing (main if unset)"
+    help = "the branch, created if missing (default: main)"
     add("--revision", metavar="BRANCH", help=help)
-    help = "leave a file out, e.g. rejects.jsonl or '*.png'; may be repeated"
+    help = "leave out these files, e.g. rejects.jsonl or '*.png' (repeatable)"
     add("--exclude", action="append", default=[], metavar="FILE", help=help)
-    help = "let through what looks like a token of this kind, as refused; may be repeated"
+    help = "allow secrets of this kind, as named in the error (repeatable)"
     add("--allow-secret", action="append", default=[], metavar="KIND", help=help)
 
 

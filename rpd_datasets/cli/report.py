@@ -51,19 +51,19 @@ def add_to(commands: Any) -> None:
     add = parser.add_argument
     help = "a folder that rpd curate made, or a file that rpd curate reads, e.g. LOG.eval"
     add("folder", type=Path, metavar="DIR|LOG", help=help)
-    help = "(default: DIR/report.html, of a log LOG-report.html)"
+    help = "the page to write (default: DIR/report.html, or LOG-report.html of a log)"
     add("--output", "-o", type=Path, metavar="FILE", help=help)
-    help = "who encodes steps (default: as DIR was made), or none for a report without step matches"
+    help = "encodes steps (default: the embedder of DIR); none leaves out step matches"
     add("--embedder", metavar="SPEC", help=help)
-    add("--device", help="where an embedder of this machine runs, e.g. cuda")
-    help = "chosen problems to show, spread over the ranks"
+    add("--device", help="device of a local embedder, e.g. cuda")
+    help = "number of chosen problems to show, spread over the ranks"
     add("--max-problems", type=int, default=2000, metavar="N", help=help)
-    group = parser.add_argument_group("of a log or a file of solutions")
+    group = parser.add_argument_group("a log or a file of solutions")
     add = group.add_argument
-    add_distance(group, None, f" (default: {DISTANCE}; a folder shows the one that chose)")
-    help = "solutions to choose of each problem; those with fewer right ones are left out"
+    add_distance(group, None, f" (default: {DISTANCE})")
+    help = "number of right solutions per problem; problems with fewer are dropped"
     add("--num-solutions", type=int, default=2, metavar="N", help=help)
-    help = "the marks of correctness, e.g. correct_SCORER (default: correct or the like, if there)"
+    help = "column that marks solutions as right or wrong, e.g. correct_SCORER"
     add("--correct-column", metavar="NAME", help=help)
     add_reading(parser)
 

@@ -39,12 +39,12 @@ def add_to(commands: Any) -> None:
     parser = arguments.add_command(commands, _score, __doc__)
     arguments.add_input(parser)
     add = parser.add_argument
-    add("--num-rows", type=int, default=20, metavar="N", help="problems to print in the table")
+    add("--num-rows", type=int, default=20, metavar="N", help="number of problems to print")
     arguments.add_distance(parser)
-    add = parser.add_argument_group("which solutions count").add_argument
-    help = "wrong ones, too (default: only right ones, where marks or reference answers tell)"
+    help = "score wrong solutions, too (default: only right ones, if marks or references exist)"
     add("--all", action="store_true", help=help)
-    add("--correct-column", metavar="NAME", help="the column with the marks")
+    help = "column that marks solutions as right or wrong"
+    add("--correct-column", metavar="NAME", help=help)
     arguments.add_models(parser)
 
 

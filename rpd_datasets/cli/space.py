@@ -27,8 +27,7 @@ def add_to(commands: Any) -> None:
     add = parser.add_argument
     add("target", metavar="DIR|REPO", help="a folder, or with --push the id of a Space")
     add("--push", action="store_true", help="publish instead of writing a folder")
-    help = "replace files of the same names in DIR"
-    add("--overwrite", action="store_true", help=help)
+    add("--overwrite", action="store_true", help="replace files of the same names in DIR")
     add_push(parser)
 
 

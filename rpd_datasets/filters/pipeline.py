@@ -59,65 +59,62 @@ class FilterConfig:
 
     max_mean_tokens: int | None = option(
         None,
-        "problems whose solutions, all of them, are longer on average (the paper: 14000)",
+        "drop problems whose solutions are longer on average (the paper: 14000)",
         metavar="N",
     )
     min_solutions: int = option(
         2,
-        "problems with fewer usable solutions (default: as many as are chosen; the paper: 10)",
+        "drop problems with fewer usable solutions (default: the number of solutions to choose; "
+        "the paper: 10)",
         metavar="N",
     )
     require_complete: bool = option(
-        True, "leave out solutions that were cut off, loop, or name no answer beside a reference"
+        True, "drop solutions that are cut off, loop, or lack the answer that a reference asks for"
     )
     drop_duplicates: bool = option(
-        True, "leave out copies of an earlier solution, blank space aside"
+        True, "drop copies of an earlier solution; white space is ignored"
     )
     near_duplicate: float | None = option(
         None,
-        "leave out solutions that share this much of their 5-word shingles with an earlier one, "
-        "e.g. 0.9",
+        "drop solutions that share this much of their 5-word shingles with an earlier one, e.g. "
+        "0.9",
         metavar="SHARE",
     )
-    only_correct: bool = option(
-        False, "leave out solutions that the input does not mark as correct"
-    )
+    only_correct: bool = option(False, "keep only solutions that the input marks as correct")
     correct_column: str | None = option(
         None,
-        "the column with marks, one boolean per solution or one for all (default: the first of "
-        f"{', '.join(MARK_COLUMNS)} that is there)",
+        "column that marks solutions as right or wrong (default: the first of "
+        f"{', '.join(MARK_COLUMNS)} in the input)",
         metavar="NAME",
     )
     answers: AnswerRule = option(
         "reference",
-        "reference leaves out solutions that are marked as wrong, or without marks those with "
-        "another final answer than the problem's reference; majority also goes by the most "
-        "frequent answer where there is neither; any leaves none out for its answer",
+        "drop solutions with a wrong answer, by marks or reference answers (reference), or else by "
+        "the most frequent answer (majority); any keeps all",
     )
     keep_wrong: bool = option(
         False, "keep solutions with a wrong final answer; they are still counted"
     )
     soundness: Soundness = option(
         "off",
-        "rules leaves out solutions that admit a mistake, take a result back or make values fit; "
-        "llm has the judge read each that is left, and leaves out those whose argument failed; "
-        "off counts what the rules find",
+        "drop solutions that admit a mistake, retract a result or fit values (rules), or whose "
+        "argument the judge rejects (llm); off only counts what the rules find",
     )
     answer_column: str | None = option(
         None,
-        "the column with the reference answer (default: the first of "
-        f"{', '.join(ANSWER_COLUMNS)} that is there)",
+        "column with the reference answer (default: the first of "
+        f"{', '.join(ANSWER_COLUMNS)} in the input)",
         metavar="NAME",
     )
     decisions: str | None = option(
         None,
-        "marks saved from the page of rpd report: rejected solutions are left out, kept ones "
-        "chosen first",
+        "decisions saved from the page of rpd report: drop rejected solutions, choose kept ones "
+        "first",
         metavar="FILE",
     )
     filters: tuple[str, ...] = option(
         (),
-        "turn on a filter of another package, with a value where it takes one; may be repeated",
+        "apply a filter of another package (repeatable)",
         name="filter",
         metavar="NAME[=VALUE]",
     )

@@ -37,11 +37,17 @@ NUMBERED = re.compile(r"(?:r1_)?(?:solution|generation|response|completion)_(\d+
 class Columns:
     """What the columns are called in the input."""
 
-    problem: str = option("problem", "text", name="problem_column", metavar="NAME")
-    solutions: str = option("solutions", "list of texts", name="solutions_column", metavar="NAME")
-    solution: str = option("solution", "text, in flat rows", name="solution_column", metavar="NAME")
+    problem: str = option(
+        "problem", "column with the problem", name="problem_column", metavar="NAME"
+    )
+    solutions: str = option(
+        "solutions", "column with a list of solutions", name="solutions_column", metavar="NAME"
+    )
+    solution: str = option(
+        "solution", "column with one solution (flat rows)", name="solution_column", metavar="NAME"
+    )
     conversations: str = option(
-        "conversations", "list of messages", name="conversations_column", metavar="NAME"
+        "conversations", "column with messages", name="conversations_column", metavar="NAME"
     )
 
 

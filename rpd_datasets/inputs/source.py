@@ -54,29 +54,27 @@ class InputSpec:
     """How an input is read; see [`open_source`]."""
 
     layout: str = option(
-        "auto", "grouped, flat or another of docs/inputs.md (default: what fits)", metavar="NAME"
+        "auto", "row layout: auto, grouped, flat or another of docs/inputs.md", metavar="NAME"
     )
     columns: Columns = option(factory=Columns, help="what its columns are called", group=None)
-    split: str = option("train", "the split to read, where there are several", group="place")
+    split: str = option("train", "split to read, if there are several", group="place")
     config_name: str | None = option(
-        None, "the configuration of a Hub dataset", group="place", metavar="NAME"
+        None, "configuration of a Hub dataset", group="place", metavar="NAME"
     )
-    revision: str | None = option(None, "the branch, tag or commit of a Hub dataset", group="place")
+    revision: str | None = option(None, "branch, tag or commit of a Hub dataset", group="place")
     only: Mapping[str, str] = option(
-        factory=dict, help="read only rows whose columns have these values, as text", group=None
+        factory=dict, help="read only rows with these column values, as text", group=None
     )
     prompts: str | None = option(
-        None, "a file with the problems that the rows name by an id", group="place", metavar="FILE"
+        None, "file with the problems of rows that only have ids", group="place", metavar="FILE"
     )
     turn: int | None = option(
-        None, "which answer of a conversation is read (the last)", group="place", metavar="N"
+        None, "answer of a conversation to read (default: the last)", group="place", metavar="N"
     )
     exactly: int | None = option(
-        None, "leave out problems with another number of solutions", group="place", metavar="N"
+        None, "keep only problems with exactly N solutions", group="place", metavar="N"
     )
-    limit: int | None = option(
-        None, "stop after N problems; flat rows are all read even so", group="place", metavar="N"
-    )
+    limit: int | None = option(None, "read only the first N problems", group="place", metavar="N")
 
     def __post_init__(self) -> None:
         for name in ("exactly", "limit", "turn"):

@@ -43,6 +43,7 @@ from rpd_metric.metrics.matrices import gather
 from rpd_metric.models.concurrency import run, run_bounded
 from rpd_metric.models.embedders import Embedder
 from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.static import default_embedder
 from rpd_metric.steps.protocol import Summarizer
 from rpd_metric.steps.summarizers import load_summarizer
 
@@ -130,7 +131,7 @@ class _Column:
 
 def compare_metrics(
     rows: Sequence[Mapping[str, Any]],
-    embedder: str | Embedder = "minilm",
+    embedder: str | Embedder = default_embedder(),
     summarizer: str | Summarizer | None = None,
     methods: Sequence[str | Distance] | None = None,
     seed: int = 0,

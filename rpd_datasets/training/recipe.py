@@ -25,6 +25,7 @@ from typing import Any, Literal, NamedTuple, cast
 from rpd_datasets.options import read_options
 from rpd_datasets.training.aime import HUB_ID
 from rpd_metric.errors import InputError, MissingExtraError
+from rpd_metric.models.static import default_embedder
 
 # Names of older recipes whose nearest spelling is another option.
 RENAMED = {
@@ -134,8 +135,8 @@ class ReinforcementOptions(CommonOptions):
     strategy_threshold: float = _option(
         0.425, "for rarity: the largest mean distance within one strategy (docs/distances.md)"
     )
-    summarizer: str = _option("extractive", "for diversity: who finds the steps")
-    embedder: str = _option("minilm", "for diversity: who encodes the steps")
+    summarizer: str = _option("extractive", "for diversity: makes the steps")
+    embedder: str = _option(default_embedder(), "for diversity: encodes the steps")
 
 
 class Recipe(NamedTuple):

@@ -31,6 +31,7 @@ from rpd_metric.metrics.matrices import Matrix, step_matrices
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.embedders import Embedder
 from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.static import default_embedder
 from rpd_metric.steps.protocol import Summarizer
 from rpd_metric.steps.summarizers import load_summarizer
 
@@ -218,7 +219,7 @@ def refuse_split_groups(group: Sequence[Hashable]) -> None:
 def _default_reward() -> DiversityReward:
     grader = load_grader()
     atexit.register(grader.close)
-    return DiversityReward(grader, load_summarizer("extractive"), load_embedder("minilm"))
+    return DiversityReward(grader, load_summarizer("extractive"), load_embedder(default_embedder()))
 
 
 def rarity_weights(matrix: Matrix, threshold: float) -> list[float]:

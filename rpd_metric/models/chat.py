@@ -14,14 +14,14 @@ from typing import Any, Protocol
 class Sampling:
     """How a reply is sampled; the defaults are those of the paper's summaries."""
 
-    temperature: float = field(default=0.1, metadata={"help": "of sampling; 0 is greedy"})
-    top_p: float = field(default=0.95, metadata={"help": "of sampling: the nucleus' mass"})
+    temperature: float = field(default=0.1, metadata={"help": "sampling temperature; 0 is greedy"})
+    top_p: float = field(default=0.95, metadata={"help": "probability mass of nucleus sampling"})
     max_tokens: int = field(
-        default=2048, metadata={"help": "limit on the tokens of a summary", "metavar": "N"}
+        default=2048, metadata={"help": "maximum tokens of a summary", "metavar": "N"}
     )
     seed: int | None = None
     thinking: bool = field(
-        default=False, metadata={"help": "let a chat model think aloud first, where it can"}
+        default=False, metadata={"help": "let a chat model think first, if it can"}
     )
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 
 import pytest
 
 from rpd_datasets.config import PROBLEM_CHOICES, CurationConfig
+from rpd_datasets.judging.benchmark import compare_metrics
 from rpd_datasets.presets import PRESETS
+from rpd_datasets.training.recipe import ReinforcementOptions
 from rpd_metric.errors import InputError
+from rpd_metric.models.static import default_embedder
 
 CHAT = "tgi:http://localhost:1"
 
@@ -88,3 +92,9 @@ def test_the_papers_set_up_and_its_presets_use_the_papers_distances():
         config = CurationConfig(**preset.settings, filters=preset.filters, **models)
         assert {config.problems, config.solutions}.isdisjoint({"auto", "pieces", "groups"})
         assert config.problems == preset.problems
+
+
+def test_every_part_encodes_by_default_with_one_embedder():
+    names = {CurationConfig().embedder, ReinforcementOptions().embedder, default_embedder()}
+    names.add(inspect.signature(compare_metrics).parameters["embedder"].default)
+    assert len(names) == 1

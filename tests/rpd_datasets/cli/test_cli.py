@@ -15,7 +15,7 @@ from huggingface_hub import DatasetCard
 import rpd_metric
 from rpd_datasets import CurationConfig, curate_dataset
 from rpd_datasets.account import outcome_lines
-from rpd_datasets.cli import main
+from rpd_datasets.cli import _parser, main
 from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.store import ReplyStore, RequestKeys
 
@@ -62,7 +62,7 @@ def test_curate_prints_what_was_chosen_and_names_each_stage_before_it(
     card = DatasetCard.load(out / "README.md")
     verdict = manifest["outcome"]["verdict"]
     assert verdict["word"] == "good"
-    assert "mean distance (pieces) among the chosen solutions" in verdict["reason"]
+    assert "pieces" in verdict["reason"]
     assert f"**{verdict['word'].capitalize()}**: {verdict['reason']}." in card.text
     first, *lines = outcome_lines(manifest)
     assert first == ("Verdict", f"{verdict['word']}: {verdict['reason']}")
@@ -192,6 +192,24 @@ def test_help_is_a_command_too(typed, title, capsys):
     with pytest.raises(SystemExit) as error:
         main(typed)
     assert (error.value.code, capsys.readouterr().out.startswith(title)) == (0, True)
+
+
+@pytest.mark.parametrize("name", _parser()[1])
+def test_help_is_short_and_help_all_lists_every_option(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    said = []
+    for option in ("--help", "--help-all"):
+        with pytest.raises(SystemExit, match="0"):
+            main([name, option])
+        said.append(capsys.readouterr().out)
+    short, full = said
+    assert len(short.splitlines()) <= 70
+    for action in _parser()[1][name]._actions:
+        assert all(f" {one}" in full for one in action.option_strings or [action.metavar])
+        assert not action.required or f" {(action.option_strings or [action.metavar])[0]}" in short
+    if name == "curate":
+        assert all(f"\n  --{one} " in short for one in ("num-problems", "preset", "summarizer"))
+        assert "--shard-size" not in short
 
 
 @pytest.mark.parametrize(
