@@ -19,15 +19,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import multiprocessing
 import random
 import re
-import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -45,19 +43,23 @@ from rpd_metric.models.requests import RequestOptions
 from rpd_metric.models.store import ReplyStore
 
 RUNNING = re.compile(r"^vllm:num_requests_running\S* ([\d.]+)", re.MULTILINE)
+MESSAGE = {"role": "assistant", "content": "The solution completes the square. " * 16}
 REPLY = {
-    "choices": [
-        {
-            "index": 0,
-            "finish_reason": "stop",
-            "message": {"role": "assistant", "content": "The solution completes the square. " * 16},
-        }
-    ],
+    "choices": [{"index": 0, "finish_reason": "stop", "message": MESSAGE}],
     "usage": {"prompt_tokens": 2000, "completion_tokens": 150},
 }
+# Of the stand-in's latencies: the median, and the spread of their logarithm.
+SECONDS, SIGMA = 0.5, 0.5
+PROMPT = "complete the square, compare coefficients, solve for x. " * 143
 
 
-def stand_in(pipe: Connection, slots: int, median: float, sigma: float) -> None:
+def running(url: str) -> float:
+    """How many requests a vLLM server works on, by its own count."""
+    found = RUNNING.search(httpx2.get(f"{url}/metrics").text)
+    return float(found[1]) if found else 0.0
+
+
+def stand_in(pipe: Connection, slots: int) -> None:
     """Serve until the other end of the pipe closes."""
     rng = random.Random(0)
     busy, used, refused = 0, 0.0, 0
@@ -71,7 +73,7 @@ def stand_in(pipe: Connection, slots: int, median: float, sigma: float) -> None:
             return web.json_response({"error": {"message": "all slots are taken"}}, status=429)
         began = time.monotonic()
         busy += 1
-        await asyncio.sleep(rng.lognormvariate(0.0, sigma) * median)
+        await asyncio.sleep(rng.lognormvariate(0.0, SIGMA) * SECONDS)
         busy -= 1
         moments.extend((began, time.monotonic()))
         used += moments[-1] - began
@@ -79,8 +81,7 @@ def stand_in(pipe: Connection, slots: int, median: float, sigma: float) -> None:
 
     async def measures(_: web.Request) -> web.Response:
         nonlocal used, refused
-        whole = slots * (max(moments) - min(moments)) if moments else 1.0
-        row = {"busy": used / whole, "refused": refused}
+        row = {"busy": used / (slots * (max(moments) - min(moments))), "refused": refused}
         moments.clear()
         used, refused = 0.0, 0
         return web.json_response(row)
@@ -100,11 +101,9 @@ def stand_in(pipe: Connection, slots: int, median: float, sigma: float) -> None:
 
 def requests(args: argparse.Namespace, way: str) -> list[ChatRequest]:
     """Distinct prompts of about a solution's length."""
-    line = "complete the square, compare coefficients, solve for x. "
-    text = (line * (args.characters // len(line) + 1))[: args.characters]
     sampling = Sampling(max_tokens=args.tokens)
     return [
-        ChatRequest(({"role": "user", "content": f"{way} {n}: {text}"},), sampling)
+        ChatRequest(({"role": "user", "content": f"{way} {n}: {PROMPT}"},), sampling)
         for n in range(args.requests)
     ]
 
@@ -140,29 +139,23 @@ async def by_semaphore(args: argparse.Namespace, way: str) -> None:
 
 async def measured(args: argparse.Namespace, work: Awaitable[None]) -> dict[str, float]:
     """Do some work; the share of busy slots meanwhile, and what was refused."""
-    async with httpx2.AsyncClient() as client:
-        if args.stand_in:
-            await work
-            return dict((await client.get(f"{args.url}/measures")).json())
-        task, seen = asyncio.ensure_future(work), [0.0]
-        while not task.done():
-            await asyncio.wait((task,), timeout=0.25)
-            found = RUNNING.search((await client.get(f"{args.url}/metrics")).text)
-            seen.append(float(found[1]) if found else 0.0)
-        await task
+    if args.stand_in:
+        await work
+        return dict(httpx2.get(f"{args.url}/measures").json())
+    task, seen = asyncio.ensure_future(work), [0.0]
+    while not task.done():
+        await asyncio.wait((task,), timeout=0.25)
+        seen.append(await asyncio.to_thread(running, args.url))
+    await task
     return {"busy": statistics.fmean(seen) / args.slots, "refused": 0}
 
 
 def row_of(args: argparse.Namespace, way: str) -> dict[str, object]:
     """One way's figures."""
-    work: Callable[[argparse.Namespace, str], Awaitable[None]]
     work = by_semaphore if way == "semaphore" else by_flow
-    before = resource.getrusage(resource.RUSAGE_SELF)
-    began = time.perf_counter()
+    began, cpu = time.perf_counter(), time.process_time()
     found = asyncio.run(measured(args, work(args, way)))
-    seconds = time.perf_counter() - began
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     return {
         "way": way,
         "seconds": round(seconds, 2),
@@ -181,20 +174,15 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=64, help="its --max-num-seqs")
     parser.add_argument("--requests", type=int, default=5000)
     parser.add_argument("--tokens", type=int, default=300, help="of each reply, at most")
-    parser.add_argument("--characters", type=int, default=8000, help="of a prompt")
-    parser.add_argument("--median", type=float, default=0.5, help="seconds of its replies")
-    parser.add_argument("--sigma", type=float, default=0.5, help="spread of their logarithm")
-    parser.add_argument("--json", action="store_true", help="the figures as JSON")
     args = parser.parse_args()
     args.stand_in = args.url is None
     here, there = multiprocessing.Pipe()
     if args.stand_in:
-        settings = (there, args.slots, args.median, args.sigma)
-        multiprocessing.Process(target=stand_in, args=settings, daemon=True).start()
+        multiprocessing.Process(target=stand_in, args=(there, args.slots), daemon=True).start()
         args.url = here.recv()
     asyncio.run(by_semaphore(argparse.Namespace(**(vars(args) | {"requests": 1})), "warm up"))
     rows = [row_of(args, way) for way in ("named", "unknown", "semaphore")]
-    print(json.dumps(rows) if args.json else tabulate(rows, headers="keys"))
+    print(tabulate(rows, headers="keys"))
 
 
 if __name__ == "__main__":

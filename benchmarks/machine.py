@@ -4,41 +4,33 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
-import sys
+import re
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from tabulate import tabulate
+
 
 def machine(packages: Sequence[str] = ()) -> str:
     """One line: cores, processor, Python and the versions of some packages."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        lines = cpuinfo.read_text().splitlines()
-        model = next((x.partition(": ")[2] for x in lines if x.startswith("model name")), model)
+    found = re.search(r"model name\s*: (.*)", cpuinfo.read_text()) if cpuinfo.exists() else None
+    model = found[1] if found else platform.machine()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     versions = [f"{name} {version(name)}" for name in packages]
     return ", ".join([f"{cores} cores, {model}", f"Python {platform.python_version()}", *versions])
 
 
 def peak_memory() -> int:
-    """The most bytes of memory that this process had resident at any time."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        # Unlike ru_maxrss, it begins anew with the program: nothing of the parent's is in it.
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM"):
-                return 1024 * int(line.split()[1])
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return used if sys.platform == "darwin" else 1024 * used
+    """The most bytes of memory that this process had resident at any time, on Linux.
+
+    Unlike `ru_maxrss`, it begins anew with the program: nothing of the parent's is in it.
+    """
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
 def markdown(rows: Sequence[dict[str, object]]) -> str:
     """Rows as a Markdown table, their keys as its head."""
-    if not rows:
-        return ""
-    head = list(rows[0])
-    lines = [head, ["---"] * len(head), *([str(row[name]) for name in head] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return tabulate(rows, headers="keys", tablefmt="github", disable_numparse=True)

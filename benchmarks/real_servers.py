@@ -12,7 +12,6 @@ were busy. Not part of `make test`: it needs 3.4 GB of packages and twenty minut
 from __future__ import annotations
 
 import argparse
-import filecmp
 import json
 import os
 import re
@@ -20,14 +19,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-import urllib.request
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from busy_slots import running
 from tabulate import tabulate
 
 from parts.smollm2 import NAME, missing, smollm2
@@ -42,7 +40,6 @@ CHAT = (
 )
 POOLING = ("--runner", "pooling", "--dtype", "float32")
 KILL_AFTER = 45.0
-RUNNING = re.compile(rb"^vllm:num_requests_running\S* ([\d.]+)", re.MULTILINE)
 
 
 def serving(
@@ -58,35 +55,6 @@ def serving(
         VLLM_CPU_KVCACHE_SPACE="2",
         VLLM_NO_USAGE_STATS="1",
     )
-
-
-class Slots:
-    """How many of a server's slots are busy, by its own count, while this is entered."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._seen: list[float] = []
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-
-    def _look(self) -> None:
-        while not self._ended.wait(0.5):
-            with urllib.request.urlopen(f"{self._url}/metrics", timeout=10) as page:
-                found = RUNNING.search(page.read())
-            self._seen.append(float(found[1]) if found else 0.0)
-
-    def __enter__(self) -> Slots:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    @property
-    def busy(self) -> float:
-        """Mean share of the slots."""
-        return statistics.fmean(self._seen) / SLOTS if self._seen else 0.0
 
 
 class Trial:
@@ -115,29 +83,35 @@ class Trial:
             *("--output", str(self.folder / name), *options),
         ]
 
-    def run(self, label: str, command: list[str]) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end and note what it took."""
-        began = time.monotonic()
-        with Slots(self.chat) as slots:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+    def run(self, label: str, command: list[str]) -> str:
+        """Run a command to its end and note what it took; the last line of one that failed."""
+        began, seen = time.monotonic(), [0.0]
+        with tempfile.TemporaryFile("w+") as messages:
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=messages)
+            while process.poll() is None:
+                time.sleep(0.5)
+                seen.append(running(self.chat) / SLOTS)
+            messages.seek(0)
+            said = messages.read()
         row = {
             "run": label,
-            "exit": done.returncode,
+            "exit": process.returncode,
             "seconds": round(time.monotonic() - began, 1),
-            "slots busy": f"{slots.busy:.1%}",
+            "slots busy": f"{statistics.fmean(seen):.1%}",
         }
         for name, pattern in (
             ("requests", r"([\d,]+) requests: "),
             ("new tokens", r"and ([\d,]+) new tokens"),
             ("looped", r"([\d,]+) replies looped"),
         ):
-            found = re.search(pattern, done.stderr)
+            found = re.search(pattern, said)
             row[name] = found[1] if found else None
         self.rows.append(row)
         print(row, file=sys.stderr, flush=True)  # the table comes at the end, minutes later
-        if done.returncode:
-            self.note(f"{label}: {last_line(done)}")
-        return done
+        last_line = said.strip().splitlines()[-1] if process.returncode else ""
+        if last_line:
+            self.note(f"{label}: {last_line}")
+        return last_line
 
     def curate(self, label: str, name: str, *options: str) -> None:
         """A whole run, with the health line of its summaries."""
@@ -153,22 +127,19 @@ class Trial:
         From its replies, because a server that batches does not repeat itself to the last digit.
         """
         for _ in range(2):
-            run = subprocess.Popen(
-                self.command(name, "--guided"),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            try:
-                run.wait(KILL_AFTER)
-            except subprocess.TimeoutExpired:
-                run.kill()
-                run.wait()
+            with suppress(subprocess.TimeoutExpired):  # a run that takes longer meets SIGKILL
+                subprocess.run(
+                    self.command(name, "--guided"),
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    timeout=KILL_AFTER,
+                )
         went_on = self.run(label, self.command(name, "--guided"))
         again = self.command(name, "--guided")
         again[again.index("--output") + 1] = str(self.folder / f"{name}-again")
         undisturbed = self.run(f"{label}, from its replies", again)
         compared = same(self.folder / name, self.folder / f"{name}-again")
-        if went_on.returncode and last_line(went_on) != last_line(undisturbed):
+        if went_on != undisturbed:
             compared = "DIFFERENT messages"
         self.note(f"{label}: {compared}")
 
@@ -178,27 +149,22 @@ def same(one: Path, other: Path) -> str:
 
     Where nothing could be chosen that is what they rejected, with the reasons.
     """
+    pattern = "**/*"
     if not one.exists() and not other.exists():
         one, other = (folder.with_name(f"{folder.name}.partial") for folder in (one, other))
         pattern = "rejects-*.jsonl"
-    else:
-        pattern = "**/*"
-    names, others = (
-        sorted(str(file.relative_to(folder)) for file in folder.glob(pattern) if file.is_file())
+    left, right = (
+        {
+            str(file.relative_to(folder)): file.read_bytes()
+            for file in folder.glob(pattern)
+            if file.is_file()
+        }
         for folder in (one, other)
     )
-    if not names or names != others:
-        return f"DIFFERENT files: {names} and {others}"
-    _, *unequal = filecmp.cmpfiles(one, other, names, shallow=False)
-    if any(unequal):
-        return f"DIFFERENT bytes: {unequal}"
-    size = sum((one / name).stat().st_size for name in names)
-    return f"byte-equal: {', '.join(names)}, {size:,} bytes"
-
-
-def last_line(done: subprocess.CompletedProcess[str]) -> str:
-    """What a command ended with."""
-    return done.stderr.strip().splitlines()[-1]
+    if not left or left != right:
+        unequal = [name for name in left | right if left.get(name) != right.get(name)]
+        return f"DIFFERENT: {unequal}"
+    return f"byte-equal: {', '.join(left)}, {sum(map(len, left.values())):,} bytes"
 
 
 def embeddings(url: str) -> str:
