@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 DEMO := demo-output
 WORKERS ?= 2
 
-.PHONY: help demo test test-all test-lowest lint fresh dist bench bench-corpus distances pictures loop-strategies loop-gpu kill-loop real-servers system clean
+.PHONY: help demo test test-all test-lowest lint docs fresh dist bench bench-corpus distances pictures loop-strategies loop-gpu kill-loop real-servers system clean
 
 help:  ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -67,6 +67,15 @@ lint: $(VENV)/installed  ## Check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Without torch: the pages are made of the options and the docstrings.
+$(VENV)/docs: setup.cfg pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) -e '.[docs]'
+	@touch $@
+
+docs: $(VENV)/docs  ## Build the documentation as a site, in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 fresh:  ## Lint, demo and test a new clone, with an empty HOME and temporary folder (25 minutes)
 	.ci/fresh --clone .ci/run

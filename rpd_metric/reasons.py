@@ -1,7 +1,7 @@
 """Why a row, a problem, a solution or a reply was left out: one list for both packages.
 
 Nothing is dropped in silence. What leaves something out names one of these, and a run counts by
-them. A filter or layout of another package may bring a word of its own. docs/inputs.md has the
+them. A filter or layout of another package may bring a word of its own. docs/reasons.md has the
 table.
 """
 

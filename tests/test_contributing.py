@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md works: its package is installed, and a whole curation uses all of its parts."""
+"""docs/extending.md works: its package is installed, and a whole curation uses all of its parts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).resolve().parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[1] / "docs/extending.md").read_text(encoding="utf-8")
 
 SOLUTIONS = (
     "Two and three make five. So the answer is $5$.",

@@ -1,10 +1,13 @@
-"""What the docs show works: README's code and commands, and the commands of the pages."""
+"""The docs work: the site builds, and the code, commands, links and names on the pages hold."""
 
 from __future__ import annotations
 
 import configparser
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,8 +15,9 @@ import pytest
 from rpd_datasets.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+README = ROOT / "README.md"
+PAGES = sorted([README, *(ROOT / "docs").glob("*.md")])
+ALL_PAGES = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "AGENTS.md", ROOT / "recipes" / "README.md"]
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -26,30 +30,53 @@ def commands(text: str) -> list[str]:
     return [line.split(" #")[0].strip() for line in lines if line.strip()]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("code", blocks(README, "python"))
-def test_python_in_the_readme_runs(code, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
-def test_rpd_commands_run(page, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_and_python_of_a_page_run(page, tmp_path, monkeypatch, capsys):
     """In one folder: a later command may read what an earlier one wrote."""
     monkeypatch.chdir(tmp_path)
-    for command in commands(page.read_text(encoding="utf-8")):
+    text = page.read_text(encoding="utf-8")
+    for command in commands(text):
         if command.startswith("rpd "):
             assert main(shlex.split(command)[1:]) == 0, f"{command}: {capsys.readouterr().err}"
+    for code in blocks(text, "python"):
+        exec(compile(code, page.name, "exec"), {"__name__": "page"})
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", tmp_path]
+    env = os.environ | {"NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+    def site(name: str) -> str:
+        return (tmp_path / name / "index.html").read_text(encoding="utf-8")
+
+    assert "<code>--num-solutions N</code>" in site("commands")
+    assert "<code>copied_example</code>" in site("reasons")
+    assert "select_samples" in site("tutorial")
+    assert "tiny/qwen3" in site("train")
+    assert "num_problems" in site("api")
+    external = re.compile(r'<(?:script|img|link rel="stylesheet")[^>]+(?:src|href)="(?:https?:)?//')
+    assert not [page for page in tmp_path.rglob("*.html") if external.search(page.read_text())]
+
+
+def test_the_readme_is_short():
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 180
 
 
 def test_targets_of_make_and_extras_that_the_docs_name_are_there():
     makefile = (ROOT / "Makefile").read_text()
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
-    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES):
+    for page in ALL_PAGES:
         text = page.read_text(encoding="utf-8")
-        for command in commands(text):
+        for command in [*commands(text), *re.findall(r"`(make [a-z-]+)`", text)]:
             if command.startswith("make "):
                 for target in command.split()[1:]:
                     assert re.search(rf"^{target}:", makefile, re.MULTILINE), command
@@ -57,7 +84,7 @@ def test_targets_of_make_and_extras_that_the_docs_name_are_there():
             assert set(group.split(",")) <= set(setup["options.extras_require"])
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES], ids=str)
+@pytest.mark.parametrize("page", ALL_PAGES, ids=name_of)
 def test_files_that_a_page_links_to_are_there(page):
     for path in re.findall(r"\]\((?!http|#)([^)#]+)", page.read_text(encoding="utf-8")):
         assert (page.parent / path).exists(), path

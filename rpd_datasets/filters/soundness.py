@@ -2,7 +2,7 @@
 
 A right final answer may follow a broken argument: the solution runs into a contradiction, says so,
 and then states values that fit. Such solutions look different, so that choosing for difference
-chooses them. The rules look for the words in which models admit it (docs/inputs.md); a mistake that
+chooses them. The rules look for the words in which models admit it (docs/curate.md); a mistake that
 is corrected properly is a sign, too, and nonsense that admits nothing is none. Thoughts before an
 answer (a `<think>` block) may go astray and are not looked at. A judge is asked in `curation`, last
 of all filters, and what it said is only looked up here.

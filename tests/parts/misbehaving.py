@@ -2,7 +2,7 @@
 
 `MODES` names each mode with how it answers and how the run has to end. `python -m
 parts.misbehaving` (with `tests` on the path) runs all of them with the real waits, several at
-once, and prints the table of docs/servers.md: requests, paid twice, seconds, last line.
+once, and prints the table of benchmarks/servers.md: requests, paid twice, seconds, last line.
 """
 
 from __future__ import annotations

@@ -1,0 +1,59 @@
+"""What mkdocs fills in from the code, where a page has `<!-- tutorial -->` and the like."""
+
+import inspect
+import json
+import re
+from pathlib import Path
+
+import griffe
+
+import rpd_datasets
+from rpd_datasets.cli import _parser
+from rpd_metric.reasons import Reason
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def on_page_markdown(markdown, config, **_):
+    """Fill a page in, and point links that leave `docs` to the repository, where one is named."""
+    recipes = (ROOT / "recipes/README.md").read_text(encoding="utf-8")
+    rows = "\n".join(f"| `{one}` | {one.meaning} | {one.option} |" for one in Reason)
+    made = {"tutorial": _tutorial(), "recipes": recipes, "commands": _commands(), "reasons": rows}
+    for name, text in made.items():
+        markdown = markdown.replace(f"<!-- {name} -->", text)
+    link = rf"[\1]({config.repo_url}/blob/main/\2)" if config.repo_url else r"\1"
+    markdown = markdown.replace("](../docs/", "](")  # in the guide to the recipes
+    return re.sub(r"\[([^\]]+)\]\(\.\./([^)]+)\)", link, markdown)
+
+
+def _tutorial():
+    cells = json.loads((ROOT / "docs/tour.ipynb").read_text(encoding="utf-8"))["cells"]
+    form = {"markdown": "{}", "code": "```python\n{}\n```"}
+    return "\n\n".join(form[cell["cell_type"]].format("".join(cell["source"])) for cell in cells)
+
+
+def _commands():
+    text = []
+    for name, parser in _parser()[1].items():
+        text += [f"## rpd {name}", parser.description, f"`{parser.epilog}`"]
+        form = parser._get_formatter()
+        for group in filter(lambda group: group._group_actions, parser._action_groups):
+            text.append(f"| {group.title.capitalize()} | |\n|---|---|")
+            for one in group._group_actions:
+                flag, said = form._format_action_invocation(one), form._expand_help(one)
+                text[-1] += f"\n| `{flag}` | {said} |"
+    return "\n\n".join(text)
+
+
+class Docstrings(griffe.Extension):
+    """Docstrings in Hugging Face's style as Markdown."""
+
+    def on_instance(self, *, obj, **_):
+        """Rewrite one: options as they are at run time, examples fenced, [`Name`] as code."""
+        if obj.docstring:
+            text = obj.docstring.value
+            if obj.name in ("CurationConfig", "FilterConfig"):
+                text = inspect.getdoc(getattr(rpd_datasets, obj.name)).replace("Args:", "")
+                text = re.sub(r"(?m)^ {4}(\w+): ", r"- `\1`: ", text)
+            text = re.sub(r"\[`~?([\w.]+)`\]", r"`\1`", text)
+            obj.docstring.value = re.sub(r"(?m)^(>>> .*(?:\n.+)*)", r"```pycon\n\1\n```", text)
