@@ -12,8 +12,6 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, TypeVar
 
-from rpd_metric.errors import InputError
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -102,8 +100,6 @@ async def run_bounded(
 
     ```
     """
-    if max_in_flight < 1:
-        raise InputError(f"max_in_flight must be >= 1, got {max_in_flight}")
     source = iter(items)
     held: deque[asyncio.Task[Result]] = deque()  # begun and not yielded, in order
     running: set[asyncio.Task[Result]] = set()

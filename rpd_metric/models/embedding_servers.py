@@ -22,12 +22,7 @@ import numpy as np
 from rpd_metric.models.concurrency import run, run_bounded
 from rpd_metric.models.embedders import EmbedderOptions, Floats
 from rpd_metric.models.failures import UNFIT_REQUEST, ServerError, backoff
-from rpd_metric.models.http import (
-    ServerClient,
-    Servers,
-    protocol_error,
-    timeout_error,
-)
+from rpd_metric.models.http import ServerClient, Servers, protocol_error, timeout_error
 from rpd_metric.models.requests import RequestOptions
 
 logger = logging.getLogger(__name__)
@@ -43,8 +38,6 @@ PATIENCE = 600.0
 
 class OpenAIEmbeddings(ServerClient):
     """One server; a call is one attempt at one batch."""
-
-    _limit: int | None = None
 
     async def __call__(self, texts: Sequence[str], **extra: int) -> list[Any]:
         """Send one batch; returns what should be its vectors, in order. Raises [`ServerError`]."""
@@ -62,12 +55,9 @@ class OpenAIEmbeddings(ServerClient):
 
     async def cut(self, text: str) -> Any:
         """Send the beginning of a text that is too long, cut by the server where it can."""
-        if self._limit is None:
-            known = await asyncio.to_thread(self.context_length)
-            self._limit = -1 if known is None else known  # -1: as many as the model takes
         while True:
-            try:
-                return (await self([text], truncate_prompt_tokens=self._limit))[0]
+            try:  # -1: as many tokens as the model takes
+                return (await self([text], truncate_prompt_tokens=-1))[0]
             except ServerError as error:
                 if error.status not in UNFIT_REQUEST or len(text) < 2:
                     raise

@@ -122,7 +122,7 @@ class Flow:
         self.spending = Spending(self.options)
         self.stats = FlowStats()
         self._giving_up = GivingUp(chat.model, self.options.timeout, self.options.keep_going)
-        self._sharers = 1
+        self.sharers = 1  # processes that ask this server, this one included: each has its part
         self._began: float | None = None
         self._ending: RPDError | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -162,10 +162,6 @@ class Flow:
         """Note whether a reply could be used, and its fault where not: such a run ends soon."""
         self._give_up(self._giving_up.judged(reply, fault))
 
-    def share(self, sharers: int) -> None:
-        """Take only a part of the places: so many processes ask the server, this one included."""
-        self._sharers = sharers
-
     def drain(self, seconds: float = DRAIN_SECONDS) -> None:
         """Start no new request; calls raise [`Interrupted`] once what is in flight has ended, for
         which it has so many seconds. May be called from a signal handler or another thread.
@@ -190,7 +186,7 @@ class Flow:
             raise InputError("a Flow serves one event loop at a time; make one per thread")
         limits = (self.options.max_in_flight, getattr(self.chat, "max_concurrency", None))
         known = [limit for limit in limits if limit is not None]
-        most = max(1, min(known, default=IN_FLIGHT) // self._sharers)
+        most = max(1, min(known, default=IN_FLIGHT) // self.sharers)
         self._places = Places(most, known=bool(known))
         self._asking: dict[str, asyncio.Task[ChatReply]] = {}
         self._waiting: Counter[str] = Counter()  # calls that wait for each of them

@@ -56,12 +56,12 @@ def chat_spec(text: str) -> ModelSpec:
     >>> [address.url for address in chat_spec("openai:http://a/v1,http://b/v1#tiny").addresses]
     ['http://a/v1', 'http://b/v1']
     """
-    return ModelSpec.parse(text, CHAT_MODELS, "chat model")
+    return ModelSpec.parse(text, CHAT_MODELS)
 
 
 def embedder_spec(text: str) -> ModelSpec:
     """Read the spec of an encoder. Raises [`SpecError`]."""
-    return ModelSpec.parse(text, EMBEDDERS, "embedder")
+    return ModelSpec.parse(text, EMBEDDERS)
 
 
 def load_chat(spec: str | Chat, options: ChatOptions | None = None) -> Chat:

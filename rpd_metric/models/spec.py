@@ -12,14 +12,13 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from importlib import import_module
-from operator import attrgetter
+from dataclasses import dataclass, field
+from pkgutil import resolve_name
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from rpd_metric.errors import SpecError
+from rpd_metric.registry import Registry
 
 # The only hosts beyond this machine that HF_TOKEN is sent to.
 HUGGING_FACE = (".hf.jobs", ".endpoints.huggingface.cloud")
@@ -34,10 +33,7 @@ class Address:
 
     url: str
     model: str | None
-    key: str | None
-
-    def __repr__(self) -> str:
-        return f"Address(url={self.url!r}, model={self.model!r})"
+    key: str | None = field(repr=False)
 
     @property
     def root(self) -> str:
@@ -73,8 +69,7 @@ class Kind:
 
     def load(self, *arguments: Any) -> Any:
         """Call the loader."""
-        module, _, function = self.loader.partition(":")
-        return attrgetter(function)(import_module(module))(*arguments)
+        return resolve_name(self.loader)(*arguments)
 
 
 @dataclass(frozen=True)
@@ -93,8 +88,8 @@ class ModelSpec:
         return not self.addresses
 
     @classmethod
-    def parse(cls, text: str, kinds: Mapping[str, Kind], what: str = "model") -> ModelSpec:
-        """Take a spec apart; `kinds` may stand here, and `what` they are.
+    def parse(cls, text: str, kinds: Registry[Kind]) -> ModelSpec:
+        """Take a spec apart, which names one of these kinds.
 
         Raises [`SpecError`], which repeats the first word only: the rest may be a password.
         """
@@ -102,9 +97,9 @@ class ModelSpec:
         rest = rest.strip()
         kind = kinds.get(word)
         if kind is None:
-            raise _unknown(word, colon, kinds, what)
+            raise _unknown(word, colon, kinds)
         if bool(rest) != (":" in kind.form):
-            wrong = "takes nothing after it" if rest else f"names no {what}"
+            wrong = "takes nothing after it" if rest else f"names no {kinds.what}"
             raise SpecError(f"{word}{colon} {wrong}; write {kind.form}")
         if not kind.is_server:
             return cls(text, word, (), rest or None, kind.needs_gpu)
@@ -118,18 +113,15 @@ def _address(kind: str, url: str, model: str, key_variable: str) -> Address:
     """Raises [`SpecError`], without a text that may be secret."""
     try:
         parts = urlsplit(url.strip())
-        host, has_user = parts.hostname, "@" in parts.netloc
         _ = parts.port  # raises ValueError when it is no number
     except ValueError:  # its text quotes the URL
-        raise SpecError(
-            f"the URL of the {kind}: spec cannot be read (look at its port and brackets); "
-            f"write {kind}:http://host:port"
-        ) from None
-    if has_user or parts.query:
+        parts = urlsplit("")
+    if "@" in parts.netloc or parts.query:
         raise SpecError(
             f"the URL of the {kind}: spec holds a user name, password or query string. Keys come "
             f"from the environment only: set {key_variable} and write {kind}:http://host:port"
         )
+    host = parts.hostname
     if parts.scheme not in ("http", "https") or not host:
         raise SpecError(
             f"what follows {kind}: is not a server's URL; "
@@ -144,7 +136,7 @@ def _address(kind: str, url: str, model: str, key_variable: str) -> Address:
     return Address(clean, model or None, os.environ.get(key_variable, "").strip() or None)
 
 
-def load_models(spec: ModelSpec, kinds: Mapping[str, Kind], options: Any) -> list[Any]:
+def load_models(spec: ModelSpec, kinds: Registry[Kind], options: Any) -> list[Any]:
     """Load what a spec names: one model or client per server, or one of this process."""
     kind = kinds[spec.kind]
     if kind.is_server:
@@ -152,10 +144,10 @@ def load_models(spec: ModelSpec, kinds: Mapping[str, Kind], options: Any) -> lis
     return [kind.load(spec.model, options) if spec.model else kind.load(options)]
 
 
-def _unknown(word: str, colon: str, kinds: Mapping[str, Kind], what: str) -> SpecError:
+def _unknown(word: str, colon: str, kinds: Registry[Kind]) -> SpecError:
     meant = "openai" if word in ("http", "https") else word.lower()
     near = difflib.get_close_matches(meant, list(kinds), n=1, cutoff=0.5)
     hint = f"did you mean {kinds[near[0]].form}? " if near else ""
     shown = f"{word[:40]}:..." if colon else word[:40]
     forms = ", ".join(kind.form for kind in kinds.values())
-    return SpecError(f"unknown {what} '{shown}'; {hint}The forms are: {forms}")
+    return SpecError(f"unknown {kinds.what} '{shown}'; {hint}The forms are: {forms}")

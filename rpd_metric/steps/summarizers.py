@@ -28,7 +28,7 @@ def summarizer_spec(text: str) -> ModelSpec:
     >>> summarizer_spec("extractive").runs_here
     True
     """
-    return ModelSpec.parse(text, SUMMARIZERS, "summarizer")
+    return ModelSpec.parse(text, SUMMARIZERS)
 
 
 def asks_chat_model(text: str) -> bool:

