@@ -22,7 +22,7 @@ from rpd_datasets.cli.arguments import add_command, add_models
 from rpd_datasets.cli.output import Progress, scoring
 from rpd_datasets.config import AUTO, Choices, CurationConfig
 from rpd_datasets.curation.models import load_models
-from rpd_datasets.curation.preflight import check_models
+from rpd_datasets.curation.curated import check_models
 from rpd_datasets.evaluation.comparison import (
     comparable,
     compare,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
@@ -25,6 +25,7 @@ from rpd_datasets.inputs.raw_rows import Terms
 from rpd_datasets.inputs.source import InputSpec
 from rpd_datasets.options import MANIFEST_FORMAT, as_options
 from rpd_datasets.publish.model_card import versions
+from rpd_datasets.report.charts import draw_card_figures
 
 # Packages whose version can change a result.
 VERSIONED = (
@@ -43,15 +44,29 @@ PAPER_TAG = "arxiv:2510.26122"
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
-def manifest(
+def described(
     summary: RunSummary,
     config: CurationConfig,
     models: Models,
     options: RunOptions,
     specs: Sequence[InputSpec],
-) -> str:
-    """How the dataset was made, as JSON; `specs` says how each input was read."""
+) -> dict[str, bytes]:
+    """The files beside the data, by name: figures, the card and the manifest.
+
+    `specs` says how each input was read.
+    """
+    options.on_stage("Drawing figures")
+    ranked = [
+        one.rpd_score if one.problem_score is None else one.problem_score for one in summary.scores
+    ]
+    scores, chosen = (
+        [score for score in group if score is not None]
+        for group in (ranked, [ranked[index] for index in summary.chosen])
+    )
+    drawn = draw_card_figures(scores, chosen, summary.selected_tokens)
+    figures = {f"figures/{name}": one for name, one in drawn.items()}
     content = _content(summary, config, models, options)
+    card = _card(content, summary, config, options, sorted(figures))
     first, *mixed_in = content.pop("inputs")
     content |= {
         "format": MANIFEST_FORMAT,
@@ -59,7 +74,8 @@ def manifest(
         "input": first,
         "mixed_in": mixed_in,
     }
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    manifest = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    return figures | {"README.md": card.encode(), "manifest.json": manifest.encode()}
 
 
 def _options(
@@ -128,6 +144,7 @@ def _content(
             "name": public_name(models.count_tokens.name),
             "estimated": models.count_tokens.estimated,
         },
+        "rules": {"problems": problem_rule(config), "solutions": solution_rule(config)},
         "counts": counts(summary),
         "outcome": outcome(summary, config),
         **({"calibration": list(curves.values())} if summary.own_curves else {}),
@@ -148,17 +165,16 @@ def public_name(name: str) -> str:
     return Path(name).name if Path(name).exists() else name
 
 
-def dataset_card(
+def _card(
+    content: Mapping[str, Any],
     summary: RunSummary,
     config: CurationConfig,
-    models: Models,
     options: RunOptions,
-    figures: Sequence[str] = (),
+    figures: Sequence[str],
 ) -> str:
     """The README.md of a curated dataset, with its metadata; `figures` are paths beside it."""
     from huggingface_hub import DatasetCard
 
-    content = _content(summary, config, models, options)
     terms = _terms(summary, options.license, options.language)
     template = resources.files("rpd_datasets.curation") / "card_template.md"
     card = DatasetCard.from_template(
@@ -169,8 +185,6 @@ def dataset_card(
         filters={n: one for n, one in as_options(config.filters, "").items() if n != "decisions"},
         contamination=options.contamination,
         lines=outcome_lines(content)[1:],  # the verdict stands above
-        problem_rule=problem_rule(config),
-        solution_rule=solution_rule(config),
         own_columns=sorted(choice_columns(UNSCORED, config)),
         sft=SFT_CONFIG,
         terms=terms,
@@ -185,14 +199,14 @@ def _terms(summary: RunSummary, license: str | None, language: str | None) -> Te
 
     One input without a licence leaves the licence of the whole unknown.
     """
-    known = summary.inputs
-    licences = [
-        name for one in known for name in one["license"] if all(t["license"] for t in known)
-    ]
-    languages = [name for one in known for name in one["language"]]
+    licences, languages = (
+        dict.fromkeys(name for one in summary.inputs for name in one[kind])
+        for kind in ("license", "language")
+    )
+    if not all(one["license"] for one in summary.inputs):
+        licences = {}
     return Terms(
-        (license,) if license else tuple(dict.fromkeys(licences)),
-        (language,) if language else tuple(dict.fromkeys(languages)),
+        (license,) if license else tuple(licences), (language,) if language else tuple(languages)
     )
 
 

@@ -15,29 +15,41 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rpd_datasets.commands import printable
 from rpd_datasets.config import CurationConfig
-from rpd_datasets.curation.card import dataset_card, manifest
+from rpd_datasets.curation.card import described
 from rpd_datasets.curation.folder import check_output
 from rpd_datasets.curation.mapping import FINGERPRINT, made_columns
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.parquet import SFT_CONFIG
-from rpd_datasets.curation.preflight import check_input, check_models
-from rpd_datasets.curation.run import OpenSource, RunOptions, curate_folder
+from rpd_datasets.curation.run import RunOptions, curate_folder
+from rpd_datasets.curation.scoring import quality_of
 from rpd_datasets.curation.summary import RunSummary
+from rpd_datasets.filters.pipeline import filter_problem
 from rpd_datasets.inputs.layouts import Columns
-from rpd_datasets.inputs.source import InputSpec, open_source
+from rpd_datasets.inputs.source import IN_MEMORY, InputSpec, Source, look_at_head, open_source
 from rpd_datasets.publish.publishable import curated_files
 from rpd_datasets.publish.pushing import Pushed, push_folder
-from rpd_datasets.report.charts import draw_card_figures
-from rpd_metric.errors import RPDError
+from rpd_datasets.tokens import token_counter
+from rpd_metric.errors import InputError, RPDError, SpecError
+from rpd_metric.models.kinds import chat_spec, embedder_spec
+from rpd_metric.prompts.templates import load_template
+from rpd_metric.steps.summarizers import asks_chat_model, summarizer_spec
+
+if TYPE_CHECKING:
+    from huggingface_hub import DatasetCard
+
+    from rpd_datasets.report import WrittenReport
+
+# Problems that a notebook shows.
+EXAMPLES = 3
 
 
 @contextmanager
@@ -53,23 +65,10 @@ def in_python() -> Iterator[None]:
         vars(error)["typed"] = said  # for the command line
         if not re.search(r"\b(rpd|pip|python) [a-z-]", said):
             # "--num-rows (num_rows)" has both names already.
-            said = re.sub(r"--([a-z][a-z-]*)(?: \(\w+\))?", lambda one: _parameter(one[1]), said)
+            option = r"--([a-z][a-z-]*)(?: \(\w+\))?"
+            said = re.sub(option, lambda one: one[1].replace("-", "_"), said)
             error.args = (re.sub(r"\bpass (\w+)(?= to| if|,|$)", r"pass \1=True", said),)
         raise
-
-
-def _parameter(option: str) -> str:
-    return option.replace("-", "_")
-
-
-if TYPE_CHECKING:
-    from huggingface_hub import DatasetCard
-
-    from rpd_datasets.report import WrittenReport
-
-
-# Problems that a notebook shows.
-EXAMPLES = 3
 
 
 @dataclass(frozen=True, repr=False)
@@ -202,55 +201,65 @@ def curate_dataset(
         check_models(config)
         for one, _, read in sources:
             check_input(one, read, config, name=how.name)
-    return _make(sources, output, config, how)
+    models = how.models or load_models(config)
+
+    def opened(source: Any, spec: InputSpec, scratch: Path, reject: Callable[..., None]) -> Source:
+        about: dict[str, Any] = {"name": how.name, "contamination": how.contamination}
+        about |= {"scratch": scratch, "on_reject": reject, "on_read": how.on_read}
+        return open_source(source, spec, **about)
+
+    inputs = [(partial(opened, one, read), number) for one, number, read in sources]
+    specs = [read for _, _, read in sources]
+    describe = partial(described, config=config, models=models, options=how, specs=specs)
+    # Behind a link to a folder, that folder is written.
+    place = Path(output).resolve() if Path(output).is_symlink() else Path(output)
+    try:
+        summary = curate_folder(inputs, place, config, models, describe, options=how)
+    finally:
+        models.answers.close()
+    return Curated(Path(output), summary)
+
+
+def check_models(config: CurationConfig, *, judge: str | None = None) -> None:
+    """Read the specs of a configuration's models, of another judge, and the prompt."""
+    specs = [summarizer_spec(config.summarizer), embedder_spec(config.embedder)]
+    specs += [chat_spec(spec) for spec in (config.judge, judge) if spec is not None]
+    folders = [(spec.text, spec.model) for spec in specs if spec.runs_here and spec.model]
+    for text, name in (*folders, (config.tokenizer, config.tokenizer)):
+        # An id on the Hub never begins like that.
+        if name.startswith(("/", "./", "../", "~")) and not Path(name).expanduser().exists():
+            raise SpecError(f"{text}: there is no folder {name}")
+    if asks_chat_model(config.summarizer):
+        load_template(config.template)
+
+
+def check_input(
+    source: Any, spec: InputSpec, config: CurationConfig | None = None, *, name: str = IN_MEMORY
+) -> None:
+    """Look at an input's first rows, and try a configuration's filters on the first problem."""
+    columns, problem = look_at_head(source, spec, name=name)
+    if config is None:
+        return
+    filters = config.filters
+    for option, column in (
+        ("correct_column", filters.correct_column),
+        ("answer_column", filters.answer_column),
+        ("quality_column", config.quality_column),
+    ):
+        if column is None or column in columns:
+            continue
+        where = source if isinstance(source, str | Path) else name
+        raise InputError(
+            f"{where} has no column {column!r} for --{option.replace('_', '-')}. Its columns are: "
+            f"{', '.join(columns)}"
+        )
+    if problem is not None:
+        # What it keeps is of no interest: a missing column or file of decisions is an error.
+        filter_problem(problem, filters, token_counter("estimate"), unsound=lambda _: None)
+        quality_of(problem, config, range(len(problem.solutions)))
 
 
 def load_curated(folder: str | Path) -> Curated:
     """A curated folder that was made before. Raises [`InputError`] if it is not complete."""
     curated_files(Path(folder))
     return Curated(Path(folder))
-
-
-def _make(
-    sources: Sequence[tuple[Any, int, InputSpec]],
-    output: str | Path,
-    config: CurationConfig,
-    options: RunOptions,
-) -> Curated:
-    models = options.models or load_models(config)
-    # Behind a link to a folder, that folder is written.
-    place = Path(output).resolve() if Path(output).is_symlink() else Path(output)
-
-    def describe(summary: RunSummary) -> dict[str, str | bytes]:
-        options.on_stage("Drawing figures")
-        scores = [
-            one.rpd_score if one.problem_score is None else one.problem_score
-            for one in summary.scores
-        ]
-        known = [score for score in scores if score is not None]
-        chosen = [score for index in summary.chosen if (score := scores[index]) is not None]
-        drawn = draw_card_figures(known, chosen, summary.selected_tokens)
-        figures: dict[str, str | bytes] = {f"figures/{name}": one for name, one in drawn.items()}
-        specs = [spec for _, _, spec in sources]
-        return figures | {
-            "README.md": dataset_card(summary, config, models, options, sorted(figures)),
-            "manifest.json": manifest(summary, config, models, options, specs),
-        }
-
-    def opener(source: Any, spec: InputSpec) -> OpenSource:
-        return lambda scratch, reject: open_source(
-            source,
-            spec,
-            scratch=scratch,
-            on_reject=reject,
-            on_read=options.on_read,
-            name=options.name,
-            contamination=options.contamination,
-        )
-
-    inputs = [(opener(source, spec), number) for source, number, spec in sources]
-    try:
-        summary = curate_folder(inputs, place, config, models, describe, options=options)
-    finally:
-        models.answers.close()
-    return Curated(Path(output), summary)

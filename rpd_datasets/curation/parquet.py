@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +73,7 @@ def write_tables(
     schema, summary.json_columns = column_types(rows())
     summary.tables = {
         "default": write_table(rows(), folder / "data", schema, summary.json_columns),
-        SFT_CONFIG: write_table(
-            training_rows(),
-            folder / SFT_CONFIG,
-            pa.schema(columns),
-        ),
+        SFT_CONFIG: write_table(training_rows(), folder / SFT_CONFIG, pa.schema(columns)),
     }
 
 
@@ -125,27 +121,19 @@ def column_types(rows: Iterable[Mapping[str, Any]]) -> tuple[Any, list[str]]:
 
 
 def write_table(
-    rows: Iterable[Mapping[str, Any]],
-    folder: Path,
-    schema: Any,
-    json_columns: Sequence[str] = (),
+    rows: Iterable[dict[str, Any]], folder: Path, schema: Any, json_columns: Sequence[str] = ()
 ) -> TableInfo:
     """Write rows as one file, a group of a few at a time."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    def as_stored(row: Mapping[str, Any]) -> Mapping[str, Any]:
-        texts = {
-            name: json.dumps(row.get(name), ensure_ascii=False, default=str)
-            for name in json_columns
-        }
-        return {**row, **texts}
-
     folder.mkdir(parents=True)
     num_rows = num_bytes = 0
-    iterator = map(as_stored, rows)
+    iterator = iter(rows)
     with pq.ParquetWriter(folder / "train-00000-of-00001.parquet", schema) as writer:
         while chunk := list(islice(iterator, ROWS_PER_GROUP)):
+            for row, name in product(chunk, json_columns):
+                row[name] = json.dumps(row.get(name), ensure_ascii=False, default=str)
             table = pa.Table.from_pylist(chunk, schema=schema)
             writer.write_table(table)
             num_rows += len(chunk)

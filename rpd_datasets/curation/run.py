@@ -17,13 +17,8 @@ from pathlib import Path
 from rpd_datasets.config import GROUPS, CurationConfig, distance_of
 from rpd_datasets.curation.allocation import shares
 from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
-from rpd_datasets.curation.folder import (
-    Journal,
-    move_into_place,
-    partial_folder,
-    reject_to,
-    write_files,
-)
+from rpd_datasets.curation.engines import Engine, score_in_shards
+from rpd_datasets.curation.folder import Journal, partial_folder, reject_to
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.outcome import unfit_summarizer
 from rpd_datasets.curation.parquet import Chosen, write_scores, write_tables
@@ -37,7 +32,6 @@ from rpd_datasets.curation.scoring import (
     scoring_fingerprint,
     solution_order,
 )
-from rpd_datasets.curation.shards import Engine, score_in_shards
 from rpd_datasets.curation.summary import RunSummary, curves
 from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.inputs.source import IN_MEMORY, Source
@@ -102,7 +96,7 @@ def curate_folder(
     output: Path,
     config: CurationConfig,
     models: Models,
-    describe: Callable[[RunSummary], Mapping[str, str | bytes]],
+    describe: Callable[[RunSummary], Mapping[str, bytes]],
     *,
     options: RunOptions | None = None,
 ) -> RunSummary:
@@ -112,7 +106,7 @@ def curate_folder(
         inputs (`Sequence[tuple]`): For each what opens it, given a scratch folder and where rejects
             go, and how many problems are chosen from it.
         describe (`Callable`): Makes the files beside the data (card, manifest, figures) from the
-            summary: name to text or bytes.
+            summary, by name.
         output, config, models, options: See [`~rpd_datasets.curate_dataset`].
     """
     config, options = config.resolved(), options or RunOptions()
@@ -155,13 +149,19 @@ def curate_folder(
             )
         write_tables(work.chosen, config, summary, result)
         write_scores(summary, result / "scores.jsonl")
-        write_files(describe(summary), result)
+        for name, content in describe(summary).items():
+            (result / name).parent.mkdir(exist_ok=True)
+            (result / name).write_bytes(content)
         stack.close()
         with (result / "rejects.jsonl").open("wb") as file:
             for name in REJECTS:
                 with (folder / name).open("rb") as part:
                     shutil.copyfileobj(part, file)
-        move_into_place(result, output, folder)
+        # In two renames, each of them atomic.
+        if output.exists():
+            shutil.rmtree(folder / "replaced", ignore_errors=True)
+            output.replace(folder / "replaced")
+        result.replace(output)
     return summary
 
 
@@ -281,14 +281,13 @@ class _Run:
                 f"no problem of {name} {called}has {needed_solutions(config)} usable solutions "
                 f"to choose from; left out: {self.summary.left_out()}. {advice}"
             )
-        if distance_of(config.problems) is not None:
-            places = rank([scores[index].problem_score for index in eligible])
-            by_distance = [eligible[place] for place in places]
-            if config.problems != GROUPS:
-                return by_distance
-            # Strategies that are not known count as one; the sort keeps the order of distances.
-            return sorted(by_distance, key=lambda index: -(scores[index].strategies or 1.0))
-        return sorted(eligible, key=self.lots.__getitem__)
+        if distance_of(config.problems) is None:
+            return sorted(eligible, key=self.lots.__getitem__)
+        by_distance = [eligible[at] for at in rank([scores[one].problem_score for one in eligible])]
+        if config.problems != GROUPS:
+            return by_distance
+        # Strategies that are not known count as one; the sort keeps the order of distances.
+        return sorted(by_distance, key=lambda index: -(scores[index].strategies or 1.0))
 
     def choose_all(self, source: Source, order: Sequence[int], num_problems: int) -> list[int]:
         """Choose the solutions of the first problems in `order`, and return those problems.
@@ -304,7 +303,7 @@ class _Run:
             if self.undone:
                 return []
             for index, verdict in zip(batch, verdicts, strict=True):
-                problem, scored = self.journal.spilled(index), self.journal.at(self.keys[index])
+                problem, scored = self._read(index)
                 if verdict.value is None:
                     detail = f"the judge chose no solutions: {verdict.detail}"
                     reason = verdict.reason or Reason.NO_VERDICT
@@ -328,9 +327,12 @@ class _Run:
                 return
         raise InputError(f"{source.name} changed while it was read; run the command again")
 
+    def _read(self, index: int) -> tuple[Problem, Scored]:
+        return self.journal.spilled(index), self.journal.at(self.keys[index])
+
     async def _choose(self, batch: Sequence[int]) -> list[Judgement[tuple[int, ...]]]:
         async def work(index: int) -> Judgement[tuple[int, ...]]:
-            problem, scored = self.journal.spilled(index), self.journal.at(self.keys[index])
+            problem, scored = self._read(index)
             share = self.shares.get(index)
             try:
                 return await choose(problem, scored, self.config, self.models, share)
@@ -344,5 +346,4 @@ class _Run:
     def chosen(self) -> Iterator[Chosen]:
         """The chosen problems, best first."""
         for index in self.summary.chosen:
-            scored = self.journal.at(self.keys[index])
-            yield self.journal.spilled(index), scored, self.picks[index]
+            yield *self._read(index), self.picks[index]

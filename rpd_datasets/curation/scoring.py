@@ -6,11 +6,13 @@ all go through it. [`score_all`] does so for many.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,15 +20,17 @@ import numpy.typing as npt
 
 from rpd_datasets.config import GROUPS, CurationConfig, distance_of
 from rpd_datasets.curation.allocation import spending_order
-from rpd_datasets.curation.judged import filtered
 from rpd_datasets.curation.models import Models
-from rpd_datasets.filters.candidates import AnswerCheck
+from rpd_datasets.filters.candidates import AnswerCheck, Verdict
+from rpd_datasets.filters.completeness import TAIL_TOKENS
 from rpd_datasets.filters.decisions import choose_around, kept_by_hand, read_decisions
-from rpd_datasets.filters.soundness import signs_of_floundering
+from rpd_datasets.filters.pipeline import Filtered, filter_problem
+from rpd_datasets.filters.soundness import argument_of, signs_of_floundering
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import select_solutions
+from rpd_datasets.tokens import text_tail
 from rpd_metric.arrays import MatrixRows, nan_for_none, none_for_nan
 from rpd_metric.distance.core import problem_score
 from rpd_metric.distance.diversity import effective_number, group_distances
@@ -120,7 +124,7 @@ async def score_problem(
     # of other problems.
     if answers is None:
         answers = await models.in_thread(check_answers, problem, config, models)
-    found = await filtered(problem, config, models, answers)
+    found = await _filtered(problem, config, models, answers)
     count = len(problem.solutions)
     reasons = list(found.reasons)
     rejects = list(found.rejects(problem))
@@ -144,10 +148,11 @@ async def score_problem(
     if config.asks_groups:
         sorted_into = await models.required_reader().sort(problem.problem, steps)
     matrices = await models.in_thread(_matrices, problem, steps, usable, config, models)
-    diverse = None
+    said = Judgement[bool](None)
     if config.problems == "llm":
-        diverse, refused = await _classified(problem, [steps[index] for index in usable], models)
-        rejects += refused
+        said = await _classified(problem, [steps[index] for index in usable], models)
+        if said.reason:
+            rejects.append(problem.rejected("select", said.reason, said.detail or ""))
     rpd = matrices.get("rpd")
     ranking, choosing = (
         matrices.get(distance_of(choice) or "") for choice in (config.problems, config.solutions)
@@ -161,7 +166,7 @@ async def score_problem(
         rejects=rejects,
         problem_score=score_of(ranking),
         distances=None if choosing is None or choosing is rpd else none_for_nan(choosing),
-        diverse=diverse,
+        diverse=said.value,
         asked_again=asked_again,
         repaired=repaired,
         marks=list(answers.marks),
@@ -188,6 +193,75 @@ async def score_all(
     async with aclosing(results):
         async for result in results:
             yield result
+
+
+async def _filtered(
+    problem: Problem, config: CurationConfig, models: Models, answers: AnswerCheck
+) -> Filtered:
+    """The filters, with a judge of endings and of arguments where the options want one.
+
+    They run once supposing that the judge finds no fault, which shows what it must be asked about,
+    and again with what it said. A solution without a verdict is never taken for a good one.
+    """
+    filters, count_tokens = config.filters, models.count_tokens
+
+    def run(unfinished: Verdict | None, unsound: Verdict = _fine, **changes: Any) -> Filtered:
+        options = replace(filters, **changes)
+        return filter_problem(problem, options, count_tokens, answers, unfinished, unsound)
+
+    unfinished: Verdict | None = None
+    if config.completeness == "llm" and filters.require_complete:
+        # Which ends would be looked at, supposing that all are fine? The rest need no request.
+        if_all_complete = run(_fine)
+        if not if_all_complete.kept:
+            return if_all_complete
+        left = run(None, require_complete=False, drop_duplicates=False, near_duplicate=None)
+        texts = {problem.solutions[index]: left.num_tokens[index] for index in left.kept}
+        ends = {one: text_tail(one, TAIL_TOKENS, count_tokens, n) for one, n in texts.items()}
+        endings = await _each_once(models.required_judges().completeness.judge, ends.values())
+        known = {text: endings[end] for text, end in ends.items()}
+        unfinished = partial(_why, known, "completeness", Reason.INCOMPLETE)
+
+    found = run(unfinished)
+    if filters.soundness == "llm" and found.kept:
+        judge = models.required_judges().soundness
+        arguments = await _each_once(
+            lambda text: judge.judge(problem.problem, argument_of(text)),
+            (problem.solutions[index] for index in found.kept),
+        )
+        names = {True: "sound", False: "unsound", None: "no_verdict"}
+        verdicts = tuple(
+            names[arguments[text].value] if index in found.kept else ""
+            for index, text in enumerate(problem.solutions)
+        )
+        unsound = partial(_why, arguments, "argument", Reason.UNSOUND)
+        found = replace(run(unfinished, unsound), soundness=verdicts)
+    return found
+
+
+def _fine(_: str) -> None:
+    """Every solution is."""
+
+
+def _why(
+    verdicts: Mapping[str, Judgement[bool]], about: str, reason: Reason, text: str
+) -> tuple[str, str] | None:
+    """Why a solution goes by its verdict; one without a verdict goes, too."""
+    verdict = verdicts[text]
+    if verdict.value is None:
+        return verdict.reason or Reason.NO_VERDICT, f"no verdict on its {about}: {verdict.detail}"
+    said = f"The judge: {verdict.detail or 'its argument has failed.'}"
+    if reason == Reason.INCOMPLETE:
+        said = f"The solution was not finished: {reason}."
+    return None if verdict.value else (reason, said)
+
+
+async def _each_once(
+    judge: Callable[[str], Awaitable[Judgement[bool]]], texts: Iterable[str]
+) -> dict[str, Judgement[bool]]:
+    """What a judge says of each text; equal ones are asked about once."""
+    asked = list(dict.fromkeys(texts))
+    return dict(zip(asked, await asyncio.gather(*map(judge, asked)), strict=True))
 
 
 def needed_solutions(config: CurationConfig) -> int:
@@ -219,19 +293,18 @@ def check_answers(problem: Problem, config: CurationConfig, models: Models) -> A
 
 async def _classified(
     problem: Problem, steps: Sequence[Sequence[str]], models: Models
-) -> tuple[bool | None, list[Rejected]]:
+) -> Judgement[bool]:
     """Whether a judge calls the problem diverse, and why it is left out otherwise."""
     if len(steps) < 2:
-        return False, []  # one solution is one method; there is nothing to ask
-    verdict = await models.required_judges().problems.judge(problem.problem, steps)
-    if verdict.value:
-        return True, []
-    if verdict.value is None:
-        reason = verdict.reason or Reason.NO_VERDICT
-        detail = f"no verdict on the problem: {verdict.detail}"
-    else:
-        reason, detail = Reason.UNIFORM, "the judge finds one method in all of its solutions"
-    return verdict.value, [problem.rejected("select", reason, detail)]
+        return Judgement(False)  # one solution is one method; there is nothing to ask
+    said = await models.required_judges().problems.judge(problem.problem, steps)
+    if said.value is None:
+        reason = said.reason or Reason.NO_VERDICT
+        return Judgement(None, reason, f"no verdict on the problem: {said.detail}")
+    if not said.value:
+        detail = "the judge finds one method in all of its solutions"
+        return Judgement(False, Reason.UNIFORM, detail)
+    return said
 
 
 def _matrices(
@@ -250,10 +323,9 @@ def _matrices(
         models.embedder,
         config.seed,
     )
-    matrices = {}
-    for name in config.metrics:
-        matrices[name] = np.full((len(steps), len(steps)), np.nan)
-        matrices[name][np.ix_(usable, usable)] = found[config.metric(name)].round(DIGITS)
+    matrices = {name: np.full((len(steps), len(steps)), np.nan) for name in config.metrics}
+    for name, matrix in matrices.items():
+        matrix[np.ix_(usable, usable)] = found[config.metric(name)].round(DIGITS)
     return matrices
 
 

@@ -22,9 +22,6 @@ from rpd_metric.steps.summarizers import asks_chat_model
 
 STATEMENT_CHARS = 220
 EXAMPLES = 2
-# Greek is mathematics; letters up to here are Latin or Greek.
-LAST_LATIN = "\u03ff"
-SAMPLED_CHARS = 1000
 
 # What the chosen solutions of a problem have, and what as many drawn at random have on average.
 Both = tuple[float | None, float | None]
@@ -128,7 +125,6 @@ class RunSummary:
     soundness: Counter[str] = field(default_factory=Counter)  # what a judge made of solutions
     steps: Counter[str] = field(default_factory=Counter)  # summaries: asked, accepted, ...
     refused: list[str] = field(default_factory=list)  # what was wrong with the first of them
-    letters: Counter[str] = field(default_factory=Counter)  # see `_letters`
     sorted_problems: int = 0  # by a chat model, into strategies
     ungrouped: Counter[str] = field(default_factory=Counter)  # why others were not
     agreements: list[float] = field(default_factory=list)  # of two passes, by problem
@@ -165,13 +161,14 @@ class RunSummary:
             asked_again=scored.asked_again,
             repaired=scored.repaired,
         )
-        self.letters.update(_letters(problem, scored))
         written = [written_in(problem.solutions[index]) for index in scored.usable]
         self.written.update(written)
         self.num_mixed += len(set(written) - {"", PROGRAM}) > 1
         self.sorted_problems += bool(scored.strategy_names)
-        self.ungrouped.update(filter(None, [scored.ungrouped]))
-        self.agreements += [] if scored.agreement is None else [scored.agreement]
+        if scored.ungrouped:
+            self.ungrouped[scored.ungrouped] += 1
+        if scored.agreement is not None:
+            self.agreements.append(scored.agreement)
 
     def add_choice(self, scored: Scored, selected: Sequence[int], config: CurationConfig) -> None:
         """Measure a choice."""
@@ -207,19 +204,6 @@ class RunSummary:
         if not scored.strategies and (curve := self.curves.get("")) is not None:
             number = curve.effective_strategies(nan_for_none(scored.chosen_by), among)
         return None if number is None else round(number, 4)
-
-
-def _letters(problem: Problem, scored: Scored) -> dict[str, int]:
-    """How many letters a problem has, as far as one of its solutions is looked at, by what an
-    encoder is given, and how many of these are of a script that English readers lack."""
-    index = next(iter(scored.usable), 0)
-    steps = " ".join(scored.steps[index]) if scored.steps else ""
-    found = {}
-    for name, text in (("text", problem.solutions[index]), ("steps", steps)):
-        letters = list(filter(str.isalpha, text[:SAMPLED_CHARS]))
-        found[name] = len(letters)
-        found[f"foreign {name}"] = sum(letter > LAST_LATIN for letter in letters)
-    return found
 
 
 def _of_a_draw(groups: Sequence[int], number: int) -> float:

@@ -131,7 +131,7 @@ class _Column:
 
 def compare_metrics(
     rows: Sequence[Mapping[str, Any]],
-    embedder: str | Embedder = default_embedder(),
+    embedder: str | Embedder | None = None,
     summarizer: str | Summarizer | None = None,
     methods: Sequence[str | Distance] | None = None,
     seed: int = 0,
@@ -155,7 +155,7 @@ def compare_metrics(
     Raises:
         [`InputError`]: Rows that do not fit, or without labels.
     """
-    encoder = load_embedder(embedder)
+    encoder = load_embedder(embedder or default_embedder())
     cases = [found for number, row in enumerate(rows) if (found := _case(row, number))]
     if not cases:
         raise InputError("no row has two or more solutions; there is nothing to compare")

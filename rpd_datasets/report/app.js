@@ -234,14 +234,12 @@
     const made = make("div", "");
     for (const pair of record.pairs) {
       const [name, distance] = pair.distance === null ? ["RPD", pair.rpd] : [chosenBy, pair.distance];
-      const beside = [];
-      if (pair.distance !== null && pair.rpd !== null) beside.push(`RPD ${d3(pair.rpd)}`);
       const details = lazily("", () => matchTable(record, pair));
       const title = details.querySelector("summary");
       title.append(nameOf(record, pair.first), " and ", nameOf(record, pair.second), ": ");
       if (distance !== null) title.append(make("b", "", `${name} ${d3(distance)}`));
       if (pair.says) title.append(` (${pair.says})`);
-      if (beside.length) title.append(`${distance === null ? "" : "; "}${beside.join(", ")}`);
+      if (pair.distance !== null && pair.rpd !== null) title.append(`; RPD ${d3(pair.rpd)}`);
       details.className = "pair";
       made.append(details);
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 
 import numpy as np
@@ -37,8 +37,7 @@ def nice_step(span: float, count: int) -> float:
 
 
 def _number(value: float) -> str:
-    text = f"{value:,.6f}".rstrip("0")
-    return text.rstrip(".")
+    return f"{value:,.6f}".rstrip("0").rstrip(".")
 
 
 def _text(name: str, anchor: str, x: float, y: float, text: str) -> str:
@@ -83,15 +82,11 @@ def histogram(
     def y(count: float) -> float:
         return base - (base - TOP) * count / top
 
-    parts = [
-        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'aria-label="{escape(title)}">'
-    ]
+    about = f'viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}"'
+    parts = [f'<svg class="chart" {about}>']
     for tick in np.arange(0, top + step / 2, step):
-        parts += [
-            _line("grid", y(tick)),
-            _text("tick", "end", LEFT - 6, y(tick) + 4, _number(tick)),
-        ]
+        parts.append(_line("grid", y(tick)))
+        parts.append(_text("tick", "end", LEFT - 6, y(tick) + 4, _number(tick)))
     between = nice_step(end, 6)
     for tick in np.arange(0, end + between / 1e6, between):
         parts.append(_text("tick", "middle", x(tick), base + 16, _number(tick)))
@@ -131,14 +126,9 @@ def as_file(chart: Markup) -> bytes:
     return f"{named}>{sheet}{rest}\n".encode()
 
 
-def scores_chart(scores: Values, chosen: Values) -> Markup:
-    """The histogram of problem scores, with those of the chosen problems set apart."""
-    return histogram(scores, chosen, x_label="problem score", y_label="problems", kind="accent")
-
-
-def lengths_chart(tokens: Values) -> Markup:
-    """The histogram of the lengths of chosen solutions, in tokens."""
-    return histogram(tokens, x_label="tokens", y_label="solutions", kind="tokens")
+# Of problem scores, those of chosen problems set apart, and of the lengths of chosen solutions.
+scores_chart = partial(histogram, x_label="problem score", y_label="problems", kind="accent")
+lengths_chart = partial(histogram, x_label="tokens", y_label="solutions", kind="tokens")
 
 
 def draw_card_figures(scores: Values, chosen: Values, tokens: Values) -> dict[str, bytes]:

@@ -57,11 +57,6 @@ class ChosenProblem:
     extra: Mapping[str, Any]
     details: Mapping[int, str]
 
-    @property
-    def usable(self) -> list[int]:
-        """Indices of the solutions that were not left out."""
-        return [index for index, reason in enumerate(self.drop_reasons) if not reason]
-
 
 @dataclass(frozen=True)
 class CuratedFolder:
@@ -123,9 +118,7 @@ def spread(count: int, wanted: int) -> list[int]:
     """
     if count <= wanted:
         return list(range(count))
-    if wanted == 1:
-        return [0]
-    return [place * (count - 1) // (wanted - 1) for place in range(wanted)]
+    return [place * (count - 1) // max(1, wanted - 1) for place in range(wanted)]
 
 
 def _manifest(path: Path) -> Line:

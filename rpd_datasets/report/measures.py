@@ -82,9 +82,8 @@ def measure(
 def _values(matrices: Iterable[Array]) -> Array:
     """One value for each pair that has a distance."""
     above = [matrix[np.triu_indices(len(matrix), 1)] for matrix in matrices]
-    values = np.concatenate([np.zeros(0), *above])
-    known: Array = values[~np.isnan(values)]
-    return known
+    values: Array = np.concatenate([np.zeros(0), *above])
+    return values[~np.isnan(values)]
 
 
 def _encoded(row: ChosenProblem, embedder: Embedder) -> dict[int, Array]:

@@ -17,9 +17,9 @@ import numpy as np
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from rpd_datasets.account import BUDGET_RULE, GROUPS_RULE, SELECTION_RULES, outcome_lines, worth
+from rpd_datasets.account import outcome_lines
 from rpd_datasets.commands import printable
-from rpd_datasets.config import GROUPS, distance_of
+from rpd_datasets.config import distance_of
 from rpd_datasets.report import charts
 from rpd_datasets.report.archive import LIMITS, archive, curves_of
 from rpd_datasets.report.contents import Array, CuratedFolder, funnel
@@ -98,11 +98,9 @@ def render(folder: CuratedFolder, measures: Measures) -> str:
         "outcome": outcome_lines(manifest, folder.word)[bool(verdict) :],
         "word": folder.word,
         "manifest": manifest,
-        "counts": manifest["counts"],
         "options": options,
-        "problems_by": options["problems"],
         "solutions_by": folder.chosen_by,
-        "rule": _rule(folder),
+        "scored_by": distance_of(options["problems"]) or "rpd",
         "embedder": measures.embedder,
         "same_embedder": measures.embedder == manifest["embedder"]["name"],
         "readings": _readings(folder, with_rpd=len(measures.rpd) > 0),
@@ -123,34 +121,15 @@ def render(folder: CuratedFolder, measures: Measures) -> str:
     return environment.from_string(_data("page.html")).render(context)
 
 
-def _rule(folder: CuratedFolder) -> str:
-    """How solutions were chosen, where a distance chose them."""
-    if (distance := distance_of(folder.chosen_by)) is None:
-        return ""
-    options = folder.manifest["options"]
-    if options["num_samples"] is not None:
-        said = f"a budget of {options['num_samples']:,} samples: {BUDGET_RULE}"
-    elif folder.chosen_by == GROUPS:
-        said = GROUPS_RULE
-    else:
-        said = f"{options['selection']}: {SELECTION_RULES[options['selection']]}"
-    said = f", {said}; the distance is {DISTANCES[distance].description}"
-    return (said + worth(folder.chosen_by, chat=_chat(folder))).replace("`", "")
-
-
-def _chat(folder: CuratedFolder) -> bool:
-    """Whether a chat model made the steps."""
-    return folder.manifest["summarizer"]["name"] not in SUMMARIZERS
-
-
 def _readings(folder: CuratedFolder, *, with_rpd: bool) -> list[tuple[str, str]]:
     """By the name of each distance that is shown, the scale to read it by, or how to make one."""
     names = {"rpd": "RPD"} if with_rpd else {}
     if distance_of(folder.chosen_by) is not None:
         names.setdefault(folder.chosen_by, folder.chosen_by)
     curves, found = curves_of(folder), []
+    chat = folder.manifest["summarizer"]["name"] not in SUMMARIZERS
     for name, shown in names.items():
-        by_chat = _chat(folder) and DISTANCES[distance_of(name) or name].reads_steps
+        by_chat = chat and DISTANCES[distance_of(name) or name].reads_steps
         unknown = UNKNOWN if by_chat else TOGETHER
         found.append((shown, curve.scale() if (curve := curves[name]) else unknown))
     return found

@@ -116,26 +116,11 @@ const textView = (() => {
       else if (item) {
         flush();
         blocks.push({ tag: "li", label: item[2], depth: Math.min(4, item[1].length >> 1), text: item[3] });
-      } else if (/^\s*\|.*\|\s*$/.test(line)) {
-        flush();
-        const last = blocks.at(-1);
-        if (/^[\s|:-]+$/.test(line)) continue;
-        if (last?.tag === "table") last.lines.push(line);
-        else blocks.push({ tag: "table", lines: [line], text: "" });
       } else paragraph.push(line);
     }
     if (fence !== null) blocks.push({ tag: "pre", text: fence.join("\n") });
     flush();
     return blocks;
-  };
-
-  const table = (lines, formulas) => {
-    const made = element("table", "plain");
-    for (const line of lines) {
-      const row = made.insertRow();
-      for (const cell of line.trim().slice(1, -1).split("|")) inline(row.insertCell(), cell.trim(), formulas);
-    }
-    return made;
   };
 
   /** One line or a short text: formulas and emphasis, and of blocks fenced code alone. */
@@ -150,8 +135,7 @@ const textView = (() => {
   const whole = (target, text) => {
     const { bare, formulas } = take(text);
     for (const block of blocksOf(bare)) {
-      if (block.tag === "table") target.append(table(block.lines, formulas));
-      else if (block.tag === "pre") target.append(element("pre", "", source(block.text, formulas)));
+      if (block.tag === "pre") target.append(element("pre", "", source(block.text, formulas)));
       else if (block.tag === "li") {
         const bullet = element("span", "bullet", /\d/.test(block.label) ? block.label : "•");
         target.append(inline(element("p", `item d${block.depth}`, bullet), block.text, formulas));

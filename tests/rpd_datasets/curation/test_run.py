@@ -13,7 +13,7 @@ import pytest
 from parts.curate_rows import write_rows
 from parts.kill_loop import contents
 from rpd_datasets import CurationConfig, FilterConfig, curate_dataset, rpd_curate, select_samples
-from rpd_datasets.curation.card import dataset_card, manifest
+from rpd_datasets.curation.card import described
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.run import RunOptions, curate_folder
 from rpd_datasets.inputs.source import InputSpec, open_source
@@ -72,10 +72,7 @@ def curate(rows, output, summarizer=None, **options):
         output,
         config,
         models,
-        describe=lambda report: {
-            "README.md": dataset_card(report, config, models, options),
-            "manifest.json": manifest(report, config, models, options, [InputSpec()]),
-        },
+        describe=lambda report: described(report, config, models, options, [InputSpec()]),
         options=options,
     )
 

@@ -18,17 +18,17 @@ from parts.kill_loop import contents, environment, write_problems
 from parts.openai_embeddings import OpenAIEmbeddings
 from rpd_datasets import CurationConfig, FilterConfig
 from rpd_datasets.curation.curated import curate_dataset
-from rpd_datasets.curation.engines import EngineOptions
-from rpd_datasets.curation.folder import Journal
-from rpd_datasets.curation.models import load_models
-from rpd_datasets.curation.scoring import scoring_fingerprint
-from rpd_datasets.curation.shards import (
+from rpd_datasets.curation.engines import (
     Engine,
+    EngineOptions,
     cut,
     problems_of,
     score_in_shards,
     score_shard,
 )
+from rpd_datasets.curation.folder import Journal
+from rpd_datasets.curation.models import load_models
+from rpd_datasets.curation.scoring import scoring_fingerprint
 from rpd_datasets.problem import Problem
 from rpd_metric.models.kinds import load_embedder
 
