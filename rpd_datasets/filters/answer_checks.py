@@ -1,9 +1,8 @@
 """Wrong final answers: by the input's marks, its reference answers, or what most solutions say.
 
-Which columns say what is right is decided here, by name, for every input alike. A mark is believed;
-a reference answer is compared with each solution's final answer by `rpd_metric/grading`. Beside
-that the answers are grouped: who has the most frequent one? What nobody can tell is not wrong: it
-stays, unless only right solutions are asked for.
+Columns with marks and reference answers are found here by name. Marks are trusted; a reference
+answer is compared with each final answer by `rpd_metric/grading`. Answers are also grouped to find
+the most frequent one. Solutions of unknown correctness stay, unless only right ones are wanted.
 """
 
 from __future__ import annotations
@@ -31,25 +30,25 @@ from rpd_metric.reasons import Reason
 
 AnswerRule = Literal["reference", "majority", "any"]
 
-# The first that is there is taken, unless the options name another: one mark for each solution.
+# One mark for each solution; the first of these columns is used unless the options name another.
 MARK_COLUMNS = ("correct", "correctness_math_verify", "is_correct")
 # One answer for each problem.
 ANSWER_COLUMNS = ("reference_answer", "expected_answer", "final_answer", "ground_truth", "answer")
-# What stands in these columns where a problem has no answer that could be compared.
+# Values of these columns for problems without an answer to compare.
 NO_ANSWER = frozenset({"", "proof", "notfound", "not found", "na", "n/a", "none", "null"})
 # A longer reference is a solution: its own final answer counts.
 LONGEST_ANSWER = 100
 # What algebra may take: answers that make it hang must not hold a run up.
 SECONDS = 5.0
 MOST_TIMEOUTS = 2
-# Where a reference stands in the last so many characters, a sentence is not called another answer.
+# A sentence is not a wrong answer if the reference is within this many last characters.
 CLOSING_CHARACTERS = 100
 _PROSE = re.compile(r"(?<!\\)\b[^\W\d_]{2,}")
 _WORDS = {"true": True, "false": False}  # as CSV has them
 
 
 def mark_column(extra: Mapping[str, Any], named: str | None = None) -> str | None:
-    """The column that marks solutions as right or wrong, by its usual names or as it is named.
+    """The column that marks solutions as right or wrong: `named`, or the first usual name.
 
     >>> mark_column({"correctness_math_verify": [True], "answer": "5"})
     'correctness_math_verify'
@@ -65,7 +64,7 @@ def answer_column(extra: Mapping[str, Any], named: str | None = None) -> str | N
 def evidence_columns(
     extra: Mapping[str, Any], correct_column: str | None, answer_column_: str | None
 ) -> set[str]:
-    """The columns that say what is right."""
+    """The columns with marks and reference answers."""
     found = {mark_column(extra, correct_column), answer_column(extra, answer_column_)}
     return {name for name in found if name is not None}
 
@@ -75,7 +74,7 @@ def _first(extra: Mapping[str, Any], names: Iterable[str]) -> str | None:
 
 
 def marks_of(problem: Problem, named: str | None = None) -> tuple[bool | None, ...] | None:
-    """Per solution its mark; `None` for one without, and instead of all where there are none.
+    """The mark of each solution, `None` where unknown; `None` for a problem without marks.
 
     >>> marks_of(Problem("2 + 2?", ("4", "5"), {"is_correct": [True, False]}))
     (True, False)
@@ -179,7 +178,7 @@ class AnswerChecker:
     def _agreement(
         self, answers: Sequence[str | None], marks: Sequence[bool | None]
     ) -> tuple[tuple[bool | None, ...], bool]:
-        """Who has the most frequent answer."""
+        """Which solutions have the most frequent answer, and whether there is one."""
         groups: list[tuple[str, list[int]]] = []  # an answer, and who gives it
         tidied = {answer: tidy(answer) for answer in answers if answer is not None}
         for index, answer in enumerate(answers):
@@ -195,7 +194,7 @@ class AnswerChecker:
                     break
             else:
                 groups.append((answer, [index]))
-        # A second group as large follows the largest: then there is no majority.
+        # With a second group as large there is no majority.
         largest, *others = sorted((members for _, members in groups), key=len, reverse=True) or [[]]
         if not largest or (others and len(others[0]) == len(largest)):
             return (None,) * len(answers), False
@@ -214,7 +213,7 @@ class AnswerChecker:
         return Verdict.CORRECT in self._by_algebra(boxes)
 
     def _by_algebra(self, rows: Sequence[tuple[str, str]]) -> list[Verdict]:
-        """Verdicts; a problem whose answers time out again and again is not asked about further."""
+        """Verdicts; after repeated timeouts the rest of a problem counts as timed out."""
         if self._timeouts >= MOST_TIMEOUTS:
             return [Verdict.TIMED_OUT] * len(rows)
         if self._grader is None:
@@ -257,7 +256,7 @@ def incorrect(candidates: Candidates, correct_column: str | None) -> Drops:
 
 
 def wrong_answers(candidates: Candidates, answers: AnswerRule) -> Drops:
-    """Leave out solutions with a wrong final answer, or by `"majority"` what few others have."""
+    """Leave out solutions with a wrong final answer, or by `"majority"` with a rare one."""
     found = candidates.answers
     if found.by:
         marked = found.by == "marks"

@@ -10,10 +10,10 @@ from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import TokenCounter
 
 Drops = Mapping[int, tuple[str, str]]
-"""By index of a solution that goes: a reason to count by, and a line for a person."""
+"""Dropped solutions by index: a reason to count, and a line for a person."""
 
 Verdict = Callable[[str], tuple[str, str] | None]
-"""What a judge said of a solution: why it goes, a reason and a line, or `None` where it stays."""
+"""A judge's reason to drop a solution, with a line for a person, or `None` to keep it."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class AnswerCheck:
 
     Args:
         marks (`tuple[bool | None, ...]`): Right, wrong, or not known.
-        by (`str`): Who says so: `"marks"`, `"reference"`, or `""` for nobody.
-        column (`str`, *optional*): In which column.
+        by (`str`): The source: `"marks"`, `"reference"`, or `""` for none.
+        column (`str`, *optional*): Its column.
         agrees (`tuple[bool | None, ...]`): Whether it has the most frequent answer; `None` where
             it names none, and everywhere without a majority.
         majority (`bool`): Whether one answer is more frequent than every other.
@@ -44,8 +44,7 @@ class Candidates:
         problem ([`Problem`]): With all its solutions.
         left (`tuple[int, ...]`): Indices of those that earlier filters left.
         num_tokens (`tuple[int, ...]`): Of every solution.
-        unfinished, unsound (`Callable`, *optional*): What a judge said of its end, and of its
-            argument, where one was asked.
+        unfinished, unsound (`Callable`, *optional*): A judge's verdicts on ends and arguments.
     """
 
     problem: Problem

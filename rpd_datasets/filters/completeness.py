@@ -1,9 +1,9 @@
 """Solutions that were not finished: cut off, looping, or without the answer (App. C.1).
 
-The paper has a language model judge the last 500 tokens of every solution. The rules here ask for
-an end, in any language: no sentence, formula, bracket, fence or program is left open, and the text
-does not end in a loop. Where the problem has a reference answer, there must be an answer to compare
-with it: one that is announced, or that value near the end. Whether it is right is not asked.
+The paper has a language model judge the last 500 tokens of every solution. These rules work in any
+language: no sentence, formula, bracket, fence or program is left open, and the text does not end in
+a loop. If the problem has a reference answer, a solution must announce an answer, right or wrong,
+or have that value near its end.
 
 Of 8,149 finished solutions of language models they refuse 0.1 %. Of the same texts cut at a random
 place they catch 98 % with the reference and 94 % without, cut at the end of a sentence or a line
@@ -74,11 +74,11 @@ DECORATION = re.compile(r"[\s*_~`]+$|<[^<>\n]{1,30}>\s*$")
 def is_complete(
     solution: str, tail: str | None = None, reference: str | None = None
 ) -> EndingCheck:
-    """Judge by rules whether a solution was finished (stands in for App. C.1's judge).
+    """Judge by rules whether a solution is complete (instead of App. C.1's judge).
 
-    `tail` is the end that is looked at, by default the last 1,400 characters. With a `reference`
-    an answer must be there to compare with it: one that is announced, or that value at the end.
-    Returns whether it is complete, and if not why.
+    `tail` is the end to examine, by default the last 1,400 characters. With a `reference` the
+    solution must announce an answer, or end in that value. Returns whether it is complete, and if
+    not why.
 
     >>> is_complete("Addition ergibt $2x = 8$, also ist x gleich 4.", reference="4")
     (True, None)
@@ -88,7 +88,7 @@ def is_complete(
     if solution.rfind("<think>") > solution.rfind("</think>"):
         return False, Reason.UNCLOSED_THINK
     tail = solution[-TAIL_CHARACTERS:] if tail is None else tail
-    # What was thought before is no answer.
+    # Thoughts are not an answer.
     tail = tail.rpartition("</think>")[2].rstrip()
     if not tail:
         return False, Reason.EMPTY
@@ -123,7 +123,7 @@ def _judge_end(solution: str, tail: str, reference: str | None) -> EndingCheck:
 
 
 def _holds(end: str, reference: str) -> bool:
-    """Whether the numbers of a reference answer stand there, or its words where it has none."""
+    """Whether a text has the numbers of a reference answer, or its words if it has none."""
     # Thousands are written with commas or without, decimals with a comma or a point.
     said, wanted = (re.sub(r"(?<=\d)[,.](?=\d)", "", one.casefold()) for one in (end, reference))
     parts = re.findall(r"\d+|[^\W\d_]+", re.sub(r"\\[a-z]+", " ", wanted))
@@ -146,7 +146,7 @@ def _last_answer(tail: str) -> int | None:
         elif match.end() < len(tail):
             last = max(last, match.start())
     for announcement in (ANSWER, BOLD_VALUE):
-        # Only what stands behind the last one so far can matter: usually little is left.
+        # Only text after the last one so far can matter: usually little is left.
         for match in announcement.finditer(tail, last + 1):
             last = match.start()
     return last
@@ -208,13 +208,13 @@ def _in_formula(line: str) -> bool:
     if not dollar:
         return False
     if not after.strip():
-        # A dollar sign at the end closes what stands before it, unless that is a blank.
+        # A dollar sign at the end closes a formula, unless it follows a blank.
         return before[-1:].isspace() or before.endswith("(")
     return before.count("$") % 2 == 0 and any(sign in after for sign in "\\=^_")
 
 
 def unfinished(candidates: Candidates, answer_column: str | None) -> Drops:
-    """Leave out every solution that was not finished, by a judge where one was asked."""
+    """Leave out incomplete solutions, by rules or by a judge's verdicts."""
     drops = {}
     wanted = reference_of(candidates.problem, answer_column)
     for index in candidates.left:

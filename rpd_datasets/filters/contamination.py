@@ -1,13 +1,11 @@
-"""Problems that stand in a benchmark: found by runs of words, and by equal text.
+"""Problems of benchmarks, found by runs of 13 words or by equal text.
 
-Two texts match if they are the same words, or share 13 words in a row: words in lower case, without
-marks above letters, and without what is neither letter nor digit, so that spacing, punctuation and
-the dollar signs of LaTeX do not matter. Numbers stay: a problem with other numbers is another one.
+Words are compared in lower case, without accents, punctuation and LaTeX's dollar signs. Numbers
+count: a problem with other numbers is another one.
 
-A run says nothing if it tells only how an answer is wanted ("... can be written as m/n, where m and
-n are relatively prime positive integers. Find m + n"). It must therefore hold four different words
-that are no single letter, no number and not among [`ANSWER_FORM`]; and a run that several problems
-of one benchmark share is its house style. Equal text is a match in any case.
+Runs that only say how to answer ("... can be written as m/n, where m and n are relatively prime
+positive integers. Find m + n") do not match: a run needs four different words that are not single
+letters, numbers or in [`ANSWER_FORM`], and must not occur in several problems of its benchmark.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Solutions that a person kept or rejected, by the file of marks that the report's page saves.
+"""Solutions that a person kept or rejected, by the file of decisions that the report's page saves.
 
     {"format": 1, "decisions": [{"problem": KEY, "solution": 3, "decision": "reject"}]}
 
-A problem's key is the sha256 over its text and solutions (`Problem.key`), as `scores.jsonl` has it:
-a problem that was changed since is another one, and no mark of the old one applies to it.
+A problem's key is the sha256 over its text and solutions (`Problem.key`), as in `scores.jsonl`:
+decisions do not apply to a changed problem.
 """
 
 from __future__ import annotations
@@ -29,14 +29,10 @@ def read_decisions(path: str) -> Mapping[tuple[str, int], str]:
     try:
         return _read(path, Path(path).stat().st_mtime_ns)
     except OSError as error:
-        raise InputError(
-            f"cannot read the decisions {path} ({error.strerror}): name the file that a report's "
-            "page saved"
-        ) from error
+        raise InputError(f"cannot read the decisions {path}: {error.strerror}") from error
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{path} holds no decisions as a report's page saves them; save them again"
-        ) from error
+        said = "is not a file of decisions; save it again from the page of rpd report"
+        raise InputError(f"{path} {said}") from error
 
 
 @lru_cache(maxsize=4)
@@ -70,12 +66,11 @@ def choose_around(
     picks: Sequence[int],
     matrix: npt.NDArray[np.float64],
 ) -> list[int]:
-    """A choice that holds what a person kept, as many solutions as before.
+    """Choose as many solutions as before, first those that a person kept.
 
-    `picks` are positions among the usable solutions that were chosen without marks, `matrix` holds
-    the distances between these. Returns positions: the kept ones in their order, then one by one
-    the solution furthest from those (Algorithm 2 goes on from there); equally far ones in the order
-    of `picks`.
+    `picks` are positions among the usable solutions chosen without decisions, `matrix` holds the
+    usable solutions' distances. Returns positions: the kept ones in their order, then one by one
+    the solution furthest from those (Algorithm 2), ties in the order of `picks`.
     """
     by_hand = kept_by_hand(problem, decisions, usable)
     kept = [at for at, index in enumerate(usable) if index in by_hand]

@@ -1,9 +1,8 @@
 """What is left out before scoring, and why: App. C.1 of the paper and some further filters.
 
-The order is the paper's: length first, since it needs no reading, then completeness, then what is
-there twice, and last the number that must remain. Nothing is repaired or cut here. A filter is a
-function from [`Candidates`] to what goes. Ours have an option each; those of [`FILTERS`], which
-other packages bring, are turned on by `--filter NAME` or `--filter NAME=VALUE`.
+The order is the paper's: length, completeness, duplicates, and last the number of solutions that
+remain. A filter is a function from [`Candidates`] to the solutions to drop. Ours have options;
+[`FILTERS`] of other packages are applied by `--filter NAME` or `--filter NAME=VALUE`.
 """
 
 from __future__ import annotations
@@ -38,12 +37,8 @@ Soundness = Literal["off", "rules", "llm"]
 
 @dataclass(frozen=True)
 class Filter:
-    """A filter of solutions that another package brings.
-
-    Args:
-        function (`Callable`): From [`Candidates`] and the VALUE of `--filter NAME=VALUE` (`""`
-            without) to what goes, and why.
-    """
+    """A filter of another package: from [`Candidates`] and the VALUE of `--filter NAME=VALUE`
+    (`""` without) to the solutions to drop, and why."""
 
     function: Callable[[Candidates, str], Drops]
     description: str
@@ -127,11 +122,9 @@ class FilterConfig:
         for name in ("max_mean_tokens", "min_solutions"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise InputError(f"{name} must be at least 1, not {value}.")
+                raise InputError(f"{name} must be >= 1, got {value}")
         if self.near_duplicate is not None and not 0 < self.near_duplicate <= 1:
-            raise InputError(
-                f"near_duplicate must be above 0 and at most 1, not {self.near_duplicate}."
-            )
+            raise InputError(f"near_duplicate must be in (0, 1], got {self.near_duplicate}")
         for text in self.filters:
             FILTERS.find(text.partition("=")[0])
 
@@ -147,12 +140,12 @@ class Filtered:
 
     Args:
         kept (`tuple[int, ...]`): Indices of the solutions that stay; none if the problem goes.
-        reasons (`tuple[str, ...]`): Per solution why it goes, `""` where it stays. Where the
-            whole problem goes, that reason stands for the solutions without one of their own.
-        details (`tuple[str, ...]`): Per solution a line for a person, `""` where there is none.
+        reasons (`tuple[str, ...]`): Why each solution goes, `""` if it stays. Solutions of a
+            dropped problem have its reason unless they have their own.
+        details (`tuple[str, ...]`): A line for a person per solution, or `""`.
         problem_reason (`str`, *optional*): Why the whole problem goes.
-        soundness (`tuple[str, ...]`): Per solution what a judge made of its argument: `"sound"`,
-            `"unsound"`, `"no_verdict"`, or `""` where it was not asked; empty without a judge.
+        soundness (`tuple[str, ...]`): A judge's verdict per solution: `"sound"`, `"unsound"`,
+            `"no_verdict"`, or `""` if not asked; empty without a judge.
     """
 
     kept: tuple[int, ...]
@@ -164,7 +157,7 @@ class Filtered:
     soundness: tuple[str, ...] = ()
 
     def rejects(self, problem: Problem) -> list[Rejected]:
-        """One record per solution that goes for a reason of its own, and one for the problem."""
+        """One record per solution with a reason of its own, and one for the problem."""
         records = [
             problem.rejected("filter", reason, detail, index)
             for index, (reason, detail) in enumerate(zip(self.reasons, self.details, strict=True))
@@ -186,13 +179,12 @@ def filter_problem(
     """Decide what is kept of a problem (App. C.1).
 
     Args:
-        answers ([`AnswerCheck`], *optional*): What is known about the final answers; what the
-            input's marks say if unset.
-        unfinished (`Callable`, *optional*): What a judge said of ends; rules if unset.
-        unsound (`Callable`, *optional*): The same of arguments; needed with `soundness="llm"`.
+        answers ([`AnswerCheck`], *optional*): The input's marks if unset.
+        unfinished (`Callable`, *optional*): A judge's verdicts on ends; rules if unset.
+        unsound (`Callable`, *optional*): The same on arguments; needed with `soundness="llm"`.
 
     Raises:
-        InputError: If `only_correct` is on and the column is missing, or a judge's verdicts are.
+        InputError: `only_correct` lacks its column, or `soundness="llm"` its verdicts.
 
     >>> from rpd_datasets.tokens import token_counter
     >>> problem = Problem("2 + 2?", ("So it is $4$.", "So it  is $4$.", "<think> We add two and"))
@@ -231,7 +223,7 @@ def filter_problem(
 
 
 def _turned_on(config: FilterConfig) -> list[Callable[[Candidates], Drops]]:
-    """The filters that the options turn on, in order: each alone, copies, others', the judge."""
+    """The filters of the options, in order."""
     found: list[Callable[[Candidates], Drops]] = []
     if config.decisions is not None:
         found.append(partial(rejected_by_hand, decisions=config.decisions))

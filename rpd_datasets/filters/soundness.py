@@ -1,11 +1,9 @@
-"""Signs that an argument failed and an answer was given all the same: by rules, or by a judge.
+"""Solutions whose argument failed although they answer: found by rules, or by a judge.
 
-A right final answer may follow a broken argument: the solution runs into a contradiction, says so,
-and then states values that fit. Such solutions look different, so that choosing for difference
-chooses them. The rules look for the words in which models admit it (docs/curate.md); a mistake that
-is corrected properly is a sign, too, and nonsense that admits nothing is none. Thoughts before an
-answer (a `<think>` block) may go astray and are not looked at. A judge is asked in `curation`, last
-of all filters, and what it said is only looked up here.
+A right answer may follow a broken argument that admits a contradiction and states values that fit.
+Such solutions look different, so selecting for diversity selects them. The rules search for the
+words in which models admit failure (docs/curate.md), properly corrected mistakes included;
+`<think>` blocks are ignored. `curation` asks the judge last; its verdicts are only looked up here.
 """
 
 from __future__ import annotations
@@ -34,8 +32,7 @@ SIGNS = {
     "an impossibility before the answer": r"(?:is|which is|this is a) "
     r"(?:impossible|contradiction)\.\s+(?:The|So the) (?:largest|smallest|final|correct|answer)",
 }
-# One of these stands in every text in which the sign is found. Looking for them first takes a tenth
-# of the time of the patterns, and nearly all texts have none.
+# Every text with the sign contains one of these; searching for them first is ten times as fast.
 WORDS = {
     "an admitted mistake": (
         *("mistake", "error", "miscalculation", "misunderstanding", "misinterpretation"),
@@ -56,7 +53,7 @@ SHOWN = 60
 
 
 def signs_of_floundering(solution: str) -> list[tuple[str, str]]:
-    """What a solution says of its own failure: per sign its name and the words.
+    """The signs of failure in a solution: their names and words.
 
     >>> signs_of_floundering("So b = 4.5. There must be a mistake in our reasoning. Take b = 4.")
     [('an admitted mistake', 'be a mistake')]
@@ -73,7 +70,7 @@ def signs_of_floundering(solution: str) -> list[tuple[str, str]]:
 
 
 def argument_of(solution: str) -> str:
-    """A solution without what was thought before it.
+    """A solution without its thoughts.
 
     >>> argument_of("<think>Perhaps 5?</think> Two and two are 4.")
     'Two and two are 4.'

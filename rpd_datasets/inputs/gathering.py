@@ -1,9 +1,9 @@
 """Rows of one problem brought together through a scratch file on disk.
 
-The rows of a problem may stand anywhere in an input far larger than memory. A first pass writes a
-SQLite file. Where rows hold one solution each, it takes all of them, and they come back problem by
-problem. Where a row is a whole problem, it takes only the later rows of problems that come back;
-the input is then read again, and each problem is handed over whole where it first stands.
+The rows of a problem may be anywhere in an input far larger than memory. A first pass writes a
+SQLite file. Where rows hold one solution each, it stores all of them, to read them back by problem.
+Where a row is a whole problem, it stores only the later rows of repeated problems; the input is
+then read again, and each problem is completed at its first row.
 
 The file is a cache, complete or absent. One run at a time may use a scratch folder.
 """
@@ -54,14 +54,13 @@ def write_scratch(
     one_each: bool,
     limit: int | None = None,
 ) -> dict[str, Any]:
-    """Read all rows into a new scratch file; returns what [`read_info`] says of it.
+    """Read all rows into a new scratch file; returns what [`read_info`] reads of it.
 
-    It appears when it is complete. Where rows hold one solution each, what was rejected is kept,
-    too, so that a later run can name it again. `limit` stops after so many different problems;
-    `rows_read` is asked after the last row.
+    The file appears when it is complete. With one solution per row it also keeps rejects, so that
+    a later run can report them. `limit` stops after so many different problems.
 
     Raises:
-        OutputError: If the file cannot be written, e.g. because the disk is full.
+        OutputError: The file cannot be written, e.g. because the disk is full.
     """
     building = path.with_name(path.name + ".building")
     try:
@@ -136,7 +135,7 @@ def _differing(before: str, now: str) -> set[str]:
 
 
 def read_info(path: Path) -> dict[str, Any] | None:
-    """What a finished scratch file says of its rows, or `None` where there is none to use."""
+    """The counts and columns of a complete scratch file; `None` without one."""
     if not path.exists():
         return None
     try:
@@ -148,9 +147,9 @@ def read_info(path: Path) -> dict[str, Any] | None:
 
 
 def read_gathered(path: Path) -> Iterator[Problem | Rejected]:
-    """What was left out of rows with one solution each, then every problem.
+    """The rejects of rows with one solution each, then every problem.
 
-    A column in which no problem's rows differ keeps its value; any other becomes a list.
+    A column that never differs within a problem keeps its value; any other becomes a list.
     """
     info = read_info(path) or {}
     varying = set(info["varying"])
@@ -176,10 +175,10 @@ def read_gathered(path: Path) -> Iterator[Problem | Rejected]:
 
 
 def join_rows(path: Path, items: Iterable[Problem | Rejected]) -> Iterator[Problem | Rejected]:
-    """The items that a scratch file was written of, with the rows of one problem as one problem."""
+    """The items of a scratch file, with the rows of each problem joined."""
     done: set[bytes] = set()
     with closing(_reading(path)) as database:
-        # Nearly all problems stand once, and a query takes longer than the rest of reading one.
+        # Nearly all problems occur once, and a query takes longer than the rest of reading one.
         repeated = dict(
             database.execute("SELECT digest, id FROM problem WHERE id IN (SELECT problem FROM row)")
         )

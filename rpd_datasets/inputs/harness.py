@@ -5,10 +5,9 @@
 
         -> {"problem", "solutions", "correct", "correct_METRIC", ..., "score_METRIC", ..., "answer"}
 
-Files are known by their columns, as lm-eval 0.4.13 and lighteval 0.13.0 write them. One score for
-each solution becomes `correct_METRIC` (`correct` is the first of these). A score of the whole
-problem, such as pass@k, an average or a vote, is kept as `score_METRIC`. lm-eval writes the mean of
-a filter that keeps an answer of each reply: those become marks again.
+Files are recognized by their columns (lm-eval 0.4.13, lighteval 0.13.0). Scores per solution become
+`correct_METRIC` (the first one also `correct`), scores per problem `score_METRIC`. Where lm-eval
+writes the mean over the replies that a filter kept, the marks are restored.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ class Harness:
     """How one harness' rows are read.
 
     Args:
-        columns (`Mapping[str, type]`): By which its rows are known, and what they hold.
+        columns (`Mapping[str, type]`): Identify its rows, with their types.
         row (`Callable`): From a row's values to those of a problem; `None` without texts.
         scores (`Callable`): From a row's values to its scores by name.
-        key (`str`, *optional*): The column that rows which score the same solutions share.
+        key (`str`, *optional*): The column shared by rows that score the same solutions.
     """
 
     columns: Mapping[str, type]
@@ -53,10 +52,7 @@ class Harness:
 def read_harness(
     harness: Harness, read: Callable[[], Iterator[Row | Rejected]]
 ) -> Iterator[Row | Rejected]:
-    """The rows of a harness as problems.
-
-    Where scores of the same solutions stand in rows far from each other, they are read twice.
-    """
+    """The rows of a harness as problems; with a key, rows are read twice to join their scores."""
     key, scores = harness.key or "", defaultdict[Any, dict[str, Any]](dict)
     for row in read() if key else ():
         if isinstance(row, Row) and not harness.misses(row.values):
@@ -103,7 +99,7 @@ def with_scores(row: Values, scores: Mapping[str, Any]) -> dict[str, Any]:
 
 def _lm_eval_row(values: Values) -> dict[str, Any] | None:
     asked = values["arguments"].get("gen_args_0") or {}
-    # What generates has its settings there; a log-likelihood the text that it is of.
+    # For a generation these are its settings, for a log-likelihood a text.
     if not isinstance(asked.get("arg_1"), dict):
         return None
     return {
@@ -123,7 +119,7 @@ def _lm_eval_scores(values: Values) -> dict[str, Any]:
     scores = {}
     for name in values["metrics"]:
         score = values.get(name)
-        # Where a filter keeps an answer of each reply, their mean is what stands there.
+        # If a filter keeps an answer of each reply, the score is their mean.
         is_mean = isinstance(score, int | float) and abs(mean - score) < 1e-9
         scores[f"{name}{ending}"] = marks if is_mean else score
     return scores

@@ -17,11 +17,10 @@ class HubRows:
     """The rows of a dataset on the Hub, pinned to the commit that its revision names now.
 
     Args:
-        streaming (`bool`): Read over the network row by row; otherwise download first, or use
-            what the cache holds when the Hub cannot be reached.
+        streaming (`bool`): Read row by row; otherwise download, or use the cache without the Hub.
 
     Raises:
-        InputError: If the Hub cannot be reached or knows no such dataset, configuration or split.
+        InputError: The Hub cannot be reached, or lacks the dataset, configuration or split.
     """
 
     def __init__(
@@ -45,14 +44,14 @@ class HubRows:
         self.terms = Terms()  # what the cache holds comes without its card
         # ValueError: the readers of `datasets` raise it for rows they cannot parse.
         self._errors = (DatasetsError, OSError, ValueError, httpx.HTTPError)
-        unreachable = f"{repo!r} is no file or folder here, and the Hub cannot be asked for it: "
+        unreachable = f"{repo!r} is not a local file or folder, and the Hub cannot be reached: "
         commit: str | None = None
         try:
             info = HfApi().dataset_info(repo, revision=revision, timeout=20)
             commit, self.terms = info.sha, _terms(info.card_data)
         except RepositoryNotFoundError as error:
             raise InputError(
-                f"{repo!r} is neither a file or folder here nor a dataset on the Hub that you may "
+                f"{repo!r} is neither a local file or folder nor a dataset on the Hub that you can "
                 "read. Check the spelling; private and gated datasets need `hf auth login`."
             ) from error
         except RevisionNotFoundError as error:

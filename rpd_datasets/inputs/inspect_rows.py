@@ -3,10 +3,9 @@
     LOG -> {"problem", "solutions", "correct", "correct_SCORER", ..., "answer", "id"}
 
 `correct` holds the marks of the log's first scorer, `correct_NAME` those of the scorer NAME, or
-`correct_NAME_KEY` where it gives several values. A mark is true for a score of 1 (Inspect's "C",
-"yes", True), false for less, null for none. Of an `.eval` log, memory holds the epochs of one
-problem. `datasets` reads such logs, too, but neither samples whose id is a name nor a column that
-the first five samples lack.
+`correct_NAME_KEY` for scorers with several values. A mark is true for a score of 1 (Inspect's "C",
+"yes", True), false for less, null for none. `datasets` reads such logs, too, but neither samples
+whose id is a name nor a column that the first five samples lack.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class InspectLog:
 
     Raises:
         [`MissingExtraError`]: inspect-ai is not installed.
-        [`InputError`]: The file is no log, or holds no samples.
+        [`InputError`]: The file is not a log, or has no samples.
     """
 
     def __init__(self, path: Path) -> None:
@@ -108,15 +107,12 @@ class InspectLog:
                 return thread.submit(read).result()
             except (BadZipFile, ValueError, KeyError, IndexError, FileNotFoundError) as error:
                 raise InputError(
-                    f"{self.path} is no Inspect log that can be read: {first_line(error)}"
+                    f"{self.path} is not a readable Inspect log: {first_line(error)}"
                 ) from error
 
 
 def read_inspect_log(path: Path) -> Iterator[dict[str, Any] | Rejected]:
-    """The samples of an Inspect log as rows, with a [`Rejected`] for every epoch that failed.
-
-    A log that was cancelled, failed or is still being written is named by a [`Rejected`], too.
-    """
+    """The samples of an Inspect log as rows; failed epochs and unfinished logs are rejected."""
     log = InspectLog(path)
     if log.shortfall:
         yield Rejected("read", Reason.UNFINISHED_LOG, path.name, f"{log.shortfall}.")
@@ -125,10 +121,7 @@ def read_inspect_log(path: Path) -> Iterator[dict[str, Any] | Rejected]:
 
 
 def scores_of(sample: EvalSample) -> dict[str, tuple[float | None, Score]]:
-    """A sample's scores by scorer, each value of a scorer with several as `SCORER_KEY`.
-
-    With the number that it comes to, of which 1 is right; `None` where it comes to none.
-    """
+    """A sample's scores by scorer (`SCORER_KEY` for several values), as numbers where possible."""
     from inspect_ai.scorer import value_to_float
 
     found: dict[str, tuple[float | None, Score]] = {}

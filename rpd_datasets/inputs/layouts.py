@@ -1,10 +1,9 @@
 """The layouts that rows come in, one table, how a row of each is taken apart, and which one fits.
 
-In every layout a bad solution costs itself, and a row without a usable problem costs the row. Texts
-are never altered; `gathering.py` brings together the rows of one problem. Columns with a usual name
-need no option, nor do some well-known datasets; docs/inputs.md shows them. What the options name is
-never overruled. Which columns say what is right is decided for all inputs alike in
-`filters/answer_checks.py`.
+A bad solution costs only itself, a bad problem its row. Texts are never altered; `gathering.py`
+joins the rows of a problem. Usual column names and some well-known datasets need no options
+(docs/formats.md); options are never overruled. `filters/answer_checks.py` finds the columns with
+marks and reference answers.
 """
 
 from __future__ import annotations
@@ -56,14 +55,14 @@ ReadRow = Callable[..., Iterable[Problem | Rejected]]  # of a Row and Columns
 
 @dataclass(frozen=True)
 class RowLayout:
-    """How problems and solutions stand in rows.
+    """How rows hold problems and solutions.
 
     Args:
-        description (`str`): What stands in a row, in words.
-        read (`Callable`): From a row to its problem, and what of it cannot be used.
+        description (`str`): In words.
+        read (`Callable`): From a row to its problem and rejects.
         needs (`tuple[str, ...]`): The fields of [`Columns`] whose columns must be there.
         one_each (`bool`): Whether a row holds one solution; such rows are gathered by problem.
-        told_by (`tuple[str, ...]`): The columns by which a well-known dataset is told.
+        told_by (`tuple[str, ...]`): The columns that identify a well-known dataset.
     """
 
     description: str
@@ -74,17 +73,13 @@ class RowLayout:
 
 
 def kept_names(extra: Mapping[str, Any]) -> dict[str, Any]:
-    """The other columns, none of them under a name that later stages use for their own."""
+    """The other columns; names that later stages use are prefixed with `original_`."""
     taken = ("problem", "solutions")
     return {f"original_{key}" if key in taken else key: value for key, value in extra.items()}
 
 
 def grouped_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
-    """Take apart a row with a problem and a list of solutions.
-
-    Each solution that cannot be used is a [`Rejected`] with its index in the row; then comes the
-    [`Problem`] with the others, or a `Rejected` for the row.
-    """
+    """Take apart a row with a problem and a list of solutions: first rejects, then the problem."""
     if columns.problem not in row.values:
         yield _rejected(row, _missing(columns.problem))
         return
@@ -125,8 +120,8 @@ def conversation_row(
 ) -> Iterator[Problem | Rejected]:
     """Take apart a row with questions and answers as messages, as in OpenThoughts3.
 
-    Turns are `{"from": "human" | "gpt", "value": ...}` or `{"role": ..., "content": ...}`. The
-    solution is the last answer, or that with the number `turn`; the problem is what stands before.
+    Messages are `{"from": "human" | "gpt", "value": ...}` or `{"role": ..., "content": ...}`. The
+    solution is the last answer, or number `turn`; the problem is everything before it.
     """
     turns = row.values.get(columns.conversations)
     if isinstance(turns, dict) and all(isinstance(value, list) for value in turns.values()):
@@ -157,7 +152,7 @@ def _are_turns(value: Any) -> bool:
 
 
 def asked(value: Any) -> Any:
-    """What a model was asked: a text, or messages, of which several say who speaks."""
+    """The prompt: a text, or messages, joined with the speakers' names if there are several."""
     if not _are_turns(value):
         return said(value)
     turns = [turn for turn in value if _role(turn) in HUMAN + MODEL]
@@ -183,7 +178,7 @@ def said(value: Any) -> Any:
 
 
 def batch_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
-    """Take apart a result of OpenAI's batch API that was joined with its request's prompt."""
+    """Take apart a result of OpenAI's batch API with the prompt of its request."""
     response, error = row.values.get("response"), row.values.get("error")
     body = response.get("body") if isinstance(response, dict) else None
     reply = body if isinstance(body, dict) else {}
@@ -199,7 +194,7 @@ def batch_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
 
 
 def with_thoughts(thoughts: Any, said: Any) -> Any:
-    """What a model said, behind what it thought where that stands apart.
+    """A reply after its thoughts, if they are separate.
 
     >>> with_thoughts("2 + 3", "It is 5.")
     '<think>\\n2 + 3\\n</think>\\n\\nIt is 5.'
@@ -233,7 +228,7 @@ def _missing(column: str) -> tuple[Reason, str]:
 
 
 def _bad_list(values: Mapping[str, Any], column: str) -> tuple[Reason, str]:
-    """Why there is no list with something in it."""
+    """Why a column is not a list with entries."""
     if column not in values:
         return _missing(column)
     if (value := values[column]) in (None, []):
@@ -285,10 +280,7 @@ def numbered_solutions(values: Values) -> Values:
 
 
 def s1k_solutions(values: Values) -> Values:
-    """A row of s1K or s1K-1.1: each trace of thoughts with the answer that was given after it.
-
-    s1K-1.1 has a grade for both models, "Yes" or "No", which becomes the mark.
-    """
+    """A row of s1K or s1K-1.1: thoughts with their answers; grades ("Yes", "No") become marks."""
     solutions, marks, turned = [], [], without(values, "question")
     for model, ending in (("", "ies"), ("gemini_", "y"), ("deepseek_", "y")):
         thoughts = turned.pop(f"{model}thinking_trajector{ending}", None)
@@ -365,12 +357,10 @@ def find_layout(
     layout: str = "auto",
     only: Iterable[str] = (),
 ) -> tuple[str, Columns]:
-    """Tell the layout and its columns from the first rows; see that what it needs is there.
-
-    `only` names further columns that must be.
+    """Find the layout and its columns by the first rows; `only` names further columns they need.
 
     Raises:
-        InputError: If a column is missing; it lists those there, and suggests one.
+        InputError: A column is missing; lists those that exist, and suggests one.
 
     >>> row = {"question": "2 + 2?", "solution": "4", "generations": ["It is 4.", "Four."]}
     >>> layout, columns = find_layout([row], "rows.jsonl", Columns())

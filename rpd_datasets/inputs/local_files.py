@@ -1,20 +1,17 @@
 """Raw rows out of files and folders, one at a time and each with its place.
 
-A row that cannot be read is a `Rejected` in its turn, and reading goes on: the readers of
-`datasets` give up the whole file for one such row. A file that is broken as a whole is an
-`InputError`. Memory holds one line or one batch of rows; of a `.json` array it holds all. A line
-longer than 256 MiB is passed over.
+A row that cannot be read becomes a `Rejected`, where the readers of `datasets` give up the whole
+file; a broken file is an `InputError`. Memory holds one line or one batch of rows, or all of a
+`.json` array. Lines longer than 256 MiB are skipped.
 """
 
 from __future__ import annotations
 
 import csv
-import gzip
 import hashlib
 import io
 import json
 import re
-import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count, islice
@@ -56,10 +53,7 @@ def file_kind(path: Path) -> str | None:
 
 
 class LocalRows:
-    """The rows of a file with one of `SUFFIXES`, or of a folder.
-
-    A folder holds such files, a `data` folder of them, or what `save_to_disk` wrote.
-    """
+    """The rows of a file, or of a folder of files or of what `save_to_disk` wrote."""
 
     part = ""
     terms = Terms()
@@ -76,7 +70,7 @@ class LocalRows:
         for path in self.files:
             try:
                 yield from _read(path, path.relative_to(self._root).as_posix())
-            except (OSError, EOFError, zlib.error) as error:
+            except OSError as error:
                 raise InputError(f"{path} cannot be read: {first_line(error)}") from error
 
     def fingerprint(self) -> str:
@@ -166,19 +160,17 @@ def _read(path: Path, label: str) -> Iterator[Row | Rejected]:
         )
         wrote = (one for values in peeked for one in HARNESSES if one.misses(values) is None)
         if harness := next(wrote, None):
-            yield from read_harness(harness, lambda: read(path, label))
-            return
-    yield from read(path, label)
+            return read_harness(harness, lambda: read(path, label))
+    return read(path, label)
 
 
 def _open(path: Path) -> BinaryIO:
-    if path.suffix.lower() == ".gz":
-        return cast(BinaryIO, gzip.open(path, "rb"))
-    if path.suffix.lower() == ".zst":
-        import pyarrow as pa
+    codec = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix.lower())
+    if codec is None:
+        return path.open("rb")
+    import pyarrow as pa
 
-        return cast(BinaryIO, io.BufferedReader(pa.CompressedInputStream(str(path), "zstd")))
-    return path.open("rb")
+    return cast(BinaryIO, io.BufferedReader(pa.CompressedInputStream(str(path), codec)))
 
 
 def _read_jsonl(path: Path, label: str) -> Iterator[Row | Rejected]:

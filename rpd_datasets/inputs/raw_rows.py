@@ -48,7 +48,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Terms:
-    """What the card of an input says of its texts, by the Hub's names; empty where nobody says."""
+    """The licence and language that an input's card declares, by the Hub's names."""
 
     license: tuple[str, ...] = ()
     language: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class DatasetRows:
     """The rows of a dataset in memory but for some columns; images and audio are not decoded.
 
     Raises:
-        InputError: If it is something else, such as a `DatasetDict` or a list.
+        InputError: The rows are not a `Dataset`.
     """
 
     part = ""

@@ -1,8 +1,7 @@
 """Problems with their solutions, out of any of the row layouts such data comes in.
 
-`open_source` reads files, folders, the packaged sample, datasets on the Hub and in memory. A bad
-row or solution is named and left out; the run goes on. Texts are kept as they are: NUL characters
-and `<think>` blocks stay in. Nothing is filtered for quality here: see `filters/pipeline.py`.
+`open_source` reads files, folders, the packaged sample, datasets on the Hub and in memory. Bad rows
+and solutions are reported and left out; texts are never changed. `filters/pipeline.py` filters.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class InputSpec:
     """How an input is read; see [`open_source`]."""
 
     layout: str = option(
-        "auto", "row layout: auto, grouped, flat or another of docs/inputs.md", metavar="NAME"
+        "auto", "row layout: auto, grouped, flat or another of docs/formats.md", metavar="NAME"
     )
     columns: Columns = option(factory=Columns, help="what its columns are called", group=None)
     split: str = option("train", "split to read, if there are several", group="place")
@@ -80,25 +79,24 @@ class InputSpec:
         for name in ("exactly", "limit", "turn"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise InputError(f"{name} must be at least 1, not {value}.")
+                raise InputError(f"{name} must be >= 1, got {value}")
 
 
 @dataclass(kw_only=True, eq=False)
 class Source:
     """Problems that can be read again and again in the same order; made by `open_source`.
 
-    What is left out is handed to `on_reject` once, however often the source is read.
+    `on_reject` receives each reject once, however often the source is read.
 
     Args:
         on_read (`Callable`): Called with the number of rows read so far, for progress bars.
-        contamination ([`Contamination`], *optional*): Problems that stand in it are left out.
+        contamination ([`Contamination`], *optional*): Problems of benchmarks, to be left out.
         first_rows (`int`, *optional*): Read only so many.
 
     Attributes:
         there (`list[str]`): Every column of the first rows.
-        rows_read (`int`): Input rows the latest pass rests on, bad ones included.
-        num_problems (`int`, *optional*): How many problems there are at most; unknown before the
-            first one is read.
+        rows_read (`int`): Input rows of the latest pass, bad ones included.
+        num_problems (`int`, *optional*): The maximum, known once the first problem is read.
     """
 
     rows: RowSource
@@ -171,7 +169,7 @@ class Source:
         )
 
     def _checked(self, item: Problem | Rejected) -> Problem | Rejected:
-        """Leave out a problem of another size than wanted, or one that stands in a benchmark."""
+        """Leave out a problem of another size than wanted, or of a benchmark."""
         if isinstance(item, Rejected):
             return item
         if self.spec.exactly not in (None, len(item.solutions)):
@@ -235,16 +233,15 @@ def open_source(
 
     Args:
         source (`str`, `Path` or `datasets.Dataset`): `"sample"` (packaged), a file, a folder, a Hub
-            id or rows in memory. What exists on disk is never looked for on the Hub; a folder
-            called `sample` is `./sample`.
-        scratch (`Path`): A folder for the file through which rows of one problem come together. It
-            is made when needed, and reused when input and options are the same.
+            id or rows in memory. Local paths come before Hub ids.
+        scratch (`Path`): A folder for the file that joins the rows of a problem; it is reused when
+            input and options are the same.
         on_reject (`Callable`): Receives every [`Rejected`] once, in the order of the input.
-        name (`str`): What a dataset in memory is called.
-        without (`Sequence[str]`): Columns of it that are left aside.
+        name (`str`): The name of a dataset in memory.
+        without (`Sequence[str]`): Columns of it to ignore.
 
     Raises:
-        InputError: If the input cannot be found or read, is empty, or lacks a column.
+        InputError: The input cannot be found or read, is empty, or lacks a column.
     """
     spec = spec or InputSpec()
     rows = open_rows(source, spec, name=name, without=without)
@@ -254,9 +251,10 @@ def open_source(
 def look_at_head(
     source: Any, spec: InputSpec | None = None, *, name: str = IN_MEMORY
 ) -> tuple[tuple[str, ...], Problem | None]:
-    """Every column of an input's first rows, and the first problem in them.
+    """Every column of an input's first rows, and the first problem in them, if any.
 
-    The problem is `None` where later rows may hold it; an [`InputError`] says that there is none.
+    Raises:
+        InputError: The whole input has no usable problem.
     """
     # Later rows may add solutions to a problem.
     spec = replace(spec or InputSpec(), exactly=None)
@@ -294,5 +292,5 @@ def open_rows(
         return HubRows(source, **place, revision=spec.revision, streaming=streaming)
     raise InputError(
         f"There is no file or folder {source!r}, and it is not the id of a dataset on the Hub "
-        "(owner/name) either. Name a file, a folder, a Hub id or the word sample."
+        "(owner/name). Name a file, a folder, a Hub id, or sample."
     )

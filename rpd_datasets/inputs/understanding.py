@@ -1,7 +1,4 @@
-"""What was understood of an input: for a person to see before anything is spent on it.
-
-It counts what passes by and keeps one example; nothing is decided here.
-"""
+"""What was understood of an input: counts and an example, shown before money is spent."""
 
 from __future__ import annotations
 

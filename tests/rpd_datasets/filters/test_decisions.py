@@ -51,7 +51,7 @@ def test_a_choice_goes_on_from_what_was_kept(tmp_path, marks, picks, chosen):
 @pytest.mark.parametrize("text", ["", "{}", '{"format": 2, "decisions": []}', "[1]"])
 def test_what_is_no_file_of_marks_is_refused(tmp_path, text):
     (tmp_path / "d.json").write_text(text)
-    with pytest.raises(InputError, match="holds no decisions"):
+    with pytest.raises(InputError, match="not a file of decisions"):
         read_decisions(str(tmp_path / "d.json"))
     with pytest.raises(InputError, match="cannot read the decisions"):
         read_decisions(str(tmp_path / "nowhere.json"))

@@ -70,7 +70,7 @@ def test_a_hub_dataset_is_read_by_id_and_pinned_to_its_commit(
 @pytest.mark.slow
 def test_what_the_hub_does_not_have_is_one_clear_line(hub: LocalHub, tmp_path: Path) -> None:
     cases = [
-        ({"repo": "ada/elsewhere"}, "neither a file or folder here nor a dataset on the Hub"),
+        ({"repo": "ada/elsewhere"}, "neither a local file or folder nor a dataset on the Hub"),
         ({"repo": "ada/rows", "split": "test"}, "Available splits: ['train']"),
         ({"repo": "ada/rows", "config": "hard"}, "'hard' not found. Available: ['default']"),
         ({"repo": "ada/rows", "revision": "v9"}, "'ada/rows' has no revision 'v9'"),
@@ -78,7 +78,7 @@ def test_what_the_hub_does_not_have_is_one_clear_line(hub: LocalHub, tmp_path: P
     ]
     answers = ask(hub, tmp_path, *(question for question, _ in cases))
     answers += ask(hub, tmp_path, {"repo": "ada/rows"}, HF_ENDPOINT="http://127.0.0.1:9")
-    says = [*(text for _, text in cases), "the Hub cannot be asked for it"]
+    says = [*(text for _, text in cases), "the Hub cannot be reached"]
     for answer, text in zip(answers, says, strict=True):
         assert text in answer["error"]
         assert "\n" not in answer["error"]

@@ -129,7 +129,7 @@ def test_text_in_parquet_that_is_not_utf8_costs_only_its_row(tmp_path: Path) -> 
         ("a.csv", b'"a,b', "not valid CSV"),
         ("a.parquet", b"not what the name says", r"a\.parquet is not a readable .parquet file"),
         ("a.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 100_000)[:-40], "cannot be read"),
-        ("a.eval", b"no log", "is no Inspect log"),
+        ("a.eval", b"no log", "is not a readable Inspect log"),
         ("a.txt", b"no rows", "is not a data file"),
     ],
 )

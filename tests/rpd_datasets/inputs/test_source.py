@@ -150,7 +150,7 @@ def test_a_size_a_limit_and_values_choose_among_the_problems(
     assert only.texts == EXPECTED[2:3]
     with pytest.raises(InputError, match=r"no usable problem in its .* rows with level=9"):
         list(Opened(rows, tmp_path, only={"level": "9"}).source)
-    with pytest.raises(InputError, match="limit must be at least 1, not 0"):
+    with pytest.raises(InputError, match="limit must be >= 1, got 0"):
         InputSpec(limit=0)
 
 
