@@ -40,6 +40,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import count, islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -127,22 +128,14 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Corpus:
-    """The shape of a corpus.
-
-    Args:
-        problems (`int`): How many.
-        characters (`int`): Length of a solution's working, about; OpenThoughts3's are some
-            30,000 on average.
-        seed (`int`): Another seed gives other texts.
-    """
+    """So many problems, with solutions of about so many characters (OpenThoughts3: some 30,000)."""
 
     problems: int
     characters: int = 2000
-    seed: int = 0
 
     def problem(self, number: int) -> str:
         """The text of a problem."""
-        random = Random(f"{self.seed}/{number}")
+        random = Random(f"{number}")
         a, b, thing = random.randrange(2, 99), random.randrange(2, 999), random.choice(OBJECTS)
         return (
             f"Problem {number}. Given ${a}x^2 + y = {b}$ and a condition on {thing}, find the "
@@ -151,7 +144,7 @@ class Corpus:
 
     def strategy(self, number: int, solution: int) -> list[tuple[str, str]]:
         """What a solution does: its methods, each with what it is used on."""
-        random = Random(f"{self.seed}/{number}/strategies")
+        random = Random(f"{number}/strategies")
         strategies = [
             [
                 (method, f"{random.choice(OBJECTS)} of problem {number}")
@@ -160,11 +153,11 @@ class Corpus:
             ]
             for _ in range(random.randint(1, MAX_STRATEGIES))
         ]
-        return strategies[Random(f"{self.seed}/{number}/{solution}").randrange(len(strategies))]
+        return strategies[Random(f"{number}/{solution}").randrange(len(strategies))]
 
     def steps(self, number: int, solution: int) -> list[str]:
         """The summary of a solution."""
-        random = Random(f"{self.seed}/{number}/{solution}/wording")
+        random = Random(f"{number}/{solution}/wording")
         return [
             random.choice(WORDINGS).format(
                 Method=method[0].upper() + method[1:], method=method, thing=thing
@@ -174,7 +167,7 @@ class Corpus:
 
     def solution(self, number: int, solution: int) -> str:
         """The text of a solution: its label, its working, and an answer unless it is cut off."""
-        random = Random(f"{self.seed}/{number}/{solution}/text")
+        random = Random(f"{number}/{solution}/text")
         parts = [f"Attempt {solution} at problem {number}."]
         length = 0
         phases = self.strategy(number, solution)
@@ -192,7 +185,7 @@ class Corpus:
 
     def write(self, path: Path) -> None:
         """Write the corpus as Parquet, one row per solution in random order."""
-        order = np.random.default_rng(self.seed).permutation(self.problems * SOLUTIONS)
+        order = np.random.default_rng(0).permutation(self.problems * SOLUTIONS)
         rows = map(self._row, order.tolist())
         with ParquetWriter(path, SCHEMA, compression="zstd") as writer:
             while chunk := list(islice(rows, ROWS_PER_GROUP)):
@@ -263,22 +256,16 @@ def curate(corpus: Corpus, folder: Path, summarizer: str) -> Figures:
         models = Models(reader, embedder, token_counter("estimate"))
         began, cpu = time.perf_counter(), time.process_time()
         file = folder / "corpus.parquet"
-        report = curate_folder(
-            [
-                (
-                    lambda scratch, reject: open_source(file, scratch=scratch, on_reject=reject),
-                    config.num_problems,
-                )
-            ],
-            folder / "curated",
-            config,
-            models,
-            describe=lambda _: {},
-        )
+        sources = [(partial(_open, file), config.num_problems)]
+        report = curate_folder(sources, folder / "curated", config, models, describe=lambda _: {})
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     usable = sum(score.num_usable for score in report.scores)
     about = {"problems": len(report.scores), "usable": usable, "encoded": embedder.texts}
     return {"seconds": seconds, "cpu": cpu, "peak": peak_memory(), **about}
+
+
+def _open(file: Path, scratch: Any, reject: Any) -> Any:
+    return open_source(file, scratch=scratch, on_reject=reject)
 
 
 def minilm(corpus: Corpus) -> Figures:
@@ -319,8 +306,7 @@ def main() -> None:
     parser.add_argument("--summarizer", choices=("chat", "extractive"), default="chat")
     options = parser.parse_args()
     text = alone(minilm, Corpus(0))
-    rows: list[dict[str, object]] = []
-    first = None
+    rows, first = [], None
     for problems in options.sizes:
         corpus = Corpus(problems, options.characters)
         with tempfile.TemporaryDirectory() as name:

@@ -24,7 +24,7 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import argparse
 import itertools
 import statistics
-import time
+import timeit
 from collections.abc import Callable
 from typing import Any
 
@@ -42,25 +42,16 @@ def cdist_matrix(solutions: list[Any]) -> Any:
         a, b = solutions[i], solutions[j]
         distances = cdist(a, b, "cosine")
         forward, backward = distances.min(axis=1).mean(), distances.min(axis=0).mean()
-        if len(a) < len(b):
-            value = forward
-        elif len(a) > len(b):
-            value = backward
-        else:
+        value = forward if len(a) < len(b) else backward
+        if len(a) == len(b):
             value = (forward + backward) / 2
         matrix[i, j] = matrix[j, i] = value
     return matrix
 
 
 def seconds(call: Callable[[], Any]) -> float:
-    """Wall time of one call: the best of five, after one that warms the caches."""
-    call()
-    best = float("inf")
-    for _ in range(5):
-        start = time.perf_counter()
-        call()
-        best = min(best, time.perf_counter() - start)
-    return best
+    """Wall time of one call: the best of six, the first of which warms the caches."""
+    return min(timeit.repeat(call, number=1, repeat=6))
 
 
 def measure(dimension: int, num_problems: int, k: int, seed: int) -> dict[str, float]:

@@ -13,6 +13,7 @@ What it leaves out: several machines, GPUs and servers.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -46,53 +47,34 @@ def seconds(problems: Path, options: list[str]) -> float:
         return time.perf_counter() - started
 
 
-def write_problems(path: Path, count: int) -> None:
+def write_problems(path: Path, count: int) -> Path:
     """The sample's problems again and again, none the same."""
     sample = Path(__file__).parents[1] / "rpd_datasets" / "sample"
-    rows = [
-        json.loads(line)
-        for file in sorted(sample.glob("*.jsonl"))
-        for line in file.read_text(encoding="utf-8").splitlines()
-    ]
+    lines = [line for file in sorted(sample.glob("*.jsonl")) for line in file.open()]
     with path.open("w", encoding="utf-8") as file:
-        for index in range(count):
-            row = rows[index % len(rows)]
-            row = {**row, "problem": f"({index}) {row['problem']}"}
-            file.write(json.dumps(row) + "\n")
-
-
-def engines(count: int) -> list[dict[str, object]]:
-    """One row for each engine."""
-    rows: list[dict[str, object]] = []
-    with tempfile.TemporaryDirectory() as folder:
-        one, many = Path(folder, "one.jsonl"), Path(folder, "many.jsonl")
-        write_problems(one, 1)
-        write_problems(many, count)
-        for name, options in ENGINES.items():
-            start = seconds(one, options)
-            whole = seconds(many, options)
-            base = whole if not rows else float(str(rows[0]["seconds"]))
-            rows.append(
-                {
-                    "engine": name,
-                    "start": f"{start:.1f}",
-                    "seconds": f"{whole:.1f}",
-                    "this process / engine": f"{base / whole:.2f}",
-                }
-            )
-    return rows
+        for index, line in zip(range(count), itertools.cycle(lines), strict=False):
+            row = json.loads(line)
+            file.write(json.dumps(row | {"problem": f"({index}) {row['problem']}"}) + "\n")
+    return path
 
 
 def main() -> None:
-    """Print both tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--problems", type=int, default=200, help="problems that are scored")
-    args = parser.parse_args()
-    print(machine(("torch", "sentence-transformers", "ray")), flush=True)
-    print(f"\n{args.problems} problems of 6 solutions\n")
-    print(markdown(engines(args.problems)))
+    count = parser.parse_args().problems
+    rows: list[dict[str, object]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        one = write_problems(Path(folder, "one.jsonl"), 1)
+        many = write_problems(Path(folder, "many.jsonl"), count)
+        first = None
+        for name, options in ENGINES.items():
+            start, whole = seconds(one, options), seconds(many, options)
+            first = first or whole
+            times = {"start": f"{start:.1f}", "seconds": f"{whole:.1f}"}
+            rows.append({"engine": name, **times, "this process / engine": f"{first / whole:.2f}"})
+    print(machine(("torch", "sentence-transformers", "ray")))
+    print(f"\n{count} problems of 6 solutions\n\n{markdown(rows)}")
 
 
 if __name__ == "__main__":

@@ -14,19 +14,27 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from rpd_metric.grading.answers import Verdict
 from rpd_metric.grading.mathematics import Grader
 
+# Files, how a row's problem is called, and its columns: reference answer, solutions, labels.
+SETS = (
+    (
+        "multi_solution/candidates.jsonl",
+        "{problem_id}",
+        ("reference_answer", "solutions", "correct"),
+    ),
+    ("benchmarks/qwen_math_cot_100x8.jsonl", "math-qwen-{idx:03}", ("gt", "code", "score")),
+)
 # class: (who is right, what happens, the solutions it happens in)
 CLASSES: dict[str, tuple[str, str, set[tuple[str, int]]]] = {
-    "one number out of an expression": (
+    "one number from an expression": (
         "the grader",
-        "The answer is an expression (an imaginary multiple, a constant plus a variable) and the "
-        "label accepted the one number in it, which equals the reference.",
+        "The answer is an expression (an imaginary multiple, a constant plus a variable), and the "
+        "label accepted the one number in it that equals the reference.",
         {
             ("math-l5-0132", 5),
             ("math-l5-0132", 11),
@@ -36,34 +44,33 @@ CLASSES: dict[str, tuple[str, str, set[tuple[str, int]]]] = {
             ("math-l5-0536", 8),
         },
     ),
-    "value not worked out": (
+    "value not computed": (
         "the grader, by value",
-        "The answer is left as a sum or product of numbers whose value is the reference, such as a "
-        "power times a factor. The label wanted the number itself.",
+        "The answer is a sum or product of numbers whose value is the reference, such as a "
+        "power times a factor. The label required the number itself.",
         {("math-l5-0128", 15), ("math-l5-0217", 15), ("math-l5-0603", 14)},
     ),
-    "separator of thousands": (
+    "thousands separator": (
         "the grader",
-        "The reference writes ten thousand with LaTeX's `{,}`, the answer without; the label "
+        "The reference writes ten thousand with LaTeX's `{,}`, the answer does not; the label "
         "compared the text.",
         {("math-qwen-072", 7), ("qwen-rm100-072", 7)},
     ),
     "sentences instead of an answer": (
         "the label",
         'After "Answer:" comes the derivation in prose, with the result in its last sentence. The '
-        "grader reads the first formula or sentence, and does not guess.",
+        "grader reads the first formula or sentence and does not guess.",
         {("math-l5-0098", 12), ("math-l5-0184", 12)},
     ),
-    "the result stands after the box": (
+    "the result comes after the box": (
         "the label",
-        "The last box holds an intermediate value; the sentence after it draws the sign.",
+        "The last box has an intermediate value; the sentence after it adds the sign.",
         {("math-l5-0351", 5)},
     ),
 }
 
 
-@dataclass(frozen=True)
-class Labelled:
+class Labelled(NamedTuple):
     """One solution with the label that was published for it."""
 
     problem: str
@@ -73,26 +80,19 @@ class Labelled:
     correct: bool
 
 
-def candidates(data: Path) -> Iterator[Labelled]:
-    """multi_solution/candidates.jsonl."""
-    for row in _lines(data / "multi_solution" / "candidates.jsonl"):
-        for index, solution in enumerate(row["solutions"]):
-            yield Labelled(
-                row["problem_id"], index, row["reference_answer"], solution, row["correct"][index]
-            )
+def read(path: Path, name: str, columns: tuple[str, str, str]) -> list[Labelled]:
+    """The solutions of a JSONL file; `name` formats a problem's, `columns` hold the rest."""
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    gold, solutions, labels = columns
+    return [
+        Labelled(name.format(**row), index, row[gold], solution, row[labels][index])
+        for row in rows
+        for index, solution in enumerate(row[solutions])
+    ]
 
 
-def qwen_samples(data: Path) -> Iterator[Labelled]:
-    """benchmarks/qwen_math_cot_100x8.jsonl."""
-    for row in _lines(data / "benchmarks" / "qwen_math_cot_100x8.jsonl"):
-        for index, solution in enumerate(row["code"]):
-            yield Labelled(
-                f"math-qwen-{row['idx']:03}", index, row["gt"], solution, row["score"][index]
-            )
-
-
-def agreement(name: str, rows: list[Labelled], workers: int) -> tuple[list[str], bool]:
-    """Grade labelled solutions; the section about it, and whether all is explained."""
+def agreement(name: str, rows: list[Labelled], workers: int) -> bool:
+    """Grade labelled solutions and print a section about it; whether all is explained."""
     start = time.perf_counter()
     with Grader(workers=workers) as grader:
         pairs = ((row.gold, row.solution) for row in rows)
@@ -104,35 +104,28 @@ def agreement(name: str, rows: list[Labelled], workers: int) -> tuple[list[str],
         for verdict, row in zip(verdicts, rows, strict=True)
         if (verdict is Verdict.CORRECT) != row.correct
     ]
-    share = 1 - len(differ) / len(rows)
-    lines = [
-        f"## {name}",
-        "",
-        f"{len(rows)} solutions, {seconds:.0f} s with {workers} worker processes. "
-        f"Agreement: {len(rows) - len(differ)} of {len(rows)} ({share:.2%}).",
-        "",
-        "| verdict | label right | label wrong |",
-        "| --- | ---: | ---: |",
-        *(
-            f"| {verdict.value} | {counts[verdict, True]} | {counts[verdict, False]} |"
-            for verdict in Verdict
-        ),
-        "",
-        "| disagreement | count | grader says | who is right | what happens |",
-        "| --- | ---: | --- | --- | --- |",
-    ]
+    print(f"## {name}\n")
+    print(
+        f"{len(rows)} solutions, {seconds:.0f} s with {workers} worker processes. Agreement: "
+        f"{len(rows) - len(differ)} of {len(rows)} ({1 - len(differ) / len(rows):.2%}).\n"
+    )
+    print("| verdict | label right | label wrong |\n| --- | ---: | ---: |")
+    for verdict in Verdict:
+        print(f"| {verdict.value} | {counts[verdict, True]} | {counts[verdict, False]} |")
+    print("\n| disagreement | count | grader says | who is right | what happens |")
+    print("| --- | ---: | --- | --- | --- |")
     left = differ
     for title, (right, text, members) in CLASSES.items():
         here = [pair for pair in left if (pair[0].problem, pair[0].index) in members]
         if here:
             said = ", ".join(sorted({verdict.value for _, verdict in here}))
-            lines.append(f"| {title} | {len(here)} | {said} | {right} | {text} |")
+            print(f"| {title} | {len(here)} | {said} | {right} | {text} |")
         left = [pair for pair in left if pair not in here]
     for row, verdict in left:
-        lines.append(
-            f"| **unexplained** | 1 | {verdict.value} | | {row.problem}, solution {row.index} |"
-        )
-    return [*lines, ""], not left
+        place = f"{row.problem}, solution {row.index}"
+        print(f"| **unexplained** | 1 | {verdict.value} | | {place} |")
+    print()
+    return not left
 
 
 def main() -> None:
@@ -141,22 +134,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
-    sets = {
-        "multi_solution/candidates.jsonl": candidates(args.data),
-        "benchmarks/qwen_math_cot_100x8.jsonl": qwen_samples(args.data),
-    }
-    explained = True
-    for name, rows in sets.items():
-        lines, all_explained = agreement(name, list(rows), args.workers)
-        print("\n".join(lines))
-        explained = explained and all_explained
-    if not explained:
+    explained = [
+        agreement(name, read(args.data / name, problem, columns), args.workers)
+        for name, problem, columns in SETS
+    ]
+    if not all(explained):
         sys.exit("some disagreements are not explained; read them and add them to CLASSES")
-
-
-def _lines(path: Path) -> Iterable[dict]:
-    with path.open(encoding="utf-8") as file:
-        yield from map(json.loads, file)
 
 
 if __name__ == "__main__":

@@ -283,9 +283,7 @@ def main() -> None:
         with serving(args.vllm, minilm_path(), "minilm", POOLING, folder / "emb.log") as url:
             trial.note(f"embeddings: {embeddings(url)}")
         trial.note(in_process(args.vllm, smollm2(), folder))
-        print(tabulate(trial.rows, headers="keys"))
-        print()
-        print("\n".join(trial.notes))
+        print(tabulate(trial.rows, headers="keys"), "", *trial.notes, sep="\n")
 
 
 if __name__ == "__main__":

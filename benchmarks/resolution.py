@@ -18,17 +18,11 @@ from pathlib import Path
 from machine import markdown
 
 ROOT = Path(__file__).resolve().parents[1]
-# By the name that users know; on PyPI two of them are written otherwise.
-BESIDE = {
-    "verl": "verl",
-    "OpenRLHF": "openrlhf",
-    "SkyRL": "skyrl",
-    "unsloth": "unsloth",
-    "ms-swift": "ms-swift",
-    "LLaMA-Factory": "llamafactory",
-    "DataDesigner": "data-designer",
-    "axolotl": "axolotl",
-}
+# As PyPI calls them.
+BESIDE = (
+    *("verl", "openrlhf", "skyrl", "unsloth"),
+    *("ms-swift", "llamafactory", "data-designer", "axolotl"),
+)
 SHOWN = ("datasets", "huggingface-hub", "evaluate", "numpy", "pyarrow")
 
 
@@ -45,14 +39,13 @@ def resolved(name: str) -> tuple[dict[str, str], str]:
 def main() -> None:
     """Ask and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("names", nargs="*", default=list(BESIDE), help="default: all of them")
+    parser.add_argument("names", nargs="*", default=BESIDE, help="default: all of them")
     rows, failed = [], False
     for name in parser.parse_args().names:
-        package = BESIDE.get(name, name)
-        versions, said = resolved(package)
+        versions, said = resolved(name)
         failed |= not versions
-        found = versions.get(package, "-") if versions else f"does not resolve: {said}"
-        row: dict[str, object] = {"beside": name, "package": package, "version": found}
+        found = versions.get(name, "-") if versions else f"does not resolve: {said}"
+        row: dict[str, object] = {"beside": name, "version": found}
         rows.append(row | {one: versions.get(one, "-") for one in SHOWN})
     print(markdown(rows))
     sys.exit(failed)

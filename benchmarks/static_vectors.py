@@ -1,4 +1,4 @@
-"""Make `rpd_metric/models/static_vectors.npz`, and measure it beside minilm.
+"""Make `rpd_metric/models/static_vectors.npz`, and time it beside minilm.
 
     PYTHONPATH=.:tests python benchmarks/static_vectors.py [--make] [--data FOLDER]
 
@@ -7,7 +7,7 @@ the mean of its pieces'. They begin as the model's vectors of single pieces, on 
 directions of its vectors of texts, weighted by frequency (Zipf's law, SIF). Then their means are
 fitted to the model's vectors of pieces of solutions, whose problems are in no labelled set.
 
-Printed are the AUROCs of `pieces` with both encoders, and how many texts a second each encodes.
+`strategies.py --embedder static` measures what distances see with them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from machine import machine, markdown
 from strategies import FILES
 from tokenizers import Tokenizer
 
 from parts.recorded_groups import read_lines
-from rpd_datasets.judging.auroc import count_wins, estimate, pooled_auroc, resamples, within_auroc
-from rpd_datasets.judging.labels import Labels
-from rpd_metric.metrics.matrices import READINGS, distance_matrices
+from rpd_metric.metrics.matrices import READINGS
 from rpd_metric.models import static
 from rpd_metric.models.kinds import load_embedder
 from rpd_metric.models.minilm import MiniLM
@@ -47,7 +44,6 @@ WIDTH = 128
 FIRST_WORD = 996
 CLS, SEP = 101, 102
 SIF = 1e-5
-SHOWN = ("dev", "train", "controlled", "long")
 
 
 def single_pieces(model: MiniLM, count: int) -> Any:
@@ -114,18 +110,6 @@ def write(vectors: Any, tokenizer: Tokenizer) -> None:
     np.savez_compressed(static.FILE, rows=rows, scales=scales, tokenizer=text)
 
 
-def aurocs(rows: list[dict[str, Any]], encoder: Any) -> tuple[Any, Any]:
-    """AUROC of `pieces`, pooled and within, in every resample."""
-    found = []
-    for row in rows:
-        read = distance_matrices(["pieces"], row["problem"], row["solutions"], None, encoder)
-        pairs = Labels.of(row).pairs()  # type: ignore[union-attr]
-        found.append(([read["pieces"][i, j] for i, j, _ in pairs], [one for *_, one in pairs]))
-    wins = count_wins([np.array(a, float) for a, _ in found], [np.array(b, bool) for _, b in found])
-    weights = resamples(len(rows), 2000, 0)
-    return pooled_auroc(wins, weights), within_auroc(wins, weights)
-
-
 def speed(encoder: Any, texts: list[str]) -> float:
     """Texts a second of processor time, the first call apart."""
     encoder.encode(["warm"])
@@ -148,23 +132,9 @@ def main() -> None:
         tokenizer.no_padding()
         tokenizer.no_truncation()
         write(distilled(MiniLM(minilm_path()), tokenizer, texts, wanted), tokenizer)
-    ours = load_embedder("static")
-    table = []
-    for name in SHOWN:
-        rows = read_lines(args.data / FILES[name])
-        row: dict[str, object] = {"set": name}
-        theirs = aurocs(rows, minilm)
-        for measure, one, two in zip(("pooled", "within"), aurocs(rows, ours), theirs, strict=True):
-            row |= {
-                f"minilm {measure}": f"{estimate(two)}",
-                f"static {measure}": f"{estimate(one)}",
-            }
-            row[f"static - minilm, {measure}"] = format(estimate(one - two), "+.3f")
-        table.append(row)
-    print(f"{machine(('torch', 'tokenizers'))}\n\n{markdown(table)}\n")
     some = texts[:500]
-    print("Texts a second of processor time, one thread, pieces of 40 words:")
-    print(f"minilm {speed(minilm, some):,.0f}, static {speed(ours, some):,.0f}")
+    rates = [f"{name} {speed(load_embedder(name), some):,.0f}" for name in ("minilm", "static")]
+    print(f"Texts a second of processor time, one thread, pieces of 40 words: {', '.join(rates)}")
 
 
 if __name__ == "__main__":

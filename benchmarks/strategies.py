@@ -104,13 +104,9 @@ CURVES: tuple[Method, ...] = (
 
 @dataclass(frozen=True)
 class Case:
-    """One labelled problem.
+    """One labelled problem: its row, the labels of its solutions, and what distances are given.
 
-    Args:
-        row (`dict`): As it stands in the file.
-        labels ([`Labels`]): Of its solutions.
-        evidence (`dict`): By source of steps, which are the file's (`"LLM"`), `"extractive"` or,
-            for what needs none, `""`.
+    That is by source of steps: the file's (`"LLM"`), `"extractive"`, or `""` for what needs none.
     """
 
     row: dict[str, Any]
@@ -234,19 +230,11 @@ class Problems:
 
     def triples_by_chance(self) -> Estimate:
         """The share of all triples, where the choice matters."""
-        shares = [
-            float(
-                np.mean(
-                    [
-                        case.labels.complete(three, PICKED)
-                        for three in itertools.combinations(range(len(case.row["solutions"])), 3)
-                    ]
-                )
-            )
-            if case.labels.choice_matters(PICKED)
-            else np.nan
-            for case in self.cases
-        ]
+        shares = []
+        for case in self.cases:
+            threes = itertools.combinations(range(len(case.row["solutions"])), PICKED)
+            share = np.mean([case.labels.complete(three, PICKED) for three in threes])
+            shares.append(float(share) if case.labels.choice_matters(PICKED) else np.nan)
         return estimate(weighted_mean(shares, self.weights))
 
 
@@ -290,7 +278,7 @@ def labelled_pairs(sets: Sequence[Problems], method: Method) -> tuple[Array, Arr
     return distances, different
 
 
-def curves(sets: Mapping[str, Problems]) -> list[Calibration]:
+def curves(sets: Mapping[str, Problems], embedder: str) -> list[Calibration]:
     """The curves of distances whose words hold on every set, fitted to all; prints what each curve
     says, how far off it is on each set with the fit to the others, and the share of pairs of
     another strategy where it says one method, and where it says another.
@@ -301,7 +289,7 @@ def curves(sets: Mapping[str, Problems]) -> list[Calibration]:
         fitted = fit_curve(*(pairs := labelled_pairs(list(sets.values()), method)))
         intercept, slope = (round(one, 3) for one in fitted)
         steps = CURVE_STEPS[source]
-        curve = Calibration(distance, "minilm", steps, intercept, slope, len(pairs[0]))
+        curve = Calibration(distance, embedder, steps, intercept, slope, len(pairs[0]))
         errors = []
         for name, problems in sets.items():
             fit = fit_curve(*labelled_pairs([sets[one] for one in sets if one != name], method))
@@ -371,12 +359,15 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument(
+        "--embedder", default="minilm", help="which the curves are not for if another"
+    )
     parser.add_argument("--limit", type=int, help="problems of each set")
     parser.add_argument("--num-bootstrap", type=int, default=2000)
     parser.add_argument("--write-curves", type=Path, help="keeps the curves as JSON")
     parser.add_argument("--picture", type=Path, help="draws the AUROCs, as SVG")
     args = parser.parse_args()
-    encoder = load_embedder("minilm")
+    encoder = load_embedder(args.embedder)
     replies = RecordedGroups.of_sets(args.data / "strategy_bench")
     sets = {}
     for name, file in FILES.items():
@@ -395,7 +386,7 @@ def main() -> None:
         print_figures(sets, figure)
     if args.picture:
         draw(sets, args.picture)
-    found = curves(sets)
+    found = curves(sets, args.embedder)
     if args.write_curves:
         lines = ",\n".join(f"  {json.dumps(asdict(curve))}" for curve in found)
         args.write_curves.write_text(f"[\n{lines}\n]\n", encoding="utf-8")

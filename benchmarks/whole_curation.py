@@ -1,9 +1,9 @@
 """What `rpd curate` costs beside its encoder, and the encoder beside `SentenceTransformer.encode`.
 
-    python benchmarks/whole_curation.py [FILE] [--problems N]
+    python benchmarks/whole_curation.py [--source FILE] [--problems N]
 
-FILE is JSONL with `problem` and `solutions`; left out, it is the real solutions beside the
-repository where they are, and the packaged sample otherwise. Three ways, interleaved in one run,
+FILE is JSONL with `problem` and `solutions`: the real solutions beside the repository where they
+are, and the packaged sample otherwise. Three ways, interleaved in one run,
 with minilm on one core, models loaded before:
 
 - `encode`: `SentenceTransformer.encode` of all distinct texts of all problems in one call, as it is
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -116,22 +115,19 @@ def measure(source: str, problems: int, rounds: int) -> dict[str, Any]:
     }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line."""
+def main() -> None:
+    """Measure and print."""
     import torch
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("file", type=Path, nargs="?", help="JSONL with problems and solutions")
+    default = str(REAL) if REAL.is_file() else "sample"
+    parser.add_argument("--source", default=default, help="JSONL with problems and solutions")
     parser.add_argument("--problems", type=int, default=40, help="the first so many")
     parser.add_argument("--rounds", type=int, default=2, help="of which the best counts")
-    options = parser.parse_args(argv)
+    options = parser.parse_args()
     torch.set_num_threads(1)
     about = machine(["torch", "sentence-transformers"])
-    file = options.file or (REAL if REAL.is_file() else None)
-    if file is not None and not file.is_file():
-        print(f"{file} is not a file; pass JSONL, or nothing", file=sys.stderr)
-        return 2
-    found = measure("sample" if file is None else str(file), options.problems, options.rounds)
+    found = measure(options.source, options.problems, options.rounds)
     cpu, wall = found["cpu"], found["wall"]
     table: list[dict[str, object]] = [
         {
@@ -149,8 +145,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         f"{found['equal_choices']} of {found['problems']} problems, problems in "
         f"{'the same' if found['equal_order'] else 'another'} order"
     )
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

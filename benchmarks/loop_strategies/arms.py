@@ -9,25 +9,20 @@ START = "start"
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to make a model from the start; the start itself is one, too.
-
-    Args:
-        title (`str`): For tables.
-        choice (`str`, *optional*): `rpd curate`'s name of what chooses problems and solutions.
-        each (`int`): Solutions of a problem.
-        candidates (`str`): What it chooses from: `"all"` solutions, one of each true strategy
-            (`"different"`), or those of a problem's commonest strategy (`"same"`).
-        base (`str`, *optional*): The arm whose model it goes on from, where nothing is curated.
-        share (`float`, *optional*): So far from the start to that model (WiSE-FT).
-        diversity_weight (`float`): Of the diversity reward in GRPO.
-    """
+    """One way to make a model from the start; the start itself is one, too."""
 
     title: str
+    # `rpd curate`'s name of what chooses problems and solutions, and solutions of a problem.
     choice: str | None = None
     each: int = 3
+    # What it chooses from: "all" solutions, one of each true strategy ("different"), or those of a
+    # problem's commonest strategy ("same").
     candidates: str = "all"
+    # The arm whose model it goes on from, where nothing is curated, and how far from the start to
+    # that model (WiSE-FT).
     base: str | None = None
     share: float | None = None
+    # Of the diversity reward in GRPO.
     diversity_weight: float = 0.0
 
 
@@ -63,22 +58,12 @@ COMPARISONS = (
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of everything.
+    """How much of everything."""
 
-    Args:
-        pool (`int`): Problems that an arm may choose from.
-        candidates (`int`): Solutions of each.
-        samples (`int`): Training samples of an arm.
-        warm (`int`): Mixed samples that the start is warmed on.
-        tests (`int`): Test problems.
-        attempts (`int`): Samples per test problem.
-        practice (`int`): Problems of GRPO.
-    """
-
-    pool: int = 320
-    candidates: int = 8
-    samples: int = 300
-    warm: int = 60
-    tests: int = 100
-    attempts: int = 8
-    practice: int = 160
+    pool: int = 320  # problems that an arm may choose from
+    candidates: int = 8  # solutions of each
+    samples: int = 300  # training samples of an arm
+    warm: int = 60  # mixed samples that the start is warmed on
+    tests: int = 100  # test problems
+    attempts: int = 8  # samples of each
+    practice: int = 160  # problems of GRPO
