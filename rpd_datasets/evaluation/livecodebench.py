@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from rpd_metric.errors import InputError, first_line
-from rpd_metric.grading.code import CASE_MEMORY, CASE_SECONDS, CONTEST_PRELUDE, CallTask, StdioTask
+from rpd_metric.grading.code import CASE_MEMORY, CASE_SECONDS, CONTEST_PRELUDE, ContestTask
 
 _TESTS = ("public_test_cases", "private_test_cases")
 _COLUMNS = (*_TESTS, "question_content", "question_id")
@@ -61,7 +61,7 @@ def read_problems(path: Path, release: int) -> Iterator[dict[str, Any]]:
             }
 
 
-def read_tests(path: Path, place: int, id_: str) -> StdioTask | CallTask:
+def read_tests(path: Path, place: int, id_: str) -> ContestTask:
     """The tests in the row at a byte. Raises [`InputError`] with the id if none can be graded."""
     with path.open("rb") as lines:
         lines.seek(place)
@@ -79,12 +79,12 @@ def read_tests(path: Path, place: int, id_: str) -> StdioTask | CallTask:
         ) from error
 
 
-def _tests(row: Mapping[str, Any]) -> StdioTask | CallTask:
+def _tests(row: Mapping[str, Any]) -> ContestTask:
     cases = [case for column in _TESTS for case in _cases(row[column])]
     kinds = sorted({str(case.get("testtype")) for case in cases})
     limits = CASE_SECONDS, CONTEST_PRELUDE, CASE_MEMORY
     if kinds == ["stdin"]:
-        return StdioTask([(str(case["input"]), str(case["output"])) for case in cases], *limits)
+        return ContestTask([(str(case["input"]), str(case["output"])) for case in cases], *limits)
     if kinds != ["functional"]:
         raise ValueError(f"they are of the kinds {kinds}; stdin or functional can be graded")
     function = json.loads(row.get("metadata") or "{}").get("func_name")
@@ -95,7 +95,7 @@ def _tests(row: Mapping[str, Any]) -> StdioTask | CallTask:
         # One JSON value a line is one argument.
         given = [json.loads(line) for line in case["input"].split("\n") if line.strip()]
         calls.append((given, json.loads(case["output"])))
-    return CallTask(function, calls, *limits)
+    return ContestTask(calls, *limits, entry_point=function)
 
 
 def _cases(value: Any) -> list[dict[str, Any]]:

@@ -17,7 +17,6 @@ from rpd_metric.distance.core import problem_score
 from rpd_metric.distance.strategy import average_linkage
 from rpd_metric.errors import MissingExtraError
 
-MAX_ORDER = 4
 # More than any distance: solutions of two groups are further apart than any two of one.
 APART = 2.0
 
@@ -27,8 +26,7 @@ def div_self_bleu(texts: Sequence[str]) -> float | None:
 
     sacreBLEU's sentence BLEU: n-grams up to 4, tokenizer `13a`, smoothing `exp`, effective
     order on (texts under four words), case kept. The paper does not state its own, so figures
-    compare among themselves rather than with Table 3. Each text's n-grams are counted once
-    rather than once per reference, which changes no digit.
+    compare among themselves rather than with Table 3.
 
     Returns:
         `float`: In [0, 100]; `None` with fewer than two texts that are not blank.
@@ -37,36 +35,18 @@ def div_self_bleu(texts: Sequence[str]) -> float | None:
     100.0
     """
     try:
-        from sacrebleu.metrics.bleu import BLEU
-        from sacrebleu.metrics.helpers import extract_all_word_ngrams
+        from sacrebleu.metrics import BLEU
     except ImportError as error:
         module = error.name or "sacrebleu"
         raise MissingExtraError("Self-BLEU", extra="diversity", module=module) from error
-    tokenize = BLEU(tokenize="13a").tokenizer
-    counted = [
-        extract_all_word_ngrams(tokenize(text.rstrip()), 1, MAX_ORDER)
-        for text in texts
-        if text.strip()
-    ]
-    if len(counted) < 2:
+    kept = [text for text in texts if text.strip()]
+    if len(kept) < 2:
         return None
-    first, second = _two_largest([grams for grams, _ in counted])
-    scores = []
-    for index, (grams, length) in enumerate(counted):
-        matched, total = [0] * MAX_ORDER, [0] * MAX_ORDER
-        for gram, count in grams.items():
-            # Among the others, the largest count is the overall one unless this text holds it
-            # alone; with two holders the second largest equals it.
-            owner, largest = first[gram]
-            reference = second[gram] if owner == index else largest
-            matched[len(gram) - 1] += min(count, reference)
-            total[len(gram) - 1] += count
-        lengths = [other for place, (_, other) in enumerate(counted) if place != index]
-        closest = min(lengths, key=lambda other: (abs(other - length), other))
-        score = BLEU.compute_bleu(
-            matched, total, length, closest, smooth_method="exp", effective_order=True
-        )
-        scores.append(score.score)
+    bleu = BLEU(tokenize="13a", smooth_method="exp", effective_order=True)
+    scores = [
+        bleu.sentence_score(text, kept[:place] + kept[place + 1 :]).score
+        for place, text in enumerate(kept)
+    ]
     return max(0.0, 100 - float(np.mean(scores)))
 
 
@@ -185,20 +165,3 @@ def group_distances(groups: Sequence[int | None], matrix: npt.ArrayLike) -> npt.
     apart = (labels[:, None] != labels) & known[:, None] & known
     distances: npt.NDArray[np.float64] = np.asarray(matrix, dtype=np.float64) + APART * apart
     return distances
-
-
-def _two_largest(
-    counts: Sequence[Counter[tuple[str, ...]]],
-) -> tuple[dict[tuple[str, ...], tuple[int, int]], Counter[tuple[str, ...]]]:
-    """Per n-gram: (text, its count) for the largest count, and the second largest count."""
-    largest: dict[tuple[str, ...], tuple[int, int]] = {}
-    runner_up: Counter[tuple[str, ...]] = Counter()
-    for index, grams in enumerate(counts):
-        for gram, count in grams.items():
-            _, best = largest.get(gram, (index, 0))
-            if count > best:
-                largest[gram] = (index, count)
-                runner_up[gram] = best
-            else:
-                runner_up[gram] = max(runner_up[gram], count)
-    return largest, runner_up

@@ -74,40 +74,26 @@ class FunctionTask:
 
 
 @dataclass(frozen=True)
-class StdioTask:
-    """A program to write, tested through its standard input and output.
+class ContestTask:
+    """A program to write, tested by what it prints; or a function or method, by calling it.
 
     Args:
-        tests (`Sequence` of `(input, expected output)`): All must hold.
+        tests (`Sequence`): All must hold. Per test what standard input holds and what is to be
+            printed; of a function its arguments and what it is to return, as plain JSON values.
         seconds (`float`): Wall time of each.
         prelude (`str`): Code that runs before the program, for what it may use unimported.
         memory (`int`, *optional*): Bytes of address space; the sandbox's limit if unset.
+        entry_point (`str`, *optional*): The function, or method of a class `Solution`.
     """
 
-    tests: Sequence[tuple[str, str]]
+    tests: Sequence[tuple[Any, Any]]
     seconds: float = CASE_SECONDS
     prelude: str = ""
     memory: int | None = None
+    entry_point: str | None = None
 
 
-@dataclass(frozen=True)
-class CallTask:
-    """A function, or a method of a class `Solution`, to write; tested by calling it.
-
-    Args:
-        entry_point (`str`): Its name.
-        tests (`Sequence` of `(arguments, expected value)`): All must hold; plain JSON values.
-        seconds, prelude, memory: As of [`StdioTask`].
-    """
-
-    entry_point: str
-    tests: Sequence[tuple[Sequence[Any], Any]]
-    seconds: float = CASE_SECONDS
-    prelude: str = ""
-    memory: int | None = None
-
-
-CodeTask = FunctionTask | StdioTask | CallTask
+CodeTask = FunctionTask | ContestTask
 
 
 def extract_code(completion: str, entry_point: str | None = None) -> str:
@@ -149,7 +135,7 @@ def grade_program(task: CodeTask, completion: str, sandbox: Sandbox) -> ProgramR
         raise InputError("a task without tests would be passed by any program")
     else:
         code = extract_code(completion)
-        name = task.entry_point if isinstance(task, CallTask) else None
+        name = task.entry_point
         program = candidate_source(code, name, task.prelude, task.seconds)
         cases = [[[given] if name is None else list(given), right] for given, right in task.tests]
         # The program's own process ends it in time, and then tells.

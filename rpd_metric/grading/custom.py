@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from importlib import import_module
+from pkgutil import resolve_name
 from runpy import run_path
 from typing import cast
 
@@ -69,15 +69,10 @@ def load_grader(spec: str | None = None, *, workers: int | None = None) -> Grade
 
 def _find(spec: str) -> Callable[[str, str], object]:
     place, _, name = spec.rpartition(":")
-    if not place or not name.isidentifier():
-        raise InputError(f"the grader {spec!r} is not of the form {FORMS}")
     try:
-        names = run_path(place) if place.endswith(".py") else vars(import_module(place))
-    except FileNotFoundError as error:
-        raise InputError(f"there is no file {place}; a grader is {FORMS}") from error
-    except ImportError as error:
+        found = run_path(place).get(name) if place.endswith(".py") else resolve_name(spec)
+    except (ImportError, AttributeError, OSError, ValueError) as error:
         raise InputError(f"the grader {spec!r} cannot be loaded: {error}; use {FORMS}") from error
-    found = names.get(name)
     if not callable(found):
-        raise InputError(f"{place} has no function {name!r}; a grader is {FORMS}")
+        raise InputError(f"the grader {spec!r} is no function; use {FORMS}")
     return cast(Callable[[str, str], object], found)

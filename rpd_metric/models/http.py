@@ -246,9 +246,6 @@ class ServerClient:
         length = _models(self.address).get(self.model, {}).get("max_model_len")
         return length if isinstance(length, int) and length > 0 else None
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.address.url!r}, model={self.model!r})"
-
     async def _post(self, url: str, body: Mapping[str, Any]) -> str:
         """Send JSON and return the text of the reply. Raises [`ServerError`]."""
         loop = asyncio.get_running_loop()

@@ -56,12 +56,6 @@ class PromptTemplate:
 
     def render(self, **values: object) -> tuple[Mapping[str, str], ...]:
         """The messages with values in place of the placeholders; other values are ignored."""
-        missing = self.placeholders - values.keys()
-        if missing:
-            raise InputError(
-                f"the prompt template {self.name!r} needs a value for {_quoted(missing)}; "
-                f"given: {_quoted(values)}"
-            )
         # The template is split before anything is filled in: a value cannot open a section.
         return tuple(
             {"role": role, "content": _PLACEHOLDER.sub(lambda found: str(values[found[1]]), body)}
@@ -106,14 +100,10 @@ def load_template(
         path = Path(name_or_path)
         try:
             template = PromptTemplate(path.name, path.read_text(encoding="utf-8"))
-        except FileNotFoundError as error:
-            raise InputError(
-                f"no prompt template {str(name_or_path)!r}: it is neither a file nor one of the "
-                f"packaged templates {_quoted(packaged)}"
-            ) from error
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(
-                f"the prompt template {str(name_or_path)!r} cannot be read as UTF-8 text: {error}"
+                f"the prompt template {str(name_or_path)!r} cannot be read as UTF-8 text: {error}; "
+                f"packaged are {', '.join(packaged)}"
             ) from error
 
     missing = set(required) - template.placeholders
@@ -160,10 +150,6 @@ def fence(label: str, text: str) -> str:
 def _packaged_names() -> list[str]:
     folder = resources.files("rpd_metric").joinpath("prompts")
     return sorted(file.name[:-3] for file in folder.iterdir() if file.name.endswith(".md"))
-
-
-def _quoted(names: Sequence[str] | frozenset[str] | Mapping[str, object]) -> str:
-    return ", ".join(repr(name) for name in sorted(names)) or "nothing"
 
 
 def _in_braces(names: Sequence[str] | set[str] | frozenset[str]) -> str:

@@ -114,7 +114,8 @@ def passages(solution: str) -> list[Passage]:
     >>> [passage.text for passage in passages("By Vieta, $a + b = 3$. Hence\\n$$ab = 2.$$")]
     ['By Vieta, $a + b = 3$.', 'Hence $$ab = 2.$$']
     """
-    masked, held = _masked(fenced(_readable(answer_part(solution))))
+    readable = _UNREADABLE.sub(" ", answer_part(solution).replace("\r\n", "\n"))
+    masked, held = _masked(fenced(_TAG.sub("\n\n", readable)))
     found: list[Passage] = []
     for block in re.split(r"\n\s*\n", masked):
         for line in block.split("\n"):
@@ -229,8 +230,3 @@ def _belongs(passage: Passage, before: Passage) -> bool:
     if formula and before.kind == "sentence" and _ANNOUNCES.search(before.text.rstrip("$\\[]() ")):
         return True
     return not ended and (passage.kind == "display" or first.islower() or first in ",;.")
-
-
-def _readable(text: str) -> str:
-    """The text without tags and control characters."""
-    return _TAG.sub("\n\n", _UNREADABLE.sub(" ", text.replace("\r\n", "\n")))

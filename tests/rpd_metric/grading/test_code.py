@@ -13,10 +13,9 @@ import pytest
 from rpd_metric.grading.code import (
     CASE_MEMORY,
     CONTEST_PRELUDE,
-    CallTask,
+    ContestTask,
     FunctionTask,
     ProgramResult,
-    StdioTask,
     grade_program,
 )
 from rpd_metric.grading.isolation import Limits
@@ -31,8 +30,8 @@ DOUBLE = FunctionTask(
     entry_point="double",
     test="def check(candidate):\n    assert candidate(2) == 4\n    assert candidate(0) == 0\n",
 )
-SUM = StdioTask([("1 2\n", "3\n"), ("10 -4\n", "6\n")])
-SAME = CallTask("same", [([[[1, 2], [3]]], [[1, 2], [3]]), ([[]], [])])
+SUM = ContestTask([("1 2\n", "3\n"), ("10 -4\n", "6\n")])
+SAME = ContestTask([([[[1, 2], [3]]], [[1, 2], [3]]), ([[]], [])], entry_point="same")
 
 
 @pytest.fixture(scope="module")
@@ -81,11 +80,11 @@ def test_a_wrong_one_gets_the_verdict_that_says_how(
 
 def test_each_case_has_its_own_time(sandbox: Sandbox) -> None:
     slow = "import time\ndef rotate(xs, k):\n    time.sleep(0.7)\n    return xs[-k:] + xs[:-k]\n"
-    four = CallTask("rotate", [([[1, 2], 1], [2, 1])] * 4, seconds=1.5)
+    four = ContestTask([([[1, 2], 1], [2, 1])] * 4, seconds=1.5, entry_point="rotate")
     short = Sandbox(Limits(seconds=2))  # less than the four take together
     assert grade_program(four, slow, short) == "passed"
     assert grade_program(replace(four, seconds=0.3), slow, short) == "timed_out"
-    stdio = StdioTask([("", "1")] * 3, seconds=1.5)
+    stdio = ContestTask([("", "1")] * 3, seconds=1.5)
     assert grade_program(stdio, "import time; time.sleep(0.6); print(1)", short) == "passed"
     hasty = replace(stdio, seconds=0.3)
     assert grade_program(hasty, "import time; time.sleep(0.6); print(1)", short) == "timed_out"
@@ -180,7 +179,7 @@ def made(sources: str) -> list[tuple[str, str]]:
     ],
 )
 def test_programs_and_functions_are_graded_as_livecodebench_does(
-    task: StdioTask | CallTask, title: str, program: str, sandbox: Sandbox
+    task: ContestTask, title: str, program: str, sandbox: Sandbox
 ) -> None:
     verdict = title.partition(":")[0]
     seconds = 1.5 if verdict == "timed_out" else 5
@@ -188,11 +187,9 @@ def test_programs_and_functions_are_graded_as_livecodebench_does(
     assert grade_program(task, program, sandbox) == verdict
 
 
-def test_the_tests_of_a_program_share_nothing(
-    sandbox: Sandbox,
-) -> None:
+def test_the_tests_of_a_program_share_nothing(sandbox: Sandbox) -> None:
     counts = "try: n += 1\nexcept NameError: n = 1\nprint(n)"
-    assert grade_program(StdioTask([("", "1")] * 20), counts, sandbox) == "passed"
+    assert grade_program(ContestTask([("", "1")] * 20), counts, sandbox) == "passed"
 
 
 def test_canonical_solutions_of_humaneval_pass_and_empty_ones_do_not(sandbox: Sandbox) -> None:

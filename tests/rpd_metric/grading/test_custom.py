@@ -23,10 +23,11 @@ def test_a_function_in_a_file_grades_rows_in_order(tmp_path: Path):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("checks", "not of the form file.py:function"),
-        ("nowhere.py:check", "no file nowhere.py"),
-        ("no.such.module:check", "cannot be loaded"),
-        ("operator:nothing", "operator has no function 'nothing'"),
+        ("checks", "No module named 'checks'; use file.py:function"),
+        ("nowhere.py:check", "No such file or directory"),
+        ("operator:nothing", "no attribute 'nothing'"),
+        ("operator", "is no function"),
+        (f"{__file__}:nothing", "is no function"),
     ],
 )
 def test_a_grader_that_cannot_be_found_is_named(spec: str, message: str):
