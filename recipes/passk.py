@@ -1,7 +1,7 @@
 """pass@k of a model on a benchmark: Inspect samples and grades, this reports and compares.
 
     python recipes/passk.py --config recipes/configs/qwen3-4b-base/passk/aime24.yaml --model MODEL
-    python recipes/passk.py report  evaluations/base/aime24 --paper Qwen3-4B-Base
+    python recipes/passk.py report  evaluations/base/aime24
     rpd compare evaluations/base evaluations/rpd --plot curves.png
 
 MODEL is a folder with a model, which then runs in this process, a server (`tgi:http://host:port`,
@@ -18,7 +18,6 @@ import json
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from rpd_datasets.cli import main as rpd
 from rpd_datasets.cli.arguments import with_config
 from rpd_datasets.commands import run_command
 from rpd_datasets.evaluation.benchmarks import find_benchmark
-from rpd_datasets.evaluation.reporting import published, report_text
+from rpd_datasets.evaluation.reporting import report_text
 from rpd_datasets.evaluation.results import find_logs, read_results, short_name
 from rpd_metric.errors import InputError, MissingExtraError
 
@@ -49,8 +48,6 @@ def _main(name: str, given: list[str]) -> None:
     if name in commands:
         given = [name, *with_config(commands[name], given[1:])]
     args = parser.parse_args(given)
-    if args.paper:
-        published(args.paper, "")  # an unknown model is refused before anything is sampled
     {"run": _run, "report": _report}[name](args)
 
 
@@ -71,7 +68,6 @@ def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentP
     for one in (run, report):
         one.add_argument("--name", help="what tables call the model")
         one.add_argument("--runs", type=int, help="independent runs (default: as the log says)")
-        one.add_argument("--paper", metavar="MODEL", help="print its rows of the paper beside")
     report.add_argument("log", metavar="LOG", help="a log of Inspect, or a folder of one")
     run.add_argument("--model", required=True, help="a folder, tgi:URL, openai:URL#MODEL, ...")
     run.add_argument("--benchmark", required=True, help="e.g. aime24, or own with --data")
@@ -152,13 +148,13 @@ def _run(args: argparse.Namespace) -> None:
 
 
 def _report(args: argparse.Namespace) -> None:
-    (log, *others) = find_logs(Path(args.log))
-    if others:
-        raise InputError(f"{args.log} holds logs of several benchmarks; name one of them")
-    results = read_results(log, **_given(args, ("name", "scorer", "runs", "allow_missing")))
-    text = report_text(results, paper=args.paper)
-    print(json.dumps(asdict(results)) if args.json else text)
-    print(f"Log: {log}", file=sys.stderr)
+    logs = find_logs(Path(args.log))
+    if len(logs) != 1:
+        raise InputError(f"{args.log} holds {len(logs)} logs of Inspect; name the log of one task")
+    results = read_results(logs[0], **_given(args, ("name", "scorer", "runs", "allow_missing")))
+    text = report_text(results)
+    print(json.dumps(results.as_record(), default=vars) if args.json else text)
+    print(f"Log: {logs[0]}", file=sys.stderr)
 
 
 def _given(args: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:

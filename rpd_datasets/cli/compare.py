@@ -14,29 +14,29 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rpd_datasets.cli.arguments import add_command, add_models
 from rpd_datasets.cli.output import Progress, scoring
 from rpd_datasets.config import AUTO, Choices, CurationConfig
-from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.curated import check_models
+from rpd_datasets.curation.models import load_models
 from rpd_datasets.evaluation.comparison import (
-    comparable,
+    by_benchmark,
     compare,
     comparison_text,
-    plot,
+    sentences,
 )
-from rpd_datasets.evaluation.sampled import Sampled, on_same_problems, read_sampled
-from rpd_datasets.evaluation.side_by_side import write_page
-from rpd_datasets.evaluation.variety import Solved, solve_together
+from rpd_datasets.evaluation.page import plot, write_page
+from rpd_datasets.evaluation.results import Results, find_logs, read_results, read_solutions
+from rpd_datasets.evaluation.variety import Solved, joint_problems, solve_together
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.source import InputSpec
 from rpd_datasets.options import add_options, options_from
 from rpd_metric.distance.calibration import calibration
+from rpd_metric.errors import InputError
 from rpd_metric.models.chat import Sampling
 from rpd_metric.models.requests import RequestOptions
 from rpd_metric.steps.summarizers import asks_chat_model
@@ -65,8 +65,6 @@ def add_to(commands: Any) -> None:
     add("--different-settings", action="store_true", help=help)
     help = "count samples and marks that are missing or failed instead of refusing them"
     add("--allow-missing", action="store_true", help=help)
-    help = "only problems that all models have, instead of refusing others"
-    add("--common", action="store_true", help=help)
     group = parser.add_argument_group("what is right, and how files are read")
     group.add_argument("--scorer", help="of logs, whose verdicts count (default: the log's first)")
     help = "of files, the marks of correctness (default: correct or the like, else a reference)"
@@ -93,49 +91,51 @@ def _compare(args: argparse.Namespace) -> None:
     ).resolved()
     check_models(config)
     spec = options_from(InputSpec, args, columns=options_from(Columns, args))
-    named = ("scorer", "allow_missing", "correct_column", "seed")
-    options = {name: getattr(args, name) for name in named} | {"most": args.max_right}
     with Progress("Reading solutions", len(args.models)) as line:
-        models: list[Sampled] = []
+        results: list[Results] = []
         for place in args.models:
-            models += read_sampled(place, spec, **options)
+            results += _read(place, spec, args)
             line.advance()
-        models = on_same_problems(models, common=args.common)
-        results = [one.results for one in models]
-        settings = {"different_settings": args.different_settings}
-        comparable(results, **settings)  # what is not is refused before solutions are compared
-        solved = {} if args.distance == NONE else _solved(models, config, line)
-        differences = compare(results, solved, distance=config.solutions, **settings)
+        # What cannot be compared is refused before solutions are looked at.
+        groups = by_benchmark(results, different_settings=args.different_settings)
+        solved: dict[str, list[Solved]] = {}
+        if args.distance != NONE:
+            line.stage("Loading models")
+            models = load_models(config)
+            chat, cut = asks_chat_model(config.summarizer), config.truncate_dim
+            curve = calibration(config.solutions, models.embedder.name, chat=chat, truncate_dim=cut)
+            most = {"most": args.max_right, "seed": args.seed}
+            joint = {
+                title: joint_problems(group, **most) for title, group in groups.items() if group[1:]
+            }
+            line.stage("Comparing solutions", sum(map(len, joint.values())))
+            with scoring(models.flows, line) as done:
+                for title, problems in joint.items():
+                    work = solve_together(problems, config, models, curve, done)
+                    solved[title] = asyncio.run(work)
+        differences = compare(groups, solved)
         if args.plot:
-            plot(results, differences, args.plot)
+            plot(groups, differences, args.plot)
         if args.output:
-            write_page(args.output, models, differences, solved)
+            write_page(args.output, groups, differences, solved)
     if args.json:
-        facts = {"models": list(map(asdict, results)), "distance": config.solutions}
-        print(json.dumps({**facts, "differences": list(map(asdict, differences))}))
+        facts = {
+            "models": [one.as_record() for group in groups.values() for one in group],
+            "distance": config.solutions,
+        }
+        said = {"differences": differences, "sentences": sentences(differences)}
+        print(json.dumps(facts | said, default=vars))
     else:
-        print(comparison_text(results, differences))
+        print(comparison_text(groups, differences))
 
 
-def _solved(
-    models: list[Sampled], config: CurationConfig, line: Progress
-) -> dict[str, list[Solved]]:
-    """The right solutions of all models by benchmark, compared."""
-    line.stage("Loading models")
-    loaded = load_models(config)
-    chat, cut = asks_chat_model(config.summarizer), config.truncate_dim
-    curve = calibration(config.solutions, loaded.embedder.name, chat=chat, truncate_dim=cut)
-    together: dict[str, dict[str, Any]] = {}
-    for one in models:
-        own = {name: one.right[name] for name in one.results.problems if name in one.right}
-        together.setdefault(one.results.title, {})[one.results.name] = own
-    problems = {
-        (title, name) for title, by in together.items() for one in by.values() for name in one
-    }
-    line.stage("Comparing solutions", len(problems))
-    solved = {}
-    with scoring(loaded.flows, line) as done:
-        for title, right in together.items():
-            if len(right) > 1:
-                solved[title] = asyncio.run(solve_together(right, config, loaded, curve, done))
-    return solved
+def _read(place: str, spec: InputSpec, args: argparse.Namespace) -> list[Results]:
+    """The logs of a path, one each benchmark, or its file; NAME=PATH names the model."""
+    name, _, rest = place.rpartition("=")
+    path = Path(rest)
+    if not path.exists():
+        raise InputError(f"there is no {path}: name logs, curated folders or files of solutions")
+    options = {"name": name or None, "allow_missing": args.allow_missing}
+    if logs := find_logs(path):
+        return [read_results(log, scorer=args.scorer, **options) for log in logs]
+    return [read_solutions(path, spec, correct_column=args.correct_column, **options)]

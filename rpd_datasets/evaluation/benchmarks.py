@@ -1,11 +1,8 @@
 """The benchmarks of the paper and their neighbours: problems with reference answers or tests.
 
-Each is known by a name, a dataset on the Hub and the number of its problems; a local file of the
-same rows serves as well. Another number of problems is refused: a figure on other problems is
-another figure.
-
-OlympiadBench's English text-only subset with open answers has 674 rows on the Hub, and 675 in the
-file that many harnesses copy. The paper's figures are multiples of 1/674.
+Another number of problems than a benchmark has is refused: a figure on other problems is another
+figure. OlympiadBench's English text-only subset with open answers has 674 rows on the Hub, of which
+the paper's figures are multiples, and 675 in the file that many harnesses copy.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 from rpd_metric.grading.code import CodeTask, FunctionTask
 
-_PROBLEM = ("problem", "Problem", "question", "prompt")
+PROBLEM = ("problem", "Problem", "question", "prompt")
 _ANSWER = ("answer", "Answer", "final_answer")
 _ID = ("unique_id", "task_id", "question_id", "id", "ID", "problem_idx")
 # Some files end each problem with this instruction; the prompt of the configuration has its own.
@@ -34,24 +31,16 @@ _INSTRUCTION = re.compile(r"\s*Please reason step by step[^\n]*\\boxed\{\}\.?\s*
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Where a benchmark is found and what it is made of: a row of `benchmarks.json`.
-
-    Args:
-        sizes (`list[int]`): Numbers of problems that are right; any number if empty.
-        hub (`str`, *optional*): Dataset id; `None` where only a local file serves.
-        level (`int`, *optional*): Only problems of this level.
-        release (`int`, *optional*): Of LiveCodeBench.
-        prompt (`str`): The name of the prompt, where no other is asked for.
-    """
+    """Where a benchmark is found and what it is made of: a row of `benchmarks.json`."""
 
     name: str
     title: str
-    sizes: list[int]
-    hub: str | None = None
+    sizes: list[int]  # the numbers of problems that are right; any if empty
+    hub: str | None = None  # without a dataset on the Hub a local file is needed
     config: str | None = None
     split: str = "test"
-    level: int | None = None
-    release: int | None = None
+    level: int | None = None  # only problems of this level
+    release: int | None = None  # of LiveCodeBench
     prompt: str = "reason_and_box"
 
 
@@ -63,15 +52,12 @@ BENCHMARKS = {
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem of a benchmark.
-
-    `gold` is the reference answer of mathematics, `tests` reads what a program is graded by.
-    """
+    """One problem of a benchmark."""
 
     id: str
     text: str
-    gold: str | None = None
-    tests: Callable[[], CodeTask] | None = None
+    gold: str | None = None  # the reference answer, of mathematics
+    tests: Callable[[], CodeTask] | None = None  # reads what a program is graded by
 
 
 def find_benchmark(name: str) -> Benchmark:
@@ -82,24 +68,17 @@ def find_benchmark(name: str) -> Benchmark:
 
 
 def load_problems(name: str, path: str | Path | None = None) -> list[Problem]:
-    """Load a benchmark's problems, in order, from a local file or, without one, from the Hub.
+    """Load a benchmark's problems, in order, from the Hub or a local file.
 
-    Args:
-        name (`str`): Of [`BENCHMARKS`].
-        path (`str` or `Path`, *optional*): Any data file; of LiveCodeBench its folder, or a file.
-
-    Raises:
-        [`InputError`]: The data cannot be read, or is not the benchmark.
+    `path` is any data file; of LiveCodeBench its folder, or a file. Raises [`InputError`] if the
+    data cannot be read or is not the benchmark.
     """
     benchmark = find_benchmark(name)
     where = path or benchmark.hub
     if where is None:
-        raise InputError(
-            f"{benchmark.title} cannot be loaded from the Hub; name a local file with --data"
-        )
+        raise InputError(f"{benchmark.title} is not on the Hub; name a local file with --data")
     if benchmark.release:
-        found = read_problems(Path(where), benchmark.release)
-        problems = [Problem(**fields) for fields in found]
+        problems = [Problem(*one) for one in read_problems(Path(where), benchmark.release)]
     else:
         spec = InputSpec(split=benchmark.split, config_name=benchmark.config)
         rows = []
@@ -122,7 +101,7 @@ def load_problems(name: str, path: str | Path | None = None) -> list[Problem]:
 
 
 def _problem(benchmark: Benchmark, row: Mapping[str, Any], place: str, number: int) -> Problem:
-    text = _INSTRUCTION.sub("", _first(row, _PROBLEM, place))
+    text = _INSTRUCTION.sub("", _first(row, PROBLEM, place))
     id_ = next((str(row[name]) for name in _ID if row.get(name) is not None), f"{number:03}")
     if benchmark.name != "humaneval":
         return Problem(id_, text, gold=_first(row, _ANSWER, place))
@@ -135,10 +114,8 @@ def _problem(benchmark: Benchmark, row: Mapping[str, Any], place: str, number: i
 
 def _first(row: Mapping[str, Any], names: Sequence[str], place: str) -> str:
     value = next((row[name] for name in names if row.get(name) not in (None, "")), None)
-    if isinstance(value, list):
-        value = ", ".join(map(str, value))
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
     if value is None:
         raise InputError(f"{place} has none of the columns {', '.join(names)}")
-    return str(value)
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)

@@ -1,4 +1,4 @@
-"""Comparing models on the same problems: differences, a plot, tables, plain sentences.
+"""Comparing models on the same problems: differences, tables, plain sentences.
 
 Differences are of the unbiased pass@k, of how many ways the right solutions go, and of whether two
 models go different ways. A difference's band holds for all of its k at once, and what is called
@@ -8,18 +8,17 @@ in twenty says anything else (`docs/evaluation.md`, `docs/statistics.md`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from itertools import chain, groupby
 
 import numpy as np
 import numpy.typing as npt
 
 from rpd_datasets.evaluation.reporting import percent, table_text
-from rpd_datasets.evaluation.results import Results, powers_of_two
-from rpd_datasets.evaluation.variety import Figures, Solved, chance_apart, figures
-from rpd_metric.errors import InputError, MissingExtraError, OutputError
+from rpd_datasets.evaluation.results import FILES, Results, powers_of_two
+from rpd_datasets.evaluation.variety import Solved, chance_apart, figures
+from rpd_metric.errors import InputError
 from rpd_metric.statistics.estimators import pass_at_k
 from rpd_metric.statistics.intervals import (
     Interval,
@@ -29,212 +28,62 @@ from rpd_metric.statistics.intervals import (
     paired_differences,
 )
 
-PASS, APART = "pass@k", "apart"
-_BOTH = "of one model, of both"
+PASS, STRATEGIES, DISTANCE, APART = "pass@k", "strategies", "distance", "apart"
 _LEVEL = 0.05
+# What is said where the second model's figure is below the first's, and above it.
+_VERBS = {
+    PASS: ("is worse than", "is better than"),
+    STRATEGIES: ("has fewer strategies than", "has more strategies than"),
+    DISTANCE: ("is less varied than", "is more varied than"),
+    APART: ("goes the ways of", "goes other ways than"),
+}
+NOTES = (
+    "pass@k in percent, by the unbiased estimate and as the first k samples of each run; "
+    "differences are of the unbiased one, with a band for all k at once (95 %).",
+    "Other figures are of right solutions, where both models have two, with intervals over "
+    "problems (95 %). strategies, distance: how many there are, or the mean distance of two, among "
+    "as many of either model as the one with fewer has, averaged over all draws. apart: the chance "
+    "that two have different strategies, or their mean distance; of one model, and of one of each.",
+    "p values and sentences are corrected for the whole table: of equal models, about 5 % of "
+    "tables say that any differ (docs/evaluation.md).",
+)
+Groups = Mapping[str, Sequence[Results]]
 
 
 @dataclass(frozen=True)
-class Difference:
-    """How two models differ on a benchmark, and that in a plain sentence.
+class Difference(PairedDifference):
+    """A figure of two models on a benchmark: `second`, that of `other`, minus `first`.
 
-    Args:
-        measure (`str`): `"pass@k"`; `"strategies"`, or `"distance NAME"` where these are not known:
-            see [`Figures`]; `"apart"`: right solutions of both against those of one model.
-        gaps (`dict`): That of `other` minus that of `base` by figure, of pass@k from -1 to 1 with a
-            band over all k; of `"apart"` between the models minus within. The p values are
-            corrected for the whole table.
-        problems (`list` of [`Figures`]): The problems that a measure beside pass@k is the mean of.
+    `"apart"` is of right solutions of both models, minus of one. The interval holds for all k at
+    once, and p is corrected for the whole table. `only` has the shares of the strategies of either
+    model that the other lacks.
     """
 
     benchmark: str
     base: str
     other: str
     measure: str
-    gaps: dict[str, PairedDifference]
-    sentence: str = ""
-    problems: Sequence[Figures] = ()
+    figure: str
+    first: float
+    second: float
+    problems: int
+    only: list[Interval] | None = None
 
     @property
-    def values(self) -> list[float]:
-        """The two figures of a measure beside pass@k: base and other, or within and between."""
-        apart = self.measure == APART
-        pairs = [(one.within, one.between) if apart else one.variety for one in self.problems]
-        return [float(mean) for mean in np.mean(pairs, axis=0)]
+    def family(self) -> tuple[str, str, str, str]:
+        """What one band and one sentence are about."""
+        return self.benchmark, self.base, self.other, self.measure
 
 
-def compare(
-    results: Sequence[Results],
-    solved: Mapping[str, Sequence[Solved]] | None = None,
-    *,
-    distance: str = "",
-    different_settings: bool = False,
-) -> list[Difference]:
-    """Compare the first model with each other one, on every benchmark that two have results of.
-
-    The k are the powers of two up to the number of samples that every problem has, and that number.
-    `solved` are the right solutions of all models by benchmark, compared by `distance`.
+def by_benchmark(results: Sequence[Results], *, different_settings: bool = False) -> Groups:
+    """The models that can be compared, by benchmark: the first with each other one.
 
     Raises:
-        [`InputError`]: Two results met different problems, were sampled or graded differently
-            (unless `different_settings`), or have one name; or no benchmark has two.
+        [`InputError`]: Two met different problems, were sampled or graded differently (unless
+            `different_settings`), or have one name; or no benchmark has two.
     """
-    pairs = comparable(results, different_settings=different_settings)
-    found: list[Difference] = []
-    for base, other in pairs:
-        names = base.title, base.name, other.name
-        if base.figures["pass_at_k"] and other.figures["pass_at_k"]:
-            found.append(Difference(*names, PASS, _differences(base, other)))
-        together = (solved or {}).get(base.title, ())
-        # A problem whose strategies a chat model could not sort is left out.
-        together = [one for one in together if one.strategies is not None] or together
-        both = (figures(one, *names[1:]) for one in together)
-        if known := [one for one in both if one is not None]:
-            measure = f"distance {distance}" if known[0].only is None else "strategies"
-            ways = [one.variety for one in known], [(one.within, one.between) for one in known]
-            varied, apart = map(_paired, ways)
-            apart = replace(apart, p=chance_apart(together, *names[1:]))
-            for name, gap in ((measure, varied), (APART, apart)):
-                found.append(Difference(*names, name, {name: gap}, problems=known))
-    if not found:
-        raise InputError(
-            "nothing can be compared: no solution is marked as right or wrong, and no problem has "
-            "two solutions of both models"
-        )
-    corrected = holm_rows([[gap.p for gap in one.gaps.values()] for one in found])
-    sizes = {base.title: len(base.problems) for base, _ in pairs}
-    differences = []
-    for one, row in zip(found, corrected, strict=True):
-        gaps = {k: replace(gap, p=p) for (k, gap), p in zip(one.gaps.items(), row, strict=True)}
-        told = replace(one, gaps=gaps)
-        said = _of_pass(told, sizes[one.benchmark]) if one.measure == PASS else _of_ways(told)
-        differences.append(replace(told, sentence=said))
-    return differences
-
-
-def comparable(
-    results: Sequence[Results], *, different_settings: bool = False
-) -> list[tuple[Results, Results]]:
-    """The pairs that [`compare`] looks at; raises as it does."""
-    pairs = [(base, other) for base, *others in _by_benchmark(results).values() for other in others]
-    if not pairs:
-        raise InputError("no benchmark has results of two models; name the results of two")
-    for base, other in pairs:
-        _refuse(base, other, different_settings)
-    return pairs
-
-
-def comparison_text(results: Sequence[Results], differences: Sequence[Difference]) -> str:
-    """The paper's kind of table, the differences, and what they allow to say, in Markdown."""
-    parts = [table_text(*table) for table in tables(results, differences)]
-    said = "\n".join(f"- {one.sentence}" for one in differences)
-    return "\n\n".join([*parts, said, *notes(differences)])
-
-
-def tables(
-    results: Sequence[Results], differences: Sequence[Difference]
-) -> list[tuple[list[str], list[list[str]]]]:
-    """The tables of a comparison that have rows, each its head and its rows of cells."""
-    levels = [
-        (f"{one.title}: {one.name}", way, one.figures[key])
-        for one in results
-        for key, way in (("pass_at_k", "unbiased"), ("first_k", "first k"))
-        if one.figures[key]
-    ]
-    ks = sorted({k for *_, by_k in levels for k in by_k})
-    passed = [
-        [name, way, *(f"{100 * by_k[k].value:.2f}" if k in by_k else "" for k in ks)]
-        for name, way, by_k in levels
-    ]
-    gaps, ways, shares = [], [], []
-    for one in differences:
-        for name, gap in one.gaps.items():
-            if one.measure == PASS:
-                models = f"{one.benchmark}: {one.other} − {one.base}"
-                gaps.append([models, name, percent(gap), f"{gap.p:.4f}"])
-                continue
-            of = _BOTH if one.measure == APART else name
-            band = f"{gap.value:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]"
-            cells = [*(f"{value:.3f}" for value in one.values), band, f"{gap.p:.4f}"]
-            models = f"{one.benchmark}: {one.base}, {one.other}"
-            ways.append([models, of, *cells, f"{len(one.problems)}"])
-        if one.measure == "strategies":
-            own = np.array([problem.only for problem in one.problems])
-            for name, other, share in zip(
-                (one.base, one.other), (one.other, one.base), own.T, strict=True
-            ):
-                said = f"{one.benchmark}: {name}, not {other}"
-                shares.append([said, percent(mean_interval(share))])
-    right = ["right solutions", "of", "first", "second", "difference", "p", "problems"]
-    found = [
-        (["model", "estimate", *(f"pass@{k}" for k in ks)], passed),
-        (["difference", "of", "points", "p"], gaps),
-        (right, ways),
-        (["strategies that only one has", "share of its own"], shares),
-    ]
-    return [(head, rows) for head, rows in found if rows]
-
-
-def notes(differences: Sequence[Difference]) -> list[str]:
-    """How the tables are to be read."""
-    said = []
-    if any(one.measure == PASS for one in differences):
-        said.append(
-            "pass@k in percent, by the unbiased estimate and as the first k samples of each run; "
-            "differences are of the unbiased one, with a band for all k at once (95 %)."
-        )
-    if ways := [one for one in differences if one.measure not in (PASS, APART)]:
-        fewest = np.mean([problem.fewest for one in ways for problem in one.problems])
-        kind = "chance of two strategies" if ways[0].measure == "strategies" else "mean distance"
-        said.append(
-            f"{ways[0].measure}: of the right solutions, as many of either model as the one with "
-            f"fewer has ({fewest:.1f} a problem), averaged over all draws; {_BOTH}: the {kind} of "
-            "two right solutions. Problems where both have two, intervals over problems (95 %)."
-        )
-    return [
-        *said,
-        "p values and sentences are corrected for the whole table: of equal models, about 5 % of "
-        "tables say that any differ (docs/evaluation.md).",
-    ]
-
-
-def plot(results: Sequence[Results], differences: Sequence[Difference], path: Path) -> None:
-    """Draw pass@k and differences with their bands, a column per benchmark; a PNG, or by suffix.
-
-    Raises:
-        [`MissingExtraError`]: matplotlib is not installed.
-        [`OutputError`]: The file cannot be written.
-    """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        module = error.name or "matplotlib"
-        raise MissingExtraError("a plot", extra="report", module=module) from error
-    groups = _by_benchmark(results)
-    figure = Figure(figsize=(4.5 * len(groups), 6.4), layout="constrained")
-    panels = figure.subplots(2, len(groups), squeeze=False, sharex="col")
-    for (title, models), (above, below) in zip(groups.items(), panels.T, strict=True):
-        for one in models:
-            _curve(above, one.name, one.figures["pass_at_k"])
-        _curve(below, models[0].name, {1: Interval(0, 0, 0)})
-        for gap in differences:
-            if gap.benchmark == title and gap.measure == PASS:
-                by_k = {int(k.removeprefix("pass@")): one for k, one in gap.gaps.items()}
-                _curve(below, gap.other, by_k)
-        below.axhline(0, color="0.5", linewidth=0.8)
-        above.set_xscale("log", base=2)
-        above.set(title=title, ylabel="pass@k (%)")
-        below.set(xlabel="k", ylabel=f"points above {models[0].name}")
-        above.legend()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Without the date, so that the same results give the same file.
-        figure.savefig(path, dpi=150, metadata={"Software": None})
-    except (OSError, ValueError) as error:
-        raise OutputError(f"cannot write {path}: {error}") from error
-
-
-def _by_benchmark(results: Sequence[Results]) -> dict[str, list[Results]]:
+    if any(one.benchmark == FILES for one in results):
+        results = [one.by_text() for one in results]
     groups: dict[str, list[Results]] = {}
     for one in results:
         models = groups.setdefault(one.title, [])
@@ -244,44 +93,54 @@ def _by_benchmark(results: Sequence[Results]) -> dict[str, list[Results]]:
                 "(NAME=LOG)"
             )
         models.append(one)
+        both = f"{models[0].name} and {one.name} were evaluated"
+        if set(models[0].marks) != set(one.marks):
+            raise InputError(f"{both} on different problems of {one.title}; use the same --limit")
+        ours, theirs = models[0].settings, one.settings
+        pairs = {name: (ours.get(name), theirs.get(name)) for name in ours | theirs}
+        said = [f"{name} ({a} and {b})" for name, (a, b) in pairs.items() if a != b]
+        if said and not different_settings:
+            raise InputError(
+                f"{both} with another {', '.join(said)}; --different-settings compares them all "
+                "the same"
+            )
+    if max(map(len, groups.values())) < 2:
+        raise InputError("no benchmark has results of two models; name the results of two")
     return groups
 
 
-def _refuse(base: Results, other: Results, different_settings: bool) -> None:
-    """Raise [`InputError`] if a difference would be of other things than the models."""
-    if set(base.problems) != set(other.problems):
+def compare(
+    groups: Groups, solved: Mapping[str, Sequence[Solved]] | None = None
+) -> list[Difference]:
+    """Compare the first model of each benchmark with each other one.
+
+    The k are the powers of two up to the number of samples that every problem has, and that number.
+    `solved` are the right solutions of all models by benchmark.
+    """
+    found: list[Difference] = []
+    for title, (base, *others) in groups.items():
+        for other in others:
+            if base.figures["pass_at_k"] and other.figures["pass_at_k"]:
+                found += _of_pass(title, base, other)
+            found += _of_ways(title, base.name, other.name, (solved or {}).get(title, ()))
+    if not found:
         raise InputError(
-            f"{base.name} and {other.name} were evaluated on different problems of {base.title}; "
-            "use the same file and --limit, or compare those that both have (--common)"
+            "nothing can be compared: no solution is marked as right or wrong, and no problem has "
+            "two solutions of both models"
         )
-    pairs = {
-        name: (base.settings.get(name), other.settings.get(name))
-        for name in {**base.settings, **other.settings}
-    }
-    said = [f"{name} ({one} and {two})" for name, (one, two) in pairs.items() if one != two]
-    if said and not different_settings:
-        raise InputError(
-            f"{base.name} and {other.name} were evaluated with another {', '.join(said)}; "
-            "--different-settings compares them all the same"
-        )
+    families = [[one.p for one in rows] for _, rows in groupby(found, key=lambda one: one.family)]
+    corrected = chain.from_iterable(holm_rows(families))
+    return [replace(one, p=p) for one, p in zip(found, corrected, strict=True)]
 
 
-def _paired(pairs: Sequence[tuple[float, float]]) -> PairedDifference:
-    """The second of each pair minus the first, of figures that may be above 1."""
-    values = np.array(pairs)
-    most = max(1.0, float(values.max()))
-    (gap,) = paired_differences(values[:, 1:] / most, values[:, :1] / most)
-    return PairedDifference(gap.value * most, gap.low * most, gap.high * most, gap.p)
-
-
-def _differences(base: Results, other: Results) -> dict[str, PairedDifference]:
+def _of_pass(title: str, base: Results, other: Results) -> Iterator[Difference]:
     """Differences of all samples; bands and p values by as many samples of either model.
 
     Near the ceiling, a model with fewer samples looks different from itself: its values are as
     high on average, but coarser.
     """
     # Samples drawn and right of each problem.
-    counts = [np.array([one.counts[id_] for id_ in base.problems]).T for one in (other, base)]
+    counts = [np.array([one.counts[id_] for id_ in base.marks]).T for one in (other, base)]
     fewest = np.minimum(counts[0][0], counts[1][0])
     ks = powers_of_two(int(fewest.min()))
 
@@ -290,51 +149,93 @@ def _differences(base: Results, other: Results) -> dict[str, PairedDifference]:
 
     rng = np.random.default_rng(0)
     thinned = [values(fewest, rng.hypergeometric(c, n - c, fewest)) for n, c in counts]
-    whole = (values(*counts[0]) - values(*counts[1])).mean(axis=0)
-    found = {}
-    for k, gap, value in zip(ks, paired_differences(*thinned), map(float, whole), strict=True):
+    theirs, ours = (values(*one) for one in counts)
+    whole = np.transpose([one.mean(axis=0) for one in (theirs - ours, ours, theirs)]).tolist()
+    for k, gap, figures_ in zip(ks, paired_differences(*thinned), whole, strict=True):
+        value, first, second = figures_
         low, high = value - gap.value + gap.low, value - gap.value + gap.high
-        found[f"pass@{k}"] = PairedDifference(value, max(-1.0, low), min(1.0, high), gap.p)
-    return found
+        ends = value, max(-1.0, low), min(1.0, high), gap.p
+        names = title, base.name, other.name, PASS, f"pass@{k}"
+        yield Difference(*ends, *names, first, second, len(fewest))
 
 
-def _of_pass(found: Difference, problems: int) -> str:
-    """Whether the data can tell the models apart by what they solve."""
-    shown = f"{problems} problems of {found.benchmark}"
-    if all(gap.p >= _LEVEL for gap in found.gaps.values()):
-        return f"The {shown} cannot tell {found.other} from {found.base}."
-    said: dict[str, list[str]] = {}
-    for k, gap in found.gaps.items():
-        apart = f"{'better' if gap.value > 0 else 'worse'} than {found.base}"
-        said.setdefault(apart if gap.p < _LEVEL else "not told apart", []).append(k)
-    parts = [f"{word} at {', '.join(ks)}" for word, ks in said.items()]
-    return f"On the {shown}, {found.other} is {'; '.join(parts)}."
+def _of_ways(title: str, base: str, other: str, solved: Sequence[Solved]) -> Iterator[Difference]:
+    """Differences of how right solutions go, where a problem has two of both models."""
+    # A problem whose strategies a chat model could not sort is left out.
+    solved = [one for one in solved if one.strategies is not None] or solved
+    known = [one for one in (figures(each, base, other) for each in solved) if one is not None]
+    if not known:
+        return
+    only = None
+    if known[0].only is not None:
+        only = [mean_interval(share) for share in np.transpose([one.only for one in known])]
+    ways = [one.variety for one in known]
+    measure = DISTANCE if only is None else STRATEGIES
+    for name, pairs in ((measure, ways), (APART, [(one.within, one.between) for one in known])):
+        values = np.array(pairs)
+        most = max(1.0, float(values.max()))  # of strategies there are several
+        (gap,) = paired_differences(values[:, 1:] / most, values[:, :1] / most)
+        p = chance_apart(solved, base, other) if name == APART else gap.p
+        ends = gap.value * most, gap.low * most, gap.high * most, p
+        first, second = values.mean(axis=0).tolist()
+        kept = None if name == APART else only
+        yield Difference(*ends, title, base, other, name, name, first, second, len(known), kept)
 
 
-def _of_ways(found: Difference) -> str:
-    """Whether the data can tell the models apart by how they solve it."""
-    (gap,) = found.gaps.values()
-    base, other, more = found.base, found.other, gap.value > 0
-    first, second = (f"{value:.3f}" for value in found.values)
-    if found.measure == APART:
-        told = f"{other} and {base} go different ways"
-        untold = f"that {other} and {base} go different ways"
-        figures_ = f"{second} between their right solutions, {first} within one model's"
-    else:
-        strategies = found.measure == "strategies"
-        way = ("more" if more else "fewer") if strategies else ("further" if more else "less")
-        kind = f"{way} strategies" if strategies else f"{way} apart"
-        told = f"{other}'s right solutions {'have' if strategies else 'are'} {kind} than {base}'s"
-        untold = f"by {found.measure} how varied {other}'s right solutions are from {base}'s"
-        figures_ = f"{second} against {first}"
-    where = f"{len(found.problems)} problems of {found.benchmark} that both solve twice"
-    if gap.p < _LEVEL:
-        return f"On the {where}, {told}: {figures_}."
-    return f"The {where} cannot tell {untold}: {figures_}."
+def sentences(differences: Sequence[Difference]) -> list[str]:
+    """Whether the data can tell models apart, in plain words."""
+    said = []
+    for (title, base, other, measure), rows in groupby(differences, key=lambda one: one.family):
+        told: dict[str, list[Difference]] = {}
+        for one in rows:
+            verb = _VERBS[measure][one.value > 0] if one.p < _LEVEL else ""
+            told.setdefault(verb, []).append(one)
+        where = f"{one.problems} problems of {title}"
+        where += "" if measure == PASS else " that both solve twice"
+        parts = []
+        for verb, found in told.items():
+            shown = f" at {', '.join(each.figure for each in found)}"
+            if measure != PASS:
+                shown = f": {one.second:.3f} against {one.first:.3f}"
+            parts += [f"{other} {verb} {base}{shown}"] if verb else []
+        none = f"The {where} cannot tell {other} from {base} by {measure}."
+        said.append(f"On the {where}, {'; '.join(parts)}." if parts else none)
+    return said
 
 
-def _curve(panel: Any, label: str, by_k: Mapping[int, Interval]) -> None:
-    ends = [[f.value, f.low, f.high] for f in by_k.values()]
-    middle, low, high = 100 * np.transpose(ends)
-    (line,) = panel.plot(list(by_k), middle, marker="o", label=label)
-    panel.fill_between(list(by_k), low, high, color=line.get_color(), alpha=0.15)
+def comparison_text(groups: Groups, differences: Sequence[Difference]) -> str:
+    """The paper's kind of table, the differences, and what they allow to say, in Markdown."""
+    parts = [table_text(*table) for table in tables(groups, differences)]
+    said = "\n".join(f"- {sentence}" for sentence in sentences(differences))
+    return "\n\n".join([*parts, said, *NOTES])
+
+
+def tables(
+    groups: Groups, differences: Sequence[Difference]
+) -> list[tuple[list[str], list[list[str]]]]:
+    """The tables of a comparison, each its head and its rows of cells."""
+    levels = [
+        (f"{title}: {one.name}", way, one.figures[key])
+        for title, models in groups.items()
+        for one in models
+        for key, way in (("pass_at_k", "unbiased"), ("first_k", "first k"))
+    ]
+    ks = sorted({k for *_, by_k in levels for k in by_k})
+    passed = [
+        [name, way, *(f"{100 * by_k[k].value:.2f}" if k in by_k else "" for k in ks)]
+        for name, way, by_k in levels
+        if by_k
+    ]
+    gaps = []
+    for one in differences:
+        models, last = f"{one.benchmark}: {one.base}, {one.other}", f"{one.problems}"
+        cells = [f"{one.first:.3f}", f"{one.second:.3f}"]
+        cells.append(f"{one.value:+.3f} [{one.low:+.3f}, {one.high:+.3f}]")
+        if one.measure == PASS:
+            cells = [f"{100 * one.first:.2f}", f"{100 * one.second:.2f}", percent(one)]
+        gaps.append([models, one.figure, *cells, f"{one.p:.4f}", last])
+        if one.only:
+            gaps.append([models, "only its own (%)", *map(percent, one.only), "", "", last])
+    columns = ["models", "figure", "first", "second", "difference", "p", "problems"]
+    found = [(["model", "estimate", *(f"pass@{k}" for k in ks)], passed), (columns, gaps)]
+    return [table for table in found if table[1]]

@@ -10,28 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rpd_datasets.evaluation.benchmarks import BENCHMARKS, load_problems
+from rpd_datasets.evaluation.benchmarks import BENCHMARKS, PROBLEM, load_problems
 from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.inputs.local_files import LocalRows
 from rpd_datasets.inputs.raw_rows import Row
 from rpd_metric.errors import InputError
 
 KNOWN, NONE = "known", "none"
-# As benchmark files call the column with the problem.
-PROBLEM_COLUMNS = ("problem", "Problem", "question", "prompt", "input")
 
 
 def load_contamination(
     names: Sequence[str], *, say: Callable[[str], None] = lambda _: None
 ) -> Contamination | None:
-    """Load what training problems are compared with.
+    """Load what training problems are compared with: benchmarks, files, `"known"`, or `"none"`.
 
-    Args:
-        names (`Sequence[str]`): Names of benchmarks, files, `"known"`, or `"none"` alone.
-        say (`Callable`): Told which of the known benchmarks were not found.
-
-    Raises:
-        [`InputError`]: A benchmark or file that was named cannot be read.
+    `say` is told which of the known benchmarks were not found. Raises [`InputError`] if one that
+    was named cannot be read.
     """
     if NONE in names and len(names) > 1:
         raise InputError(f"decontaminate takes {NONE} alone, or names and files")
@@ -53,7 +47,7 @@ def load_contamination(
 
 
 def _texts(name: str) -> list[str]:
-    path = Path(name).expanduser()
+    path, columns = Path(name).expanduser(), (*PROBLEM, "input")
     if not path.exists():
         if name not in BENCHMARKS:
             raise InputError(
@@ -61,12 +55,11 @@ def _texts(name: str) -> list[str]:
             )
         return [problem.text for problem in load_problems(name)]
     rows = [row.values for row in LocalRows(path, name=name, split="test") if isinstance(row, Row)]
-    values = ([row.get(name) for name in PROBLEM_COLUMNS] for row in rows)
+    values = ([row.get(column) for column in columns] for row in rows)
     texts = [next((text for text in row if isinstance(text, str)), "") for row in values]
     if not any(texts):
-        there = dict.fromkeys(name for row in rows for name in row)
+        there = ", ".join(dict.fromkeys(column for row in rows for column in row))
         raise InputError(
-            f"{path} has none of the columns {', '.join(PROBLEM_COLUMNS)}; its columns are: "
-            f"{', '.join(there) or 'none'}"
+            f"{path} has none of the columns {', '.join(columns)}; its columns are: {there}"
         )
     return [text for text in texts if text]

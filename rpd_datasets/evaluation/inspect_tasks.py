@@ -1,7 +1,5 @@
 """The benchmarks as tasks of Inspect: `inspect eval rpd_datasets/aime24 --epochs 64`.
 
-    problem -> prompt -> a sample for each epoch, drawn by its own seed -> verdict
-
 Inspect finds them by the entry point `rpd_datasets` of the group `inspect_ai`. A sample's seed is
 that of the run (`--seed`, 0) and its epoch: samples of a problem differ, and come again.
 

@@ -1,15 +1,13 @@
 """LiveCodeBench's own files: problems of programming contests with their hidden tests.
 
-    FOLDER/test.jsonl ... test6.jsonl -> problems
+A release is the first so many of the six files `test.jsonl` ... `test6.jsonl`; the paper's figures
+fit release_v6 with its 1,055 problems. `datasets` 5 runs no loading script, so the files are read
+as they lie in the dataset's repository.
 
-A release is the first so many of the six files. The paper's figures fit release_v6 with its 1,055
-problems. `datasets` 5 runs no loading script, so the files are read as they lie in the dataset's
-repository.
-
-A row's tests are `public_test_cases` and `private_test_cases`: JSON lists of `{"input", "output",
-"testtype"}`, the private ones often packed (base64 of zlib of a pickled JSON text). They are
-several gigabytes in all, so a problem keeps the place of its row and reads its tests when it is
-graded. A row that cannot be graded is refused by its id; it is never a wrong solution.
+A row's tests are JSON lists of `{"input", "output", "testtype"}`, the private ones often packed
+(base64 of zlib of a pickled JSON text). They are several gigabytes in all, so a problem keeps the
+place of its row and reads its tests when it is graded. A row that cannot be graded is refused by
+its id; it is never a wrong solution.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import io
 import json
 import pickle
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -29,7 +27,6 @@ from rpd_metric.grading.code import CASE_MEMORY, CASE_SECONDS, CONTEST_PRELUDE, 
 
 _TESTS = ("public_test_cases", "private_test_cases")
 _COLUMNS = (*_TESTS, "question_content", "question_id")
-
 _STDIO = (
     "Write a Python program that solves this problem. It reads standard input and prints the "
     "answer. Reply with the whole program in one fenced code block.\n\n"
@@ -38,30 +35,43 @@ _CALL = (
     "Complete this Python code so that it solves the problem below. Reply with the whole code in "
     "one fenced code block.\n\n```python\n{starter}\n```\n\n"
 )
+Tests = Callable[[], ContestTask]
 
 
-def read_problems(path: Path, release: int) -> Iterator[dict[str, Any]]:
-    """The fields of the problems of a release, 1 to 6: of a folder, its first so many files."""
+def read_problems(path: Path, release: int) -> Iterator[tuple[str, str, None, Tests]]:
+    """The fields of the problems of a file, or of a release, 1 to 6, in a folder."""
     files = [path]
     if path.is_dir():
         files = [path / f"test{'' if n == 1 else n}.jsonl" for n in range(1, release + 1)]
-    for file in files:
-        for place, row in _rows(file):
-            if lacking := [name for name in _COLUMNS if row.get(name) is None]:
-                raise InputError(
-                    f"{file}, byte {place} lacks {', '.join(lacking)}; use LiveCodeBench's own "
-                    "files, since prompts alone cannot be graded"
-                )
-            id_, starter = str(row["question_id"]), str(row.get("starter_code") or "").rstrip()
-            start = _CALL.replace("{starter}", starter) if starter else _STDIO
-            yield {
-                "id": id_,
-                "text": start + str(row["question_content"]).strip(),
-                "tests": partial(read_tests, file, place, id_),
-            }
+    for file, place, row in _rows(files):
+        if lacking := [name for name in _COLUMNS if row.get(name) is None]:
+            raise InputError(
+                f"{file}, byte {place} lacks {', '.join(lacking)}; use LiveCodeBench's own files, "
+                "since prompts alone cannot be graded"
+            )
+        id_, starter = str(row["question_id"]), str(row.get("starter_code") or "").rstrip()
+        start = _CALL.replace("{starter}", starter) if starter else _STDIO
+        text = start + str(row["question_content"]).strip()
+        yield id_, text, None, partial(_read_tests, file, place, id_)
 
 
-def read_tests(path: Path, place: int, id_: str) -> ContestTask:
+def _rows(files: list[Path]) -> Iterator[tuple[Path, int, dict[str, Any]]]:
+    """The rows of files, each with its file and place."""
+    for path in files:
+        place = 0
+        try:
+            with path.open("rb") as lines:
+                for line in lines:
+                    yield path, place, dict(json.loads(line))
+                    place += len(line)
+        except (OSError, ValueError, TypeError) as error:
+            raise InputError(
+                f"cannot read {path} at byte {place}: {first_line(error)}; a release needs "
+                "LiveCodeBench's own files, test.jsonl, test2.jsonl and so on"
+            ) from error
+
+
+def _read_tests(path: Path, place: int, id_: str) -> ContestTask:
     """The tests in the row at a byte. Raises [`InputError`] with the id if none can be graded."""
     with path.open("rb") as lines:
         lines.seek(place)
@@ -69,10 +79,7 @@ def read_tests(path: Path, place: int, id_: str) -> ContestTask:
     try:
         return _tests(row)
     # What a damaged pickle raises depends on where it is damaged.
-    except (
-        *(zlib.error, pickle.UnpicklingError, EOFError, ValueError, MemoryError),
-        *(IndexError, KeyError, AttributeError, TypeError, ImportError),
-    ) as error:
+    except Exception as error:
         raise InputError(
             f"problem {id_} of LiveCodeBench cannot be graded, its tests cannot be read: "
             f"{type(error).__name__}: {error}"
@@ -81,12 +88,12 @@ def read_tests(path: Path, place: int, id_: str) -> ContestTask:
 
 def _tests(row: Mapping[str, Any]) -> ContestTask:
     cases = [case for column in _TESTS for case in _cases(row[column])]
-    kinds = sorted({str(case.get("testtype")) for case in cases})
+    kinds = {str(case.get("testtype")) for case in cases}
     limits = CASE_SECONDS, CONTEST_PRELUDE, CASE_MEMORY
-    if kinds == ["stdin"]:
+    if kinds == {"stdin"}:
         return ContestTask([(str(case["input"]), str(case["output"])) for case in cases], *limits)
-    if kinds != ["functional"]:
-        raise ValueError(f"they are of the kinds {kinds}; stdin or functional can be graded")
+    if kinds != {"functional"}:
+        raise ValueError(f"they are of the kinds {sorted(kinds)}, not stdin or functional alone")
     function = json.loads(row.get("metadata") or "{}").get("func_name")
     if not isinstance(function, str) or not function.isidentifier():
         raise ValueError("they call a function, and metadata.func_name names none")
@@ -106,9 +113,7 @@ def _cases(value: Any) -> list[dict[str, Any]]:
         except ValueError:
             data = zlib.decompress(base64.b64decode(value, validate=True))
             value = json.loads(_TextOnly(io.BytesIO(data)).load())
-    if not isinstance(value, list):
-        raise TypeError(f"a list of tests is wanted, not {type(value).__name__}")
-    return value
+    return list(value)
 
 
 class _TextOnly(pickle.Unpickler):
@@ -116,18 +121,3 @@ class _TextOnly(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"it names {module}.{name}")
-
-
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows of a file, each with its place."""
-    place = 0
-    try:
-        with path.open("rb") as lines:
-            for line in lines:
-                yield place, dict(json.loads(line))
-                place += len(line)
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(
-            f"cannot read {path} at byte {place}: {first_line(error)}; a release needs "
-            "LiveCodeBench's own files, test.jsonl, test2.jsonl and so on"
-        ) from error

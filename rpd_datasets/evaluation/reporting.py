@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from importlib import resources
-from typing import Any
 
 from rpd_datasets.evaluation.results import Results
-from rpd_metric.errors import InputError
 from rpd_metric.statistics.intervals import Interval
 
 _SHOWN = ("temperature", "top_p", "max_tokens")
@@ -19,15 +15,14 @@ _ESTIMATORS = {
 }
 
 
-def report_text(results: Results, *, paper: str | None = None) -> str:
-    """The figures of one evaluation, and below them those of the paper's model, in Markdown."""
-    figures, n, settings = results.figures, results.samples, results.settings
-    whole = len(results.problems) == results.of_problems
-    part = "" if whole else f" of {results.of_problems}"
+def report_text(results: Results) -> str:
+    """The figures of one evaluation, in Markdown."""
+    figures, settings, size = results.figures, results.settings, len(results.marks)
+    part = "" if size == results.of_problems else f" of {results.of_problems}"
     sampling = [f"{name} {settings[name]}" for name in _SHOWN if name in settings]
     lines = [
-        f"{results.name} on {results.title}: {len(results.problems)}{part} problems, "
-        f"{results.runs} x {n} samples of each, {', '.join(sampling)}"
+        f"{results.name} on {results.title}: {size}{part} problems, "
+        f"{results.runs} x {results.samples} samples of each, {', '.join(sampling)}"
     ]
     if results.missing:
         lines.append(f"{results.missing} samples are missing: figures are of those that are there")
@@ -43,23 +38,15 @@ def report_text(results: Results, *, paper: str | None = None) -> str:
     ]
     lines += ["", table_text(["k", *shown], rows), ""]
     if figures["cons_at_n"] is not None:
-        lines.append(f"- cons@{n} (majority vote of a run): {percent(figures['cons_at_n'])}")
+        lines.append(
+            f"- cons@{results.samples} (majority vote of a run): {percent(figures['cons_at_n'])}"
+        )
     lines += [
         f"- Verdicts (by {settings['scorer']}): {_counts(results.verdicts)}",
         f"- Ends: {_counts(results.finish_reasons)}",
         "",
         "In percent, with 95 % intervals over problems (of pass@k and pass^k: for all k at once).",
     ]
-    # Beside a part of the problems, the paper's figures would compare two different things.
-    if beside := published(paper, results.benchmark) if paper and whole else []:
-        names = ["the paper, first k of each run", *(f"pass@{k}" for k in beside[0]["pass_at_k"])]
-        cells = [
-            [f"Table {row['table']}: {row['method']}"]
-            + [f"{share:.2f}" for share in row["pass_at_k"].values()]
-            for row in beside
-        ]
-        notes = dict.fromkeys(row["note"] for row in beside if "note" in row)
-        lines += ["", table_text(names, cells), *notes]
     return "\n".join(lines)
 
 
@@ -73,29 +60,11 @@ def table_text(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """
     lines = [[cell.replace("|", "\\|") for cell in line] for line in (names, *rows)]
     first, *others = (max(2, *map(len, column)) for column in zip(*lines, strict=True))
-    marks = [":".ljust(first, "-"), *("-" * (width - 1) + ":" for width in others)]
-    lines.insert(1, marks)
+    lines.insert(1, [":".ljust(first, "-"), *("-" * (width - 1) + ":" for width in others)])
     return "\n".join(
         f"| {' | '.join([line[0].ljust(first), *map(str.rjust, line[1:], others)])} |"
         for line in lines
     )
-
-
-def published(model: str, benchmark: str) -> list[dict[str, Any]]:
-    """The paper's rows about a benchmark, to print beside a run; see `paper_tables.json`.
-
-    Raises:
-        [`InputError`]: The paper has no such model.
-
-    >>> published("Qwen3-4B-Base", "aime24")[0]["pass_at_k"]["16"]
-    32.5
-    """
-    file = resources.files("rpd_datasets.evaluation") / "paper_tables.json"
-    rows: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))["rows"]
-    models = dict.fromkeys(row["model"] for row in rows)
-    if model not in models:
-        raise InputError(f"the paper has no model {model!r}; it has {', '.join(models)}")
-    return [row for row in rows if (row["model"], row["benchmark"]) == (model, benchmark)]
 
 
 def percent(figure: Interval) -> str:

@@ -1,25 +1,28 @@
-"""The figures of one evaluation, read from its log: ours or anybody's, `.eval` or `.json`.
+"""What a model did on a benchmark: of a log of Inspect, ours or anybody's, or a file of solutions.
 
-Every figure is a share from 0 to 1 with an interval over problems (`docs/statistics.md`). A log
-that lacks samples or verdicts is refused, or read with the number of missing ones in every report:
-a missing sample is not a wrong one.
+Every figure is a share from 0 to 1 with an interval over problems (`docs/statistics.md`). Missing
+samples and verdicts are refused, or counted in every report: a missing sample is not a wrong one.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import InitVar, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS
-from rpd_datasets.inputs.inspect_rows import InspectLog, scores_of
+from rpd_datasets.filters.answer_checks import AnswerChecker, marked_only
+from rpd_datasets.inputs.inspect_rows import JSON_LOG, InspectLog, scores_of
+from rpd_datasets.inputs.source import InputSpec, open_source
+from rpd_datasets.problem import Problem, strategy_labels
 from rpd_metric.errors import InputError
 from rpd_metric.metrics.inspect_text import problem_text, solution_texts
 from rpd_metric.statistics.estimators import cons_at_n, first_k_per_problem, pass_at_k
@@ -32,34 +35,43 @@ _NEUTRAL = {
     *("max_connections", "adaptive_connections", "cache_prompt", "extra_headers"),
     *("workers", "benchmark", "data"),
 }
-
 # How a reply ends that reached a length.
 _CUT = ("max_tokens", "model_length")
+# What tables call the problems of files.
+FILES = "the files"
+# Whether a sample is right, None where that is missing; and its answer.
+Mark = tuple[bool | None, str | None]
 
 
 @dataclass(frozen=True)
 class Results:
-    """One model on one benchmark.
-
-    `settings` decided the samples and their scores. `correct` has per problem `"1"` or `"0"` for
-    each sample, one run after the other; `missing` samples have no score, `capped` ones were cut
-    before the length that was asked for, after so many tokens. `figures` holds intervals:
-    `pass_at_k`, `pass_hat_k` and, without missing samples, `first_k` by k, and `cons_at_n` where
-    there are answers.
-    """
+    """One model on one benchmark."""
 
     name: str
     benchmark: str
-    settings: dict[str, Any]
-    problems: list[str]
-    of_problems: int
-    correct: list[str]
-    missing: int
-    runs: int
-    verdicts: dict[str, int]
-    finish_reasons: dict[str, int]
-    figures: dict[str, Any]
-    capped: list[int] = field(default_factory=list)
+    marks: dict[str, list[Mark]]  # by problem, one run after the other
+    right: Mapping[str, Problem] = field(default_factory=dict)  # without any mark, all solutions
+    settings: dict[str, Any] = field(default_factory=dict)  # what decided samples and scores
+    of_problems: int = 0  # of the whole benchmark
+    runs: int = 1
+    verdicts: dict[str, int] = field(default_factory=dict)
+    finish_reasons: dict[str, int] = field(default_factory=dict)
+    capped: list[int] = field(default_factory=list)  # tokens of samples that a server cut
+    missing: int = 0  # samples without a mark, which are refused with an advice or counted
+    allow_missing: InitVar[bool] = False
+    advice: InitVar[str] = ""
+
+    def __post_init__(self, allow_missing: bool, advice: str) -> None:
+        marks = self.marks.items()
+        known = {id_: [one for one in given if one[0] is not None] for id_, given in marks}
+        wanted, there = (sum(map(len, one.values())) for one in (self.marks, known))
+        if there < wanted and not (there and allow_missing):
+            raise InputError(
+                f"{wanted - there} of {wanted} samples of {self.name} have no verdict of "
+                f"{self.settings['scorer']}, and a missing sample is not a wrong one: {advice}"
+            )
+        known = {id_: given for id_, given in known.items() if given or not wanted}
+        vars(self).update(marks=known, missing=self.missing + wanted - there)
 
     @property
     def title(self) -> str:
@@ -70,23 +82,88 @@ class Results:
     @property
     def samples(self) -> int:
         """Samples of a problem and run."""
-        return max(map(len, self.correct)) // self.runs
+        return max(map(len, self.marks.values())) // self.runs
 
     @property
     def counts(self) -> dict[str, tuple[int, int]]:
         """By problem, how many samples there are, and how many of them are right."""
-        pairs = zip(self.problems, self.correct, strict=True)
-        return {name: (len(marks), marks.count("1")) for name, marks in pairs}
+        return {id_: (len(one), sum(bool(m) for m, _ in one)) for id_, one in self.marks.items()}
 
-    def among(self, names: Container[str]) -> Results:
-        """The same of some of the problems."""
-        pairs = zip(self.problems, self.correct, strict=True)
-        # Without any mark there is one solution that has none.
-        kept: dict[str, list[bool | None]] = {
-            one: [mark == "1" for mark in marks] or [None] for one, marks in pairs if one in names
+    @cached_property
+    def figures(self) -> dict[str, Any]:
+        """Intervals: `pass_at_k` and `pass_hat_k` by k, as far as there are marks; without missing
+        samples `first_k`, and `cons_at_n` where there are answers."""
+        found: dict[str, Any] = {
+            "pass_at_k": {},
+            "pass_hat_k": {},
+            "first_k": {},
+            "cons_at_n": None,
         }
-        found = results_of(self.name, self.benchmark, kept)
-        return replace(found, settings=self.settings)
+        drawn, right = np.array(list(self.counts.values())).T
+        if not drawn.all():
+            return found
+        ks = powers_of_two(int(drawn.min()))
+        any_of = np.transpose([pass_at_k(drawn, right, k) for k in ks])
+        all_of = np.transpose([1 - pass_at_k(drawn, drawn - right, k) for k in ks])
+        found["pass_at_k"] = dict(zip(ks, mean_band(any_of), strict=True))
+        found["pass_hat_k"] = dict(zip(ks, mean_band(all_of), strict=True))
+        if self.missing or drawn.min() < drawn.max():
+            return found
+        if drawn[0] % self.runs:
+            raise InputError(
+                f"{drawn[0]} epochs are not {self.runs} runs of one size; use another --runs"
+            )
+        # Problem, run, sample, and of these the mark and the answer.
+        table = np.array(list(self.marks.values()), dtype=object)
+        table = table.reshape(len(drawn), self.runs, -1, 2)
+        correct, answers = table[..., 0].astype(bool), table[..., 1]
+        for k in powers_of_two(correct.shape[2]):
+            found["first_k"][k] = mean_interval(first_k_per_problem(correct, k))
+        if any(answer is not None for answer in answers.flat):
+            found["cons_at_n"] = mean_interval(cons_at_n(correct, answers))
+        return found
+
+    @property
+    def correct(self) -> list[str]:
+        """Per problem `"1"` or `"0"` for each sample."""
+        return ["".join("01"[bool(right)] for right, _ in one) for one in self.marks.values()]
+
+    def as_record(self) -> dict[str, Any]:
+        """All but the texts, for `json.dumps(..., default=vars)`."""
+        of_marks = {"problems": list(self.marks), "correct": self.correct, "figures": self.figures}
+        known = {name: one for name, one in vars(self).items() if name not in ("marks", "right")}
+        return known | of_marks
+
+    def by_text(self) -> Results:
+        """The same with problems named by their texts, as those of files are."""
+        names = {id_: " ".join(self.right[id_].problem.split()) for id_ in self.marks}
+        if len(set(names.values())) < len(names):
+            raise InputError(
+                f"{self.name} has problems of one text, which a file cannot tell apart; compare "
+                "logs with logs"
+            )
+        marks = {text: self.marks[id_] for id_, text in names.items()}
+        right = {text: self.right[id_] for id_, text in names.items()}
+        return replace(self, marks=marks, right=right, benchmark=FILES, settings={})
+
+
+def find_logs(path: Path) -> list[Path]:
+    """The logs of Inspect that a path names: of a folder, the latest of each task in each folder.
+
+    None where it names something else, which need not be installed to find out.
+    """
+    logs = [one for one in (sorted(path.rglob("*")) if path.is_dir() else [path]) if _is_log(one)]
+    # Inspect names a log by the time, its task and an id.
+    return list(
+        {(log.parent, log.stem.partition("_")[2].rpartition("_")[0]): log for log in logs}.values()
+    )
+
+
+def _is_log(path: Path) -> bool:
+    if path.suffix == ".json" and path.is_file():
+        with path.open("rb") as file:
+            return JSON_LOG.match(file.read(200)) is not None
+    return path.suffix == ".eval"
 
 
 def read_results(
@@ -96,135 +173,108 @@ def read_results(
     scorer: str | None = None,
     runs: int | None = None,
     allow_missing: bool = False,
-    on_sample: Callable[[str, str, str, bool], None] | None = None,
 ) -> Results:
-    """Read a log of Inspect and compute every figure.
+    """Read a log of Inspect, `.eval` or `.json`.
 
-    Args:
-        path (`Path`): A `.eval` or `.json` log.
-        name (`str`, *optional*): What tables call the model.
-        scorer (`str`, *optional*): Whose verdicts count, `NAME` or `NAME_KEY`; the log's first.
-        runs (`int`, *optional*): Into so many runs the epochs are divided; as the log says, or one.
-        allow_missing (`bool`): Count missing and capped samples instead of refusing the log.
-        on_sample (`Callable`, *optional*): Given the problem's id and text, the solution, and
-            whether it is right, of each sample that counts.
+    `name` is what tables call the model, `scorer` whose verdicts count, `NAME` or `NAME_KEY` (the
+    log's first), `runs` into how many the epochs are divided (as the log says, or one).
 
     Raises:
-        [`InputError`]: It is no log, its scores are no verdicts, samples are missing, or a server
-            cut replies before the length that was asked for.
+        [`InputError`]: It is no log, or, unless `allow_missing`, samples lack a verdict or were cut
+            by the server before the length that was asked for.
         [`MissingExtraError`]: inspect-ai is not installed.
     """
     log = InspectLog(path)
     spec, about = log.header.eval, log.header.eval.metadata or {}
-    # By problem, whether each sample is right, and its answer.
-    scored: dict[str, list[tuple[bool, str | None]]] = {}
+    marks: dict[str, list[Mark]] = {
+        str(id_): [(None, None)] * max(spec.config.epochs or 1, len(found))
+        for id_, found in log.epochs.items()
+    }
+    right: dict[str, Problem] = {}
     verdicts, ends = Counter[str](), Counter[str]()
     asked, capped = log.header.plan.config.max_tokens, list[int]()
-    for sample in itertools.chain.from_iterable(log.problems()):
-        scores, output = scores_of(sample), sample.output
-        scorer = scorer or next(iter(scores), None)
-        number, score = scores.get(scorer or "", (None, None))
-        if sample.error is not None or number is None or score is None:
-            continue
-        right = number >= 1
-        # A right answer without a name has the target's.
-        target = sample.target if isinstance(sample.target, str) else sample.target[0]
-        answer = score.answer or (target or None if right else None)
-        scored.setdefault(str(sample.id), []).append((right, answer))
-        if on_sample is not None:
-            (text, *_) = solution_texts(sample.messages, output)
-            on_sample(str(sample.id), problem_text(sample.input), text, right)
-        verdicts[(score.metadata or {}).get("verdict") or ("correct" if right else "wrong")] += 1
-        ends[output.stop_reason if output.choices else "unknown"] += 1
-        written = output.usage.output_tokens if output.usage else 0
-        if asked and 0 < written < asked and output.stop_reason in _CUT:
-            capped.append(written)
-    wanted = (spec.config.epochs or 1) * len(log.epochs)
-    missing = wanted - verdicts.total()
-    if not scored or (missing and not allow_missing):
-        advice = f"`inspect score {path} --scorer rpd_metric/math` grades them"
-        if log.shortfall:
-            advice = f"{log.shortfall}, --allow-missing counts them"
-        raise InputError(
-            f"{missing} of {wanted} samples of {path.name} have no verdict of "
-            f"{scorer or 'any scorer'}, and a missing sample is not a wrong one: {advice}"
-        )
+    for samples in log.problems():
+        id_, texts = str(samples[0].id), list[str]()
+        for place, sample in enumerate(samples):
+            scores, output = scores_of(sample), sample.output
+            scorer = scorer or next(iter(scores), None)
+            number, score = scores.get(scorer or "", (None, None))
+            if sample.error is not None or number is None or score is None:
+                continue
+            is_right = number >= 1
+            texts += solution_texts(sample.messages, output)[:is_right]
+            # A right answer without a name has the target's.
+            target = sample.target if isinstance(sample.target, str) else sample.target[0]
+            marks[id_][place] = is_right, score.answer or (target or None if is_right else None)
+            verdict = (score.metadata or {}).get("verdict")
+            verdicts[verdict or ("correct" if is_right else "wrong")] += 1
+            ends[output.stop_reason if output.choices else "unknown"] += 1
+            written = output.usage.output_tokens if output.usage else 0
+            if asked and 0 < written < asked and output.stop_reason in _CUT:
+                capped.append(written)
+        right[id_] = Problem(problem_text(samples[0].input), tuple(texts))
     if capped and not allow_missing:
         raise InputError(
-            f"{len(capped)} of {wanted} samples of {path.name} were cut after at most "
-            f"{max(capped):,} tokens where {asked:,} were asked for: that is the server's own cap, "
-            "by its context or by max_new_tokens in the model's generation_config.json (vLLM: "
-            "--generation-config vllm); --allow-missing counts them"
+            f"{len(capped)} samples of {path.name} were cut after at most {max(capped):,} tokens "
+            f"where {asked:,} were asked for: that is the server's own cap, by its context or by "
+            "max_new_tokens in the model's generation_config.json (vLLM: --generation-config "
+            "vllm); --allow-missing counts them"
         )
-    runs = runs or int(about.get("runs", 1))
+    advice = f"`inspect score {path} --scorer rpd_metric/math` grades them"
     return Results(
         name=name or about.get("name") or short_name(spec.model),
         benchmark=about.get("benchmark") or spec.task.rpartition("/")[2],
-        settings=_settings(log, scorer or ""),
-        problems=list(scored),
+        marks=marks,
+        right=right,
+        settings=_settings(log, scorer or "any scorer"),
         of_problems=int(about.get("of_problems", spec.dataset.samples or len(log.epochs))),
-        correct=["".join("01"[right] for right, _ in group) for group in scored.values()],
-        missing=missing,
-        runs=runs,
+        runs=runs or int(about.get("runs", 1)),
         verdicts=dict(verdicts.most_common()),
         finish_reasons=dict(ends.most_common()),
-        figures=_figures(list(scored.values()), runs, complete=not missing),
         capped=capped,
+        allow_missing=allow_missing,
+        advice=f"{log.shortfall}, --allow-missing counts them" if log.shortfall else advice,
     )
 
 
-def results_of(
-    name: str,
-    benchmark: str,
-    marks: Mapping[str, Sequence[bool | None]],
+def read_solutions(
+    path: Path,
+    spec: InputSpec | None = None,
     *,
+    name: str | None = None,
+    correct_column: str | None = None,
     allow_missing: bool = False,
 ) -> Results:
-    """The same of marks by problem: right, wrong or missing; without any mark there are no figures.
+    """Read a curated folder or a file of solutions: any input of `rpd curate` on this machine.
 
-    Raises:
-        [`InputError`]: Marks are missing, and that was not allowed.
+    Right is what a column of marks says, or else a reference answer; without any, there are no
+    figures. Raises [`InputError`] where marks are missing, unless `allow_missing`.
     """
-    known = {one: [mark for mark in given if mark is not None] for one, given in marks.items()}
-    total = sum(map(len, marks.values()))
-    missing = total - sum(map(len, known.values()))
-    if 0 < missing < total and not allow_missing:
-        raise InputError(
-            f"{missing} of {total} solutions of {name} are not marked as right or wrong, and a "
-            "missing mark is not a wrong one: --allow-missing counts the others"
-        )
-    figures: dict[str, Any] = {"pass_at_k": {}, "pass_hat_k": {}, "first_k": {}, "cons_at_n": None}
-    if missing < total:
-        known = {one: given for one, given in known.items() if given}
-        even = len(set(map(len, known.values()))) == 1
-        scored = [[(mark, None) for mark in given] for given in known.values()]
-        figures = _figures(scored, 1, complete=even)
-    correct = ["".join("01"[mark] for mark in given) for given in known.values()]
-    about: dict[str, Any] = {"settings": {}, "runs": 1, "verdicts": {}, "finish_reasons": {}}
+    name, told = name or path.name.partition(".")[0], False
+    marks: dict[str, list[Mark]] = {}
+    right: dict[str, Problem] = {}
+    with tempfile.TemporaryDirectory() as scratch, closing(AnswerChecker()) as checker:
+        for problem in open_source(path, spec, scratch=Path(scratch), on_reject=lambda _: None):
+            found = marked_only(problem, correct_column)
+            if not found.by:
+                found = checker.check(problem, correct_column)
+            told = told or bool(found.by)
+            # Beside a reference, a solution without an answer is not right; a mark may be missing.
+            given = [bool(mark) if found.by == "reference" else mark for mark in found.marks]
+            labels = strategy_labels(problem.extra, len(given))
+            whole = Problem(problem.problem, problem.solutions, {"strategies": labels})
+            key = " ".join(problem.problem.split())
+            marks[key] = [(mark, None) for mark in given]
+            right[key] = whole.take([n for n, mark in enumerate(given) if mark or not found.by])
     return Results(
-        name,
-        benchmark,
-        problems=list(known),
+        name=name,
+        benchmark=FILES,
+        marks=marks if told else {key: [] for key in marks},
+        right=right,
+        settings={"scorer": "the marks"},
         of_problems=len(marks),
-        correct=correct,
-        missing=missing,
-        figures=figures,
-        **about,
-    )
-
-
-def find_logs(path: Path) -> list[Path]:
-    """A log; of a folder, the latest log of each task in it and in each folder in it."""
-    if not path.is_dir():
-        return [path]
-    from inspect_ai.log import list_eval_logs
-
-    logs = sorted(Path(unquote(urlsplit(log.name).path)) for log in list_eval_logs(str(path)))
-    if not logs:
-        raise InputError(f"{path} holds no log of Inspect; run the evaluation first")
-    # Inspect names a log by the time, its task and an id.
-    return list(
-        {(log.parent, log.stem.partition("_")[2].rpartition("_")[0]): log for log in logs}.values()
+        allow_missing=allow_missing,
+        advice="--allow-missing counts the others",
     )
 
 
@@ -249,31 +299,3 @@ def _settings(log: InspectLog, scorer: str) -> dict[str, Any]:
         "grader": [{k: v for k, v in one.items() if k not in _NEUTRAL} for one in options],
         "thinking": spec.model_args.get("thinking", True),
     }
-
-
-def _figures(
-    scored: Sequence[Sequence[tuple[bool, str | None]]], runs: int, *, complete: bool
-) -> dict[str, Any]:
-    drawn = np.array([len(group) for group in scored])
-    right = np.array([sum(mark for mark, _ in group) for group in scored])
-    ks = powers_of_two(int(drawn.min()))
-    any_of = np.transpose([pass_at_k(drawn, right, k) for k in ks])
-    all_of = np.transpose([1 - pass_at_k(drawn, drawn - right, k) for k in ks])
-    figures: dict[str, Any] = {
-        "pass_at_k": dict(zip(ks, mean_band(any_of), strict=True)),
-        "pass_hat_k": dict(zip(ks, mean_band(all_of), strict=True)),
-        "first_k": {},
-        "cons_at_n": None,
-    }
-    if not complete:
-        return figures
-    if drawn[0] % runs:
-        raise InputError(f"{drawn[0]} epochs are not {runs} runs of one size; use another --runs")
-    # Problem, run, sample, and of these the mark and the answer.
-    table = np.array(scored, dtype=object).reshape(len(scored), runs, -1, 2)
-    correct, answers = table[..., 0].astype(bool), table[..., 1]
-    for k in powers_of_two(correct.shape[2]):
-        figures["first_k"][k] = mean_interval(first_k_per_problem(correct, k))
-    if any(answer is not None for answer in answers.flat):
-        figures["cons_at_n"] = mean_interval(cons_at_n(correct, answers))
-    return figures

@@ -8,10 +8,13 @@ over all draws of so many: no draw is made, the averages have closed forms.
 
 from __future__ import annotations
 
+import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from itertools import zip_longest
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +22,7 @@ import numpy.typing as npt
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.scoring import score_all
+from rpd_datasets.evaluation.results import Results
 from rpd_datasets.problem import UNNAMED, Problem, strategy_labels
 from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.calibration import Calibration
@@ -32,19 +36,13 @@ _DEALS = 2_000
 
 @dataclass(frozen=True)
 class Solved:
-    """One problem, and the right solutions of all models to it.
-
-    Args:
-        owners (`Sequence[str]`): Whose each solution is.
-        distances (`array` of shape `(k, k)`): NaN for one that cannot be placed.
-        strategies (`Sequence`, *optional*): Each one's strategy, `None` where it has none; unset
-            where strategies are not known.
-    """
+    """One problem, and the right solutions of all models to it."""
 
     problem: str
-    owners: Sequence[str]
-    distances: Floats
-    strategies: Sequence[str | None] | None = None
+    owners: Sequence[str]  # whose each is
+    distances: Floats  # NaN for one that cannot be placed
+    strategies: Sequence[str | None] | None = None  # None for one that has none, and for unknown
+    texts: Sequence[str] = ()
 
     def of(self, name: str) -> list[int]:
         """The solutions of a model that have a place."""
@@ -53,56 +51,46 @@ class Solved:
         own = (place for place, who in enumerate(self.owners) if who == name)
         return [place for place in own if placed[place] and known[place] is not None]
 
+    def between(self, ours: Sequence[int], theirs: Sequence[int]) -> Floats:
+        """0 or 1 by strategies where these are known, else distances."""
+        if self.strategies is None:
+            return self.distances[np.ix_(ours, theirs)]
+        names = np.array(self.strategies)
+        return np.asarray(names[ours][:, None] != names[theirs], dtype=np.float64)
 
-@dataclass(frozen=True)
-class Figures:
+
+class Figures(NamedTuple):
     """Two models on one problem, by strategies where these are known, else by distance.
 
-    Args:
-        fewest (`int`): Right solutions of either that count.
-        variety (`tuple`): Of each model, how many strategies so many of its right solutions have;
-            or the mean distance of two.
-        only (`tuple`): The share of these strategies that as many of the other model lack.
-        between, within (`float`): The chance that two right solutions have different strategies, or
-            their mean distance: one of each model, and two of one model, the mean of both.
+    `variety` is of each model how many strategies so many of its right solutions have as both
+    models have; or the mean distance of two. `only` is the share of these strategies that as many
+    of the other model lack. `within` and `between` are the chance that two right solutions have
+    different strategies, or their mean distance: of one model, mean of both, and of one of each.
     """
 
-    problem: str
-    fewest: int
-    variety: tuple[float, float]
-    between: float
+    variety: Sequence[float]
     within: float
-    only: tuple[float, float] | None = None
+    between: float
+    only: Sequence[float] | None = None
 
 
 def figures(solved: Solved, first: str, second: str) -> Figures | None:
     """The figures of two models on a problem; `None` where either has no two right solutions."""
-    ours, theirs = solved.of(first), solved.of(second)
-    fewest = min(len(ours), len(theirs))
+    both = solved.of(first), solved.of(second)
+    fewest = min(map(len, both))
     if fewest < 2:
         return None
+    apart = [mean_pairwise(solved.between(one, one)) or 0.0 for one in both]
+    found = sum(apart) / 2, float(solved.between(*both).mean())
     if (known := solved.strategies) is None:
-        apart = [mean_pairwise(solved.distances[np.ix_(one, one)]) or 0.0 for one in (ours, theirs)]
-        between = float(solved.distances[np.ix_(ours, theirs)].mean())
-        pair = (apart[0], apart[1])
-        return Figures(solved.problem, fewest, pair, between, within=sum(apart) / 2)
-    names = list(dict.fromkeys(known[place] for place in (*ours, *theirs)))
-    found = (Counter(known[place] for place in one) for one in (ours, theirs))
-    counts = np.array([[one[name] for name in names] for one in found])
-    drawn = counts.sum(axis=1)
+        return Figures(apart, *found)
+    times = [Counter(known[place] for place in one) for one in both]
+    counts = np.array([[one[name] for name in times[0] | times[1]] for one in times])
     # A strategy is among so many draws as often as a right sample is: pass@k.
-    seen = np.array([pass_at_k(n, c, fewest) for n, c in zip(drawn, counts, strict=True)])
+    seen = np.asarray(pass_at_k(counts.sum(axis=1, keepdims=True), counts, fewest))
     number = seen.sum(axis=1)
     only = (seen * (1 - seen[::-1])).sum(axis=1) / number
-    same = (counts * (counts - 1)).sum(axis=1) / (drawn * (drawn - 1))
-    return Figures(
-        solved.problem,
-        fewest,
-        (float(number[0]), float(number[1])),
-        between=1 - float(counts.prod(axis=0).sum() / drawn.prod()),
-        within=1 - float(same.mean()),
-        only=(float(only[0]), float(only[1])),
-    )
+    return Figures(number.tolist(), *found, only.tolist())
 
 
 def chance_apart(problems: Sequence[Solved], first: str, second: str) -> float:
@@ -117,10 +105,7 @@ def chance_apart(problems: Sequence[Solved], first: str, second: str) -> float:
         a, b, places = len(ours), len(theirs), [*ours, *theirs]
         if min(a, b) < 2:
             continue
-        distances = solved.distances[np.ix_(places, places)]
-        if solved.strategies is not None:
-            names = np.array([str(solved.strategies[place]) for place in places])
-            distances = (names[:, None] != names).astype(np.float64)
+        distances = solved.between(places, places)
         dealt = np.tile(np.arange(a + b) < a, (_DEALS + 1, 1))
         dealt[1:] = rng.permuted(dealt[1:], axis=1)  # the first is as it was
         rows = dealt @ distances
@@ -131,54 +116,52 @@ def chance_apart(problems: Sequence[Solved], first: str, second: str) -> float:
     return float((apart >= apart[0] - 1e-9).mean())
 
 
+def joint_problems(models: Sequence[Results], *, most: int, seed: int) -> list[Problem]:
+    """The right solutions of all models to each problem as one; of more than `most`, a draw."""
+    joint = []
+    for name in models[0].marks:
+        parts: list[tuple[str, str | None, str]] = []  # whose, which strategy, the text
+        named = True
+        for one in models:
+            right = one.right[name]
+            draw, count = random.Random(f"{seed}:{one.name}:{name}"), len(right.solutions)
+            right = right.take(sorted(draw.sample(range(count), min(count, most))))
+            labels = strategy_labels(right.extra, len(right.solutions)) or []
+            # Numbers of two files mean two things.
+            named &= not all(map(str.isdigit, labels)) or not right.solutions
+            parts += zip_longest([one.name] * len(right.solutions), labels, right.solutions)
+        if parts:
+            owners, strategies, solutions = map(list, zip(*parts, strict=True))
+            extra = {"owners": owners, "strategies": strategies if named else None}
+            statement = models[0].right[name].problem
+            joint.append(Problem(statement, tuple(solutions), extra, where=name, group=name))
+    return joint
+
+
 async def solve_together(
-    right: Mapping[str, Mapping[str, Problem]],
+    joint: Sequence[Problem],
     config: CurationConfig,
     models: Models,
     curve: Calibration | None,
     on_problem: Callable[[], None] = lambda: None,
 ) -> list[Solved]:
-    """Compare the right solutions of all models, problem by problem.
+    """Compare the solutions of [`joint_problems`] by the distance of a configuration.
 
-    Args:
-        right (`Mapping`): By model and problem, the right solutions, at least one each.
-        config ([`CurationConfig`]): By which distance, or by a chat model's strategies.
-        models ([`Models`]): Loaded for it.
-        curve ([`Calibration`], *optional*): Of the distance. Where nobody names strategies, groups
-            are cut where it says that another strategy is as likely as not.
-        on_problem (`Callable`): Called after each problem, for a progress bar.
+    Where not all problems name strategies, groups are cut where the `curve` of the distance says
+    that another strategy is as likely as not. `on_problem` is called after each problem.
     """
-    names = dict.fromkeys(problem for one in right.values() for problem in one)
-    joint = (_joint(name, right) for name in names)
-    labels = {name: _labels(name, right) for name in names}
-    named, found = all(labels.values()), []
+    named, found = all(one.extra["strategies"] for one in joint), list[Solved]()
     async with aclosing(score_all(joint, config, models)) as scored:
         async for problem, one in scored:
             matrix = nan_for_none(one.chosen_by)
-            strategies: Sequence[str | None] | None = labels[problem.group] if named else None
-            if strategies is None and curve is not None:
+            strategies: Sequence[str | None] | None = None
+            if named:
+                known = problem.extra["strategies"]
+                strategies = [None if label == UNNAMED else label for label in known]
+            elif curve is not None:
                 groups = strategy_groups(matrix, -curve.intercept / curve.slope)
                 strategies = [None if group is None else str(group) for group in groups]
-            found.append(Solved(problem.group, problem.extra["owners"], matrix, strategies))
+            owners = problem.extra["owners"]
+            found.append(Solved(problem.group, owners, matrix, strategies, problem.solutions))
             on_problem()
     return found
-
-
-def _joint(name: str, right: Mapping[str, Mapping[str, Problem]]) -> Problem:
-    """The right solutions of all models to a problem as one problem."""
-    found = {who: problems[name] for who, problems in right.items() if name in problems}
-    owners = [who for who, one in found.items() for _ in one.solutions]
-    solutions = tuple(text for one in found.values() for text in one.solutions)
-    statement = next(iter(found.values())).problem
-    return Problem(statement, solutions, {"owners": owners}, where=name, group=name)
-
-
-def _labels(name: str, right: Mapping[str, Mapping[str, Problem]]) -> list[str | None] | None:
-    """The strategies that all models' rows name; numbers of two files mean two things."""
-    labels: list[str | None] = []
-    for one in (problems[name] for problems in right.values() if name in problems):
-        found = strategy_labels(one.extra, len(one.solutions))
-        if found is None or all(map(str.isdigit, found)):
-            return None
-        labels += [None if label == UNNAMED else label for label in found]
-    return labels

@@ -2,71 +2,95 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from itertools import combinations, product
 
 import numpy as np
 import pytest
 
-from rpd_datasets.evaluation.comparison import compare, comparison_text, plot
+from benchmarks.interval_coverage import way_alarms
+from parts.rows import write_rows
+from rpd_datasets.cli import main
+from rpd_datasets.evaluation.comparison import (
+    APART,
+    by_benchmark,
+    compare,
+    comparison_text,
+    sentences,
+)
+from rpd_datasets.evaluation.page import plot
 from rpd_datasets.evaluation.results import Results
+from rpd_datasets.evaluation.variety import Solved, figures
 from rpd_metric.errors import InputError
-from rpd_metric.statistics.intervals import Interval
 
 SETTINGS = {"temperature": 0.6, "solver": {"ask": {"template": "p"}}, "scorer": "math"}
 CHANCES = np.linspace(0.05, 0.9, 60)
 BETTER = np.minimum(CHANCES + 0.1, 1)
+WAYS = {
+    "sums": "Add the two numbers digit by digit and carry where it is needed. The answer is {}.",
+    "lines": "Draw a number line, start at the first and hop to the right. The answer is {}.",
+}
 
 
 def model(name, chances, seed=0, *, drawn=64, benchmark="A"):
     right = np.random.default_rng(seed).binomial(drawn, chances)
-    return Results(
-        name=name,
-        benchmark=benchmark,
-        settings=SETTINGS,
-        problems=[str(n) for n in range(len(right))],
-        of_problems=len(right),
-        correct=["1" * n + "0" * (drawn - n) for n in right],
-        missing=0,
-        runs=1,
-        verdicts={},
-        finish_reasons={},
-        figures={"pass_at_k": {1: Interval(float(right.mean()) / drawn, 0, 1)}, "first_k": {}},
-    )
+    marks = {f"{n}": [(place < c, None) for place in range(drawn)] for n, c in enumerate(right)}
+    return Results(name, benchmark, marks, settings=SETTINGS)
 
 
 WEAK, STRONG = model("weak", CHANCES), model("strong", BETTER, 1)
 
 
 def test_a_better_model_is_told_apart_and_an_equal_one_is_not():
-    results = [WEAK, model("again", CHANCES, 2), STRONG]
-    found = compare(results)
-    assert found[0].sentence == "The 60 problems of A cannot tell again from weak."
-    assert found[1].sentence.startswith("On the 60 problems of A, strong is better than weak at pa")
-    gap = found[1].gaps["pass@1"]
+    groups = by_benchmark([WEAK, model("again", CHANCES, 2), STRONG])
+    found = compare(groups)
+    same, better = sentences(found)
+    assert same == "The 60 problems of A cannot tell again from weak by pass@k."
+    assert better.startswith("On the 60 problems of A, strong is better than weak at pass@1")
+    gap = next(one for one in found if one.other == "strong")
     assert gap.low > 0
-    figures = [one.figures["pass_at_k"][1].value for one in (STRONG, WEAK)]
-    assert gap.value == pytest.approx(figures[0] - figures[1])
-    assert "weak is worse than strong at pass@1" in compare([STRONG, WEAK])[0].sentence
-    text = comparison_text(results, found)
-    assert found[1].sentence in text
-    assert f"| A: strong − weak | pass@1 | {100 * gap.value:.2f} [" in " ".join(text.split())
+    values = [one.figures["pass_at_k"][1].value for one in (WEAK, STRONG)]
+    assert [gap.first, gap.second] == pytest.approx(values)
+    assert gap.value == pytest.approx(values[1] - values[0])
+    assert (
+        "weak is worse than strong at pass@1" in sentences(compare(by_benchmark([STRONG, WEAK])))[0]
+    )
+    text = comparison_text(groups, found)
+    assert better in text
+    shown = f"| A: weak, strong | pass@1 | {100 * gap.first:.2f} | {100 * gap.second:.2f} |"
+    assert shown in " ".join(text.split())
+
+
+def test_figures_stay_what_earlier_versions_printed():
+    found = compare({"A": [WEAK, STRONG, model("few", CHANCES, 3, drawn=16)]})
+    shown = {(one.other, one.figure): (one.value, one.low, one.high, one.p) for one in found}
+    earlier = {
+        ("strong", "pass@1"): (0.092188, 0.069972, 0.114403, 0.0002),
+        ("strong", "pass@16"): (0.036001, 0.002575, 0.069426, 0.064794),
+        ("few", "pass@1"): (-0.021354, -0.06079, 0.018082, 0.487751),
+        ("few", "pass@16"): (-0.010363, -0.064584, 0.043857, 1),
+    }
+    for row, numbers in earlier.items():
+        assert shown[row] == pytest.approx(numbers, abs=2e-6)
 
 
 def test_more_rows_in_a_table_make_it_harder_to_say_anything():
-    alone = compare([WEAK, STRONG])[0].gaps["pass@1"].p
+    alone = compare({"A": [WEAK, STRONG]})[0].p
     noise = [model(f"equal {n}", CHANCES, 5 + n) for n in range(4)]
     others = [model(name, CHANCES, benchmark="B") for name in ("weak", "strong")]
-    table = compare([WEAK, STRONG, *noise, *others])
-    assert table[0].gaps["pass@1"].p == pytest.approx(6 * alone)
+    table = compare(by_benchmark([WEAK, STRONG, *noise, *others]))
+    assert table[0].p == pytest.approx(6 * alone)
 
 
 def test_k_goes_up_to_the_samples_that_every_problem_has():
     few = model("few", CHANCES, drawn=48)
-    assert list(compare([WEAK, STRONG])[0].gaps) == [f"pass@{k}" for k in (1, 2, 4, 8, 16, 32, 64)]
-    by_k = compare([WEAK, few])[0].gaps
-    assert list(by_k)[-1] == "pass@48"
+    names = [one.figure for one in compare({"A": [WEAK, STRONG]})]
+    assert names == [f"pass@{k}" for k in (1, 2, 4, 8, 16, 32, 64)]
+    first, *_, last = compare({"A": [WEAK, few]})
+    assert last.figure == "pass@48"
     shares = [np.mean([right / n for n, right in one.counts.values()]) for one in (few, WEAK)]
-    assert by_k["pass@1"].value == pytest.approx(shares[0] - shares[1])
+    assert first.value == pytest.approx(shares[0] - shares[1])
 
 
 def test_fewer_samples_alone_do_not_make_a_model_different():
@@ -74,8 +98,8 @@ def test_fewer_samples_alone_do_not_make_a_model_different():
     alarms = 0
     for seed in range(60):
         chances = np.random.default_rng(seed).beta(8, 0.3, 134)
-        found = compare([model("a", chances, seed + 100), model("b", chances, seed + 200, drawn=4)])
-        alarms += any(gap.p < 0.05 for gap in found[0].gaps.values())
+        pair = [model("a", chances, seed + 100), model("b", chances, seed + 200, drawn=4)]
+        alarms += any(one.p < 0.05 for one in compare({"A": pair}))
     assert alarms <= 8  # three standard errors above 5 %; without thinning about 25
 
 
@@ -84,12 +108,12 @@ def test_the_plot_draws_bands_that_hold_for_all_k_at_once(tmp_path, monkeypatch)
     kept = []
     save = figure.savefig
     monkeypatch.setattr(figure, "savefig", lambda *a, **k: (kept.append(a[0]), save(*a, **k)))
-    results = [WEAK, STRONG]
-    (difference,) = compare(results)
-    plot(results, [difference], tmp_path / "curves.png")
+    groups = {"A": [WEAK, STRONG]}
+    differences = compare(groups)
+    plot(groups, differences, tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
     drawn = [axes.collections[-1].get_paths()[0].vertices for axes in kept[0].axes]
-    of_gaps = {int(name[5:]): gap for name, gap in difference.gaps.items()}
+    of_gaps = {int(one.figure[5:]): one for one in differences}
     bands = [STRONG.figures["pass_at_k"], of_gaps]
     for corners, band in zip(drawn, bands, strict=True):
         ends = [(k, 100 * end) for k, gap in band.items() for end in (gap.low, gap.high)]
@@ -102,16 +126,97 @@ def test_the_plot_draws_bands_that_hold_for_all_k_at_once(tmp_path, monkeypatch)
         (model("b", CHANCES[:30]), "different problems of A"),
         (model("b", CHANCES, benchmark="B"), "no benchmark has results of two models"),
         (STRONG, "two results of A are called 'strong'"),
+        *(
+            (replace(WEAK, settings={**SETTINGS, name: "another"}), rf"another {name} \(.* and ano")
+            for name in ("temperature", "solver", "scorer", "grader")
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_refused(other, says):
     with pytest.raises(InputError, match=says):
-        compare([STRONG, other])
+        by_benchmark([STRONG, other])
+    if "another" in says:
+        assert by_benchmark([STRONG, other], different_settings=True)
 
 
-@pytest.mark.parametrize("name", ["temperature", "solver", "scorer", "grader"])
-def test_other_settings_are_no_comparison_unless_one_says_so(name):
-    other = replace(STRONG, settings={**SETTINGS, name: "another"})
-    with pytest.raises(InputError, match=rf"with another {name} \(.* and another\)"):
-        compare([WEAK, other])
-    assert compare([WEAK, other], different_settings=True)
+def test_strategies_at_an_equal_number_are_the_mean_over_all_draws():
+    solved = Solved("p", ["a"] * 5 + ["b"] * 3, np.zeros((8, 8)), list("xxyzzxyy"))
+    found = figures(solved, "a", "b")
+    ours, theirs = "xxyzz", "xyy"
+    draws = [set(one) for one in combinations(ours, 3)]
+    assert found.variety == pytest.approx((np.mean([len(one) for one in draws]), 2))
+    shares = [len(one - set(theirs)) for one in draws]
+    assert found.only[0] == pytest.approx(np.mean(shares) / found.variety[0])
+    assert found.between == pytest.approx(np.mean([x != y for x, y in product(ours, theirs)]))
+    within = [np.mean([x != y for x, y in combinations(one, 2)]) for one in (ours, theirs)]
+    assert found.within == pytest.approx(np.mean(within))
+    assert figures(Solved("p", ["a", "b", "b"], np.zeros((3, 3)), list("xxy")), "a", "b") is None
+
+
+def test_models_that_go_other_ways_are_told_apart_and_equal_ones_are_not():
+    rng, problems = np.random.default_rng(0), []
+    for number in range(60):
+        owners = ["same"] * 4 + ["again"] * 4 + ["other"] * 4
+        labels = [*rng.choice(list("xyz"), 8), *rng.choice(list("uvw"), 4)]
+        problems.append(Solved(f"{number}", owners, np.zeros((12, 12)), labels))
+    results = [model(name, np.ones(60), drawn=4) for name in ("same", "again", "other")]
+    differences = compare({"A": results}, {"A": problems})
+    said = sentences(differences)
+    assert said[2].endswith("both solve twice cannot tell again from same by apart.")
+    assert ", other goes other ways than same: 1.000 against 0." in said[5]
+    found = {(one.other, one.measure): one for one in differences}
+    apart = found["other", APART]
+    numbers = [apart.value, apart.low, apart.high, apart.p]
+    assert numbers == pytest.approx([0.326389, 0.297247, 0.355531, 0.002999], abs=2e-6)
+    # As varied, each in its own way.
+    assert found["other", "strategies"].p > 0.05
+
+
+def test_equal_models_are_called_different_in_one_table_of_twenty():
+    rates = way_alarms(problems=30, samples=(4, 16), strategies=3, named=True, repeats=60)
+    assert rates["any"] <= 0.14  # three standard errors above 5 %
+
+
+def rows(ways, *, wrong=0, names=False):
+    for n in range(12):
+        texts = [WAYS[way].format(n + 2) for way in ways]
+        row = {"problem": f"What is {n} + 2, and why?", "solutions": texts + ["It is 99."] * wrong}
+        row["correct"] = [True] * len(ways) + [False] * wrong
+        if names:
+            row["strategies"] = [*ways, *["guess"] * wrong]
+        yield row
+
+
+def test_compare_prints_markdown_json_and_a_page(tmp_path, capsys):
+    one = write_rows(tmp_path / "one.jsonl", rows(["sums", "sums", "sums"], names=True))
+    two = write_rows(tmp_path / "two.jsonl", rows(["sums", "lines"], wrong=2, names=True))
+    page = tmp_path / "page.html"
+    given = ["compare", str(one), f"<b>two={two}", "--output", str(page)]
+    assert main(given) == 0
+    out = capsys.readouterr().out
+    assert "On the 12 problems of the files, <b>two is worse than one at pass@1" in out
+    # Two of each count: of sums alone one strategy, of sums and lines two.
+    assert "<b>two has more strategies than one: 2.000 against 1.000." in out
+    text = page.read_text()
+    assert WAYS["lines"].format(2) in text
+    assert "&lt;b&gt;two: 2 of 4 right" in text
+    assert "<b>two" not in text
+    assert "http" not in text.replace("http-equiv", "")
+    assert main([*given[:3], "--json"]) == 0
+    *_, strategies, apart = json.loads(capsys.readouterr().out)["differences"]
+    assert (strategies["measure"], apart["measure"]) == ("strategies", "apart")
+    assert [share["value"] for share in strategies["only"]] == [0, 0.5]
+
+
+def test_without_names_a_distance_is_compared_and_without_marks_all_solutions(tmp_path, capsys):
+    unmarked = [{k: v for k, v in row.items() if k != "correct"} for row in rows(["sums", "lines"])]
+    for name in ("one", "two"):
+        write_rows(tmp_path / f"{name}.jsonl", unmarked)
+    files = [str(tmp_path / f"{name}.jsonl") for name in ("one", "two")]
+    assert main(["compare", *files, "--json", "--distance", "raw"]) == 0
+    distance, apart = json.loads(capsys.readouterr().out)["differences"]
+    assert (distance["measure"], distance["value"]) == ("distance", pytest.approx(0, abs=1e-5))
+    # Copies of each other are nearer than two ways of one model.
+    assert (apart["measure"], apart["value"] < 0) == ("apart", True)
+    assert main(["compare", *files, "--distance", "none"]) == 1
+    assert "nothing can be compared" in capsys.readouterr().err

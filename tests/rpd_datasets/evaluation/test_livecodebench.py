@@ -7,15 +7,15 @@ import json
 import pickle
 import shutil
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rpd_datasets.evaluation.benchmarks import BENCHMARKS, Problem, load_problems
+from parts.rows import write_rows
+from rpd_datasets.evaluation.benchmarks import BENCHMARKS, load_problems
 from rpd_metric.errors import InputError
-from rpd_metric.grading.code import CodeTask, grade_program
+from rpd_metric.grading.code import grade_program
 from rpd_metric.grading.sandbox import Sandbox
 
 RELEASES = {one.release: one.sizes[0] for one in BENCHMARKS.values() if one.release}
@@ -56,46 +56,42 @@ def row(number: int, **changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def folder(path: Path, change: Callable[[int], dict[str, Any]] = lambda number: {}) -> Path:
+def folder(path: Path, changes: dict[int, dict[str, Any]] | None = None) -> Path:
     """The six files of a release."""
     path.mkdir(exist_ok=True)
     start = 0
     for n, end in sorted(RELEASES.items()):
-        rows = (row(number, **change(number)) for number in range(start, end))
-        name = "test.jsonl" if n == 1 else f"test{n}.jsonl"
-        (path / name).write_text("".join(json.dumps(found) + "\n" for found in rows))
+        rows = (row(number, **(changes or {}).get(number, {})) for number in range(start, end))
+        write_rows(path / f"test{'' if n == 1 else n}.jsonl", rows)
         start = end
     return path
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def files(tmp_path_factory):
     return folder(tmp_path_factory.mktemp("lcb"))
 
 
 @pytest.fixture(scope="module")
-def tasks(files: Path) -> list[Problem]:
+def tasks(files):
     return load_problems("livecodebench", files)
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_each_release_is_the_first_files(release: int, files: Path, tasks: list[Problem]) -> None:
-    name = "livecodebench" if release == 6 else f"livecodebench-v{release}"
-    assert [task.id for task in load_problems(name, files)] == [
-        task.id for task in tasks[: RELEASES[release]]
-    ]
+def test_a_release_is_the_first_files_and_a_missing_one_is_named(files, tasks, tmp_path):
+    for n in (1, 4):
+        found = load_problems(f"livecodebench-v{n}", files)
+        assert [task.id for task in found] == [task.id for task in tasks[: RELEASES[n]]]
+    shutil.copytree(files, tmp_path / "part")
+    (tmp_path / "part" / "test5.jsonl").unlink()
+    with pytest.raises(InputError, match=r"test5\.jsonl"):
+        load_problems("livecodebench", tmp_path / "part")
 
 
-def cases_of(task: Problem) -> CodeTask:
-    assert task.tests is not None
-    return task.tests()
-
-
-def test_methods_and_programs_are_graded_by_their_kind(tasks: list[Problem]) -> None:
+def test_methods_and_programs_are_graded_by_their_kind(tasks):
     if shutil.which("bwrap") is None:
         pytest.skip("bubblewrap is not installed (package bubblewrap)")
     samples = [
-        (cases_of(tasks[number]), text["functional" if number % 3 == 0 else "stdin"])
+        (tasks[number].tests(), text["functional" if number % 3 == 0 else "stdin"])
         for text in (RIGHT, WRONG)
         for number in range(4)
     ]
@@ -109,31 +105,18 @@ class _Evil:
         return print, ("never",)
 
 
-@pytest.mark.parametrize(
-    ("number", "changes", "why"),
-    [
+def test_a_row_that_cannot_be_graded_is_refused_by_its_id(tmp_path):
+    damages = [
         (1, {"private_test_cases": packed([ADD])[:-9]}, "cannot be read"),
-        (1, {"private_test_cases": "no base 64!"}, "cannot be read"),
-        (1, {"private_test_cases": pickled(_Evil())}, "names builtins.print"),
-        (1, {"private_test_cases": pickled([1])}, "TypeError"),
-        (1, {"private_test_cases": packed([{"input": "1", "testtype": "stdin"}])}, "KeyError"),
-        (1, {"public_test_cases": json.dumps([ADD, PAIR])}, "of the kinds"),
+        (2, {"private_test_cases": "no base 64!"}, "cannot be read"),
+        (4, {"private_test_cases": pickled(_Evil())}, "names builtins.print"),
+        (5, {"private_test_cases": pickled([1])}, "TypeError"),
+        (7, {"private_test_cases": packed([{"input": "1", "testtype": "stdin"}])}, "KeyError"),
+        (8, {"public_test_cases": json.dumps([ADD, PAIR])}, "of the kinds"),
         (3, {"metadata": "{}"}, "metadata.func_name names none"),
-        (3, {"public_test_cases": json.dumps([PAIR | {"input": "[1, 2"}])}, "JSONDecodeError"),
-    ],
-)
-def test_a_row_that_cannot_be_graded_is_refused_by_its_id(
-    number: int, changes: dict[str, Any], why: str, tmp_path: Path
-) -> None:
-    damaged = folder(tmp_path, lambda n: changes if n == number else {})
-    tasks = load_problems("livecodebench", damaged)
-    with pytest.raises(InputError, match=f"problem p{number} of LiveCodeBench.*{why}"):
-        cases_of(tasks[number])
-
-
-def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
-    folder(tmp_path)
-    (tmp_path / "test5.jsonl").unlink()
-    with pytest.raises(InputError, match=r"test5\.jsonl"):
-        load_problems("livecodebench", tmp_path)
-    assert len(load_problems("livecodebench-v4", tmp_path)) == 713
+        (6, {"public_test_cases": json.dumps([PAIR | {"input": "[1, 2"}])}, "JSONDecodeError"),
+    ]
+    tasks = load_problems("livecodebench", folder(tmp_path, {n: one for n, one, _ in damages}))
+    for number, _, why in damages:
+        with pytest.raises(InputError, match=f"problem p{number} of LiveCodeBench.*{why}"):
+            tasks[number].tests()
