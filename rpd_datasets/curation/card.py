@@ -29,13 +29,8 @@ from rpd_datasets.report.charts import draw_card_figures
 
 # Packages whose version can change a result.
 VERSIONED = (
-    "rpd-metric",
-    "numpy",
-    "pyarrow",
-    "datasets",
-    "torch",
-    "transformers",
-    "sentence-transformers",
+    *("rpd-metric", "numpy", "pyarrow", "datasets"),
+    *("torch", "transformers", "sentence-transformers"),
 )
 # Options that name a folder or a device, or say how fast the work is done.
 PRIVATE_OPTIONS = ("device", "batch_size", "threads", "store")
@@ -129,10 +124,7 @@ def _content(
         "inputs": inputs,
         "decontaminated": contamination
         and {"by": contamination.as_rows(), "fingerprint": contamination.fingerprint},
-        "summarizer": {
-            "name": models.summarizer.name,
-            "fingerprint": models.summarizer.fingerprint,
-        },
+        "summarizer": {name: getattr(models.summarizer, name) for name in ("name", "fingerprint")},
         "embedder": {"name": public_name(models.embedder.name)},
         "used": {
             "summarizer": config.reads_steps,
@@ -219,14 +211,15 @@ def _card_data(summary: RunSummary, config: CurationConfig, terms: Terms) -> Any
         names[0] if len(names) == 1 else list(names) or None
         for names in (terms.license, terms.language)
     )
-    by_rpd = "rpd" in (config.problems, config.solutions)
-    tags = ["reasoning-path-divergence", "diversity"] if by_rpd else []
+    tags = ["reasoning", "chain-of-thought", PAPER_TAG]
+    if "rpd" in (config.problems, config.solutions):
+        tags += ["reasoning-path-divergence", "diversity"]
     return DatasetCardData(
         pretty_name=f"{len(summary.chosen)} problems, {summary.num_selected} solutions",
         task_categories=["text-generation"],
         license=license,
         language=language,
-        tags=["reasoning", "chain-of-thought", PAPER_TAG, *tags],
+        tags=tags,
         configs=[
             {
                 "config_name": name,

@@ -92,7 +92,8 @@ class DryRun:
         reader = models.reader
         if reader is not None:
             flow = on_the_store(reader.chat.model, "groups", SAMPLING.max_tokens)
-            reader = _AnySorting(flow, passes=reader.passes, seed=reader.seed)
+            guided = reader.schema is not None
+            reader = _AnySorting(flow, passes=reader.passes, seed=reader.seed, guided=guided)
         self._config = config
         self._models = replace(
             models, summarizer=summarizer, embedder=_OneVector(), judges=judges, reader=reader

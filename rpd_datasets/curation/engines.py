@@ -74,15 +74,13 @@ def cut(problems: Iterable[Problem], folder: Path, journal: Journal, size: int) 
             for one in chunk
         ]
         shards.append(folder / f"{len(shards):06d}")
-        with gzip.open(shards[-1], "wb", compresslevel=1) as file:
-            pickle.dump(slim, file)
+        shards[-1].write_bytes(gzip.compress(pickle.dumps(slim), compresslevel=1))
     return shards
 
 
 def problems_of(shard: Path) -> list[Problem]:
     """The problems of a shard, without the columns that scoring does not look at."""
-    with gzip.open(shard) as file:
-        problems: list[Problem] = pickle.load(file)
+    problems: list[Problem] = pickle.loads(gzip.decompress(shard.read_bytes()))
     return problems
 
 
@@ -326,16 +324,10 @@ def actor_pool(
     """How many actors there are on a cluster with such resources, and how many GPUs each has."""
     specs = [summarizer_spec(config.summarizer), embedder_spec(config.embedder)]
     specs += [chat_spec(config.judge)] if config.judge else []
-    gpus = int(resources.get("GPU", 0))
-    on_gpus = gpus > 0 and any(spec.needs_gpu for spec in specs)
-    if options.num_proc is not None:
-        wanted = options.num_proc
-    elif on_gpus:
-        wanted = gpus
-    else:
-        here = any(spec.runs_here for spec in specs)
-        wanted = int(resources.get("CPU", 1)) if here else num_nodes
-    return max(1, min(wanted, num_shards)), float(on_gpus)
+    gpus = int(resources.get("GPU", 0)) if any(spec.needs_gpu for spec in specs) else 0
+    here = any(spec.runs_here for spec in specs)
+    wanted = options.num_proc or gpus or (int(resources.get("CPU", 1)) if here else num_nodes)
+    return max(1, min(wanted, num_shards)), float(gpus > 0)
 
 
 class _ScoreShards:

@@ -143,10 +143,8 @@ def curate_folder(
             )
         options.on_stage("Writing")
         if not summary.chosen:
-            raise InputError(
-                "the judge gave no usable choice of solutions for any problem: "
-                f"{summary.left_out()}. Try another model"
-            )
+            said = "the judge gave no usable choice of solutions for any problem"
+            raise InputError(f"{said}: {summary.left_out()}. Try another model")
         write_tables(work.chosen, config, summary, result)
         write_scores(summary, result / "scores.jsonl")
         for name, content in describe(summary).items():

@@ -131,9 +131,8 @@ async def score_problem(
     steps: list[list[str]] = [[] for _ in range(count)]
     asked_again = repaired = 0
     if found.kept and config.reads_steps:
-        summaries = await models.summarizer.summarize(
-            problem.problem, [problem.solutions[index] for index in found.kept]
-        )
+        texts = [problem.solutions[index] for index in found.kept]
+        summaries = await models.summarizer.summarize(problem.problem, texts)
         for index, summary in zip(found.kept, summaries, strict=True):
             asked_again += summary.asked_again
             repaired += summary.asked_again and summary.ok
@@ -388,18 +387,16 @@ async def choose(
     if config.solutions == "all":
         return Judgement(tuple(usable[: config.num_solutions]))
     if config.solutions == "llm":
-        verdict = await models.required_judges().solutions.select(
+        said = await models.required_judges().solutions.select(
             problem.problem, [scored.steps[index] for index in usable], config.num_solutions
         )
-        if verdict.value is None:
-            return verdict
-        return Judgement(tuple(usable[position] for position in verdict.value))
+        return said if said.value is None else Judgement(tuple(usable[at] for at in said.value))
     # A seed of its own for every problem, whatever its position: random picks must not be the
     # same indices everywhere.
     digest = hashlib.sha256(f"{config.seed}:{problem.key}".encode()).digest()
-    if config.solutions == "random":
-        matrix = np.zeros((len(usable), len(usable)))
-    else:
+    at_random = config.solutions == "random"
+    matrix = np.zeros((len(usable), len(usable)))
+    if not at_random:
         matrix = np.array(scored.chosen_by, dtype=np.float64)[np.ix_(usable, usable)]
     groups = None
     if config.solutions == GROUPS:
@@ -407,7 +404,7 @@ async def choose(
     picks = select_solutions(
         matrix,
         config.num_solutions,
-        "random" if config.solutions == "random" else config.selection,
+        "random" if at_random else config.selection,
         seed=int.from_bytes(digest[:8], "big"),
         quality=quality_of(problem, config, usable),
         quality_weight=config.quality_weight,

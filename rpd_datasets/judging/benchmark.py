@@ -14,9 +14,9 @@ Labels by a chat model, the paper's judge of Table 1, are what `rpd label --judg
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -40,20 +40,18 @@ from rpd_metric.distance.distances import DISTANCES, Distance, load_distance
 from rpd_metric.distance.evidence import STEP_KINDS, Evidence
 from rpd_metric.errors import InputError
 from rpd_metric.metrics.matrices import gather
-from rpd_metric.models.concurrency import run, run_bounded
+from rpd_metric.models.concurrency import run
 from rpd_metric.models.embedders import Embedder
 from rpd_metric.models.kinds import load_embedder
 from rpd_metric.models.static import default_embedder
 from rpd_metric.steps.protocol import Summarizer
 from rpd_metric.steps.summarizers import load_summarizer
 
-MEASURES = ("pooled", "within", "success", "triples")
 REFERENCE = "rpd"
 FOLDS = 5
 # Where the chances of a curve are printed.
 DISTANCES_SHOWN = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 GIVEN = "given"
-MAX_IN_FLIGHT = 16
 
 Bools = npt.NDArray[np.bool_]
 Steps = list[list[str]]
@@ -226,9 +224,7 @@ def _add_steps(
         on_problem()
 
     async def summarize_all() -> None:
-        async with aclosing(run_bounded(cases, summarize, max_in_flight=MAX_IN_FLIGHT)) as made:
-            async for _ in made:
-                pass
+        await asyncio.gather(*map(summarize, cases))
 
     run(summarize_all())
     return summarizer.name
@@ -270,13 +266,14 @@ def _results(
     drawn = []
     for column in columns:  # each measure on the problems as they are and on every resample
         wins = count_wins(column.pairs, different)
-        measured = (
-            pooled_auroc(wins, weights),
-            within_auroc(wins, weights),
-            weighted_mean(column.success, weights),
-            weighted_mean(column.triples, weights),
+        drawn.append(
+            {
+                "pooled": pooled_auroc(wins, weights),
+                "within": within_auroc(wins, weights),
+                "success": weighted_mean(column.success, weights),
+                "triples": weighted_mean(column.triples, weights),
+            }
         )
-        drawn.append(dict(zip(MEASURES, measured, strict=True)))
     # RPD's first source of steps is the one that counts: the given ones, where there are any.
     names = [column.distance.name for column in columns]
     reference = drawn[names.index(REFERENCE)]
@@ -284,10 +281,12 @@ def _results(
         MethodResult(
             distance=column.distance.name,
             steps=column.source,
-            figures={name: estimate(values[name]) for name in MEASURES},
-            differences={name: estimate(values[name] - reference[name]) for name in MEASURES}
-            if values is not reference
-            else {},
+            figures={name: estimate(found) for name, found in values.items()},
+            differences={
+                name: estimate(found - reference[name])
+                for name, found in values.items()
+                if values is not reference
+            },
             pairs_without_distance=int(sum(np.isnan(found).sum() for found in column.pairs)),
             calibration=_calibrate(column, different, embedder),
         )

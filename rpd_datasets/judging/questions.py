@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 from rpd_datasets.filters.completeness import TAIL_TOKENS, is_complete
 from rpd_datasets.judging.judges import (
@@ -22,17 +21,14 @@ from rpd_datasets.judging.labels import Labels, agreed, agreement
 from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import text_tail, token_counter
 from rpd_metric.errors import InputError
-from rpd_metric.models.concurrency import run_bounded
 from rpd_metric.reasons import Reason
 from rpd_metric.steps.protocol import Summarizer
 
-MAX_IN_FLIGHT = 64
 # A request, what labels or rules say of it (`None`: nothing), and which part it is about.
 Question = tuple[Awaitable[Judgement[bool]], bool | None, dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What a judge said of a problem or a part of it, and what labels or rules say."""
 
     problem: Problem
@@ -154,15 +150,12 @@ async def judge_all(
             case = replace(case, steps=steps)
         questions = list(task.questions(judge, case))
         said = await asyncio.gather(*(request for request, _, _ in questions))
+        on_problem()
         asked = zip(said, questions, strict=True)
         return [Verdict(problem, one, known, part) for one, (_, known, part) in asked]
 
-    verdicts = []
-    async with aclosing(run_bounded(cases, ask, max_in_flight=MAX_IN_FLIGHT)) as results:
-        async for found in results:
-            verdicts += found
-            on_problem()
-    return verdicts
+    # How many requests are in flight is the flow's business.
+    return [one for found in await asyncio.gather(*map(ask, cases)) for one in found]
 
 
 def judged(task: Task, verdicts: Sequence[Verdict]) -> dict[str, Any]:
@@ -171,7 +164,6 @@ def judged(task: Task, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     reasons = Counter(one.said.reason for one in verdicts if one.said.reason)
     counts = {task.yes: found[True], task.no: found[False], "no_verdict": found[None]}
     known = [(one.known, one.said.value) for one in verdicts if one.known is not None]
-    compared = agreement([label for label, _ in known], [value for _, value in known])
     decided = found[True] + found[False]
     result: dict[str, Any] = {
         "counts": counts,
@@ -182,5 +174,6 @@ def judged(task: Task, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         both = decided + reasons[Reason.CONTRADICTION]
         result["order_agreement"] = decided / both if both else None
     if known:  # by labels, or by the rules for endings
-        result["agreement"] = {**compared, "disputed_labels": len(verdicts) - len(known)}
+        result["agreement"] = agreement(*zip(*known, strict=True))
+        result["agreement"]["disputed_labels"] = len(verdicts) - len(known)
     return result

@@ -8,7 +8,6 @@ from parts.curate_rows import curate, curated, manifest, rejects, write_rows
 from parts.fake_judge import kind_of
 from parts.fake_tgi import FakeTGI
 from rpd_datasets import CurationConfig, FilterConfig, Problem, rpd_curate
-from rpd_datasets.cli import main
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.scoring import score_problem
 from rpd_datasets.judging.judges import CurationJudges
@@ -21,24 +20,6 @@ from rpd_metric.models.kinds import load_embedder
 @pytest.fixture
 def rows(tmp_path):
     return write_rows(tmp_path / "rows.jsonl")
-
-
-def loose(**options):
-    return CurationConfig(filters=FilterConfig(min_solutions=1, require_complete=False), **options)
-
-
-def models(summarizer, judge=None):
-    return Models(summarizer, load_embedder("minilm"), token_counter("estimate"), judge)
-
-
-PROBLEM = Problem(
-    "What is 2 + 3?",
-    (
-        "Count on from two. The sum is 5.",
-        "Count up from two. The sum is 5.",
-        "Draw five coins on a table in a row and cover three. The sum is 5.",
-    ),
-)
 
 
 @pytest.fixture
@@ -96,17 +77,6 @@ def test_what_the_judge_does_not_say_is_counted_and_another_problem_takes_the_pl
     assert not {row["problem"] for row in result["chosen"]} & {"Problem 3", "Problem 7"}
 
 
-def test_a_judge_that_says_nothing_usable_ends_in_one_line(rows, store, tmp_path, capsys):
-    def reply(body):
-        return "//boxed{2}" if kind_of(body) == "judge_problem" else "All are fine."
-
-    with FakeTGI(reply=reply) as server:
-        arguments = ["curate", rows, "-o", tmp_path / "out", *llm(server, store)]
-        assert main([str(argument) for argument in arguments]) == 1
-    assert "no usable choice of solutions" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 class Answers:
     """A chat model that answers by the words in a request."""
 
@@ -125,8 +95,10 @@ class Answers:
 
 def test_map_with_a_judge_says_why_nothing_was_selected(store):
     with FakeTGI(reply=lambda body: "//boxed{1}") as server:
-        config = loose(problems="llm", solutions="llm", judge=f"tgi:{server.url}", store=store)
-        row = {"problem": PROBLEM.problem, "solutions": list(PROBLEM.solutions)}
+        filters = FilterConfig(min_solutions=1, require_complete=False)
+        options = {"problems": "llm", "solutions": "llm", "judge": f"tgi:{server.url}"}
+        config = CurationConfig(filters=filters, store=store, **options)
+        row = {"problem": "2 + 3?", "solutions": ["Count on. It is 5.", "Draw coins. It is 5."]}
         result = dict(rpd_curate(row, config))
         assert len(server.requests) == 1
     assert (result["diverse"], result["selected"]) == (False, [])
@@ -143,7 +115,9 @@ def judged_filter(chat, *solutions, **filters):
         filters=FilterConfig(**settings),
     )
     problem = Problem("p", solutions)
-    return run(score_problem(problem, config, models(None, CurationJudges(chat))))
+    judges = CurationJudges(chat)
+    models = Models(None, load_embedder("minilm"), token_counter("estimate"), judges)
+    return run(score_problem(problem, config, models))
 
 
 def test_the_completeness_judge_sees_the_ends_and_decides():

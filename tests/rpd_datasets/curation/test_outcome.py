@@ -19,7 +19,6 @@ from rpd_datasets.curation.outcome import FEW, GOOD, HARDLY, UNKNOWN, counts, ou
 from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.curation.summary import Choice, ProblemScore, RunSummary, curves
 from rpd_datasets.filters.pipeline import FilterConfig
-from rpd_datasets.language import OTHER_TEXTS
 from rpd_datasets.tokens import token_counter
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.errors import InputError
@@ -110,15 +109,6 @@ def test_a_file_of_curves_of_ones_own_takes_the_place_of_the_packaged_ones(tmp_p
     for name in ("bad.json", "none.json"):
         with pytest.raises(InputError, match="curves"):
             curves(config, "st:another", str(tmp_path / name))
-
-
-def test_words_of_calibration_are_for_texts_like_those_that_were_labelled():
-    config = CurationConfig(summarizer="tgi:http://a", problems="rpd", solutions="rpd").resolved()
-    found = curves(config, "minilm")
-    english = a_run(curves=found, written=Counter(en=12))
-    assert "method" in outcome(english, config)["median_distance"]["reading"]
-    german = a_run(curves=found, written=Counter(de=12))
-    assert outcome(german, config)["median_distance"]["reading"] == OTHER_TEXTS
 
 
 def test_an_english_encoder_on_another_language_is_said_with_one_that_reads_it():

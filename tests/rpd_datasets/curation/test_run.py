@@ -116,37 +116,6 @@ def test_resuming_is_keyed_on_content_so_a_changed_input_is_scored_anew(rows, tm
     assert sorted(again.asked) == sorted([f"Problem {n}" for n in range(7, 12)] + ["Problem 3"])
 
 
-def test_scores_of_all_problems_are_kept_with_the_rank_of_the_chosen(rows, tmp_path):
-    curate(rows, tmp_path / "out")
-    scores = [json.loads(line) for line in (tmp_path / "out" / "scores.jsonl").open()]
-    assert len(scores) == 12
-    ranked = sorted((row for row in scores if row["rank"] is not None), key=lambda row: row["rank"])
-    assert [row["rank"] for row in ranked] == [0, 1, 2, 3, 4]
-    worst = min(row["problem_score"] for row in ranked)
-    assert all(row["problem_score"] <= worst for row in scores if row["rank"] is None)
-
-
-def test_rejects_name_the_row_and_the_reason_and_the_manifest_counts_them(rows, tmp_path):
-    with rows.open("a") as file:
-        file.write('{"problem": "cut", "solutions": ["a. b."\n')
-        file.write(
-            json.dumps({"problem": "twice", "solutions": ["Add. Stop.", "Add. Stop."]}) + "\n"
-        )
-    curate(rows, tmp_path / "out")
-    rejects = [json.loads(line) for line in (tmp_path / "out" / "rejects.jsonl").open()]
-    assert [(r["where"], r["stage"], r["reason"], r["solution_index"]) for r in rejects] == [
-        ("rows.jsonl:13", "read", "malformed_json", None),
-        ("rows.jsonl:14", "filter", "duplicate", 1),
-        ("rows.jsonl:14", "filter", "too_few_solutions", None),
-    ]
-    drops = json.loads((tmp_path / "out" / "manifest.json").read_text())["drops"]
-    assert {(d["reason"], d["unit"], d["count"]) for d in drops} == {
-        ("malformed_json", "problem", 1),
-        ("duplicate", "solution", 1),
-        ("too_few_solutions", "problem", 1),
-    }
-
-
 def test_overwrite_replaces_the_output_only_once_the_new_one_is_complete(rows, tmp_path):
     curate(rows, tmp_path / "out")
     before = contents(tmp_path / "out")

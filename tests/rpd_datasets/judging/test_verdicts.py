@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpd_datasets.judging.verdicts import last_envelope, parse_rating, parse_set
+from rpd_datasets.judging.judges import last_envelope, parse_rating, parse_set
 from rpd_metric.errors import ReplyError
 
 
