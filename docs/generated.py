@@ -22,37 +22,38 @@ def on_page_markdown(markdown, config, **_):
     for name, text in made.items():
         markdown = markdown.replace(f"<!-- {name} -->", text)
     link = rf"[\1]({config.repo_url}/blob/main/\2)" if config.repo_url else r"\1"
-    markdown = markdown.replace("](../docs/", "](")  # in the guide to the recipes
-    return re.sub(r"\[([^\]]+)\]\(\.\./([^)]+)\)", link, markdown)
+    return re.sub(r"\[([^\]]+)\]\(\.\./([^)]+)\)", link, markdown.replace("](../docs/", "]("))
 
 
 def _tutorial():
-    cells = json.loads((ROOT / "docs/tour.ipynb").read_text(encoding="utf-8"))["cells"]
-    form = {"markdown": "{}", "code": "```python\n{}\n```"}
-    return "\n\n".join(form[cell["cell_type"]].format("".join(cell["source"])) for cell in cells)
+    text = ""
+    for cell in json.loads((ROOT / "docs/tour.ipynb").read_text(encoding="utf-8"))["cells"]:
+        form = "{}\n\n" if cell["cell_type"] == "markdown" else "```python\n{}\n```\n\n"
+        text += form.format("".join(cell["source"]))
+        for one in cell.get("outputs", ()):
+            text += f"```text\n{''.join(one.get('text') or one['data']['text/plain'])}\n```\n\n"
+    return text
 
 
 def _commands():
-    text = []
+    text = ""
     for name, parser in _parser()[1].items():
-        text += [f"## rpd {name}", parser.description, f"`{parser.epilog}`"]
+        text += f"## rpd {name}\n\n{parser.description}\n\n`{parser.epilog}`\n"
         form = parser._get_formatter()
         for group in filter(lambda group: group._group_actions, parser._action_groups):
-            text.append(f"| {group.title.capitalize()} | |\n|---|---|")
+            text += f"\n| {group.title.capitalize()} | |\n|---|---|\n"
             for one in group._group_actions:
-                flag, said = form._format_action_invocation(one), form._expand_help(one)
-                text[-1] += f"\n| `{flag}` | {said} |"
-    return "\n\n".join(text)
+                text += f"| `{form._format_action_invocation(one)}` | {form._expand_help(one)} |\n"
+    return text
 
 
 class Docstrings(griffe.Extension):
-    """Docstrings in Hugging Face's style as Markdown."""
+    """Docstrings in Hugging Face's style as Markdown: options, examples, [`Name`] as code."""
 
     def on_instance(self, *, obj, **_):
-        """Rewrite one: options as they are at run time, examples fenced, [`Name`] as code."""
-        if obj.docstring:
-            text = obj.docstring.value
-            if obj.name in ("CurationConfig", "FilterConfig"):
+        """Rewrite the docstring of one class or function."""
+        if (text := obj.docstring and obj.docstring.value) is not None:
+            if obj.name in ("CurationConfig", "FilterConfig"):  # made at run time
                 text = inspect.getdoc(getattr(rpd_datasets, obj.name)).replace("Args:", "")
                 text = re.sub(r"(?m)^ {4}(\w+): ", r"- `\1`: ", text)
             text = re.sub(r"\[`~?([\w.]+)`\]", r"`\1`", text)
