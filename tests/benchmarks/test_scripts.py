@@ -1,16 +1,21 @@
-"""The benchmark behind docs/distances.md: on problems made here, with an encoder of words."""
+"""Scripts of benchmarks, small: distances with an encoder of words, curation, the report's page."""
 
 from __future__ import annotations
 
 import importlib
-import json
+import os
 import random
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from parts.browser import chromium_paths
+from parts.rows import write_rows
+from rpd_datasets.report import read_curated, write_report
 from rpd_metric.distance.calibration import calibration
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,33 +45,36 @@ def row(number, groups):
     return {"problem_id": str(number), **texts, **labels}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
+@pytest.fixture
+def bench(monkeypatch):
+    """Imports a script, as those of one folder import each other."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return importlib.import_module
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "data"
     groups = ([0, 0, 0, 1], [0, 0, 0, 0], [0, 1, 2, 2], [1, 1, 1, 0], [2, 2, 2, 2])
     sets = ("strategy_bench/controlled", "strategy_bench/dev", "strategy_bench/train")
     replies = []
     for start, name in enumerate((*sets, "long_cot/labelled")):
-        path = folder / f"{name}.jsonl"
-        path.parent.mkdir(exist_ok=True)
         rows = [row(10 * start + number, found) for number, found in enumerate(groups)]
-        path.write_text("".join(json.dumps(one) + "\n" for one in rows))
+        write_rows(folder / f"{name}.jsonl", rows)
         if name in sets:
             said = {"order": [3, 2, 1, 0], "names": dict(zip("012", METHODS, strict=True))}
             replies += [
                 {"problem_id": one["problem_id"], "groups": one["strategy_a"][::-1], **said}
                 for one in rows
             ]
-    path = folder / "strategy_bench" / "group_replies.jsonl"
-    path.write_text("".join(json.dumps(one) + "\n" for one in replies))
+    write_rows(folder / "strategy_bench" / "group_replies.jsonl", replies)
     return folder
 
 
 def test_the_script_of_make_distances_runs_from_its_command_line(
-    folder, tmp_path, monkeypatch, capsys
+    bench, folder, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))  # scripts there import each other
-    module = importlib.import_module("strategies")
+    module = bench("strategies")
     monkeypatch.setattr(module, "load_embedder", lambda spec, **_: Words())
     curves, picture = str(tmp_path / "curves.json"), tmp_path / "picture.svg"
     line = ["strategies", "--data", str(folder), "--num-bootstrap", "20"]
@@ -83,3 +91,26 @@ def test_the_script_of_make_distances_runs_from_its_command_line(
     assert f"| groups | {' | '.join([perfect] * 3)} | - |" in printed
     curve = calibration("strategy", "minilm", chat=True, path=curves)
     assert curve.chance(0) < 0.5 < curve.chance(1)
+
+
+@pytest.mark.slow
+def test_all_problems_go_through(tmp_path):
+    command = [sys.executable, "benchmarks/corpus.py", "--sizes", "20", "--characters", "600"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=env)
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.iterdir()) == []
+    usable = re.search(r"^\| 20 +\| (\d+) of 320 +\| ", done.stdout, re.MULTILINE)
+    assert usable is not None, done.stdout
+    assert 20 * 14 < int(usable[1]) <= 320
+
+
+def test_a_small_page_is_timed_from_the_navigation_to_the_last_search(bench, tmp_path):
+    chromium_paths()
+    script = bench("report")
+    folder = read_curated(script.make_folder(tmp_path / "curated", 12, 4), 12)
+    page = write_report(folder, tmp_path / "report.html", None).page
+    seen = script.watch(page, tmp_path / "profile")
+    assert 0 < seen["list"] <= seen["texts"]
+    assert 0 < seen["search"] <= seen["slowest search"]
+    assert seen["open"] > 0
