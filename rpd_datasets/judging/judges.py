@@ -69,18 +69,17 @@ class PromptedModel:
         decisive = [PARSER_VERSION, chat.model, self.template.sha, asdict(self.sampling)]
         self.fingerprint = hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
 
-    async def _ask(
-        self, parse: Callable[[str, str | None], Value], **values: object
-    ) -> Judgement[Value]:
-        request = ChatRequest(
-            self.template.render(**values), self.sampling, template=self.template.sha
-        )
+    async def _ask(self, parse: Callable[[str], Value], **values: object) -> Judgement[Value]:
+        messages = self.template.render(**values)
+        request = ChatRequest(messages, self.sampling, template=self.template.sha)
         try:
             reply = await self.chat(request)
         except ModelError as error:
             return Judgement(None, Reason.MODEL_ERROR, " ".join(str(error).split()))
         try:
-            value = parse(reply.text, reply.finish_reason)
+            if reply.finish_reason == "length":
+                raise ReplyError(Reason.TRUNCATED, "the reply was cut off before its verdict")
+            value = parse(reply.text)
         except ReplyError as error:
             judge_reply(self.chat, reply, str(error))
             return Judgement(None, error.reason, error.detail)
@@ -186,8 +185,8 @@ class CurationJudges:
         self.solutions = SetSelector(chat)
 
 
-def _is_second(text: str, finish_reason: str | None) -> bool:
-    return parse_rating(text, finish_reason) == 2
+def _is_second(text: str) -> bool:
+    return parse_rating(text) == 2
 
 
 def _shown(problem: str, steps: Sequence[Steps]) -> dict[str, str]:
@@ -207,14 +206,12 @@ def _fenced(label: str, text: str) -> str:
     return fence(label, sendable(text).strip())
 
 
-def last_envelope(text: str, finish_reason: str | None = None) -> str:
+def last_envelope(text: str) -> str:
     r"""The content of the last envelope in a reply.
 
     >>> last_envelope("It is not //boxed{1}, for the tools differ.\n//boxed{{2}}")
     '2'
     """
-    if finish_reason == "length":
-        raise ReplyError(Reason.TRUNCATED, "the reply was cut off before its verdict")
     answer = after_thinking(text)
     # Ended in good order: the model forgot to close its thoughts, and the last box is its answer.
     answer = text if answer is None else answer
@@ -228,36 +225,34 @@ def last_envelope(text: str, finish_reason: str | None = None) -> str:
     return content.rstrip("\\ \t\n").strip()
 
 
-def parse_rating(text: str, finish_reason: str | None = None) -> int:
+def parse_rating(text: str) -> int:
     r"""Read a rating or class, 1 or 2 (App. C.2 and D.1).
 
     >>> parse_rating("Both solve the same system.\n//boxed{{1}}")
     1
     """
-    content = last_envelope(text, finish_reason)
+    content = last_envelope(text)
     match = _RATING.fullmatch(content.strip("[] \t\n"))
     if match is None:
         raise ReplyError(Reason.BAD_VERDICT, f"the verdict is {_quoted(content)}, neither 1 nor 2")
     return int(match[1])
 
 
-def parse_reasoned(text: str, finish_reason: str | None = None) -> tuple[int, str]:
+def parse_reasoned(text: str) -> tuple[int, str]:
     """Read a class, 1 or 2, and the reasons before it, on one line and shortened."""
-    rating = parse_rating(text, finish_reason)
+    rating = parse_rating(text)
     before = text[: list(_ENVELOPE.finditer(text))[-1].start()]
     said = " ".join(before.rpartition("</think>")[2].rstrip("/\\$ \n").split())
     return rating, said if len(said) <= _SHOWN_REASONS else said[: _SHOWN_REASONS - 1] + "…"
 
 
-def parse_set(
-    text: str, finish_reason: str | None = None, *, count: int, size: int
-) -> tuple[int, ...]:
+def parse_set(text: str, *, count: int, size: int) -> tuple[int, ...]:
     r"""Read which `size` of `count` solutions are chosen (App. D.2): from 0, in the model's order.
 
     >>> parse_set("Three methods.\n//boxed_json{{[5, 1, 2]}}", count=5, size=3)
     (4, 0, 1)
     """
-    content = last_envelope(text, finish_reason)
+    content = last_envelope(text)
     indices: list[int] = []
     # Brackets are dropped whatever their depth: a number of ids that fits tells enough.
     for part in re.sub(r"[\[\]]", " ", content).split(","):

@@ -96,19 +96,18 @@
   // --- marks: kept in this browser until they are saved ---
   const storeName = `rpd-marks-${chosenOnes.map((one) => one.key.slice(0, 4)).join("").slice(0, 64)}`;
   const marks = new Map();
-  try {
-    for (const [key, value] of JSON.parse(localStorage.getItem(storeName) ?? "[]")) marks.set(key, value);
-  } catch (error) {
-    if (!(error instanceof DOMException || error instanceof SyntaxError)) throw error;
-  }
+  const stored = (action) => {
+    try {
+      return action();
+    } catch (error) {
+      if (!(error instanceof DOMException || error instanceof SyntaxError)) throw error; // a private window keeps nothing
+    }
+  };
+  for (const [key, value] of stored(() => JSON.parse(localStorage.getItem(storeName))) ?? []) marks.set(key, value);
   const marked = () => {
     byId("save").hidden = marks.size === 0;
     byId("marked").textContent = marks.size ? `${count(marks.size)} marked` : "";
-    try {
-      localStorage.setItem(storeName, JSON.stringify([...marks]));
-    } catch (error) {
-      if (!(error instanceof DOMException)) throw error; // a private window keeps nothing
-    }
+    stored(() => localStorage.setItem(storeName, JSON.stringify([...marks])));
   };
   byId("save").addEventListener("click", () => {
     const decisions = [...marks].sort().map(([name, decision]) => {
@@ -169,12 +168,10 @@
     return buttons;
   };
   const facts = (record, index) => {
-    const solution = record.solutions[index];
-    const parts = [`${count(solution.tokens)} tokens`];
-    for (const [name, value] of Object.entries(solution.beside)) {
-      if (name !== "strategy") parts.push(`${name}: ${value}`); // it stands above
-    }
-    return make("p", "facts", parts.join(" · "));
+    const { tokens, beside } = record.solutions[index];
+    const others = Object.entries(beside).filter(([name]) => name !== "strategy"); // it stands above
+    const parts = others.map(([name, value]) => `${name}: ${value}`);
+    return make("p", "facts", [`${count(tokens)} tokens`, ...parts].join(" · "));
   };
   const distancesTo = (record, index) => {
     const matrix = record.distances ?? record.rpd;

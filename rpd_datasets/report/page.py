@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import dataclass
 from importlib import resources
 
 import numpy as np
@@ -22,7 +21,7 @@ from rpd_datasets.commands import printable
 from rpd_datasets.config import distance_of
 from rpd_datasets.report import charts
 from rpd_datasets.report.archive import LIMITS, archive, curves_of
-from rpd_datasets.report.contents import Array, CuratedFolder, funnel
+from rpd_datasets.report.contents import CuratedFolder, Line, funnel
 from rpd_datasets.report.measures import Measures
 from rpd_metric.distance.calibration import TOGETHER, UNKNOWN
 from rpd_metric.distance.distances import DISTANCES
@@ -32,19 +31,9 @@ SCRIPTS = ("temml/temml.min.js", "text.js", "app.js")
 STYLES = ("temml/temml.css", "style.css")
 
 
-@dataclass(frozen=True)
-class Chart:
-    """The distribution of a distance, with figures for its caption."""
-
-    name: str
-    svg: Markup
-    chose: bool
-    quantiles: Array
-    picked: float | None  # the median of the chosen pairs
-
-
-def _distances(folder: CuratedFolder, measures: Measures) -> list[Chart]:
-    """The distances of pairs on one axis, the one that chose first."""
+def _distances(folder: CuratedFolder, measures: Measures) -> list[Line]:
+    """The distributions of distances on one axis, the one that chose first, with figures for their
+    captions; `picked` is the median of the chosen pairs."""
     pairs = [pair for case in measures.cases for pair in case.pairs]
     chose, by_other = folder.chosen_by, len(measures.choosing) > 0
     kinds = [
@@ -57,10 +46,15 @@ def _distances(folder: CuratedFolder, measures: Measures) -> list[Chart]:
     for name, kind, values, of_chosen in shown:
         picked = [value for value in of_chosen if value is not None]
         svg = charts.histogram(values, picked, upper, x_label=name, y_label="pairs", kind=kind)
-        by_it = kind == "accent" and distance_of(chose) is not None
-        quantiles = np.quantile(values, (0, 0.25, 0.5, 0.75, 1))
-        median = float(np.median(picked)) if picked else None
-        found.append(Chart(name, svg, by_it, quantiles, median))
+        found.append(
+            {
+                "name": name,
+                "svg": svg,
+                "chose": kind == "accent" and distance_of(chose) is not None,
+                "quantiles": np.quantile(values, (0, 0.25, 0.5, 0.75, 1)),
+                "picked": float(np.median(picked)) if picked else None,
+            }
+        )
     return found
 
 

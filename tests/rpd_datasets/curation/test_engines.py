@@ -123,18 +123,6 @@ def test_a_lost_worker_or_node_repeats_only_what_was_in_flight(lost, cluster, se
 
 
 @pytest.mark.slow
-def test_a_killed_driver_is_taken_up_again_where_it_stopped(cluster, servers):
-    with cluster.another_node():
-        first = servers.start("driver", *on(cluster))
-        servers.wait_for_requests(first, 80)
-        first.kill()
-        first.communicate()
-        assert not (servers.folder / "driver").exists()
-        again = servers.start("driver", *on(cluster))
-        assert servers.finish_and_compare(again, "driver") <= SLOTS
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_and_sigterm_end_in_one_line_and_leave_nothing_running(stop, cluster, servers):
     run = servers.start(f"stopped-{stop}", *on(cluster))
