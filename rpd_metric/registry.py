@@ -1,13 +1,10 @@
 """Named parts of one kind, ours and those that other packages bring: one pattern for all.
 
-A registry is a mapping from names to entries. Ours are written down where the registry is made;
-an installed package adds its own through an entry point, without a line changed here:
+An installed package adds its own through an entry point of `rpd.embedders`, `rpd.summarizers`,
+`rpd.distances`, `rpd.filters` or `rpd.layouts`, without a line changed here:
 
     [project.entry-points."rpd.distances"]
     length = "their_package:LENGTH"
-
-The groups are `rpd.embedders`, `rpd.summarizers`, `rpd.distances`, `rpd.filters` and
-`rpd.layouts`. What an entry holds is for each registry to say.
 """
 
 from __future__ import annotations
@@ -33,8 +30,6 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         kind (`type`): The class of every entry.
         entries (`Mapping`): Ours.
         group (`str`, *optional*): The entry-point group of other packages' entries.
-
-    Example:
 
     >>> colours = Registry("colour", str, {"red": "#f00"})
     >>> colours["red"], colours.get("blue")

@@ -122,9 +122,8 @@ def calibration(
     where its words did not hold on them all: without a chat model's steps they do not.
 
     Args:
-        distance (`str`, *optional*): Its name; rules that compare nothing have no curve.
-        embedder (`str`): Whose vectors it compared.
-        chat (`bool`): Whether a chat model made the steps, for distances that read steps.
+        distance, embedder, chat: Its name (rules that compare nothing have no curve), whose vectors
+            it compared, and whether a chat model made the steps that it may read.
         path (`str`, *optional*): A file of curves, as `rpd compare-metrics --calibrate` writes it;
             the packaged ones if unset.
         truncate_dim (`int`, *optional*): Cut vectors are another encoder's: they have no curve.

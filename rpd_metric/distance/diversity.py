@@ -132,12 +132,8 @@ def score_by_groups(
     """How diverse a problem is: by its effective number of strategies, then by distance.
 
     Problems compare as these pairs do. One whose strategies are not known counts as one strategy,
-    so that the distance alone tells it from others; `None` under two usable solutions.
-
-    Args:
-        groups (`Sequence[int | None]`): Per solution its strategy; `None` where it has none.
-        matrix (`array` of shape `(k, k)`): Distances, usually `strategy`; NaN in rows and columns
-            of solutions that are not usable.
+    so that the distance alone tells it from others; `None` under two usable solutions, those
+    without NaN in the matrix. A solution's group is `None` where it has none.
 
     >>> score_by_groups([0, 1, 1, 0], [[0, 1, 1, 0], [1, 0, 0, 1], [1, 0, 0, 1], [0, 1, 1, 0]])
     (2.0, 0.6666666666666666)
@@ -151,9 +147,6 @@ def group_distances(groups: Sequence[int | None], matrix: npt.ArrayLike) -> npt.
 
     [`APART`] is added between solutions of two groups; within a group, and where a solution has no
     group, the distances stay as they are. Without groups nothing changes.
-
-    Args:
-        groups, matrix: See [`score_by_groups`].
 
     >>> group_distances([0, 0, 1], [[0, 0.5, 0.4], [0.5, 0, 0.3], [0.4, 0.3, 0]])
     array([[0. , 0.5, 2.4],

@@ -1,15 +1,10 @@
 """Grading programs by running their tests in a sandbox.
 
-Three kinds of problem: HumanEval's (complete a function; a `check` function asserts), and those
-of programming contests such as LiveCodeBench's, which read standard input and print the answer
-or define a function or method that is called.
-
-    completion -> code (fenced block, or a raw continuation) -> program -> sandbox -> result
-
-The tests run in another process and another sandbox than the program or function
-(`sandboxed/`): one that reads its own file, its memory or its parent finds arguments and inputs
-and no expected value, and only plain data comes back from it, so that an object that equals
-everything equals nothing.
+Two kinds of problem: HumanEval's (complete a function; a `check` function asserts), and those of
+programming contests such as LiveCodeBench's. The tests run in another process and another sandbox
+than the program or function (`sandboxed/`): one that reads its own file, its memory or its parent
+finds arguments and inputs and no expected value, and only plain data comes back from it, so that an
+object that equals everything equals nothing.
 """
 
 from __future__ import annotations

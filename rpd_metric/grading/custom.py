@@ -3,8 +3,6 @@
     def check(answer: str, response: str) -> bool:  # in checks.py
         ...
 
-    load_grader("checks.py:check")
-
 For tasks whose answers are more than a value. The function runs in this process: it has to end by
 itself, and what it raises is its own.
 """
@@ -25,14 +23,8 @@ FORMS = "file.py:function or package.module:function, the function one of (answe
 
 
 class OwnGrader(AbstractContextManager["OwnGrader"]):
-    """Grades by a function that says whether a response is right.
-
-    Args:
-        spec (`str`): `"file.py:function"` or `"package.module:function"`. The function gets a
-            row's reference answer as text and a response, and returns a `bool`.
-
-    Raises:
-        [`InputError`]: There is no such function.
+    """Grades by a function, `"file.py:function"` or `"package.module:function"`, that gets a row's
+    reference answer as text and a response, and returns a `bool`. Raises [`InputError`].
 
     >>> list(OwnGrader("operator:contains").grade([("a right word", "right")]))
     [<Verdict.CORRECT: 'correct'>]

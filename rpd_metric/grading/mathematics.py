@@ -5,11 +5,8 @@
             ...
 
 Most answers are settled by their text (`answers.py`). The rest go to worker processes
-(`mathematics_worker.py`), because computer algebra hangs on some inputs and only a process can be
-stopped from outside: one that overruns its limit is killed and replaced, its row is
-`TIMED_OUT`, and the other rows go on.
-
-A right answer by a wrong argument is `CORRECT`.
+(`mathematics_worker.py`): one that overruns its limit is killed and replaced, its row is
+`TIMED_OUT`, and the other rows go on. A right answer by a wrong argument is `CORRECT`.
 """
 
 from __future__ import annotations

@@ -1,14 +1,9 @@
 r"""Comparing two answers by computer algebra, and the process that does it for `mathematics.py`.
 
-`compare` asks math-verify; it may hang or eat memory on some inputs (`10^{10^{10}}` is
-enough), and math-verify's own time limits need SIGALRM in a main thread. So it runs in a
-process of its own, which its parent kills when a comparison takes too long:
-
-    python -m rpd_metric.grading.mathematics_worker
-
-Protocol: the worker writes one line "ready", then answers each line `[gold, answer, seconds]`
-(JSON)
-with one line holding the verdict. It ends with its input.
+math-verify may hang or eat memory on some inputs (`10^{10^{10}}` is enough), and its own time
+limits need SIGALRM in a main thread. So it runs in a process of its own, which its parent kills
+when a comparison takes too long. It writes one line "ready", then answers each line `[gold, answer,
+seconds]` (JSON) with one line that holds the verdict. It ends with its input.
 """
 
 from __future__ import annotations

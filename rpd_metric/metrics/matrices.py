@@ -40,15 +40,8 @@ def distance_matrices(
 ) -> dict[str, Matrix]:
     """The `(k, k)` matrices of several distances, by name, each text encoded once.
 
-    NaN stands for solutions that cannot be placed.
-
-    Args:
-        distances (`Iterable`): Names, or [`Distance`] objects.
-        problem (`str`): The problem's text.
-        solutions (`Sequence[str]`): Its `k` solutions.
-        steps (`Sequence`, *optional*): Per solution, its steps, for distances that read them.
-        embedder ([`~rpd_metric.models.embedders.Embedder`]): Encodes.
-        seed (`int`): For distances that draw.
+    NaN stands for solutions that cannot be placed. Distances are names, or [`Distance`] objects;
+    `steps` is for those that read them, and `seed` for those that draw.
     """
     asked = [load_distance(distance) for distance in distances]
     kinds = dict.fromkeys(kind for distance in asked for kind in distance.reads)
@@ -83,11 +76,7 @@ def step_matrices(
     A solution without steps has NaN in its row and column: it is unknown, not maximally far away,
     which is what Algorithm 3 alone would make of it.
 
-    Args:
-        problems (`Sequence`): Per problem, per solution, the list of its steps; blank ones are
-            none.
-        embedder ([`~rpd_metric.models.embedders.Embedder`]): Encodes the steps.
-        ties (`"mean"` or `"first"`): See [`~rpd_metric.rpd_distance`].
+    A blank step is none; `ties` is as in [`~rpd_metric.rpd_distance`].
     """
     cleaned = [[_kept(steps) for steps in solutions] for solutions in problems]
     encoded = _encoded(cleaned, embedder)

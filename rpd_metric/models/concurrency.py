@@ -21,11 +21,6 @@ def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
 
     It runs on one event loop in a thread of its own, which lives as long as the process: in a
     notebook the calling thread's loop is taken, and a new loop for every call would connect anew.
-
-    >>> async def answer():
-    ...     return 42
-    >>> run(answer())
-    42
     """
     loop, thread = _background_loop()
     if threading.get_ident() == thread:
@@ -84,21 +79,6 @@ async def run_bounded(
     slow item does not idle the others. When the worker or the source raises, what is done is given
     out, the other tasks are cancelled, and the error is raised. To stop early, close the generator
     (`contextlib.aclosing`): no task is left behind.
-
-    Args:
-        items (`Iterable`): The items.
-        worker (`Callable`): Called with each item.
-        max_in_flight (`int`): Items worked on at once.
-
-    ```python
-    >>> async def square(number):
-    ...     return number * number
-    >>> async def main():
-    ...     return [n async for n in run_bounded(range(5), square, max_in_flight=2)]
-    >>> asyncio.run(main())
-    [0, 1, 4, 9, 16]
-
-    ```
     """
     source = iter(items)
     held: deque[asyncio.Task[Result]] = deque()  # begun and not yielded, in order

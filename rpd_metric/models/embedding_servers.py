@@ -151,21 +151,14 @@ class EmbeddingServer:
         try:
             vector = np.asarray(found, dtype=np.float32)
         except (TypeError, ValueError):
-            vector = np.zeros((0, 0), dtype=np.float32)
+            vector = np.zeros(0, dtype=np.float32)
         width = self._dimension or vector.size
-        if vector.ndim != 1 or vector.size == 0:
-            wrong = "no vector of numbers"
-        elif not np.isfinite(vector).all():
-            wrong = "a vector with NaN or infinity in it"
-        elif not vector.any():
-            wrong = "a vector of zeros"
-        elif vector.size != width:
-            wrong = f"a vector of length {vector.size}, where others have {width},"
-        else:
+        if vector.shape == (width,) and np.isfinite(vector).all() and vector.any():
             self._dimension = width
             return vector
         raise ServerError(
-            f"{self._address.url} sent {wrong} for the text {self._address.hide(text)[:100]!r}",
+            f"{self._address.url} sent no vector that can be used (finite numbers, not all 0, as many "
+            f"as in others) for the text {self._address.hide(text)[:100]!r}",
             kind="protocol",
             retryable=False,
         )

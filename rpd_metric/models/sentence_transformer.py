@@ -31,6 +31,8 @@ MINILM_SHA256 = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
+
+
 def load(model: str, options: EmbedderOptions) -> SentenceTransformerEmbedder:
     """Load the model that follows `st:`."""
     return SentenceTransformerEmbedder(f"st:{model}", model, options)

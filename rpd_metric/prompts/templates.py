@@ -8,11 +8,9 @@ A template is a text with up to two sections, each opened by a line of its own:
     {{problem}}
     {{solution}}
 
-Without section lines the whole text is one user message (for models that know no system
-role). Placeholders are `{{name}}`. They are replaced in one pass over the template, so braces,
-percent signs and placeholders inside a value are left as they are. Texts that are not ours go
-through [`fence`] first, which marks where they begin and end. There are no conditions and no
-loops: a template is read by people who want to know what was sent to the model.
+Without section lines the whole text is one user message, for models that know no system role.
+Placeholders are replaced in one pass over the template, so those inside a value are left as they
+are. Texts that are not ours go through [`fence`] first, which marks where they begin and end.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
 """Which methods a solution mentions: a vocabulary of mathematics, looked up in linear time.
 
-The vocabulary is data, `vocabulary.json`. Each entry is a verb phrase that says what is done, a
-weight that says how telling it is, and what gives it away: words (`*` stands for any ending), a
-notation (a regular expression in which every repetition is bounded), or both. LaTeX commands are
-read as words (`\\binom` as "binomial coefficient"). It covers school and competition mathematics
-in English and knows nothing of context, so "we cannot use the law of sines" counts as a mention
-of it.
+The vocabulary is data, `vocabulary.json`: school and competition mathematics in English. An entry
+is a verb phrase, a weight that says how telling it is, and what gives it away: words (`*` stands
+for any ending), a notation (a regular expression in which every repetition is bounded), or both.
+LaTeX commands are read as words (`\\binom` as "binomial coefficient"), and context is ignored.
 
-The weights are rarities, ln((N + 1) / (n + 1)), of the methods among N = 8,235 unlabelled
-solutions to competition problems (of which n mention the method): what nearly every solution does
-says little about how it differs.
+The weights are rarities, ln((N + 1) / (n + 1)), among N = 8,235 unlabelled solutions to competition
+problems, of which n mention the method.
 """
 
 from __future__ import annotations

@@ -122,24 +122,30 @@ def with_number(number: float) -> Callable[[Vectors], Any]:
     return lambda vectors: [vectors[0], [number, *vectors[1][1:]]]
 
 
-SPOILS: dict[str, tuple[Callable[[Vectors], Any], str]] = {
-    "nan": (with_number(float("nan")), "a vector with NaN or infinity in it for the text 'Two.'"),
-    "infinity": (with_number(float("inf")), "NaN or infinity in it for the text 'Two.'"),
-    "zeros": (lambda v: [v[0], [0.0] * 384], "a vector of zeros for the text 'Two.'"),
-    "short": (lambda v: [v[0], v[1][:9]], "of length 9, where others have 384, for the text 'Two"),
-    "tokens": (lambda v: [v[0], [v[1], v[1]]], "no vector of numbers for the text 'Two.'"),
-    "no numbers": (lambda v: [v[0], ["a", "b"]], "no vector of numbers for the text 'Two.'"),
-    "empty": (lambda v: [v[0], []], "no vector of numbers for the text 'Two.'"),
-    "one missing": (lambda v: v[1:], "1 vectors for 2 texts"),
-}
-
-
-@pytest.mark.parametrize("spoil", SPOILS)
-def test_a_vector_that_cannot_be_used_is_refused_with_its_text(spoil: str) -> None:
-    change, said = SPOILS[spoil]
-    with OpenAIEmbeddings(spoil=change) as server, pytest.raises(ModelError) as caught:
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        with_number(float("nan")),
+        with_number(float("inf")),
+        lambda v: [v[0], [0.0] * 384],
+        lambda v: [v[0], v[1][:9]],
+        lambda v: [v[0], [v[1], v[1]]],
+        lambda v: [v[0], ["a", "b"]],
+        lambda v: [v[0], []],
+    ],
+)
+def test_a_vector_that_cannot_be_used_is_refused_with_its_text(
+    spoil: Callable[[Vectors], Any],
+) -> None:
+    said = r"no vector that can be used .* for the text 'Two\.'"
+    with OpenAIEmbeddings(spoil=spoil) as server, pytest.raises(ModelError, match=said):
         load(server).encode(["One.", "Two."])
-    assert said in str(caught.value)
+
+
+def test_a_reply_with_too_few_vectors_is_refused() -> None:
+    said = "1 vectors for 2 texts"
+    with OpenAIEmbeddings(spoil=lambda v: v[1:]) as server, pytest.raises(ModelError, match=said):
+        load(server).encode(["One.", "Two."])
 
 
 # ---------------------------------------------------------------- texts
