@@ -157,8 +157,8 @@ class EmbeddingServer:
             self._dimension = width
             return vector
         raise ServerError(
-            f"{self._address.url} sent no vector that can be used (finite numbers, not all 0, as many "
-            f"as in others) for the text {self._address.hide(text)[:100]!r}",
+            f"{self._address.url} sent no vector that can be used (finite numbers, not all 0, as "
+            f"many as in others) for the text {self._address.hide(text)[:100]!r}",
             kind="protocol",
             retryable=False,
         )
