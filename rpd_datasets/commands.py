@@ -1,8 +1,4 @@
-"""How a command ends: one line and an exit status for whatever comes of it.
-
-Every entry point runs through [`run_command`]. What the user can fix ends in one line on stderr;
-anything else is a fault of this project and keeps its traceback.
-"""
+"""How every command ends: errors that the user can fix are one line; bugs keep their traceback."""
 
 from __future__ import annotations
 
@@ -23,8 +19,7 @@ UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff
 
 
 def printable(text: str) -> str:
-    """A text that a terminal and a page take as text: control characters, which can move the cursor
-    or set a window's title, are replaced, and halves of surrogate pairs.
+    """A text for terminals and pages: control characters and lone surrogates are replaced.
 
     >>> printable("a\\x1b[2Jb\\n")
     'a\N{REPLACEMENT CHARACTER}[2Jb\\n'
@@ -41,9 +36,9 @@ def run_command(
     """Run a command. SIGTERM ends it as Ctrl-C does, and a second of either ends it at once.
 
     Args:
-        name (`str`): What its line on stderr begins with, e.g. `"rpd curate"`.
-        work (`Callable`): Does it.
-        after_interrupt (`str`): What is said after Ctrl-C, and must be true then.
+        name (`str`): The prefix of its line on stderr, e.g. `"rpd curate"`.
+        work (`Callable`): The command.
+        after_interrupt (`str`): Printed after Ctrl-C.
 
     Returns:
         `int`: The exit status: 0, 1 after an error that the user can fix, 130 after Ctrl-C or
@@ -61,7 +56,7 @@ def run_command(
             vars(error).get("typed") or str(error),
         )
     except BrokenPipeError:
-        # The reader of our output went away, as `head` does: nobody is left to read a message.
+        # The reader of our output is gone, e.g. `head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 141
     if line:
@@ -73,8 +68,8 @@ def run_command(
 def stopped_by_signals(second_at_once: bool = True) -> Iterator[Callable[[], None]]:
     """Let Ctrl-C and SIGTERM end what is within, the second one at once; former handlers return.
 
-    What is yielded raises `KeyboardInterrupt` once more after a signal: Python drops an exception
-    that is raised in a destructor or in a callback from C.
+    Yields a function that raises `KeyboardInterrupt` again after a signal: Python drops exceptions
+    in destructors and in callbacks from C.
     """
     came: list[int] = []
 
@@ -88,7 +83,7 @@ def stopped_by_signals(second_at_once: bool = True) -> Iterator[Callable[[], Non
 
     def stop(number: int, _frame: FrameType | None) -> None:
         if came and second_at_once:
-            # Threads and processes at work would hold up any other way out.
+            # Working threads and processes would delay any other exit.
             for child in multiprocessing.active_children():
                 child.kill()
             if sys.stderr.isatty():
@@ -102,5 +97,5 @@ def stopped_by_signals(second_at_once: bool = True) -> Iterator[Callable[[], Non
         yield stop_if_interrupted
     finally:
         for number, handler in former.items():
-            # `None` stands for a handler that was not installed from Python.
+            # `None` is a handler that was not installed from Python.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)

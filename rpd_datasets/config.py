@@ -1,8 +1,4 @@
-"""Every option of curation, as one plain value.
-
-Nothing is loaded here: `curation/models.py` makes models out of the names, and `scoring.py` beside
-it does the work.
-"""
+"""Every option of curation, as one plain value; `curation/models.py` loads the models it names."""
 
 from __future__ import annotations
 
@@ -22,20 +18,17 @@ from rpd_metric.models.static import default_embedder
 from rpd_metric.steps.summarizers import asks_chat_model
 
 DEFAULT_TEMPLATE = "summarize"
-PAPER_NUM_PROBLEMS = 100
-PAPER_NUM_SOLUTIONS = 3
-
 AUTO = "auto"
-# A chat model sorts a problem's summaries into strategies; inside of one this distance decides.
+# A chat model sorts a problem's summaries into strategies; within one this distance decides.
 GROUPS, WITHIN_GROUPS = "groups", "strategy"
-# What a budget of samples leaves no room for.
+# Options that cannot be combined with a budget of samples.
 BESIDE_SAMPLES = ("num_problems", "num_solutions", "problems", "selection", "quality_column")
 
 
 class Choices(Iterable[str]):
-    """What may choose: a distance, those of other packages included, or a name given here.
+    """Distances, those of other packages included, and the names given here.
 
-    Installed packages are looked through only where a name is not one of ours, or all are listed.
+    Installed packages are searched only for an unknown name, or to list all.
     """
 
     # `ties` says which RPD is meant, and choosing at random needs no matrix.
@@ -56,19 +49,8 @@ PROBLEM_CHOICES = Choices(AUTO, GROUPS, "random", "llm")
 SOLUTION_CHOICES = Choices(AUTO, GROUPS, "random", "llm", "all")
 
 
-def default_choice(summarizer: str, selection: Selection = "maxmin") -> str:
-    """What saw strategy best on labelled problems, see `docs/distances.md`.
-
-    >>> default_choice("extractive"), default_choice("tgi:http://localhost:8080")
-    ('pieces', 'groups')
-    """
-    if not asks_chat_model(summarizer):
-        return "pieces"
-    return GROUPS if selection in GREEDY else WITHIN_GROUPS
-
-
 def distance_of(choice: str) -> str | None:
-    """The distance that a choice compares solutions by; `None` where it compares nothing.
+    """The distance of a choice; `None` if it compares nothing.
 
     >>> distance_of("groups"), distance_of("rpd"), distance_of("llm")
     ('strategy', 'rpd', None)
@@ -162,9 +144,7 @@ class CurationConfig:
         metavar="BY",
         choices=PROBLEM_CHOICES,
     )
-    num_problems: int = option(
-        PAPER_NUM_PROBLEMS, "number of problems", group="choice", metavar="N"
-    )
+    num_problems: int = option(100, "number of problems", group="choice", metavar="N")
     solutions: str = option(
         AUTO,
         "choose solutions by a distance (Algorithm 2), one of each strategy in turn (groups), at "
@@ -173,9 +153,7 @@ class CurationConfig:
         metavar="BY",
         choices=SOLUTION_CHOICES,
     )
-    num_solutions: int = option(
-        PAPER_NUM_SOLUTIONS, "number of solutions per problem", group="choice", metavar="N"
-    )
+    num_solutions: int = option(3, "number of solutions per problem", group="choice", metavar="N")
     num_samples: int | None = option(
         None,
         "total number of solutions, instead of num_problems and num_solutions: first one per "
@@ -263,42 +241,42 @@ class CurationConfig:
                     beside.append(name)
             if beside:
                 raise InputError(
-                    "num_samples is spent over all problems, one by one by a distance; leave out "
-                    f"{' and '.join(beside)} beside it"
+                    f"num_samples cannot be combined with {' and '.join(beside)}: it spends a "
+                    "budget over all problems, by a distance"
                 )
         elif self.solutions == "llm" and self.num_solutions < 2:
             raise InputError(
-                "a judge chooses sets of two solutions or more; raise num_solutions, or choose "
-                'single solutions with solutions="random"'
+                "a judge chooses two solutions or more; raise num_solutions, or use "
+                'solutions="random"'
             )
         if self.quality_column is not None and (not by_distance or self.selection == "random"):
             raise InputError(
-                f"a quality column is traded against a distance, and solutions is "
-                f"{self.solutions!r}; choose them by one of {', '.join(METRICS)}"
+                f"a quality column is traded off against a distance; set solutions to one of "
+                f"{', '.join(METRICS)}, got {self.solutions!r}"
             )
         if self.group_passes not in (1, 2):
-            raise InputError(f"group_passes is {self.group_passes}; ask once or twice")
+            raise InputError(f"group_passes must be 1 or 2, got {self.group_passes}")
         if GROUPS in (self.problems, self.solutions) and not asks_chat_model(self.summarizer):
             raise InputError(
-                '"groups" has a chat model sort its own summaries, and the summarizer is '
-                f"{self.summarizer!r}; name one with summarizer (--summarizer), e.g. "
-                "tgi:http://host:port"
+                f'"groups" needs a chat model as summarizer, got {self.summarizer!r}; name one '
+                "with summarizer (--summarizer), e.g. tgi:http://host:port"
             )
         if self.solutions == GROUPS and self.selection not in GREEDY:
             raise InputError(
-                f'"groups" takes one of each strategy in turn, which selection {self.selection!r} '
-                f"cannot; use {' or '.join(GREEDY)}"
+                f'"groups" cannot use selection {self.selection!r}; use {" or ".join(GREEDY)}'
             )
         if self.asks_judge and self.judge is None and not asks_chat_model(self.summarizer):
             raise InputError(
-                '"llm" asks a chat model, and none is named: name one with judge (--judge), e.g. '
-                "tgi:http://host:port, or make one the summarizer"
+                '"llm" asks a chat model: name one with judge (--judge) or summarizer, e.g. '
+                "tgi:http://host:port"
             )
 
     def _settled(self) -> dict[str, Any]:
-        """What `auto` stands for, and what a budget of samples decides."""
+        """The values of `auto`, and those that a budget of samples decides."""
         names = [name for name in ("problems", "solutions") if getattr(self, name) == AUTO]
-        default = default_choice(self.summarizer, self.selection)
+        default = "pieces"  # the most accurate on labelled problems, see docs/distances.md
+        if asks_chat_model(self.summarizer):
+            default = GROUPS if self.selection in GREEDY else WITHIN_GROUPS
         settled: dict[str, Any] = dict.fromkeys(names, default)
         if self.num_samples is not None:
             # At most so many problems, and at least one solution of each.
@@ -306,7 +284,7 @@ class CurationConfig:
         return settled
 
     def resolved(self) -> CurationConfig:
-        """The same with every option settled, as runs use it and cards and manifests name it.
+        """The configuration with every option settled, as runs, cards and manifests use it.
 
         >>> CurationConfig().resolved().solutions
         'pieces'
@@ -320,9 +298,8 @@ class CurationConfig:
     def paper(cls, chat: str, embeddings: str, **changes: Any) -> CurationConfig:
         """The paper's set-up: its filters, Algorithm 3's ties, 100 problems x 3 solutions.
 
-        Its models are Qwen3-14B for summaries and Qwen3-Embedding-8B for embeddings (Sec. 3.1):
-        serve them and pass their specs. The paper lets the chat model judge which solutions are
-        complete, too: `completeness="llm"`. `changes` are fields that should differ.
+        Serve Qwen3-14B and Qwen3-Embedding-8B (Sec. 3.1) and pass their specs. The paper also has
+        the chat model judge completeness: `completeness="llm"`. `changes` override fields.
         """
         paper: dict[str, Any] = {"summarizer": chat, "embedder": embeddings, "ties": "first"}
         paper |= {"problems": "rpd", "solutions": "rpd", "filters": FilterConfig.paper()}
@@ -330,7 +307,7 @@ class CurationConfig:
 
     @property
     def asks_judge(self) -> bool:
-        """Whether a judge takes part."""
+        """Whether a judge is asked."""
         checks = self.completeness == "llm" and self.filters.require_complete
         checks = checks or self.filters.soundness == "llm"
         return checks or "llm" in (self.problems, self.solutions)
@@ -343,27 +320,19 @@ class CurationConfig:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The distances that must be computed.
-
-        RPD is among them whenever there are steps, so that sets chosen in other ways can be
-        compared with those it chose.
-        """
+        """The distances to compute; with steps also RPD, to compare sets."""
         settled = self.resolved()
         named = {distance_of(one) for one in (settled.problems, settled.solutions)}
         named |= {"rpd"} if self.reads_steps else set()
         return tuple(name for name in METRICS if name in named)
 
     def metric(self, name: str) -> str:
-        """The registry's name of a distance chosen here: `ties` says which RPD is meant."""
+        """The registry's name of a distance; `ties` decides which RPD."""
         return "rpd_first" if name == "rpd" and self.ties == "first" else name
 
     @property
     def reads_steps(self) -> bool:
-        """Whether any choice looks at steps; without, no summary is made.
-
-        With `"pieces"` they are made where no chat model is asked: they cost next to nothing, a
-        person can read them, and the set's RPD can be told.
-        """
+        """Whether steps are made: some choice reads them, or they are cheap (`"pieces"`)."""
         settled = self.resolved()
         names = (settled.problems, settled.solutions)
         if "pieces" in names and not asks_chat_model(self.summarizer):

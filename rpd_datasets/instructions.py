@@ -1,8 +1,6 @@
-r"""What is put around a problem before a model sees it: one table for training and evaluation.
+r"""Prompt templates of training and evaluation: a name of [`PROMPTS`] or a text with `{problem}`.
 
-Fine-tuning, reinforcement learning and evaluation may ask in different words, and each
-configuration names its own. A prompt is a name of [`PROMPTS`] or a text of one's own with
-`{problem}` in it. Not here: the prompts of summarizers and judges (`rpd_metric/prompts`).
+The prompts of summarizers and judges are in `rpd_metric/prompts`.
 """
 
 from __future__ import annotations
@@ -26,10 +24,7 @@ def prompt_template(name: str) -> str:
         return PROMPTS[name]
     if MARK in name:
         return name
-    raise InputError(
-        f"prompt must hold {MARK}, which stands for the problem's text, or be one of "
-        f"{', '.join(PROMPTS)}; it is {name!r}"
-    )
+    raise InputError(f"prompt must contain {MARK} or be one of {', '.join(PROMPTS)}, got {name!r}")
 
 
 def fill_prompt(template: str, problem: str) -> str:

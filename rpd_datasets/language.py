@@ -1,7 +1,6 @@
-"""What a text is written in: its language, or that it is a program.
+"""The language of a text, without its formulas and code, or that it is a program.
 
-Distances between texts in two languages count language as well, and what labelled pairs say of a
-distance holds for English mathematics. Formulas and code are no language and are not looked at.
+Distances between two languages also measure language, and calibration is for English mathematics.
 """
 
 from __future__ import annotations
@@ -47,10 +46,7 @@ def written_in(text: str) -> str:
 
 
 def conditions_hold(written: Mapping[str, int]) -> bool:
-    """Whether what labelled pairs say of a distance holds for texts, by how many are in what.
-
-    The pairs are of English mathematics by several models; by how many models texts are cannot be
-    seen in them.
+    """Whether calibration applies to texts in these numbers per language (English only).
 
     >>> conditions_hold({"en": 95, "": 9, "fr": 5}), conditions_hold({"en": 5, "program": 5})
     (True, False)

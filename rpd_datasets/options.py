@@ -1,9 +1,8 @@
 """Options as fields of dataclasses, on the command line and in YAML files.
 
-A field made with [`option`] carries its help in its metadata, so that an option is written once:
-[`add_options`] makes arguments of a parser of such fields, [`options_from`] makes the dataclass of
-what was parsed, and [`documented`] writes its docstring. [`read_options`] reads a YAML or JSON file
-strictly.
+A field made with [`option`] has its help in its metadata: [`add_options`] adds such fields to a
+parser, [`options_from`] makes the dataclass from parsed arguments, and [`documented`] writes its
+docstring. [`read_options`] reads a YAML or JSON file strictly.
 """
 
 from __future__ import annotations
@@ -38,14 +37,13 @@ def option(
     """A dataclass field that is an option.
 
     Args:
-        default, factory: Its default, or what makes it.
+        default, factory: Its default, or a function that makes it.
         help (`str`): What it does, in a line or two.
-        group (`str`, *optional*): Which options of the dataclass it is added with; `None` for one
-            that is not on the command line.
-        name (`str`, *optional*): On the command line, where it differs from the field's.
-        metavar (`str`, *optional*): What stands for its value in `--help`.
-        choices (`Iterable[str]`): Its values, where the type does not list them. With a metavar
-            they are not looked at before they are needed.
+        group (`str`, *optional*): Its group; `None` keeps it off the command line.
+        name (`str`, *optional*): On the command line, if it differs from the field's.
+        metavar (`str`, *optional*): Its value in `--help`.
+        choices (`Iterable[str]`): Its values, if not a `Literal`. With a metavar they are listed
+            only when needed.
     """
     metadata = {"help": help, "group": group, "name": name, "metavar": metavar, "choices": choices}
     if factory is not MISSING:
@@ -54,7 +52,7 @@ def option(
 
 
 def hidden(default: Any, help: str) -> Any:
-    """The same, and not on the command line."""
+    """An option that is not on the command line."""
     return option(default, help, group=None)
 
 
@@ -99,7 +97,7 @@ def _taken(hint: Any) -> dict[str, Any]:
 def options_from(
     kind: type[Kind], args: argparse.Namespace, groups: Iterable[str] = ("",), **others: Any
 ) -> Kind:
-    """Make a dataclass of what was parsed with the options of these groups; `others` win."""
+    """Make a dataclass from the parsed options of these groups; `others` win."""
     values: dict[str, Any] = {}
     for one in (one for group in groups for one in _options(kind, group)):
         value = getattr(args, one.metadata.get("name") or one.name)
@@ -109,16 +107,16 @@ def options_from(
 
 
 def as_options(value: Any, *groups: str) -> dict[str, Any]:
-    """What [`options_from`] would make a dataclass of: its values by their names there."""
+    """The inverse of [`options_from`]: values by their names on the command line."""
     named = [one for group in groups for one in _options(type(value), group)]
     return {one.metadata.get("name") or one.name: getattr(value, one.name) for one in named}
 
 
 def read_options(path: str | Path) -> dict[str, Any]:
-    """Read a file of options, one a line: YAML, of which JSON is a part.
+    """Read a YAML or JSON file of options.
 
     Raises:
-        [`InputError`]: The file cannot be read, is no YAML, holds no names, or one name twice.
+        [`InputError`]: The file cannot be read, is not YAML, or has duplicate or no names.
     """
     try:
         loaded = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_Strict)
@@ -132,12 +130,12 @@ def read_options(path: str | Path) -> dict[str, Any]:
 
 
 class _Strict(yaml.SafeLoader):  # type: ignore[misc,unused-ignore]
-    """YAML in which a name that stands there twice is an error: one would be ignored in silence."""
+    """YAML in which a duplicate name is an error."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         names = [self.construct_object(key, deep=True) for key, _ in node.value]
         if twice := [name for name in names if names.count(name) > 1]:
-            said = f"the name {twice[0]!r} stands there twice"
+            said = f"duplicate name {twice[0]!r}"
             raise yaml.constructor.ConstructorError(None, None, said, node.start_mark)
         mapping: dict[Any, Any] = super().construct_mapping(node, deep=deep)
         return mapping

@@ -1,11 +1,10 @@
 """The paper's training sets by name: what each row of its tables was trained on.
 
-A preset is a choice of problems, a choice of solutions and two numbers over the paper's filters
-(App. C.1) and tie rule (Algorithm 3). The models are left to the user; `paper` insists on them.
+A preset sets the choice of problems and solutions and their numbers, with the paper's filters
+(App. C.1) and tie rule (Algorithm 3). The user names the models; `paper` requires them.
 
-All presets draw problems in one order that the seed decides: `random-q-rpd-a` has the problems of
-`random-1p3s`, which are among those of `random-1p1s`. Only a solution whose summary fails can come
-between them: sets that read no summaries use it.
+All presets draw problems in the same order for a seed: `random-q-rpd-a` has the problems of
+`random-1p3s`, which are among those of `random-1p1s`, unless a summary fails.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Preset:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The fields of [`~rpd_datasets.CurationConfig`] that it sets, but for its filters."""
+        """The fields of [`~rpd_datasets.CurationConfig`] that it sets, except filters."""
         names = ("problems", "solutions", "num_problems", "num_solutions")
         chosen = {name: getattr(self, name) for name in names}
         return {"ties": PAPER.ties, "selection": PAPER.selection, **chosen}

@@ -20,9 +20,8 @@ class Problem:
         solutions (`tuple[str, ...]`): At least one.
         extra (`Mapping[str, Any]`): Every other column. A list as long as `solutions` holds one
             entry per solution, in the same order.
-        where (`str`): Where it stands in the input, e.g. `"rows.jsonl:17"`.
-        group (`str`): Rows with one text are one problem only if this, too, is the same: the id
-            that a log has for it.
+        where (`str`): Its place in the input, e.g. `"rows.jsonl:17"`.
+        group (`str`): Its id in a log; rows are one problem if text and group are the same.
     """
 
     problem: str
@@ -33,7 +32,7 @@ class Problem:
 
     @cached_property
     def key(self) -> str:
-        """A sha256 over problem and solutions: the problem's name whatever its position."""
+        """A sha256 over problem and solutions, independent of position."""
         digest = hashlib.sha256()
         for text in (self.problem, *self.solutions):
             data = text.encode("utf-8", "surrogatepass")
@@ -59,18 +58,17 @@ class Problem:
     def rejected(
         self, stage: str, reason: str, detail: str, solution_index: int | None = None
     ) -> Rejected:
-        """The record that says that this problem, or one of its solutions, was left out."""
+        """The record that this problem, or one of its solutions, was left out."""
         return Rejected(stage, reason, self.where, detail, self.problem, solution_index)
 
 
-# In the place of a strategy that is not known.
+# An unknown strategy.
 UNNAMED = "–"
 
 
 def strategy_labels(extra: Mapping[str, Any], num_solutions: int) -> list[str] | None:
-    """Each solution's strategy, by the columns `strategies`, a label for each, and
-    `strategy_names`, the labels' names, where there are any: by label, or one after the other, as
-    `rpd curate` writes them. A solution without a label has the strategy "–".
+    """Each solution's strategy, by the columns `strategies` (labels) and `strategy_names` (their
+    names, by label or as a list); "–" without a label.
 
     >>> strategy_labels({"strategies": [0, 1], "strategy_names": {"0": "by parts"}}, 2)
     ['by parts', '1']

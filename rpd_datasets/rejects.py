@@ -1,8 +1,4 @@
-"""What was left out, and why: one record per dropped row, problem or solution.
-
-Nothing is dropped in silence. Every stage that leaves something out says so with a
-`Rejected`; the run counts them by reason and writes them to a rejects file.
-"""
+"""What was left out, and why: one record per dropped row, problem or solution."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ class Rejected:
     Args:
         stage (`str`): `"read"`, `"group"`, `"filter"`, `"steps"` or `"select"`.
         reason (`str`): A short code that drops are counted by, e.g. `"missing_column"`.
-        where (`str`): Where it stands in the input, e.g. `"solutions.jsonl:17"`.
+        where (`str`): Its place in the input, e.g. `"solutions.jsonl:17"`.
         detail (`str`): One line for a person.
         problem (`str`, *optional*): The problem's text, when it is known.
         solution_index (`int`, *optional*): Index into the row's `solutions`; `None` when the

@@ -1,6 +1,6 @@
-"""Rewards by name, for trainers of other people.
+"""Rewards by name, for other trainers.
 
-TRL's own command takes them, with a dataset that has a column `answer` or `solution`:
+TRL, with a dataset that has a column `answer` or `solution`:
 
     trl grpo --model_name_or_path MODEL --dataset_name DATA \\
         --reward_funcs accuracy_reward rpd_datasets.rewards.diversity --reward_weights 1.0 0.1
@@ -9,9 +9,9 @@ In `verifiers` it is a group reward, since its arguments are plural:
 
     rubric = vf.Rubric(funcs=[correct, diversity], weights=[1.0, 0.1])
 
-In verl it is a part of an advantage estimator, which gets the ids of groups as `index`. verl 0.7
-hands `batch` and `non_tensor_batch` to its own estimator `gdpo` only; add the name of yours in
-`compute_advantage` of `verl/trainer/ppo/ray_trainer.py`. This one was not run here:
+In verl it becomes an advantage estimator (not tested here). verl 0.7 passes `batch` and
+`non_tensor_batch` only to `gdpo`: add your estimator's name in `compute_advantage` of
+`verl/trainer/ppo/ray_trainer.py`.
 
     @register_adv_est("grpo_rpd")
     def grpo_rpd(token_level_rewards, response_mask, index, batch, non_tensor_batch, **_):
@@ -25,7 +25,7 @@ hands `batch` and `non_tensor_batch` to its own estimator `gdpo` only; add the n
         bonus = 0.1 * response_mask.new_tensor(far, dtype=plain.dtype)[:, None] * response_mask
         return plain + bonus, plain + bonus
 
-What it measures, what is logged beside it, and why it is small: `training/reward_functions.py`.
+See `training/reward_functions.py` for what it measures and what is logged beside it.
 """
 
 from rpd_datasets.training.reward_functions import diversity

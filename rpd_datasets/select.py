@@ -59,15 +59,13 @@ def select_solutions(
         m (`int`): How many. With fewer usable solutions all of them come back.
         method (`str`, defaults to `"maxmin"`): See above.
         seed (`int`, defaults to 0): For `"random"`.
-        quality (`Sequence[float | None]`, *optional*): A score per solution, the higher the better,
-            brought to 0 to 1 over the usable ones as `q`, 0 where there is none. `"maxmin"` and
-            `"maxavg"` then add the solution with the largest `distance + quality_weight * q`,
-            `"exact"` takes the subset with the largest `smallest distance + quality_weight * mean
-            q`.
-        quality_weight (`float`, defaults to 0): What the whole range of scores is worth in
-            distance; below 0 low scores are the better ones.
-        groups (`Sequence[int | None]`, *optional*): The strategy of each solution. One of each is
-            taken in turn, by `"maxmin"` or `"maxavg"`; those without one (`None`) come last.
+        quality (`Sequence[float | None]`, *optional*): A score per solution, scaled to 0 to 1 over
+            the usable ones as `q` (0 if missing). `"maxmin"` and `"maxavg"` then add the solution
+            with the largest `distance + quality_weight * q`; `"exact"` maximizes `smallest distance
+            + quality_weight * mean q`.
+        quality_weight (`float`, defaults to 0): Negative weights prefer low scores.
+        groups (`Sequence[int | None]`, *optional*): The strategy of each solution, for `"maxmin"`
+            and `"maxavg"`: one of each is taken in turn; those without one (`None`) come last.
 
     Returns:
         `list[int]`: Indices into the matrix, in order of choice (ascending for `"exact"`).
@@ -136,7 +134,7 @@ def _greedy(
 
 
 def _due(groups: Sequence[int | None], chosen: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """Whose turn it is: solutions of the groups that fewest were taken of, while any are left."""
+    """Solutions of the groups with the fewest chosen solutions."""
     times = Counter(groups[index] for index in chosen)
     taken = np.array([math.inf if group is None else times[group] for group in groups])
     due: npt.NDArray[np.bool_] = taken == np.delete(taken, chosen).min()
@@ -149,7 +147,7 @@ def _totals(distances: Matrix, worth: Matrix | None) -> Matrix:
 
 
 def scaled_quality(scores: Sequence[float | None]) -> Matrix:
-    """Scores brought to 0 to 1; 0 for those that are missing, and for all where all are equal.
+    """Scores scaled to 0 to 1; missing and constant scores become 0.
 
     >>> scaled_quality([3.0, 1.0, None, 2.0]).tolist()
     [1.0, 0.0, 0.0, 0.5]
@@ -196,11 +194,8 @@ def _descending(score: float | None) -> float:
 
 
 def draw_lot(text: str, seed: int) -> str:
-    """The lot that a text draws; sorting by lots shuffles.
-
-    Which of two texts comes first depends on their own content and the seed alone, so the first 100
-    are always among the first 300.
-    """
+    """A hash of a text and the seed; sorting by it shuffles, so the first 100 are among the first
+    300 whatever the other texts."""
     return hashlib.sha256(f"{seed}\n{text}".encode(errors="surrogatepass")).hexdigest()
 
 
@@ -213,15 +208,14 @@ def select_problems(
     """Keep `n` problems: those with the highest score (Algorithm 1), or a baseline's.
 
     Args:
-        ds (`datasets.Dataset`, `IterableDataset` or `list` of rows): As `ds.map(rpd_curate)` makes
-            them. A stream is read once, and no more than `n` rows of it are held.
-        n (`int`): How many. A smaller dataset comes back whole. Problems without a score (fewer
-            than two usable solutions) rank last.
-        method (`str`): `"score"` ranks by the distance that the configuration named for problems
-            (the column `problem_score`, or else `rpd_score`; with `groups` first by
-            `num_strategies`), `"rpd"` by `rpd_score`; both give the best first. `"random"` draws
-            among the problems with anything `selected`, `"llm"` among those that a judge called
-            `diverse` (App. D.2); a draw of 100 is the beginning of a draw of 300.
+        ds (`datasets.Dataset`, `IterableDataset` or `list` of rows): From `ds.map(rpd_curate)`. A
+            stream is read once, with at most `n` rows in memory.
+        n (`int`): At most so many. Problems without a score (fewer than two usable solutions) rank
+            last.
+        method (`str`): `"score"` ranks by the configured distance (`problem_score`, or else
+            `rpd_score`; with `groups` first by `num_strategies`), `"rpd"` by `rpd_score`.
+            `"random"` draws among problems with any `selected`, `"llm"` among those that a judge
+            called `diverse` (App. D.2); a draw of 100 is the beginning of a draw of 300.
         seed (`int`): For the draws.
         problem_column (`str`): The column with the problem's text, for the draws.
 

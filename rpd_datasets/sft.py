@@ -20,9 +20,9 @@ def to_sft(ds: Any, *, problem_column: str = "problem", solutions_column: str = 
         problem_column, solutions_column (`str`): The columns with problem and solutions.
 
     Returns:
-        `datasets.Dataset`: Columns `prompt` and `completion`, each a list with one message. A
-        problem's solutions stand next to each other, in order of choice. Where a chat model sorted
-    them, `strategy` is the name of each one's strategy.
+        `datasets.Dataset`: Columns `prompt` and `completion`, each a list with one message, and
+            `strategy` (its name) if a chat model sorted the solutions. A problem's solutions are
+            adjacent, in order of choice.
 
     Raises:
         [`InputError`]: A column is missing.
@@ -37,7 +37,7 @@ def to_sft(ds: Any, *, problem_column: str = "problem", solutions_column: str = 
                 "run ds.map(rpd_curate) first"
             )
 
-    # Names by label are the user's own; rpd_curate's stand one after the other.
+    # Names by label are the user's own; rpd_curate writes a list.
     named = isinstance(ds.features.get("strategy_names"), datasets.List)
 
     def explode(batch: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
@@ -58,17 +58,10 @@ def to_sft(ds: Any, *, problem_column: str = "problem", solutions_column: str = 
     features = datasets.Features({"prompt": messages, "completion": messages})
     if named:
         features["strategy"] = datasets.Value("string")
-    return ds.map(
-        explode,
-        batched=True,
-        remove_columns=ds.column_names,
-        features=features,
-    )
+    return ds.map(explode, batched=True, remove_columns=ds.column_names, features=features)
 
 
 def sft_messages(problem: str, solution: str) -> tuple[Messages, Messages]:
     """The prompt and the completion of one training row."""
-    return (
-        [{"role": "user", "content": problem}],
-        [{"role": "assistant", "content": solution}],
-    )
+    prompt, completion = {"role": "user", "content": problem}, {"content": solution}
+    return [prompt], [{"role": "assistant", **completion}]

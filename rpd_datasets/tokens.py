@@ -1,11 +1,9 @@
 """Counting tokens, with a real tokenizer or with an offline estimate that says it is one.
 
-The estimate follows the one part of the Qwen2/Qwen3 tokenizer that is a published rule rather than
-a learnt table: how text is cut into pieces before byte-pair merging (every digit alone, a word
-with the space or backslash before it, runs of punctuation, line breaks). A piece is at least one
-token; long words, long runs of symbols and letters outside ASCII are counted as more than one. It
-is meant for limits such as "at most 14,000 tokens", not for billing, and does not count the tokens
-that chat templates add.
+The estimate splits text by the published rule of the Qwen2/Qwen3 tokenizer (every digit alone, a
+word with the space or backslash before it, runs of punctuation, line breaks). A piece is at least
+one token; long words, long runs of symbols and letters outside ASCII count as more. It is meant for
+limits such as "at most 14,000 tokens", and ignores chat templates.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ FOREIGN_LETTERS = 1.6
 
 @dataclass(frozen=True)
 class TokenCounter:
-    """Counts the tokens of a text; cards and manifests name it, and say where it estimates."""
+    """Counts the tokens of a text."""
 
     name: str
     estimated: bool
@@ -49,12 +47,11 @@ class TokenCounter:
 
 
 def token_counter(spec: str) -> TokenCounter:
-    """A counter by name: `"estimate"` (offline), or the id or folder of a tokenizer that
-    `transformers` can load, e.g. `"Qwen/Qwen3-14B"`.
+    """A counter by name: `"estimate"` (offline), or a tokenizer's Hub id or folder.
 
     Raises:
-        MissingExtraError: If `transformers` is not installed.
-        SpecError: If no tokenizer can be loaded by that name.
+        MissingExtraError: `transformers` is not installed.
+        SpecError: No tokenizer can be loaded by that name.
 
     >>> count = token_counter("estimate")
     >>> count("The answer is 42."), count.estimated
@@ -83,11 +80,7 @@ def token_counter(spec: str) -> TokenCounter:
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate how many Qwen2/Qwen3 tokens a text is, without their vocabulary.
-
-    On mathematical English it lies a few percent above the exact lower bound that the tokenizer's
-    published splitting rule gives; other scripts than Latin are coarser.
-    """
+    """Estimate how many Qwen2/Qwen3 tokens a text has; coarser for scripts other than Latin."""
     count = len(PIECE.findall(text))
     count += sum((len(word) - 1) // WORD_LETTERS for word in LONG_WORD.findall(text))
     count += sum(len(run) // SYMBOLS for run in LONG_SYMBOLS.findall(text))
@@ -97,9 +90,7 @@ def estimate_tokens(text: str) -> int:
 def text_tail(
     text: str, tokens: int, count_tokens: TokenCounter, counted: int | None = None
 ) -> str:
-    """About the last `tokens` tokens of a text, cut by the share of characters; `counted` are those
-    of the whole text, where they are known.
-    """
+    """About the last `tokens` tokens of a text; `counted` is the whole text's number, if known."""
     # Seven characters a token is more than any prose has, so this holds enough, at little cost.
     end = text[-7 * tokens :]
     if counted is None or len(end) < len(text):

@@ -1,8 +1,8 @@
 """The `rpd` command: every step of the pipeline, one subcommand each.
 
-Results go to stdout, with `--json` as one JSON object; progress and messages go to stderr. An error
-that the user can fix ends in one line and exit status 1 (2 for a wrong command line); Ctrl-C ends
-in 130 and loses nothing.
+Results go to stdout, with `--json` as one JSON object; progress and messages go to stderr. Errors
+that the user can fix are one line with exit status 1 (2 for a wrong command line); Ctrl-C exits
+with 130 and loses nothing.
 """
 
 from __future__ import annotations
@@ -48,14 +48,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         typed = with_config(commands[name], given[1:])
         commands[name].parse_args(typed, args)
         if preset := getattr(args, "preset", None):
-            # A preset changes defaults only, so that options given beside it win.
+            # A preset only changes defaults, so that typed options win.
             commands[name].set_defaults(**curate.preset_options(preset))
             vars(args).clear()
             commands[name].parse_args(typed, args)
 
     def work() -> None:
-        # The products here are small, and OpenBLAS's threads go on spinning after each of them: on
-        # the cores that the encoder needs.
+        # The products are small, and OpenBLAS's threads would spin on the encoder's cores.
         with threadpool_limits(1, user_api="blas"):
             try:
                 args.command(args)

@@ -1,7 +1,7 @@
-"""Options that several commands share, what they are turned into, and `--config FILE`.
+"""Options that several commands share, their help, and `--config FILE`.
 
-A YAML file holds the names that the command line has, one a line; a name that the command lacks is
-an error. A `manifest.json` repeats the run that wrote it. Options typed beside either win.
+A YAML file has the names of the command line; an unknown name is an error. A `manifest.json`
+repeats the run that wrote it. Options on the command line win.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rpd_metric.errors import InputError
 from rpd_metric.models.chat import Sampling
 from rpd_metric.models.requests import RequestOptions
 
-# What curate goes by where no chat model makes the steps.
+# The default of curate without a chat model.
 DISTANCE = CurationConfig().resolved().solutions
 JUDGE = "the chat model: tgi:URL, openai:URL#MODEL or hf:MODEL"
 
@@ -39,7 +39,7 @@ EVERYDAY = {
     *("help", "help_all", "config", "json", "output", "overwrite", "push_to_hub", "seed"),
     *("num_problems", "num_solutions", "problems", "solutions", "preset", "distance", "methods"),
     *("problem_column", "solutions_column", "split", "only", "limit", "answers", "decontaminate"),
-    *("summarizer", "embedder", "task", "labels", "store_info", "num_rows", "max_problems"),
+    *("summarizer", "embedder", "task", "labels", "store_info", "num_rows", "max_problems", "all"),
 }
 
 
@@ -100,10 +100,10 @@ def add_command(
     documentation: str,
     after_interrupt: str = "nothing was written",
 ) -> argparse.ArgumentParser:
-    """A subparser with what all commands have: help, an example, `--json` and `--config`.
+    """A subparser with help, an example, `--json` and `--config`.
 
-    `documentation` is the docstring of the command's module: the name with what it does in a line,
-    a description and an example. `after_interrupt` is said after Ctrl-C.
+    `documentation` is the docstring of the command's module: a title line, a description and an
+    example. `after_interrupt` is printed after Ctrl-C.
     """
     title, description, example = documentation.strip().split("\n\n")
     name, _, help = title.removeprefix("`rpd ").partition("`: ")
@@ -194,12 +194,12 @@ def checked_config(
     *,
     judge: str | None = None,
 ) -> CurationConfig:
-    """The configuration that these groups of options make; models and input are looked at."""
+    """The configuration of these groups of options, with its models and input checked."""
     if args.summarizer is None or args.embedder is None:
         raise InputError(
-            "the paper's summaries come from Qwen3-14B and its embeddings from Qwen3-Embedding-8B: "
-            "serve them and name them with --summarizer (e.g. tgi:http://host:port) and --embedder "
-            "(e.g. openai:http://host:port/v1)"
+            "the paper uses Qwen3-14B and Qwen3-Embedding-8B: serve them and name them with "
+            "--summarizer (e.g. tgi:http://host:port) and --embedder (e.g. "
+            "openai:http://host:port/v1)"
         )
     config = options_from(
         CurationConfig,
@@ -222,7 +222,7 @@ def open_input(
 
 
 def read_problems(args: argparse.Namespace, rejects: list[Rejected]) -> Iterator[Problem]:
-    """The problems of the input that the options name; what was left out joins `rejects`."""
+    """The problems of the input that the options name; `rejects` collects what is left out."""
     with tempfile.TemporaryDirectory() as scratch:
         yield from open_input(args, Path(scratch), rejects.append)
 
@@ -242,9 +242,9 @@ def only_values(flag: str, pairs: Sequence[str]) -> dict[str, str]:
 
 
 def with_options(parser: argparse.ArgumentParser, message: str) -> str:
-    """A message with options as they are typed, and behind it where they are explained.
+    """A message with options as they are typed, followed by the command's help.
 
-    Quoted words stay: they are the user's own.
+    Quoted words are the user's own and stay.
     """
     names = {one.dest: one.option_strings[0] for one in parser._actions if one.option_strings}
     said = re.sub(
@@ -257,12 +257,10 @@ def with_options(parser: argparse.ArgumentParser, message: str) -> str:
 
 
 def with_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> list[str]:
-    """What was typed, and behind it what the file that `--config` names would be as typed.
-
-    Arguments without a flag take their value from the file where none is typed.
+    """The command line, followed by the options of the file that `--config` names.
 
     Raises:
-        [`InputError`]: The file cannot be read, or holds what the command does not take.
+        [`InputError`]: The file cannot be read, or has options that the command lacks.
     """
     named = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     named.add_argument("--config", nargs="?")  # without a file it is the parser's own error

@@ -1,10 +1,9 @@
 """`rpd compare-metrics`: which distance tells strategies apart.
 
-Measure distances on rows with strategy labels (strategy_a and strategy_b, or strategies: per
-solution a number, equal where the strategy is; rpd label makes them): AUROC over all pairs and
-within problems, the paper's success rate of the most diverse pair (Table 1), and the share of
-chosen triples that hold as many strategies as they could, each with a 95 % interval and its paired
-difference to RPD. Rows with a column steps are measured on these and on the summarizer's.
+Measure distances on rows with strategy labels (strategy_a and strategy_b, or strategies, as rpd
+label writes them): AUROC over all pairs and within problems, the paper's success rate of the most
+diverse pair (Table 1), and the share of chosen triples with as many strategies as possible, with 95
+% intervals and paired differences to RPD. A column steps is measured beside the summarizer's steps.
 
 Example: rpd compare-metrics labelled.jsonl --methods rpd strategy raw
 """

@@ -64,7 +64,7 @@ def add_to(commands: Any) -> None:
     group.add_argument("--mix", action="append", metavar="INPUT[:N]", help=help)
     only: dict[str, Any] = {"action": "append", "default": [], "metavar": "COLUMN=VALUE"}
     group.add_argument("--mix-only", **only, help="replaces --only for the inputs of --mix")
-    help = "a training set of the paper, e.g. paper or random-1p3s (an unknown one lists all)"
+    help = "a training set of the paper, e.g. paper or random-1p3s (docs/presets.md)"
     group.add_argument("--preset", choices=tuple(PRESETS), metavar="NAME", help=help)
     arguments.add_filters(parser)
     help = "drop problems of benchmarks, e.g. aime25, of files, or of all benchmarks (known)"

@@ -1,9 +1,8 @@
 """`rpd judge`: let a chat model judge problems, pairs of solutions, or endings.
 
 Ask a chat model whether each problem was solved in more than one way (problems), whether pairs of
-solutions differ in method, in both orders (pairs), or whether solutions were finished (complete).
-Rows with a column steps are judged by it, others are summarised first. Replies that hold no clear
-verdict are counted, never guessed.
+solutions differ in method, in both orders (pairs), or whether solutions are complete (complete).
+Rows without a column steps are summarised first. Replies without a clear verdict are counted.
 
 Example: rpd judge curated --judge tgi:http://localhost:8080 --task pairs
 """
@@ -12,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from pathlib import Path
 from typing import Any
 
 from rpd_datasets.cli import arguments
@@ -50,12 +48,9 @@ def add_to(commands: Any) -> None:
 def _judge(args: argparse.Namespace) -> None:
     requests, endings = options_from(RequestOptions, args), args.task == "complete"
     if args.labels and endings:
-        raise InputError("labels say nothing about completeness; leave out --labels")
+        raise InputError("there are no labels of completeness; leave out --labels")
     chat_spec(args.judge)
     summarizer_spec(args.summarizer)
-    folder = Path(args.input).expanduser()
-    if (folder / "manifest.json").exists() and (folder / "data").is_dir():
-        args.input = str(folder / "data")  # a curated folder holds other files beside its rows
     rejects: list[Rejected] = []
     problems = list(arguments.read_problems(args, rejects))
     # Rows that cannot be judged are found before a model is loaded.

@@ -1,8 +1,8 @@
 """`rpd label`: sort solutions into strategies, by hand or by a chat model.
 
-Show each problem's solutions by their steps and ask which have the same method; then all problems
-again in another order, so that the passes disagree where it is not clear. The file that is written
-is what compare-metrics reads; what it holds is not asked again.
+Show the steps of each problem's solutions and ask which have the same method, twice and in
+different orders, so that unclear cases disagree. compare-metrics reads the file that is written;
+labels in it are not asked for again.
 
 Example: rpd label solutions.jsonl --limit 20 --output labelled.jsonl
 """
@@ -121,8 +121,8 @@ def _label(args: argparse.Namespace) -> None:
 
 
 def _read(output: Path) -> list[dict[str, Any]]:
-    """The rows that the file already holds. Raises [`InputError`] where it is another file."""
-    # By line feeds alone: a solution may hold other characters that end a line.
+    """The rows of the file; an [`InputError`] if it is another kind of file."""
+    # Not splitlines(): a solution may hold other line separators.
     lines = output.read_text(encoding="utf-8").split("\n") if output.exists() else []
     try:
         rows = [json.loads(line) for line in lines if line]

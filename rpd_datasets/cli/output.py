@@ -1,7 +1,6 @@
-"""What commands print: tables that fit the window, the ending block, one JSON object, progress.
+"""What commands print: tables that fit the window, the summary of a run, JSON, and progress.
 
-On a terminal there are colours and a live line of progress; in a pipe, or where NO_COLOR is set,
-the same words plainly. Distances have three decimals, counts their commas.
+Terminals get colours and a live line of progress; pipes, and NO_COLOR, plain text.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def print_json(result: Any) -> None:
 
 
 def print_result(args: argparse.Namespace, facts: Mapping[str, Any], **lists: Any) -> None:
-    """What a command found: with `--json` one object with the lists, else the facts alone."""
+    """Print a command's result: with `--json` one object with the lists, else only the facts."""
     if args.json:
         print_json({**facts, **lists})
     else:
@@ -58,7 +57,7 @@ def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def print_facts(facts: Mapping[str, Any]) -> None:
-    """What a command found, a line each, as `--json` prints it; what is not known is left out."""
+    """Print the known facts, one per line."""
     lines = []
     for name, value in facts.items():
         if isinstance(value, Mapping):
@@ -69,7 +68,7 @@ def print_facts(facts: Mapping[str, Any]) -> None:
 
 
 def print_lines(lines: Sequence[tuple[str, str]]) -> None:
-    """Names with a sentence each: the block that a run ends with."""
+    """Print names with a sentence each: the summary of a run."""
     out, width = console(), 2 + max((len(name) for name, _ in lines), default=0)
     wrap = textwrap.TextWrapper(out.width, subsequent_indent=" " * width, break_on_hyphens=False)
     for name, said in lines:
@@ -79,8 +78,7 @@ def print_lines(lines: Sequence[tuple[str, str]]) -> None:
 
 
 def print_scored(rows: Sequence[tuple[str, float | None, Sequence[str]]]) -> None:
-    """Problems (statement, score, further lines): number, score and statement on one line, the
-    rest below it."""
+    """Print problems (statement, score, further lines), the further lines below each."""
     out, width = console(), len(str(len(rows)))
     for number, (statement, score, below) in enumerate(rows, 1):
         head = Text(f"{number:>{width}}  ").append(cell(score).rjust(5), style="bold cyan")
@@ -100,9 +98,9 @@ def cell(value: Any) -> str:
 
 
 class Progress:
-    """One line on stderr: stage, bar, counts, time, and what `note` says whenever it is drawn.
+    """One line on stderr: stage, bar, counts, time, and the current `note`.
 
-    In a pipe, a line when a stage begins, one now and then, and one for what it came to.
+    In a pipe, a line when a stage begins and ends, and one every 30 seconds.
     """
 
     def __init__(self, stage: str, total: int | None = None) -> None:
@@ -135,15 +133,15 @@ class Progress:
             self.write(f"{stage} ...")
 
     def expect(self, total: int | None) -> None:
-        """How many there are of this stage, where that is known now."""
+        """Set the total of this stage."""
         self._live.update(self._task.id, total=total)
 
     def advance(self) -> None:
-        """One more is done."""
+        """Count one more."""
         self._live.advance(self._task.id)
 
     def read(self, rows: int) -> None:
-        """So many rows are read. Said while nothing else is there to say."""
+        """Set the number of rows read, shown until the first problem is done."""
         self._rows = rows
 
     def write(self, line: str) -> None:
@@ -152,13 +150,12 @@ class Progress:
 
     @property
     def beside(self) -> str:
-        """What is said beside the bar."""
-        # Flat rows are grouped before the first problem is done.
+        """The text beside the bar."""
         reading = self._rows and not self._task.completed
         return self.note() or (f"{self._rows:,} rows read" if reading else "")
 
     def _say(self) -> None:
-        """In a pipe nobody watches: a line now and then says that the run is alive."""
+        """Write a line every 30 seconds, to show in a pipe that the run is alive."""
         while not self._ended.wait(SECONDS_BETWEEN_LINES):
             self.write("; ".join(filter(None, (self._counted(), self.beside))))
 
@@ -185,7 +182,7 @@ class Progress:
 
 @contextmanager
 def scoring(flows: Sequence[Flow], line: Progress) -> Iterator[Callable[[], None]]:
-    """Count scored problems; with a chat model, its requests too, and a careful end on Ctrl-C."""
+    """Count scored problems and a chat model's requests; finish those in flight on Ctrl-C."""
     line.note = lambda: "; ".join(str(flow.tick()) for flow in flows)
     with draining(*flows, notify=line.write):
         try:

@@ -1,8 +1,8 @@
 """`rpd plan`: what a run would cost, before a single request.
 
-Read and filter the input as rpd curate does, and count the requests that a chat model would get,
-what the store already holds, and tokens. Nothing is sent to be answered; a tgi: spec is asked for
-its model's name unless it follows a #.
+Read and filter the input as rpd curate does, and count the requests to a chat model, those that the
+store already answers, and tokens. Only a tgi: server is asked, for its model's name, unless the
+name follows a #.
 
 Example: rpd plan solutions.jsonl --summarizer tgi:http://localhost:8080#Qwen/Qwen3-14B
 """
@@ -46,7 +46,7 @@ def add_to(commands: Any) -> None:
 
 
 def _plan(args: argparse.Namespace) -> None:
-    path = Path(args.store) if args.store else default_store()
+    path = default_store(args.store)
     if args.store_info:
         with ReplyStore(path, create=False) as replies:
             (print_json if args.json else print_facts)(replies.info())
@@ -98,5 +98,5 @@ def _context_length(models: Models) -> int | None:
     try:
         return client.context_length() if hasattr(client, "context_length") else None
     except ServerError as error:
-        print(f"the length of the model's context is not known: {error}", file=sys.stderr)
+        print(f"the model's context length is unknown: {error}", file=sys.stderr)
         return None

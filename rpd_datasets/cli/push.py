@@ -1,11 +1,9 @@
 """`rpd push`: publish a curated folder or a model on the Hub.
 
-Publish a folder that rpd curate made (Parquet shards, card, manifest, scores, rejects and figures),
-or a model or adapter that a recipe made (weights, configuration, card), in one commit, so that
-nobody ever sees half of it. The folder is checked first: it must be complete, and no text in it may
-hold a secret or a path of this machine (--dry-run only checks and lists what it finds; the extra
-"secrets" adds several hundred rules). The token comes from HF_TOKEN or the stored login (hf auth
-login). If large files cannot be sent, HF_HUB_DISABLE_XET=1 sends them another way.
+Publish a folder that rpd curate made, or a model or adapter that a recipe made, in one commit. The
+folder must be complete, and without secrets and local paths (the extra "secrets" adds several
+hundred rules). The token comes from HF_TOKEN or hf auth login. If large files cannot be sent, try
+HF_HUB_DISABLE_XET=1.
 
 Example: rpd push curated me/diverse-math
 """
@@ -48,7 +46,7 @@ def _push(args: argparse.Namespace) -> None:
         _show(args)
         return
     if args.repo is None:
-        raise InputError("name the repository: rpd push DIR REPO (or see --dry-run)")
+        raise InputError("name the repository: rpd push DIR REPO")
     with quiet_upload():
         pushed = push_folder(
             args.folder,
@@ -74,18 +72,18 @@ def _show(args: argparse.Namespace) -> None:
             print("Refused" if finding.refused else "Look at", finding)
     if refused := sum(finding.refused for finding in findings):
         raise InputError(
-            f"{refused} of these would stop a push: take them out and make the folder again, leave "
-            "a file out (--exclude FILE), or let a kind through (--allow-secret KIND)"
+            f"{refused} of these would stop a push: remove them and make the folder again, exclude "
+            "a file (--exclude FILE), or allow a kind (--allow-secret KIND)"
         )
 
 
 def quiet_upload() -> Progress:
-    """One line of progress instead of the hub client's bar for every file and its remarks."""
+    """One line of progress instead of the hub client's bars and messages."""
     from huggingface_hub.utils import logging
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     disable_progress_bars()
-    logging.set_verbosity(ERROR)  # that nothing has changed is said by us, too
+    logging.set_verbosity(ERROR)
     return Progress("Looking through the files and uploading")
 
 

@@ -1,9 +1,8 @@
 """`rpd report`: look at a curated folder, or at the log of an evaluation.
 
-Write one HTML file about a folder that rpd curate made, for a browser without a network: a list of
-all problems to search, and for each its solutions side by side, the steps that matched, and why
-others were not chosen. Of a log, or any file of solutions, it shows the most different right
-solutions of each problem.
+Write one HTML page about a folder that rpd curate made: all problems with their solutions side by
+side, the steps that matched, and why others were not chosen. For a log, or any file of solutions,
+it shows the most different right solutions of each problem.
 
 Example: rpd report curated --max-problems 50
 """
@@ -27,6 +26,7 @@ from rpd_datasets.cli.arguments import (
     add_distance,
     add_reading,
     input_spec,
+    read_problems,
 )
 from rpd_datasets.cli.output import Progress, print_lines, print_result
 from rpd_datasets.config import CurationConfig
@@ -34,13 +34,12 @@ from rpd_datasets.curation.curated import curate_dataset
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.filters.answer_checks import mark_column
 from rpd_datasets.filters.pipeline import FilterConfig
-from rpd_datasets.inputs.source import open_source
+from rpd_datasets.rejects import Rejected
 from rpd_datasets.report import read_curated, write_report
 from rpd_metric.errors import InputError, MissingExtraError, RPDError, first_line
 from rpd_metric.models.embedders import Embedder
 from rpd_metric.models.kinds import load_embedder
 
-NO_EMBEDDER = "none"
 # Which step matched which takes an encoder: of so many problems, spread over those shown.
 MEASURED = 100
 
@@ -50,7 +49,7 @@ def add_to(commands: Any) -> None:
     parser = add_command(commands, _report, __doc__)
     add = parser.add_argument
     help = "a folder that rpd curate made, or a file that rpd curate reads, e.g. LOG.eval"
-    add("folder", type=Path, metavar="DIR|LOG", help=help)
+    add("input", type=Path, metavar="DIR|LOG", help=help)
     help = "the page to write (default: DIR/report.html, or LOG-report.html of a log)"
     add("--output", "-o", type=Path, metavar="FILE", help=help)
     help = "encodes steps (default: the embedder of DIR); none leaves out step matches"
@@ -69,11 +68,9 @@ def add_to(commands: Any) -> None:
 
 
 def _report(args: argparse.Namespace) -> None:
-    source = args.folder
+    source = args.input
     if not source.exists():
-        raise InputError(
-            f"there is no {source}: name a folder that rpd curate made, or an evaluation's log"
-        )
+        raise InputError(f"{source} does not exist; name a folder of rpd curate, or a log")
     if args.distance and source.is_dir():
         raise InputError(
             f"--distance is for a log or a file: {source} shows the distance that chose; curate "
@@ -109,60 +106,54 @@ def _report(args: argparse.Namespace) -> None:
         if source.is_file():
             print()
             print_lines(outcome_lines(manifest, folder.word))
-        print(f"\nWritten to {report.page}, for a browser")
+        print(f"\nWritten to {report.page}")
 
 
 def _curate(args: argparse.Namespace, place: Path, line: Progress) -> None:
     """Curate a log for its page: of every problem the most different right solutions."""
-    with tempfile.TemporaryDirectory() as scratch:
-        problems = open_source(
-            args.folder, input_spec(args), scratch=Path(scratch), on_reject=lambda _: None
-        )
-        columns = [mark_column(problem.extra) for problem in problems]
+    name, rejects = args.distance or DISTANCE, list[Rejected]()
+    columns = [mark_column(problem.extra) for problem in read_problems(args, rejects)]
     marks = args.correct_column or next(filter(None, columns), None)
     filters = FilterConfig(
         min_solutions=max(2, args.num_solutions),
         only_correct=marks is not None,
         correct_column=marks,
-        require_complete=marks is None,  # what was found right is finished, however it ends
+        require_complete=marks is None,  # right solutions are complete
     )
     config = CurationConfig(
         num_problems=max(1, min(args.max_problems, len(columns))),
         num_solutions=args.num_solutions,
-        problems=args.distance or DISTANCE,
-        solutions=args.distance or DISTANCE,
+        problems=name,
+        solutions=name,
         filters=filters,
-        embedder=CurationConfig.embedder if args.embedder in (None, NO_EMBEDDER) else args.embedder,
+        embedder=CurationConfig.embedder if args.embedder in (None, "none") else args.embedder,
         device=args.device,
     )
     models = load_models(config)
     line.stage("Scoring problems")
     options: dict[str, Any] = {"models": models, "on_problem": lambda _: line.advance()}
-    curate_dataset(args.folder, place, config, spec=input_spec(args), **options)
+    curate_dataset(args.input, place, config, spec=input_spec(args), **options)
 
 
 def _embedder(
     args: argparse.Namespace, manifest: dict[str, Any], say: Callable[[str], None]
 ) -> Embedder | None:
-    if args.embedder == NO_EMBEDDER:
+    if args.embedder == "none":
         return None
     options = manifest["options"]
     spec = args.embedder or manifest["embedder"]["name"]
-    # Another model's dimensions are its own business.
     dimensions = options["truncate_dim"] if args.embedder is None else None
     try:
         embedder = load_embedder(
             spec, device=args.device, dtype=options["dtype"], truncate_dim=dimensions
         )
-        embedder.encode(["Is anybody there?"])  # a server is found missing only when it is asked
+        embedder.encode(["hello"])  # fails if a server is gone
         return embedder
     except RPDError as error:
         if args.embedder or isinstance(error, MissingExtraError):
             raise
-        # A server that is gone, for instance: what is stored is enough for most of the report.
         say(
-            f"The embedder {spec!r} that made {args.folder} cannot be loaded "
-            f"({first_line(error)}): the report has the stored distances, but no step matches. "
-            "Name one with --embedder"
+            f"The embedder {spec!r} cannot be loaded ({first_line(error)}): the report has the "
+            "stored distances, but no step matches. Name one with --embedder"
         )
         return None

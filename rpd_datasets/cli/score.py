@@ -1,9 +1,8 @@
 """`rpd score`: measure the diversity of a file of solutions.
 
-Print the mean distance between the solutions of every problem of a file, and the mean over all. By
-default the distance is the one that rpd curate goes by; with --distance rpd it is what
-evaluate.load("rpd") computes. Where the input has marks or reference answers, right solutions alone
-are compared.
+Print the mean distance between the solutions of every problem of a file, and the mean over all. The
+default distance is that of rpd curate; --distance rpd is that of evaluate.load("rpd"). If the input
+has marks or reference answers, only right solutions are compared.
 
 Example: rpd score generations.jsonl --num-rows 10
 """

@@ -1,10 +1,9 @@
 """`rpd space`: make a Space with the metric and a page to try it.
 
 Write the files of a Space into a folder, or publish them with --push: the metric for
-evaluate.load("USER/NAME"), its card, a page on which one pastes solutions and sees their distances
-and matching steps, and this package as a wheel, built from the clone of the repository that runs
-here. Try the page here first: pip install -e '.[offline,space]', then python DIR/app.py.
-evaluate.load(DIR) works as long as DIR keeps its name.
+evaluate.load("USER/NAME"), its card, a page to compare solutions, and this package as a wheel,
+built from your clone of the repository. Try the page first: pip install -e '.[offline,space]', then
+python DIR/app.py.
 
 Example: rpd space my-space; rpd space me/rpd --push --public
 """

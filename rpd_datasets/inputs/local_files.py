@@ -229,7 +229,7 @@ def _read_csv(path: Path, label: str, delimiter: str = ",") -> Iterator[Row | Re
     """Rows of text: a problem and one solution each. The first line names the columns."""
     csv.field_size_limit(LONGEST_LINE)
     with path.open(encoding="utf-8-sig", newline="") as file:
-        # A line in parts stays one row inside quotes, where only so long a cell can stand.
+        # Inside quotes, a long line that is read in parts stays one row.
         parts = iter(partial(file.readline, LONGEST_LINE), "")
         rows = csv.DictReader(parts, strict=True, delimiter=delimiter)
         try:

@@ -1,8 +1,4 @@
-"""The card of a trained model: what it was made of, by what recipe, and what is known of it.
-
-A pure function from plain values to Markdown. It holds no path and no host: local folders appear
-by their last name only.
-"""
+"""The card of a trained model: its data, recipe and losses, without local paths and hosts."""
 
 from __future__ import annotations
 
@@ -20,15 +16,15 @@ VERSIONED = (
     *("rpd-metric", "trl", "peft", "transformers", "accelerate", "bitsandbytes", "torch"),
     "datasets",
 )
-NOT_EVALUATED = "Not evaluated yet. A training loss is no evidence of reasoning."
-# Where things lie and how a run was watched is nobody's business and no part of the recipe.
+NOT_EVALUATED = "Not evaluated yet. A training loss is not evidence of reasoning."
+# Local folders and logging, which are not part of the recipe.
 PRIVATE = {
     *("data", "output_dir", "model_name_or_path", "report_to", "run_name", "hub_token"),
     *("hub_model_id", "hub_private_repo", "hub_revision", "hub_strategy", "push_to_hub"),
     *("problems", "summarizer", "embedder", "chat_template_path", "logging_dir"),
     *("disable_tqdm", "use_cpu", "dry_run"),
 }
-# Where the model lies: a push puts its id in place.
+# A push replaces it by the model's id.
 PLACE = "PATH_OR_ID"
 LOADERS = {"peft": "AutoPeftModelForCausalLM", "transformers": "AutoModelForCausalLM"}
 

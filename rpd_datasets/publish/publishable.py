@@ -1,7 +1,4 @@
-"""What of a folder is published, once the folder is known to be complete.
-
-A curated folder is checked against its own card, a model against the headers of its weights.
-"""
+"""The files of a folder to publish: a curated folder or a model, which must be complete."""
 
 from __future__ import annotations
 
@@ -35,22 +32,22 @@ REPLACED: Mapping[RepoType, tuple[str, ...]] = {
 
 
 def publishable(folder: Path) -> tuple[RepoType, dict[str, Path]]:
-    """What a folder that `rpd curate` or a recipe made is, and what is published of it, by name.
+    """The kind of a folder that `rpd curate` or a recipe made, and its files to publish, by name.
 
     Raises:
-        InputError: If the folder is neither, or not complete.
+        InputError: The folder is neither, or not complete.
     """
     if folder.with_name(f"{folder.name}.partial").is_dir() and not folder.is_dir():
-        raise InputError(f"{folder} is not finished: run the same rpd curate again, it goes on")
+        raise InputError(f"{folder} is not finished: run the same rpd curate again to continue")
     if not folder.is_dir():
-        raise InputError(f"{folder} is no folder; name one that rpd curate or a recipe made")
+        raise InputError(f"{folder} is not a folder; name one that rpd curate or a recipe made")
     if any((folder / name).is_file() for name in ("config.json", ADAPTER_CONFIG)):
         return "model", model_files(folder)
     return "dataset", curated_files(folder)
 
 
 def curated_files(folder: Path) -> dict[str, Path]:
-    """What of a complete curated folder is published; its shards hold the rows of its card."""
+    """The files of a complete curated folder, whose shards hold the rows of its card."""
     from huggingface_hub import DatasetCard
     from yaml import YAMLError  # type: ignore[import-untyped]
 
@@ -64,8 +61,8 @@ def curated_files(folder: Path) -> dict[str, Path]:
         raise InputError(f"{folder} is damaged: {first_line(error)}. Make it again") from error
     if "dataset_info" not in data or "configs" not in data:
         raise InputError(
-            f"{folder}/README.md has no dataset_info or no configs in its metadata: it is not the "
-            "card that rpd curate wrote. Put that one back"
+            f"{folder}/README.md lacks dataset_info or configs in its metadata: it is not the card "
+            "that rpd curate wrote. Restore that card"
         )
     infos = {info["config_name"]: info for info in data["dataset_info"]}
     found = [folder / name for name in (*NEEDED, *OPTIONAL) if (folder / name).is_file()]
@@ -86,15 +83,15 @@ def curated_files(folder: Path) -> dict[str, Path]:
 
 
 def model_files(folder: Path) -> dict[str, Path]:
-    """What of a model or adapter is published: it is whole, and others have its base."""
+    """The files of a complete model, or of an adapter whose base others can load."""
     if not (folder / "README.md").is_file():
         raise InputError(f"{folder} is not complete: it has no README.md, the model's card")
     if (folder / ADAPTER_CONFIG).is_file():
         base = _read_json(folder / ADAPTER_CONFIG).get("base_model_name_or_path") or ""
         if is_local(base):
             raise InputError(
-                f"{folder} is an adapter of {base}, a folder of this machine, so that nobody else "
-                "could load it: merge it (recipes/merge.py) and publish the merged model"
+                f"{folder} is an adapter of {base}, a local folder that others lack: merge it "
+                "(recipes/merge.py) and publish the merged model"
             )
     files = _by_name(folder, [path for pattern in MODEL_FILES for path in folder.glob(pattern)])
     weights = [name for name in files if name.endswith(".safetensors")]
@@ -112,7 +109,7 @@ def model_files(folder: Path) -> dict[str, Path]:
 
 
 def public_record(path: Path) -> bytes:
-    """A recipe's record without what is nobody's business: folders, and where it was watched."""
+    """A recipe's record without local folders and logging options."""
     record = _read_json(path)
     settings = record.get("settings", {})
     record["settings"] = {name: value for name, value in settings.items() if name not in PRIVATE}

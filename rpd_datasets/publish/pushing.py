@@ -1,9 +1,8 @@
 """Publishing on the Hub: a curated folder, a model, or any set of files, in one commit.
 
-One commit keeps a half-finished push from anybody's sight; `HfApi.upload_folder` would split large
-folders into several. A push that broke is completed by running it again: the Hub knows by their
-hashes which files it already has. Uploads go through Xet where `hf_xet` is installed;
-`HF_HUB_DISABLE_XET=1` makes the hub client use Git LFS.
+One commit never shows a partial push; `HfApi.upload_folder` would split large folders into several.
+Run an interrupted push again to complete it: the Hub recognizes files by their hashes. Uploads use
+Xet if `hf_xet` is installed, or Git LFS with `HF_HUB_DISABLE_XET=1`.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ REFUSALS = {
 
 @dataclass(frozen=True)
 class Pushed:
-    """What a push came to: where it went, and what its author should know."""
+    """The result of a push."""
 
     repo_id: str  # with its namespace
     url: str
@@ -72,23 +71,20 @@ def push_folder(
         revision (`str`, *optional*): The branch, made where it is missing; the main one if unset.
         commit_message (`str`, *optional*): The first line of the commit.
         exclude (`Sequence[str]`): Files to leave out, as `"rejects.jsonl"` or `"*.png"`.
-        allowed_secrets (`Sequence[str]`): Kinds of tokens that are let through, as the error that
-            refuses them names them: `"Hugging Face Token"`.
+        allowed_secrets (`Sequence[str]`): Allowed kinds of secrets, e.g. `"Hugging Face Token"`.
         api ([`~huggingface_hub.HfApi`], *optional*): A client of your own, with its token.
 
     Raises:
-        InputError: The folder is not complete, holds a secret or a local path, or there is no
-            token.
-        OutputError: The Hub cannot be reached or refuses. It then holds either the whole push
-            or nothing of it.
+        InputError: The folder is incomplete, or has secrets or local paths; or no token is set.
+        OutputError: The Hub cannot be reached or refuses; it has all of the push or nothing.
     """
     folder = Path(folder)
     repo_type, files, findings = to_publish(folder, exclude=exclude, allowed=allowed_secrets)
     if refused := [finding for finding in findings if finding.refused]:
         raise InputError(
-            "nothing was sent. Take this out and make the folder again, leave a file out "
-            "(--exclude FILE), or let what is not secret through by its kind (--allow-secret "
-            "KIND):\n" + "\n".join(map(str, refused))
+            "nothing was sent. Remove this and make the folder again, exclude a file (--exclude "
+            "FILE), or allow a kind of finding (--allow-secret KIND):\n"
+            + "\n".join(map(str, refused))
         )
     for finding in findings:
         logger.warning("%s", finding)
@@ -108,9 +104,9 @@ def push_folder(
 def to_publish(
     folder: Path, *, exclude: Sequence[str] = (), allowed: Sequence[str] = ()
 ) -> tuple[RepoType, dict[str, Path | bytes], list[Finding]]:
-    """What of a folder is published, by name, and what in it others should not see.
+    """The files of a folder to publish, by name, and the findings in them; nothing is sent.
 
-    Arguments and errors are those of [`push_folder`]; nothing is sent.
+    Arguments and errors are those of [`push_folder`].
     """
     repo_type, found = publishable(folder)
     left_out = {name for pattern in exclude for name in found if fnmatch(name, pattern)}
@@ -194,17 +190,17 @@ def publish(
 def check_access(
     repo_id: str, *, repo_type: RepoType, private: bool = True, api: HfApi | None = None
 ) -> tuple[str, Any]:
-    """See that a repository may be written, as far as that can be told without writing.
+    """Check that a repository can be written, as far as possible without writing.
 
     Returns:
-        `tuple`: The full id, and what the Hub says of the repository; `None` where there is none.
+        `tuple`: The full id, and the Hub's info of the repository, or `None`.
     """
     from huggingface_hub import HfApi, get_token
     from huggingface_hub.errors import RepositoryNotFoundError
 
     api = api or HfApi()
     if not (api.token or get_token()):
-        raise InputError("there is no token for the Hub: run `hf auth login`, or set HF_TOKEN")
+        raise InputError("a token for the Hub is missing: run `hf auth login`, or set HF_TOKEN")
     with _one_line_errors(repo_id, "Nothing was sent"):
         if "/" not in repo_id:
             repo_id = f"{api.whoami()['name']}/{repo_id}"
@@ -216,15 +212,15 @@ def check_access(
             return repo_id, None
     if private and not info.private:
         raise InputError(
-            f"{repo_id} exists and everybody can read it: pass --public (private=False) if "
-            "that is meant, or choose another name"
+            f"{repo_id} exists and is public: pass --public (private=False) to write to it, or "
+            "choose another name"
         )
     return repo_id, info
 
 
 @contextmanager
 def _one_line_errors(repo_id: str, state: str) -> Iterator[None]:
-    """Say in one line what went wrong between us and the Hub, how things stand, and what to do."""
+    """Turn errors of the hub client into one line: the error, the state, and what to do."""
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
     from rpd_metric.models.http_library import httpx
@@ -243,7 +239,7 @@ def _one_line_errors(repo_id: str, state: str) -> Iterator[None]:
         if isinstance(cause, OfflineModeIsEnabled):
             said = "the hub client is in offline mode: unset HF_HUB_OFFLINE to publish"
         elif isinstance(error, HFValidationError):
-            said = f"{repo_id!r} is no repository id: {last}"
+            said = f"{repo_id!r} is not a repository id: {last}"
         elif isinstance(error, ValueError):
             said = f"the Hub refuses {repo_id}: {_one_line(error)}"
         elif isinstance(cause, HfHubHTTPError):

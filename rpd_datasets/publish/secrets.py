@@ -1,10 +1,9 @@
-"""Secrets, e-mail addresses and folders of this machine in what is about to be published.
+"""Secrets, e-mail addresses and local folders in files to publish.
 
-Two sets of rules look for tokens: the prefixes and assignments of the table below, and, where the
-extra `secrets` is installed, the several hundred rules of kingfisher. Neither guesses by entropy:
-mathematics and programs are full of strings that look random. A secret, or a path of this machine
-in a file of text, is a reason not to publish; an address or a home folder in a solution is one to
-look.
+Tokens are found by the prefixes and assignments of the table below and, with the extra `secrets`,
+by the several hundred rules of kingfisher; not by entropy, since mathematics and programs are full
+of strings that look random. Secrets, and local paths in text files, stop a push; addresses and home
+folders in solutions are warnings.
 """
 
 from __future__ import annotations
@@ -58,12 +57,12 @@ TOKENS = {
         rf"|[A-Z0-9_]{{0,40}}(?:PASSWORD|PASSWD|SECRET|API_?KEY|TOKEN)[A-Z_]{{0,20}}={_VALUE}{{8,}})",
     }.items()
 }
-# What stands for a character inside strings of programs and of JSON, however often it was escaped.
+# Escapes inside strings of programs and of JSON, of any depth.
 ESCAPE = re.compile(r"\\+(?:[nrtbf]|u[0-9a-fA-F]{4}|([\"'/]))")
 EMAIL = re.compile(
     r"(?<![\w.+-])[A-Za-z0-9][\w.+-]*@(?:[A-Za-z0-9-]+\.)+(?:[A-Za-z]{2,24})(?![\w-])"
 )
-# Addresses that are made for examples belong to nobody.
+# Addresses of examples.
 NOBODY = re.compile(r"@(?:[\w-]+\.)*(?:example\.(?:com|org|net)|example|test|invalid)$")
 # Not after a letter or a slash, so that the path of a URL is none.
 LOCAL_PATHS = re.compile(
@@ -79,13 +78,13 @@ SHOWN = 24
 
 @dataclass(frozen=True)
 class Finding:
-    """Something in a file that others should not see, or that its author should look at."""
+    """A secret, address or path in a file."""
 
     file: str
     where: str  # "line 3", or "column solutions, row 2"
     kind: str
     excerpt: str  # of a secret only its beginning
-    refused: bool  # whether nothing is sent while it is there
+    refused: bool  # whether it stops a push
 
     def __str__(self) -> str:
         return f"{self.file}, {self.where}: {self.kind} ({self.excerpt})"
@@ -94,13 +93,13 @@ class Finding:
 def look_through(
     files: Mapping[str, Path | bytes], *, allowed: Sequence[str] = (), home: Path | None = None
 ) -> list[Finding]:
-    """Everything in the files that others should not see, those that are refused first.
+    """The findings in files, those that stop a push first.
 
     Args:
         files (`Mapping[str, Path | bytes]`): Files or their contents by name. Texts are read line
-            by line, Parquet files row by row, strings inside lists and records included.
-        allowed (`Sequence[str]`): Kinds of secrets that are let through.
-        home (`Path`, *optional*): The user's home folder, found wherever it lies.
+            by line, Parquet files row by row, with strings inside lists and records.
+        allowed (`Sequence[str]`): Allowed kinds of secrets.
+        home (`Path`, *optional*): The user's home folder, which is searched for, too.
     """
     findings: list[Finding] = []
     for name, path in files.items():

@@ -1,9 +1,8 @@
 """Adapters become whole models: merged into their base, or part of the way there.
 
 An adapter trained on 4-bit weights has learnt to correct their rounding errors, too. It is
-therefore merged into the 4-bit weights made exact again (dequantised), not into the original ones.
-Between the base and the tuned model lies a path of models (WiSE-FT, arXiv 2504.10478): with the
-weights `base + share * (tuned - base)`, where pass@k that fine-tuning has cost may come back.
+therefore merged into the dequantised 4-bit weights, not into the original ones. Interpolated models
+(WiSE-FT, arXiv 2504.10478) have the weights `base + share * (tuned - base)`.
 """
 
 from __future__ import annotations
@@ -28,21 +27,18 @@ def merge(
     shares: Sequence[float] = (),
     stop: Sequence[str] = (),
 ) -> list[Path]:
-    """Merge an adapter, or mix a model with its base; save model, tokenizer, config and card.
+    """Merge an adapter, or mix a model with its base; returns the folders that it saves.
 
     Args:
         tuned (`Path`): The folder of an adapter, or of a whole model with its tokenizer.
         output (`Path`): The folder to make; it must not exist or be empty.
-        quantization (`"auto"`, `"nf4"` or `"none"`): How the base was loaded when the adapter
-            was trained; `"auto"` asks the record that `recipes/sft.py` leaves.
-        dtype (`str`): Of the weights that are saved.
-        base (`str`, *optional*): The base model, where the adapter's own record of it is stale.
-        shares (`Sequence[float]`): How far to go from the base (0) to the tuned model (1); each
-            share gives a folder `OUTPUT-SHARE`. Empty merges all of it into `output`.
+        quantization (`"auto"`, `"nf4"` or `"none"`): How the base was loaded in training;
+            `"auto"` reads the record of `recipes/sft.py`.
+        dtype (`str`): Of the saved weights.
+        base (`str`, *optional*): The base model, if not the one in the adapter's config.
+        shares (`Sequence[float]`): Interpolate from the base (0) to the tuned model (1), each into
+            a folder `OUTPUT-SHARE`; empty merges into `output`.
         stop (`Sequence[str]`): Tokens that end an answer beside the tokenizer's own.
-
-    Returns:
-        `list[Path]`: The folders that were made.
     """
     try:
         import peft
@@ -132,7 +128,7 @@ def _four_bit(adapter: Path, record: Mapping[str, Any], quantization: str) -> bo
 
 
 def _load_base(name: str, revision: str | None, record: Mapping[str, Any], dtype: str) -> Any:
-    """The base as the adapter knows it: rounded to 4 bits and made exact again, or as it is."""
+    """The base that the adapter was trained on: dequantised from 4 bits, or as it is."""
     if not record["four_bit"]:
         return _load(name, dtype, revision=revision)
     from transformers import BitsAndBytesConfig

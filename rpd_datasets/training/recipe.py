@@ -4,10 +4,9 @@
     data: [data/rpd_1p3s]
     output_dir: runs/rpd_1p3s
 
-A recipe names fields of TRL's configuration classes and of the dataclasses here, which are this
-project's own options. TRL's parser reads them, from the file as from the command line. A name that
-none of them has stops the run with the nearest one that exists: training libraries drop and rename
-options, and an option that is ignored in silence is a wrong experiment.
+A recipe sets fields of TRL's configuration classes and of the dataclasses here. TRL's parser reads
+them from the file and the command line. An unknown name is an error that suggests the nearest one:
+training libraries drop and rename options, and a silently ignored option is a wrong experiment.
 """
 
 from __future__ import annotations
@@ -23,10 +22,11 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 from rpd_datasets.options import read_options
-from rpd_datasets.training.aime import HUB_ID
 from rpd_metric.errors import InputError, MissingExtraError
 from rpd_metric.models.static import default_embedder
 
+# The problems of the AIME from 1983 to 2024.
+AIME_ID = "gneubig/aime-1983-2024"
 # Names of older recipes whose nearest spelling is another option.
 RENAMED = {
     "torch_dtype": "dtype",
@@ -41,6 +41,8 @@ RENAMED = {
 
 
 def _option(default: Any, help: str) -> Any:
+    if isinstance(default, list):
+        return field(default_factory=default.copy, metadata={"help": help})
     return field(default=default, metadata={"help": help})
 
 
@@ -51,48 +53,40 @@ class CommonOptions:
     effective_batch_size: int | None = _option(
         None, "samples, or completions, per optimizer step over all devices"
     )
-    padding_token: str | None = _option(None, "pad with this token; it must not be the end token")
+    padding_token: str | None = _option(None, "padding token; it must differ from the end token")
     prompt: str = _option(
-        "problem",
-        "what is put around a problem: problem, box, reason_and_box, or a text with {problem}",
+        "problem", "prompt template: problem, box, reason_and_box, or a text with {problem}"
     )
-    decontaminate: list[str] = field(
-        default_factory=lambda: ["known"],
-        metadata={
-            "help": "leave out problems that stand in these benchmarks: names as passk.py has "
-            "them, files of problems, known for all that can be had here, or none"
-        },
+    decontaminate: list[str] = _option(  # noqa: RUF009
+        ["known"],
+        "drop problems of these benchmarks (names as in passk.py), of files of problems, of all "
+        "available benchmarks (known), or none",
     )
     smoke: bool = _option(
-        False,
-        "train two steps on the longest samples, print the peak of memory, and save nothing",
+        False, "train two steps on the longest samples, print the peak memory, and save nothing"
     )
-    dry_run: bool = _option(False, "show settings, steps and tokens; train nothing")
+    dry_run: bool = _option(False, "show settings, steps and tokens, and train nothing")
 
 
 @dataclass
 class SupervisedOptions(CommonOptions):
     """The options of supervised fine-tuning."""
 
-    data: list[str] = field(
-        default_factory=list,
-        metadata={
-            "help": "curated folders, JSONL or Parquet files, or Hub ids, these also with a "
-            "branch, tag or commit (me/set@v2); several are joined"
-        },
+    data: list[str] = _option(  # noqa: RUF009
+        [],
+        "curated folders, JSONL or Parquet files, or Hub ids, optionally with a branch, tag or "
+        "commit (me/set@v2); several are concatenated",
     )
-    data_config: str = _option("sft", "the configuration that holds training rows")
-    data_split: str = _option("train", "the split of it")
+    data_config: str = _option("sft", "configuration with the training rows")
+    data_split: str = _option("train", "split to train on")
     num_samples: int | None = _option(None, "refuse data with another number of samples")
     too_long: Literal["refuse", "drop"] = _option(
-        "refuse", "what happens to samples longer than max_length"
+        "refuse", "refuse or drop samples longer than max_length"
     )
     rewritten: Literal["refuse", "drop"] = _option(
-        "refuse", "what happens to samples whose completion the chat template changes"
+        "refuse", "refuse or drop samples whose completion the chat template changes"
     )
-    validation: float = _option(
-        0.0, "share of the problems that is held out; its loss is logged as eval_loss"
-    )
+    validation: float = _option(0.0, "share of problems to hold out; their loss is eval_loss")
 
 
 @dataclass
@@ -100,40 +94,36 @@ class ReinforcementOptions(CommonOptions):
     """The options of reinforcement learning."""
 
     problems: str = _option(
-        HUB_ID,
-        "a Hub id, or a JSON or JSONL file with problem and answer; where rows have a year, only "
-        "1983 to 2023 are taken, as from the AIME",
+        AIME_ID,
+        "Hub id, or a JSON or JSONL file with problem and answer; of rows with a year only 1983 to "
+        "2023 are used",
     )
-    num_problems: int | None = _option(None, "only the first so many")
-    max_prompt_tokens: int = _option(3800, "leave out problems with longer prompts, and count them")
-    end_token: str | None = _option(None, "what ends an answer, where the tokenizer does not say")
+    num_problems: int | None = _option(None, "use only the first N problems")
+    max_prompt_tokens: int = _option(3800, "drop problems with longer prompts")
+    end_token: str | None = _option(None, "token that ends an answer, if not the tokenizer's own")
     rollouts: Literal["auto", "vllm", "continuous", "generate"] = _option(
         "auto",
-        "who samples completions: vLLM, transformers' continuous batching, or plain generate; "
-        "auto takes the first that this machine has",
+        "completions are sampled by vLLM, by transformers' continuous batching, or by generate; "
+        "auto uses the first that is available",
     )
     grader: str | None = _option(
         None,
-        "what tells right answers, where mathematics does not: a function of (answer, response), "
-        "as file.py:function or package.module:function",
+        "grade answers by this function of (answer, response) instead of as mathematics: "
+        "file.py:function or package.module:function",
     )
-    accuracy_weight: float = _option(1.0, "weight of the right answer")
-    format_weight: float = _option(0.1, "weight of the form")
+    accuracy_weight: float = _option(1.0, "weight of the accuracy reward")
+    format_weight: float = _option(0.1, "weight of the format reward")
     diversity_weight: float = _option(0.0, "weight of RPD among right answers; 0 is off")
     diversity_as: Literal["reward", "bonus", "rarity"] = _option(
         "reward",
-        "how diversity counts: as one reward of the sum that the group scales; as a bonus, "
-        "diversity_weight x RPD, added to the advantages of right completions after the scaling; "
-        "or as rarity: their advantages are weighted inversely to how many right completions of "
-        "the problem use the same strategy, and diversity_weight only has to be above 0",
+        "diversity is a reward that the group scales with the others; a bonus, diversity_weight x "
+        "RPD, on the advantages of right completions after the scaling; or a weight on them "
+        "inverse to how many right completions use the same strategy (rarity; diversity_weight "
+        "only has to be above 0)",
     )
-    watch_diversity: bool = _option(
-        False,
-        "log RPD among right completions, and show it beside each of them in the table of "
-        "completions, without rewarding it",
-    )
+    watch_diversity: bool = _option(False, "log RPD among right completions without rewarding it")
     strategy_threshold: float = _option(
-        0.425, "for rarity: the largest mean distance within one strategy (docs/distances.md)"
+        0.425, "for rarity: largest mean distance within one strategy (docs/distances.md)"
     )
     summarizer: str = _option("extractive", "for diversity: makes the steps")
     embedder: str = _option(default_embedder(), "for diversity: encodes the steps")
@@ -177,8 +167,7 @@ def parse_recipe(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
         cast(Any, list(kinds)),
         prog=prog,
         usage=f"{prog} --config RECIPE.yaml [--OPTION VALUE ...]",
-        description="The options stand in a recipe, one per line; the command line wins. See "
-        "recipes/README.md.",
+        description="Options of the recipe; the command line wins. See recipes/README.md.",
         allow_abbrev=False,
         exit_on_error=False,
     )
@@ -231,7 +220,7 @@ def _check_known(left_over: Iterable[str], known: Iterable[str]) -> None:
             near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.5)
             meant = RENAMED.get(name) or (near[0] if near else None)
             hint = f"; did you mean {meant!r}?" if meant else ""
-            raise InputError(f"there is no option {name!r}{hint}")
+            raise InputError(f"unknown option {name!r}{hint}")
 
 
 def _as_arguments(options: dict[str, Any]) -> Iterable[str]:

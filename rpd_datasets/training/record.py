@@ -1,9 +1,8 @@
 """The record of a run, and its checkpoints: where an interrupted run continues.
 
 A run writes `recipe.json` with its settings before it trains. The same model, data, seed, schedule
-and effective batch continue from the last whole checkpoint; others are refused, since they would
-be another experiment in the same folder. How a batch is split over devices and where curves go
-may change.
+and effective batch continue from the last complete checkpoint; anything else is refused. How a
+batch is split over devices, and where curves go, may change.
 """
 
 from __future__ import annotations
@@ -32,11 +31,7 @@ FREE_TO_CHANGE = {
 
 
 def last_checkpoint(output: Path) -> Path | None:
-    """The newest checkpoint of a run that was written to its end.
-
-    `trainer_state.json` is the last file of a checkpoint; one without it was being written when
-    the run was killed.
-    """
+    """The newest complete checkpoint: `trainer_state.json` is its last file."""
     whole = (state.parent for state in output.glob("checkpoint-*/trainer_state.json"))
     numbered = {one.name.removeprefix("checkpoint-"): one for one in whole}
     steps = [int(number) for number in numbered if number.isdecimal()]
@@ -46,7 +41,7 @@ def last_checkpoint(output: Path) -> Path | None:
 def check_resumable(
     output: Path, settings: dict[str, Any], say: Callable[[str], None]
 ) -> Path | None:
-    """The checkpoint that a run goes on from, if any, having made sure that it is the same run."""
+    """The checkpoint to resume from, if any; a run with other settings is refused."""
     record = output / RECORD
     if not record.is_file():
         if last_checkpoint(output) is not None:

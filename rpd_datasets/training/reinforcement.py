@@ -1,6 +1,7 @@
-"""What reinforcement learning needs beside a trainer: prompts, steps, rewards, who samples.
+"""What reinforcement learning needs beside a trainer: problems, steps, rewards, who samples.
 
-Not here: the rewards themselves (`reward_functions.py`) and where problems come from (`aime.py`).
+The problems are those of the AIME from 1983 to 2023. The dataset that the paper names also holds
+2024, a benchmark: other years are left out and counted.
 """
 
 from __future__ import annotations
@@ -8,19 +9,22 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.filters.contamination import Contamination
-from rpd_datasets.training.aime import load_aime
-from rpd_datasets.training.recipe import ReinforcementOptions
+from rpd_datasets.filters.contamination import Contamination, words_of
+from rpd_datasets.inputs.raw_rows import Row
+from rpd_datasets.inputs.source import InputSpec, open_rows
+from rpd_datasets.training.recipe import AIME_ID, ReinforcementOptions
 from rpd_datasets.training.reward_functions import AccuracyReward, DiversityReward, FormatReward
 from rpd_datasets.training.training_rows import with_prompt, without_contaminated
 from rpd_metric.errors import InputError
 from rpd_metric.grading.custom import GraderLike
 from rpd_metric.models.kinds import load_embedder
 from rpd_metric.steps.summarizers import load_summarizer
+
+FIRST_YEAR, LAST_YEAR = 1983, 2023
 
 
 def check_reinforcement(options: ReinforcementOptions, training: Any, model: Any) -> None:
@@ -45,10 +49,63 @@ def check_reinforcement(options: ReinforcementOptions, training: Any, model: Any
     local = training.generation_batch_size // training.world_size
     if (options.diversity_weight or options.watch_diversity) and local % training.num_generations:
         raise InputError(
-            f"each process would see {local} completions, no multiple of the "
-            f"{training.num_generations} of a problem, and diversity is measured among what one "
-            "process sees; raise effective_batch_size to a multiple of num_generations x processes"
+            f"each process sees {local} completions, not a multiple of num_generations "
+            f"({training.num_generations}), and diversity is measured within a process; raise "
+            "effective_batch_size to a multiple of num_generations x processes"
         )
+
+
+def load_aime(
+    spec: str = AIME_ID, *, limit: int | None = None
+) -> tuple[list[tuple[str, str]], dict[str, int]]:
+    """Load the problems of 1983 to 2023, or problems of one's own, which have no year.
+
+    Args:
+        spec (`str`): A Hub id, or a file with problem and answer.
+        limit (`int`, *optional*): Only the first so many.
+
+    Returns:
+        `tuple`: Problems with their answers, and counts by label.
+    """
+    found: dict[str, tuple[str, str, int | None]] = {}
+    other_years = duplicates = 0
+    for row in _rows(spec):
+        problem, answer, year = str(row["problem"]), str(row["answer"]), row["year"]
+        # Copies of a problem of the AIME differ in spacing and LaTeX; one's own may differ in no
+        # more than that.
+        key = problem if year is None else " ".join(words_of(problem))
+        if year is not None and not FIRST_YEAR <= year <= LAST_YEAR:
+            other_years += 1
+        elif key in found:
+            duplicates += 1
+        else:
+            found[key] = (problem, answer, year)
+    if not found:
+        raise InputError(f"{spec} holds no problem of {FIRST_YEAR} to {LAST_YEAR}")
+    kept = list(found.values())[:limit]
+    return [(problem, answer) for problem, answer, _ in kept], {
+        "problems with a year": sum(year is not None for _, _, year in kept),
+        "problems left out for their year": other_years,
+        "problems left out as duplicates": duplicates,
+    }
+
+
+def _rows(spec: str) -> Iterator[dict[str, Any]]:
+    """Rows with problem, answer and year, however they are spelt."""
+    for row in open_rows(spec, InputSpec(), streaming=False):
+        if not isinstance(row, Row):
+            raise InputError(f"{spec} cannot be read. {row.where}: {row.detail}")
+        cells = {name.lower(): cell for name, cell in row.values.items() if cell is not None}
+        cells = {"problem": cells.get("question"), "year": None, **cells}
+        for name in ("problem", "answer"):
+            if cells.get(name) is None:
+                raise InputError(f"{spec} has a row without {name}")
+        if (year := cells["year"]) is not None:
+            try:
+                cells["year"] = int(year)
+            except (TypeError, ValueError):
+                raise InputError(f"the year must be a number, got {year!r} in {spec}") from None
+        yield cells
 
 
 def load_prompts(
@@ -106,9 +163,9 @@ def reinforcement_steps(problems: int, training: Any) -> int:
 def choose_rollouts(
     options: ReinforcementOptions, training: Any, model: Any, *, on_cpu: bool
 ) -> str:
-    """Write into a run's `GRPOConfig` who samples completions, and return it.
+    """Set what samples completions in a run's `GRPOConfig`, and return its name.
 
-    `on_cpu` is whether the recipe itself asks for the CPU, which a dry run does not tell.
+    `on_cpu` is whether the recipe itself, not a dry run, asks for the CPU.
     """
     import torch
 
@@ -140,10 +197,10 @@ def choose_rollouts(
 def advantage_change(
     options: ReinforcementOptions, rewards: Sequence[Any]
 ) -> Callable[[Any], Any] | None:
-    """What is done with advantages, one per completion, after the group's scaling, if anything.
+    """The change of advantages, one per completion, after the group's scaling, if any.
 
-    Inside the sum, a group whose completions are all right and differ a little has its small
-    differences scaled up to full strength; outside of it a bonus stays as small as its weight.
+    As a reward, small differences in a group of right completions are scaled up to full strength; a
+    bonus after the scaling stays as small as its weight.
     """
     if not options.diversity_weight or options.diversity_as == "reward":
         return None

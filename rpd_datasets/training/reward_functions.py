@@ -1,14 +1,13 @@
 """Rewards of reinforcement learning on mathematics: right answer, readable form, and diversity.
 
-Each is called as TRL calls reward functions: with all completions of a batch and the columns of
-their rows, repeated per completion, and it returns one number per completion. Completions of the
-same prompt are the group that GRPO compares.
+TRL calls each with all completions of a batch and the columns of their rows, repeated per
+completion; it returns one number per completion. GRPO compares the completions of a prompt.
 
-The diversity reward is off unless it is asked for. A policy can raise a diversity measure without
-solving anything in another way (arXiv 2606.29985): by rewording, by padding, by detours. It
-therefore counts only among right answers, and two measures that it does not reward are logged
-beside it, `diversity/wording` (distance between the words) and `diversity/length`. RPD that rises
-while wording or length carries it, or while accuracy falls, is a policy that plays the measure.
+The diversity reward is off by default. A policy can raise a diversity measure without solving
+anything in another way (arXiv 2606.29985): by rewording, by padding, by detours. It therefore
+counts only among right answers, and `diversity/wording` (distance between the words) and
+`diversity/length` are logged beside it. If RPD rises with them, or while accuracy falls, the policy
+games the measure.
 """
 
 from __future__ import annotations
@@ -47,10 +46,9 @@ COUNTED = {
 
 
 class AccuracyReward:
-    """1 for a right answer, 0 for a wrong or missing one.
+    """1 for a right answer, 0 for a wrong or missing one; `None` where the reference is unreadable.
 
-    A row whose reference answer cannot be read gets no reward (`None`), which TRL leaves out, and
-    is counted as `accuracy/unreadable_reference`.
+    TRL leaves `None` out; such rows are counted as `accuracy/unreadable_reference`.
     """
 
     __name__ = "accuracy"
@@ -170,13 +168,12 @@ def diversity(
 ) -> list[float]:
     """[`DiversityReward`] with its defaults, under a name for other people's trainers.
 
-    TRL gives it all completions of a process with the columns of their rows, `verifiers` one whole
-    group with `answers` and `states`. The reference answers are one of `answer`, `solution` and
-    `answers`; the first of [`GROUP_IDS`] among the columns tells which completions form a group,
-    and without one it is the prompt.
+    TRL passes all completions of a process with the columns of their rows, `verifiers` one group
+    with `answers` and `states`. Reference answers are `answer`, `solution` or `answers`; the first
+    of [`GROUP_IDS`] among the columns identifies a group, or else the prompt.
 
     Raises:
-        [`InputError`]: There are no answers, or a group is split over processes.
+        [`InputError`]: Answers are missing, or a group is split over processes.
     """
     gold = next((one for one in (answer, solution, answers) if one is not None), None)
     if gold is None:
@@ -196,10 +193,9 @@ def diversity(
 
 
 def refuse_split_groups(group: Sequence[Hashable]) -> None:
-    """Refuse a batch of which another process has completions of the same group.
+    """Refuse a batch whose groups are split over processes: each process sees its own part only.
 
-    A trainer hands a reward its own process's completions only: diversity within a part of a group
-    is another measure. Every process has to call it.
+    Every process has to call it.
     """
     distributed: Any = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_initialized():

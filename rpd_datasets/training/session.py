@@ -1,8 +1,9 @@
 """One training run, from its command line to its saved model: what all recipes have in common.
 
 A recipe parses its options with [`open_session`], prepares its data, shows what it counted, and
-ends in [`Session.show_settings`] (a dry run) or [`Session.train`]. Not here: data, rewards and
-which of TRL's trainers is used.
+ends in [`Session.show_settings`] (a dry run) or [`Session.train`]. TRL pushes the output folder
+after every save, publicly unless asked not to, with whatever lies in it; a recipe publishes once at
+the end, as `rpd push` does.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ from __future__ import annotations
 import resource
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from huggingface_hub import HfApi
+
 from rpd_datasets.instructions import prompt_template
-from rpd_datasets.training.model_push import ModelPush, take_push
+from rpd_datasets.publish.model_card import is_local
+from rpd_datasets.publish.pushing import check_access, push_folder
 from rpd_datasets.training.recipe import parse_recipe
 from rpd_datasets.training.record import (
     base_license,
@@ -32,10 +36,12 @@ from rpd_metric.errors import InputError
 SMOKE_STEPS = 2
 # Enough for two steps of every recipe here.
 SMOKE_ROWS = 64
+# These options need push_to_hub.
+NEED_PUSH = ("hub_model_id", "hub_private_repo", "hub_token", "hub_revision")
 
 
 class TrainingMethod(NamedTuple):
-    """What a model card says of the way a model was trained: `watched` is a value of the log."""
+    """How a model was trained, for its card; `watched` is the logged value that it shows."""
 
     name: Literal["sft", "grpo"]
     description: str
@@ -45,8 +51,33 @@ class TrainingMethod(NamedTuple):
 
 
 @dataclass(frozen=True)
+class ModelPush:
+    """Where a model goes when it is trained, see [`~rpd_datasets.publish.pushing.push_folder`]."""
+
+    repo_id: str
+    private: bool
+    revision: str | None
+    token: str | None
+
+    def publish(self, folder: Path, say: Callable[[str], None]) -> None:
+        """Publish a model's folder."""
+        public = "" if self.private else " --public"
+        branch = f" --revision {self.revision}" if self.revision else ""
+        say(f"publishing it; should that break: rpd push {folder} {self.repo_id}{public}{branch}")
+        pushed = push_folder(
+            folder,
+            self.repo_id,
+            private=self.private,
+            revision=self.revision,
+            api=HfApi(token=self.token),
+        )
+        done = "published" if pushed.changed else "already there"
+        say(f"{done}: {pushed.url}\ncommit {pushed.commit}")
+
+
+@dataclass(frozen=True)
 class Session:
-    """A run's parsed options, and what is done with them in every recipe."""
+    """A run's parsed options, and the steps that all recipes share."""
 
     options: Any  # this project's own
     training: Any  # a transformers.TrainingArguments
@@ -61,7 +92,7 @@ class Session:
         return Path(self.training.output_dir)
 
     def log(self, line: str) -> None:
-        """Print a line on stderr, once for all processes of a run."""
+        """Print a line on stderr, from the first process only."""
         if self.training.process_index == 0:
             sys.stderr.write(line + "\n")
 
@@ -89,12 +120,9 @@ class Session:
     def train(
         self, kind: type, method: TrainingMethod, counts: Mapping[str, int], **inputs: Any
     ) -> None:
-        """Train, or continue an interrupted run, and save, describe and publish the model.
+        """Train with one of TRL's trainers, or continue; save, describe and publish the model.
 
-        Args:
-            kind (`type`): One of TRL's trainers.
-            method ([`TrainingMethod`]), counts (`Mapping`): For the record and the card.
-            inputs: For the trainer: `train_dataset`, `processing_class` and what it needs besides.
+        `method` and `counts` are for the record and the card, `inputs` for the trainer.
         """
         if self.options.smoke:
             self._smoke(kind, inputs)
@@ -202,12 +230,7 @@ class Session:
 
 
 def open_session(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) -> Session:
-    """Parse a recipe and refuse what no run can do.
-
-    Args:
-        kinds (`Sequence[type]`): This project's options, TRL's of the trainer and of the model.
-        arguments (`Sequence[str]`): The command line, without the program `prog`.
-    """
+    """Parse and check a recipe; `kinds` are our options, TRL's trainer's and the model's."""
     recipe = parse_recipe(kinds, arguments, prog=prog)
     options, training, model = recipe.parts
     if not model.model_name_or_path:
@@ -215,7 +238,7 @@ def open_session(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
     name = str(model.model_name_or_path)
     if not Path(name).exists() and (name.count("/") > 1 or name.startswith(("merged/", "runs/"))):
         raise InputError(
-            f"there is no folder {name}, and it is no Hub id. A fine-tuned model is merged first: "
+            f"{name} is neither a folder nor a Hub id. Merge a fine-tuned model first: "
             f"python recipes/merge.py --adapter {name.replace('merged/', 'runs/', 1)} "
             f"--output {name}"
         )
@@ -229,7 +252,7 @@ def open_session(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
     model.attn_implementation = choose_attention(model, on_cpu=training.use_cpu)
     push = take_push(training, model, recipe.settings)
     cached_only = not hub_answers(model.model_name_or_path)
-    # The products, which a run that goes on has to keep, whatever their factors are.
+    # A resumed run has to keep these products, not their factors.
     at_once = training.per_device_train_batch_size * training.world_size
     batch = {"effective_batch_size": at_once * training.gradient_accumulation_steps}
     if hasattr(training, "generation_batch_size"):
@@ -237,11 +260,41 @@ def open_session(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
     return Session(options, training, model, recipe.settings | batch, push, cached_only)
 
 
-def choose_attention(model: Any, *, on_cpu: bool) -> str | None:
-    """Which attention a `ModelConfig` gets: its own, or flash attention where it can run.
+def take_push(training: Any, model: Any, settings: dict[str, Any]) -> ModelPush | None:
+    """Turn off TRL's own pushes, and check before training that the model can be published.
 
-    `None` is the library's default, scaled dot-product attention.
+    A token is removed from `settings`, which are written down and shown.
     """
+    settings.pop("hub_token", None)
+    if settings.get("hub_strategy", "end") != "end" or training.hub_always_push:
+        raise InputError(
+            "a recipe publishes once, at the end: leave hub_strategy and hub_always_push out"
+        )
+    if not training.push_to_hub:
+        if idle := [name for name in NEED_PUSH if getattr(training, name) is not None]:
+            raise InputError(f"{idle[0]} does nothing by itself: add push_to_hub: true")
+        return None
+    if model.use_peft and is_local(model.model_name_or_path):
+        raise InputError(
+            f"others cannot load an adapter of {model.model_name_or_path}, a local folder: train "
+            "without push_to_hub, merge (recipes/merge.py), then rpd push"
+        )
+    push = ModelPush(
+        repo_id=training.hub_model_id or Path(training.output_dir).resolve().name,
+        private=training.hub_private_repo is not False,
+        revision=training.hub_revision,
+        token=training.hub_token,
+    )
+    training.push_to_hub = False
+    training.hub_token = None
+    if training.process_index == 0:
+        api = HfApi(token=push.token)
+        check_access(push.repo_id, repo_type="model", private=push.private, api=api)
+    return push
+
+
+def choose_attention(model: Any, *, on_cpu: bool) -> str | None:
+    """A `ModelConfig`'s own attention, or flash attention if available; `None` is SDPA."""
     from transformers.utils import is_flash_attn_2_available
 
     chosen: str | None = model.attn_implementation
@@ -251,7 +304,7 @@ def choose_attention(model: Any, *, on_cpu: bool) -> str | None:
 
 
 def peak_memory() -> int:
-    """The most memory that this process has held, in bytes: of its GPU, or of the machine."""
+    """The peak memory of this process in bytes, of its GPU or else of the machine."""
     import torch
 
     if torch.cuda.is_available():

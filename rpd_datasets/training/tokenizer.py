@@ -13,11 +13,7 @@ PADDING = ("<|finetune_right_pad_id|>", "<|endoftext|>", "<|pad|>", "<pad>", "[P
 
 
 def hub_answers(model: str) -> bool:
-    """Whether the Hub can be asked for a model: one request, where loading would try six times.
-
-    Without a network, `transformers` waits 45 seconds for each file that it does not find. For a
-    folder of this machine nothing is asked.
-    """
+    """Whether the Hub answers one request; offline, `transformers` waits 45 s for each file."""
     from huggingface_hub import HfApi, constants
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -47,11 +43,10 @@ def load_tokenizer(
     """Load a model's tokenizer and make sure that the end of an answer can be learnt.
 
     Args:
-        end_token (`str`, *optional*): The token that ends an answer, where it is not the
-            tokenizer's: base models of Qwen end texts, not turns.
-        padding_token (`str`, *optional*): Where the tokenizer's own is also its end token.
+        end_token (`str`, *optional*): The token that ends an answer; Qwen's base models end texts.
+        padding_token (`str`, *optional*): Needed if the tokenizer's own is also its end token.
         template (`str`, *optional*): A Jinja file to use as the chat template.
-        cached_only (`bool`): Do not ask the Hub, only its cache.
+        cached_only (`bool`): Use only the Hub's cache.
     """
     from transformers import AutoTokenizer
 
@@ -64,7 +59,7 @@ def load_tokenizer(
     if template is not None:
         path = Path(template)
         if not path.is_file():
-            raise InputError(f"chat_template_path {template} is no file; name a Jinja file")
+            raise InputError(f"chat_template_path {template} does not exist; name a Jinja file")
         tokenizer.chat_template = path.read_text(encoding="utf-8")
     if tokenizer.chat_template is None:
         raise InputError(
@@ -92,10 +87,9 @@ def load_tokenizer(
 
 
 def keep_ends_only(model: Any, tokenizer: Any, stop: Sequence[str] = ()) -> None:
-    """Leave nothing in a model's generation config but how texts begin, end and are padded.
+    """Keep only the begin, end and padding tokens of a model's generation config.
 
-    A server takes the rest as defaults and caps: with the `max_new_tokens: 2048` of Qwen3's base
-    models vLLM cuts every reply at 2,048 tokens, whatever a request asks for.
+    Servers use the rest as caps: by Qwen3's `max_new_tokens: 2048` vLLM cuts every reply.
 
     Args:
         stop (`Sequence[str]`): Tokens that end an answer beside those that are known.

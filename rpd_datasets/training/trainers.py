@@ -1,11 +1,9 @@
 """What this project changes in TRL's trainers: exact adapters, base and gradients, short batches.
 
-bfloat16 has 8 bits of precision: an update of 5e-5 to a weight of 0.01 is rounded away, so that an
-adapter in bfloat16 learns next to nothing at the learning rates of the paper. TRL 1.16 makes
-adapters bfloat16 in two places: when a trainer is made for a base in 4 bits, and before
-transformers' continuous batching samples completions. For vLLM it merges the adapter into the base
-and takes it out again, where the same rounding wears the frozen base away. `SFTTrainer` and
-`GRPOTrainer` stay TRL's; the classes here derive from what they are given.
+In bfloat16 an update of 5e-5 to a weight of 0.01 is rounded away, so that an adapter learns next to
+nothing at the paper's learning rates. TRL 1.16 casts adapters to bfloat16 for a base in 4 bits, and
+before transformers' continuous batching samples. For vLLM it merges the adapter into the base and
+subtracts it again; the same rounding wears the frozen base away.
 """
 
 from __future__ import annotations
@@ -16,20 +14,17 @@ from typing import Any
 
 
 def keep_adapters_exact(model: Any) -> None:
-    """Turn every weight that is trained into float32, before training starts.
-
-    A resumed run loads its adapter in float32, so that it would otherwise be another run, too.
-    """
+    """Turn every trained weight into float32, as a resumed run loads its adapter."""
     for weight in model.parameters():
         if weight.requires_grad:
             weight.data = weight.data.float()
 
 
 def keep_gradients_exact(model: Any) -> None:
-    """Let evaluations on a CPU leave 4-bit weights in the form that gradients pass through.
+    """Keep 4-bit weights differentiable after an evaluation on a CPU.
 
-    Where the processor knows AVX512-BF16, bitsandbytes 0.50 packs a layer's weights anew when it
-    is first used without training, and never back. What it then computes has no derivative.
+    With AVX512-BF16, bitsandbytes 0.50 repacks a layer's weights when it is first used without
+    training, and never back; the result has no derivative.
     """
     for module in model.modules():
         if hasattr(module, "support_avx512bf16_for_cpu"):
@@ -40,13 +35,12 @@ def keep_base_exact(generation: Any, log: Callable[[float], None]) -> None:
     """Let TRL's weight sync with vLLM leave the frozen base of a LoRA model as it is.
 
     TRL merges the adapter into the base in place and subtracts it afterwards. In bfloat16
-    (w + d) - d is not w, and sync by sync the base drifts away from the one that the saved adapter
-    and the reference model stand on. Here vLLM gets each weight from a copy that is merged.
+    (w + d) - d is not w, so the base drifts with every sync. Here vLLM gets merged copies.
 
     Args:
-        generation (`trl.generation.vllm_generation.VLLMGeneration`): Whose sync it is.
-        log (`Callable`): Gets, for each sync, the norm of the drift that subtracting would have
-            left in the base, relative to the norm of what the adapter adds.
+        generation (`trl.generation.vllm_generation.VLLMGeneration`): Of the trainer.
+        log (`Callable`): Gets, for each sync, the norm of the avoided drift relative to the norm
+            of what the adapter adds.
     """
     from peft.tuners.tuners_utils import BaseTunerLayer
 
@@ -90,11 +84,10 @@ def _merged_beside(layer: Any) -> tuple[Any, Any]:
 
 @contextmanager
 def without_casts(model: Any) -> Iterator[None]:
-    """Let `model.to(dtype)` do nothing for a while.
+    """Disable `model.to(dtype)`.
 
-    Before continuous batching, TRL casts the whole model in place, adapters and the frequencies
-    of the rotary embedding included, and never casts back. PEFT runs float32 adapters on a
-    bfloat16 base as they are, so that the cast is not needed.
+    Before continuous batching, TRL casts the whole model in place, adapters and rotary embeddings
+    included, and never casts back. PEFT runs float32 adapters on a bfloat16 base without a cast.
     """
     model.to = lambda *_args, **_kwargs: model
     try:
@@ -104,17 +97,13 @@ def without_casts(model: Any) -> Iterator[None]:
 
 
 def sampling_exactly(kind: type, change: Callable[[Any], Any] | None = None) -> type:
-    """A GRPO trainer with an exact adapter and base that computes on no more than it has to.
+    """A GRPO trainer with an exact adapter and base, and without padding.
 
-    TRL pads all completions of a step to the longest and computes on the padding; here each
-    micro-batch is trimmed to its own longest prompt and completion. `tokens/computed` and
-    `tokens/useful` are logged per micro-batch.
+    TRL pads all completions of a step to the longest; here each micro-batch is trimmed to its own
+    longest prompt and completion. `tokens/computed` and `tokens/useful` are logged.
 
-    With vLLM, TRL multiplies each token's loss by the ratio of the trainer's probability to
-    vLLM's, cut at `vllm_importance_sampling_clip_max`. `sampling/importance_sampling_ratio/limited`
-    is the share of tokens (of completions, in the `sequence_*` modes) that were cut or masked, and
-    `sampling/avoided_drift` is what [`keep_base_exact`] logs.
-    `change` maps advantages after the group's scaling to advantages.
+    `sampling/avoided_drift` is what [`keep_base_exact`] logs. `change` maps advantages after the
+    group's scaling to advantages.
     """
 
     class Exact(kind):  # type: ignore[misc]
@@ -170,26 +159,6 @@ def sampling_exactly(kind: type, change: Callable[[Any], Any] | None = None) -> 
             output = super()._generate_and_score_completions(*args, **kwargs)
             if change is not None:
                 output["advantages"] = change(output["advantages"])
-            ratio = output.get("importance_sampling_ratio")
-            if ratio is not None:
-                share = limited_share(ratio, output["completion_mask"], self.args)
-                share = self.accelerator.gather(share).nanmean().item()
-                self._note("sampling/importance_sampling_ratio/limited", share)
             return output
 
     return Exact
-
-
-def limited_share(ratio: Any, mask: Any, args: Any) -> Any:
-    """The share of ratios that were cut to a bound, or masked because they were beyond it.
-
-    Ratios are (B, T) per token, or (B, 1) per completion; the mask is 1 for its tokens.
-    """
-    low, high = args.vllm_importance_sampling_clip_min, args.vllm_importance_sampling_clip_max
-    limited = ratio == 0
-    if high is not None:
-        limited |= ratio >= high
-    if low is not None:
-        limited |= ratio <= low
-    # A batch without a token has no share.
-    return (limited if ratio.shape[1] == 1 else limited[mask.bool()]).float().mean()

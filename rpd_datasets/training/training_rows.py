@@ -1,10 +1,9 @@
 """Training rows: loaded from a curated dataset, given a prompt, some held out, and tokenized.
 
-The rows are TRL's conversational prompt-completion rows, which `rpd curate` writes. They become
-tokens here and not in TRL, for three reasons: a sample that is too long is refused or dropped and
-counted, where TRL would cut off its answer; every sample is checked to hold its whole completion
-and to end in the token that ends an answer; and the number of steps and tokens is known before any
-weights are loaded.
+The rows are TRL's conversational prompt-completion rows, which `rpd curate` writes. They are
+tokenized here and not in TRL: samples that are too long are refused or dropped, where TRL would cut
+off their answers; every sample holds its whole completion and ends in the end token; and steps and
+tokens are known before weights are loaded.
 """
 
 from __future__ import annotations
@@ -40,15 +39,13 @@ def load_rows(
 
     Args:
         specs (`Sequence[str]`): Folders that `rpd curate` made, JSONL or Parquet files, or Hub
-            ids. What exists on disk is never looked for on the Hub.
-        config (`str`): The configuration of a folder or a Hub dataset.
-        split (`str`): The split.
-        num_samples (`int`, *optional*): How many rows there must be.
+            ids. Local paths come first.
+        config, split (`str`): Of a folder or a Hub dataset.
+        num_samples (`int`, *optional*): The expected number of rows.
 
     Returns:
         `tuple`: A `datasets.Dataset` with the columns `prompt` and `completion`, each a list of
-            messages, and the sources, those of the Hub as `id@commit`, which give the same rows
-            again whatever becomes of the branch.
+            messages, and the sources, those of the Hub pinned as `id@commit`.
     """
     import datasets
 
@@ -65,7 +62,7 @@ def load_rows(
 def without_contaminated(
     rows: Any, contamination: Contamination | None, say: Callable[[str], None]
 ) -> tuple[Any, int]:
-    """The rows whose problem stands in no benchmark, and how many do; these are named."""
+    """Drop the rows whose problem is in a benchmark; returns the rows and how many were dropped."""
     if contamination is None:
         return rows, 0
     kept = []
@@ -77,7 +74,7 @@ def without_contaminated(
             kept.append(number)
     if not kept:
         raise InputError(
-            f"all {len(rows)} rows stand in {', '.join(contamination.sizes)}: train on other "
+            f"all {len(rows)} rows are in {', '.join(contamination.sizes)}: train on other "
             "problems, or set decontaminate to none"
         )
     return (rows if len(kept) == len(rows) else rows.select(kept)), len(rows) - len(kept)
@@ -123,7 +120,7 @@ def _load(spec: str, config: str, split: str) -> tuple[Any, str]:
     if kind not in ("jsonl", "json", "parquet"):
         raise InputError(f"{spec} is not a JSONL, JSON or Parquet file")
     if not path.exists() and spec.count("/") > 1:
-        raise InputError(f"there is no file or folder {spec}, and it is no Hub id (owner/name)")
+        raise InputError(f"{spec} is neither a file or folder nor a Hub id (owner/name)")
     try:
         if path.is_file():
             loader = kind.removesuffix("l")
@@ -141,7 +138,7 @@ def _load(spec: str, config: str, split: str) -> tuple[Any, str]:
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
         raise InputError(
             f"cannot load training rows from {spec} (configuration {config!r}, split {split!r}): "
-            f"{first_line(error)}. A folder that `rpd curate` made is what is expected"
+            f"{first_line(error)}. Use a folder that `rpd curate` made"
         ) from error
     if not len(rows):
         raise InputError(f"{spec} holds no rows")
@@ -308,8 +305,7 @@ def supervised_steps(rows: Any, training: Any) -> int:
 def optimizer_steps(samples: int, *, batch: int, epochs: float, max_steps: int = -1) -> int:
     """How often the weights change in a run of supervised fine-tuning, `batch` samples at a time.
 
-    An epoch's last batch may be smaller than the others and is a step all the same: 300 samples
-    in batches of 16 are 19 steps, so that 12 epochs are 228 steps where one epoch of 3,600
-    samples is 225. With packing, samples are packs.
+    An epoch's last batch may be smaller and is a step as well: 12 epochs of 300 samples in batches
+    of 16 are 228 steps. With packing, samples are packs.
     """
     return max_steps if max_steps > 0 else math.ceil(epochs * math.ceil(samples / batch))

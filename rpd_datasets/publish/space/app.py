@@ -131,13 +131,13 @@ def _text(step: str) -> str:
 
 
 def make_page(embedder: Embedder) -> gr.Blocks:
-    """The page, not yet served."""
+    """The page."""
 
     def answer(problem: str, kind: str, *entries: str) -> str:
         try:
             return compare(embedder, problem, kind, *entries)
         except InputError as error:
-            # Where the result would stand, until there is one: a message that fades is missed.
+            # In place of the result: a message that fades is missed.
             return f"**{error}**"
 
     page: gr.Blocks

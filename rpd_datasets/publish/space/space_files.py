@@ -1,9 +1,7 @@
-"""A metric Space: the files from which the Hub serves `evaluate.load("USER/NAME")` and a page.
+"""A metric Space: the files for `evaluate.load("USER/NAME")` and for a page.
 
 `evaluate` downloads one file from the Space, named after it, and runs it where `rpd_metric` is
-installed; the page (`app.py`) runs in the Space. As long as the package is on no index, its wheel
-lies beside the page, which imports it from there: a Space sees nothing but `requirements.txt`
-while that is installed, and a private one may not download its own files.
+installed; the page (`app.py`) runs in the Space and imports the package from a wheel beside it.
 """
 
 from __future__ import annotations
@@ -34,8 +32,8 @@ def space_files(name: str) -> dict[str, bytes]:
         name (`str`): The Space's name without its namespace; `evaluate` asks for `<name>.py`.
 
     Raises:
-        InputError: If `evaluate` could not load a module of that name, or this is no checkout.
-        OutputError: If the wheel cannot be built.
+        InputError: `evaluate` cannot load a module of that name, or this is not a checkout.
+        OutputError: The wheel cannot be built.
     """
     if "." in name:
         raise InputError(

@@ -190,18 +190,6 @@ def test_problems_with_like_texts_stay_apart_by_their_ids(
     assert [problem["solutions"] for problem in problems] == [4, 4]
 
 
-def test_right_solutions_alone_are_scored_unless_all_are_asked_for(
-    log: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    counts = []
-    for more in ([], ["--all"], ["--correct-column", "correct_several_long"]):
-        assert rpd(["score", str(log), "--json", *more]) == 0
-        counts.append([one["usable"] for one in json.loads(capsys.readouterr().out)["problems"]])
-    assert counts[0] == [3, 3]
-    assert counts[1] == [4, 4]
-    assert counts[2] == [0, 0]
-
-
 def test_without_inspect_a_log_says_what_to_install(log: Path) -> None:
     code = (
         "import sys; sys.modules['inspect_ai'] = None; from rpd_datasets.cli import main; "

@@ -76,7 +76,6 @@ ROWS: dict[str, tuple[str, list[dict[str, Any]]]] = {
             | {"deepseek_grade": "Yes", "deepseek_grade_reason": "..."}
         ],
     ),
-    "LIMO": ("flat", each(lambda text: {"question": P, "solution": text, "answer": "5"})),
     "AceReason": ("flat", each(lambda text: {"category": "math", "input": P, "output": text})),
     "TRL": (
         "flat",
@@ -87,7 +86,6 @@ ROWS: dict[str, tuple[str, list[dict[str, Any]]]] = {
         ],
     ),
     "TRL, messages": ("openthoughts", each(lambda text: {"messages": [*TURNS, said(text)]})),
-    "prompt and response": ("flat", each(lambda text: {"prompt": P, "response": text})),
     "question and response": ("flat", each(lambda text: {"question": P, "response": text})),
     "question and responses": (
         "grouped",
@@ -106,7 +104,6 @@ ROWS: dict[str, tuple[str, list[dict[str, Any]]]] = {
             }
         ],
     ),
-    "vLLM, texts": ("grouped", [{"prompt": P, "outputs": [ONE, OTHER]}]),
     "chat completions": (
         "grouped",
         [
@@ -146,12 +143,6 @@ def test_rows_of_a_well_known_shape_need_no_option(tmp_path: Path, dataset: str)
     # What a manifest says of layout and columns reads them again.
     again = opened(tmp_path, rows, columns=source.columns, layout=layout)
     assert list(again) == [problem]
-
-
-def test_humaneval_samples_as_they_are_published_are_read(tmp_path: Path) -> None:
-    rows = [{"prompt": "def f(x):\n", "samples": ["    return x\n", "    y = x\n    return y\n"]}]
-    (problem,) = opened(tmp_path, rows)
-    assert problem.solutions == tuple(rows[0]["samples"])  # indented as they are
 
 
 BODY = {"model": "m", "messages": TURNS}

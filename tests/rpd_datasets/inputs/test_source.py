@@ -77,22 +77,6 @@ def test_rows_of_parquet_and_in_memory_keep_their_types(tmp_path: Path) -> None:
         Opened({"train": dataset}, tmp_path)
 
 
-def test_bad_rows_never_end_a_run(tmp_path: Path) -> None:
-    path = write_rows(tmp_path / "rows.jsonl", GROUPED[:1])
-    with path.open("a", encoding="utf-8") as file:
-        file.write('{"problem": "cut')
-        file.write('\n{"problem": "p", "solutions": ["\\ud800", "kept\\u0000"]}\n')
-        # A problem that cannot be used does not shadow a later one.
-        file.write('{"problem": "q", "solutions": []}\n{"problem": "q", "solutions": ["s"]}\n')
-    opened = Opened(path, tmp_path)
-    assert opened.texts == [EXPECTED[0], ("p", ["kept\0"]), ("q", ["s"])]
-    assert opened.reasons == [
-        ("malformed_json", "rows.jsonl:2"),
-        ("not_unicode", "rows.jsonl:3"),
-        ("empty_group", "rows.jsonl:4"),
-    ]
-
-
 def test_an_interrupted_run_does_not_group_again(tmp_path: Path) -> None:
     rows = [*FLAT, {"problem": 1, "solution": "s"}]
     next(iter(Opened(rows, tmp_path).source))
@@ -164,27 +148,6 @@ def test_the_first_rows_show_columns_and_a_problem_before_anything_is_read(tmp_p
     assert look_at_head(write_rows(path, [*many, GROUPED[0]]))[1] is None  # later rows may hold one
     with pytest.raises(InputError, match=r"no usable problem .*null_problem \(3\)"):
         look_at_head(write_rows(path, many[:3]))
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "says"),
-    [
-        *(
-            (name, "", r"is empty: it holds no rows\.")
-            for name in ("a.jsonl", "a.json", "a.parquet")
-        ),
-        ("a.jsonl", "this is\nnot JSON\n", r"None of the first 2 rows .* a\.jsonl:1: Not JSON"),
-        ("missing.jsonl", None, "There is no file or folder"),
-        ("two words", None, "There is no file or folder"),
-    ],
-)
-def test_an_input_without_rows_is_one_error(
-    tmp_path: Path, name: str, content: str | None, says: str
-) -> None:
-    if content is not None:
-        (tmp_path / name).write_text(content, encoding="utf-8")
-    with pytest.raises(InputError, match=says):
-        Opened(tmp_path / name, tmp_path)
 
 
 @pytest.mark.parametrize("layout", ["grouped", "flat"])

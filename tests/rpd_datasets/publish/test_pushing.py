@@ -101,7 +101,7 @@ def test_a_public_repository_is_written_only_if_that_is_said(hub: LocalHub, fold
     assert not push(hub, folder, private=False).private
     other_card(folder)
 
-    with pytest.raises(InputError, match="everybody can read it: pass --public"):
+    with pytest.raises(InputError, match="is public: pass --public"):
         push(hub, folder)
     assert b"A later word." not in hub.files(REPO)["README.md"]
     assert push(hub, folder, private=False).changed
@@ -179,7 +179,7 @@ def test_a_push_whose_last_answer_was_lost_is_found_complete(hub: LocalHub, fold
 @pytest.mark.parametrize(
     ("repo", "client", "says"),
     [
-        ("no/such/id", {}, "no repository id"),
+        ("no/such/id", {}, "not a repository id"),
         ("bob/set", {}, "may not write to bob/set"),
         ("ada/set", {"token": "hf_wrong"}, "does not accept the token"),
         ("ada/set", {"endpoint": "http://127.0.0.1:9"}, "connection to the Hub broke"),
@@ -227,7 +227,7 @@ def test_shards_must_be_readable_and_of_the_cards_size(folder: Path) -> None:
 
 
 def test_a_folder_or_card_of_something_else_is_refused(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is no folder"):
+    with pytest.raises(InputError, match="is not a folder"):
         publishable(tmp_path / "nowhere")
     (tmp_path / "running.partial").mkdir()
     with pytest.raises(InputError, match="is not finished: run the same rpd curate again"):

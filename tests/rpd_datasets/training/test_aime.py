@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rpd_datasets.evaluation.decontamination import load_contamination
-from rpd_datasets.training.aime import load_aime
+from rpd_datasets.training.reinforcement import load_aime
 
 REAL = Path("../shared/data/benchmarks")
 

@@ -142,7 +142,7 @@ def test_a_diversity_reward_on_groups_that_are_split_over_processes_is_refused()
     sizes = {"generation_batch_size": 8, "world_size": 2, "num_generations": 8}
     training = SimpleNamespace(reward_weights=None, eval_strategy="no", **sizes)
     check_reinforcement(ReinforcementOptions(), training, model)
-    with pytest.raises(InputError, match="measured among what one process sees"):
+    with pytest.raises(InputError, match="measured within a process"):
         check_reinforcement(ReinforcementOptions(diversity_weight=0.1), training, model)
     training.generation_batch_size = 16
     check_reinforcement(ReinforcementOptions(diversity_weight=0.1), training, model)

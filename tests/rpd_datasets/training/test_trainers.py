@@ -26,7 +26,6 @@ from rpd_datasets.training.trainers import (
     keep_adapters_exact,
     keep_base_exact,
     keep_gradients_exact,
-    limited_share,
     sampling_exactly,
 )
 
@@ -164,10 +163,3 @@ def test_fsdp_shards_a_4_bit_base_with_float32_adapters_to_the_same_loss(tiny: P
         assert all(weight.grad.full_tensor().norm() > 0 for weight in learnt)
     finally:
         dist.destroy_process_group()
-
-
-@pytest.mark.parametrize(("ratio", "share"), [([[1.0, 3.0, 0.9, 1.1]], 0.25), ([[0.0]], 1.0)])
-def test_ratios_that_were_cut_or_masked_are_counted(ratio: list[list[float]], share: float):
-    bounds = {"vllm_importance_sampling_clip_min": None, "vllm_importance_sampling_clip_max": 3.0}
-    found = limited_share(torch.tensor(ratio), torch.ones(1, 4), SimpleNamespace(**bounds))
-    assert found.item() == share
