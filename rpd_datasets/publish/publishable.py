@@ -37,7 +37,7 @@ def publishable(folder: Path) -> tuple[RepoType, dict[str, Path]]:
     Raises:
         InputError: The folder is neither, or not complete.
     """
-    if folder.with_name(f"{folder.name}.partial").is_dir() and not folder.is_dir():
+    if not folder.is_dir() and folder.with_name(f"{folder.name}.partial").is_dir():
         raise InputError(f"{folder} is not finished: run the same rpd curate again to continue")
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; name one that rpd curate or a recipe made")
