@@ -38,7 +38,7 @@ def _tutorial():
 def _commands():
     text = ""
     for name, parser in _parser()[1].items():
-        text += f"## rpd {name}\n\n{parser.description}\n\n`{parser.epilog}`\n"
+        text += f"\n## rpd {name}\n\n{parser.description}\n\n```text\n{parser.epilog}\n```\n"
         form = parser._get_formatter()
         for group in filter(lambda group: group._group_actions, parser._action_groups):
             text += f"\n| {group.title.capitalize()} | |\n|---|---|\n"

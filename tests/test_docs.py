@@ -58,6 +58,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
         return (tmp_path / name / "index.html").read_text(encoding="utf-8")
 
     assert "<code>--num-solutions N</code>" in site("commands")
+    assert 'id="rpd-space"' in site("commands")
     assert "<code>copied_example</code>" in site("reasons")
     assert "select_samples" in site("tutorial")
     assert "tiny/qwen3" in site("train")
