@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -44,18 +44,14 @@ class Evidence:
 
     def take(self, indices: Sequence[int]) -> Evidence:
         """The same about some of the solutions."""
-        return Evidence(
-            self.problem,
-            len(indices),
-            {kind: [texts[index] for index in indices] for kind, texts in self.texts.items()},
-            {kind: [rows[index] for index in indices] for kind, rows in self.vectors.items()},
-            self.seed,
-        )
+        texts = {kind: [read[index] for index in indices] for kind, read in self.texts.items()}
+        vectors = {kind: [rows[index] for index in indices] for kind, rows in self.vectors.items()}
+        return replace(self, count=len(indices), texts=texts, vectors=vectors)
 
     def joined(self, other: Evidence) -> Evidence:
         """The same with the kinds of text that another reading of the solutions adds."""
         texts, vectors = {**self.texts, **other.texts}, {**self.vectors, **other.vectors}
-        return Evidence(self.problem, self.count, texts, vectors, self.seed)
+        return replace(self, texts=texts, vectors=vectors)
 
 
 def cosines(vectors: npt.ArrayLike) -> Matrix:

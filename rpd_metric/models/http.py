@@ -7,7 +7,6 @@ Each request is one attempt. What is sent, and what is made of the reply, is for
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import json
 import random
 import re
@@ -201,21 +200,15 @@ def _count(usage: Any, name: str) -> int | None:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait according to a `Retry-After` header, in either of its two forms.
+    """The seconds of a `Retry-After` header; its other form, a date, is not heeded.
 
     >>> retry_after({"retry-after": "1.5"})
     1.5
-    >>> retry_after({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"})
-    0.0
     """
-    value = headers.get("retry-after", "")
     try:
-        seconds = float(value)
+        seconds = float(headers.get("retry-after", ""))
     except ValueError:
-        try:
-            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
-        except ValueError:
-            return None
+        return None
     # "nan" and "inf" are floats too, and no time to wait.
     return max(seconds, 0.0) if seconds < 86_400 * 365 else None
 

@@ -17,7 +17,6 @@ from typing import Any
 from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.failures import ServerError
 from rpd_metric.models.http import ServerClient, read_chat_reply
-from rpd_metric.models.spec import Address
 
 logger = logging.getLogger(__name__)
 
@@ -34,9 +33,7 @@ _OPTIONAL = {
 class OpenAIChat(ServerClient):
     """A server that speaks OpenAI's chat protocol."""
 
-    def __init__(self, address: Address, *, model: str) -> None:
-        super().__init__(address, model=model)
-        self._refused: frozenset[str] = frozenset()  # of `_OPTIONAL`
+    _refused: frozenset[str] = frozenset()  # of `_OPTIONAL`
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
         """Send one request; see [`~chat.Chat`]. Raises [`ServerError`]."""

@@ -39,14 +39,9 @@ class StaticEmbedder:
         # The directions are in the order of what they tell: the first ones stand for all.
         self._vectors: Floats = vectors[:, : (options or EmbedderOptions()).truncate_dim]
 
-    @property
-    def dimension(self) -> int:
-        """Length of the vectors."""
-        return int(self._vectors.shape[1])
-
     def encode(self, texts: Sequence[str]) -> Floats:
         """Encode texts as rows of unit length; a text without word pieces has a row of zeros."""
-        found = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        found = np.zeros((len(texts), self._vectors.shape[1]), dtype=np.float32)
         for row, text in zip(found, texts, strict=True):
             # A lone surrogate is no text to the tokenizer.
             readable = text.encode("utf-8", "replace").decode("utf-8")

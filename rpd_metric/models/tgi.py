@@ -60,10 +60,13 @@ class TGIChat(ServerClient):
     async def __call__(self, request: ChatRequest) -> ChatReply:
         """Send one request; see [`~chat.Chat`]. Raises [`ServerError`]."""
         sampling = request.sampling
+        messages = [dict(message) for message in request.messages]
+        if not sampling.thinking and _THINKING_QWEN.search(self.model):
+            messages[-1]["content"] += " /no_think"
         greedy = sampling.temperature <= 0
         body: dict[str, Any] = {
             "model": self.model,
-            "messages": self._messages(request),
+            "messages": messages,
             "max_tokens": sampling.max_tokens,
             "temperature": 0.0 if greedy else sampling.temperature,
         }
@@ -77,9 +80,3 @@ class TGIChat(ServerClient):
             body["response_format"] = {"type": "json", "value": dict(request.schema)}
         text = await self._post(f"{self.address.root}/v1/chat/completions", body)
         return read_chat_reply(self.address, text)
-
-    def _messages(self, request: ChatRequest) -> list[dict[str, str]]:
-        messages = [dict(message) for message in request.messages]
-        if not request.sampling.thinking and _THINKING_QWEN.search(self.model):
-            messages[-1]["content"] += " /no_think"
-        return messages

@@ -219,24 +219,19 @@ def _form_of(row: Any, where: str) -> str | None:
     """`"pair"`, `"solutions"`, `"steps"`, or `None` for an empty group; refuses anything else."""
     if isinstance(row, str):
         return "pair"
-    if not isinstance(row, list):
-        raise InputError(
-            f"{where} is {type(row).__name__}; a row is a list of solution texts, a list of step "
-            "lists, or one solution text to compare with its reference"
-        )
-    kinds = {type(item) for item in row}
-    if kinds not in (set(), {str}, {list}):
-        names = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise InputError(
-            f"{where} mixes or holds {names}; its solutions are all texts or all lists of steps"
-        )
-    for index, steps in enumerate(row if kinds == {list} else ()):
-        for step in steps:
-            if not isinstance(step, str):
-                raise InputError(
-                    f"{where}, solution {index}: a step is a text, not {type(step).__name__}"
-                )
-    return None if not row else "solutions" if kinds == {str} else "steps"
+    solutions = row if isinstance(row, list) else [None]
+    if not solutions:
+        return None
+    if all(isinstance(solution, str) for solution in solutions):
+        return "solutions"
+    for solution in solutions:
+        steps = solution if isinstance(solution, list) else [None]
+        if not all(isinstance(step, str) for step in steps):
+            raise InputError(
+                f"{where} is {str(row)[:80]}; a row is a list of solution texts, a list of lists "
+                "of steps, or one solution text to compare with its reference"
+            )
+    return "steps"
 
 
 def _validated(predictions: Any, references: Any) -> tuple[list[Any], list[str], str]:
