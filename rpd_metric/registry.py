@@ -30,14 +30,6 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         kind (`type`): The class of every entry.
         entries (`Mapping`): Ours.
         group (`str`, *optional*): The entry-point group of other packages' entries.
-
-    >>> colours = Registry("colour", str, {"red": "#f00"})
-    >>> colours["red"], colours.get("blue")
-    ('#f00', None)
-    >>> colours.find("rad")
-    Traceback (most recent call last):
-    ...
-    rpd_metric.errors.InputError: unknown colour 'rad'; did you mean 'red'? There are: red
     """
 
     def __init__(

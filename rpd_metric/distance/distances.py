@@ -58,11 +58,7 @@ class Distance:
 
 
 def load_distance(name: str | Distance) -> Distance:
-    """The distance of that name; a [`Distance`] of one's own is returned as it is.
-
-    >>> load_distance("raw").reads
-    ('text',)
-    """
+    """The distance of that name; a [`Distance`] of one's own is returned as it is."""
     return name if isinstance(name, Distance) else DISTANCES.find(name)
 
 

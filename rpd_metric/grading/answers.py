@@ -105,11 +105,6 @@ def final_answer(response: str) -> str | None:
     but commas, "and" or "or" between them are one list of values. Without a box, the last line
     with "answer: ..." or "answer is ..." does, or what stands under a later heading "Final answer".
     What a `<think>` block says is not an answer unless nothing follows it. `None` without one.
-
-    >>> final_answer(r"First \boxed{3}. No: $x = \boxed{\frac{1}{2}}$.")
-    '\\frac{1}{2}'
-    >>> final_answer("Therefore the answer is $7$ apples.")
-    '7'
     """
     _, closed, after = response.rpartition("</think>")
     spoken = after if closed and after.strip() else response

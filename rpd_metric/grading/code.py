@@ -96,9 +96,6 @@ def extract_code(completion: str, entry_point: str | None = None) -> str:
 
     With several blocks and an `entry_point`, the last block that defines it. A block that was
     never closed counts to the end; a `<think>` block does not count.
-
-    >>> extract_code("Sure:\\n```python\\nprint(1)\\n```\\nIt prints 1.")
-    'print(1)\\n'
     """
     spoken = completion.rpartition("</think>")[2]
     blocks = [match.group("code") for match in _FENCE.finditer(spoken)]

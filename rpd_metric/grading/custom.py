@@ -25,9 +25,6 @@ FORMS = "file.py:function or package.module:function, the function one of (answe
 class OwnGrader(AbstractContextManager["OwnGrader"]):
     """Grades by a function, `"file.py:function"` or `"package.module:function"`, that gets a row's
     reference answer as text and a response, and returns a `bool`. Raises [`InputError`].
-
-    >>> list(OwnGrader("operator:contains").grade([("a right word", "right")]))
-    [<Verdict.CORRECT: 'correct'>]
     """
 
     def __init__(self, spec: str) -> None:

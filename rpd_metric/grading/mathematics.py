@@ -48,11 +48,6 @@ class Grader(contextlib.AbstractContextManager["Grader"]):
             cores this process may use, at most 8. They start when first needed.
         seconds (`float`, defaults to 10): Time for one comparison before its process is killed.
             A usual one takes milliseconds.
-
-    >>> with Grader(workers=1) as grader:
-    ...     rows = [("025", "so 25."), ("025", r"so \\boxed{25}"), ("1/2", r"\\boxed{0.5}")]
-    ...     [verdict.value for verdict in grader.grade(rows)]
-    ['no_answer', 'correct', 'correct']
     """
 
     def __init__(self, *, workers: int | None = None, seconds: float = 10.0) -> None:

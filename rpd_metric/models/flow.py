@@ -99,13 +99,6 @@ class Flow:
         chat ([`Chat`]): The client; it makes one attempt per call and raises [`ServerError`].
         options ([`RequestOptions`], *optional*): How requests are sent.
         store ([`~store.Replies`], *optional*): Where replies are looked up and kept.
-
-    >>> class Echo:
-    ...     model = "echo"
-    ...     async def __call__(self, request):
-    ...         return ChatReply(request.messages[-1]["content"])
-    >>> asyncio.run(Flow(Echo())(ChatRequest(({"role": "user", "content": "2 + 2?"},)))).text
-    '2 + 2?'
     """
 
     def __init__(

@@ -51,11 +51,7 @@ EMBEDDERS = Registry(
 
 
 def chat_spec(text: str) -> ModelSpec:
-    """Read the spec of a chat model. Raises [`SpecError`].
-
-    >>> [address.url for address in chat_spec("openai:http://a/v1,http://b/v1#tiny").addresses]
-    ['http://a/v1', 'http://b/v1']
-    """
+    """Read the spec of a chat model. Raises [`SpecError`]."""
     return ModelSpec.parse(text, CHAT_MODELS)
 
 

@@ -90,9 +90,6 @@ class RequestOptions:
 
         Attempts may fail until none is left that may be repeated, and the reply may then be cut
         and asked for once more. A summary that is repaired takes two requests.
-
-        >>> RequestOptions().worst_case(300, requests=2)
-        WorstCase(tokens=3000, attempts=8)
         """
         attempts = 1 + min(self.max_retries, UNREADABLE_RETRIES)
         longer = self.longer(max_tokens)

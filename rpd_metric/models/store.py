@@ -69,9 +69,6 @@ def request_key(model: str, request: ChatRequest, **changes: object) -> str:
     """Hash everything that decides a reply, to 64 hexadecimal digits.
 
     `0` and `0.0` make the same key. `changes` are of the sampling. Raises [`InputError`].
-
-    >>> request_key("tiny", ChatRequest(({"role": "user", "content": "2 + 2?"},)))[:12]
-    '4a76b0284554'
     """
     sampling = request.sampling
     numbers = {"temperature": float(sampling.temperature), "top_p": float(sampling.top_p)}

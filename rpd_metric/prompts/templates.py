@@ -31,13 +31,7 @@ _SECTION = re.compile(r"^\[(system|user)\][ \t]*\n", re.MULTILINE)
 
 @dataclass(frozen=True)
 class PromptTemplate:
-    """A prompt with placeholders.
-
-    >>> greeting = PromptTemplate("greeting", "[system]\\nBe brief.\\n[user]\\nHello, {{who}}!")
-    >>> system, user = greeting.render(who="{{who}} at 100%")
-    >>> user
-    {'role': 'user', 'content': 'Hello, {{who}} at 100%!'}
-    """
+    """A prompt with placeholders."""
 
     name: str
     text: str

@@ -59,14 +59,6 @@ class ChatSummarizer:
             what follows its last `</think>`.
         schema (`Mapping`, *optional*): A JSON schema that guides decoding, usually
             [`steps_schema`]. It leaves no room for the notes that `"summarize"` asks for.
-
-    >>> from rpd_metric.models.chat import ChatReply
-    >>> class Parrot:
-    ...     model = "parrot"
-    ...     async def __call__(self, request):
-    ...         return ChatReply('{"logical_steps": ["Set up.", "Solve.", "Check."]}', "stop")
-    >>> asyncio.run(ChatSummarizer(Parrot()).summarize("1 + 1 = ?", ["It is 2."]))
-    [Summary(steps=('Set up.', 'Solve.', 'Check.'), reason=None, detail=None)]
     """
 
     def __init__(

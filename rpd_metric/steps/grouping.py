@@ -182,9 +182,6 @@ def parse_strategies(
     Args:
         text, finish_reason, sent: See [`~rpd_metric.steps.replies.parse_steps`].
         count (`int`): Solutions that were shown.
-
-    >>> parse_strategies('Alike. {"strategies": [{"name": "sums", "solutions": [1, 2]}]}', count=2)
-    {'sums': [0, 1]}
     """
 
     def read(entries: Any) -> dict[str, list[int]]:

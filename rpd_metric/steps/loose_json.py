@@ -69,9 +69,6 @@ def escape_latex(text: str) -> str:
     LaTeX command, such as `\nu` or `\times`; `\b`, `\f` and `\r` unless any letter follows. In a
     string that holds unescaped LaTeX, two backslashes at the end of a row are a row break and are
     doubled as well, and so are three before a command.
-
-    >>> json.loads(escape_latex(r'"$\frac{\nu}{2}$\nThen \\beta"'))
-    '$\\frac{\\nu}{2}$\nThen \\beta'
     """
     return _BETWEEN_QUOTES.sub(lambda match: _escape_string(match[0]), text)
 
@@ -90,9 +87,6 @@ def decode_mended(text: str) -> dict[str, Any]:
 
     Empty where it cannot be repaired without guessing, as when it breaks off inside a string, or
     where it is too long to be repaired quickly.
-
-    >>> decode_mended("{'title': None, 'steps': ['Use Fermat's theorem.', 'Add.',]")
-    {'title': None, 'steps': ["Use Fermat's theorem.", 'Add.']}
     """
     if len(text) > _MENDABLE_CHARACTERS:
         return {}

@@ -88,11 +88,7 @@ class Passage:
 
 
 def answer_part(solution: str) -> str:
-    """What follows a solution's last thoughts, where it has 60 words or more; otherwise all of it.
-
-    >>> answer_part("<think>Perhaps a sum? No.</think>" + " It telescopes." * 40)[:15]
-    ' It telescopes.'
-    """
+    """What follows a solution's last thoughts, if it has 60 words or more; otherwise all of it."""
     *_, after = _THOUGHTS_END.split(solution)
     return after if len(word_spans(_TAG.sub(" ", after))) >= _LEAST_WRITE_UP else solution
 
@@ -109,11 +105,7 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 
 
 def passages(solution: str) -> list[Passage]:
-    """The passages of [`answer_part`], in order, each with a letter or a digit in it.
-
-    >>> [passage.text for passage in passages("By Vieta, $a + b = 3$. Hence\\n$$ab = 2.$$")]
-    ['By Vieta, $a + b = 3$.', 'Hence $$ab = 2.$$']
-    """
+    """The passages of [`answer_part`], in order, each with a letter or a digit in it."""
     readable = _UNREADABLE.sub(" ", answer_part(solution).replace("\r\n", "\n"))
     masked, held = _masked(fenced(_TAG.sub("\n\n", readable)))
     found: list[Passage] = []

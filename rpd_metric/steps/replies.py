@@ -70,9 +70,6 @@ def parse_steps(text: str, finish_reason: str | None = None, *, sent: str = "") 
 
     Raises:
         [`ReplyError`]: Of several unusable objects the last one gives the reason.
-
-    >>> parse_steps(r'//boxed{"logical_steps": ["Isolate $\theta$.", "Bound it.", "Conclude."]}')
-    ('Isolate $\\theta$.', 'Bound it.', 'Conclude.')
     """
     return read_object(STEPS_KEY, _steps_of, text, finish_reason, sent)
 

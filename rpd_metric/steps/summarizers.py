@@ -23,11 +23,7 @@ SUMMARIZERS = Registry(
 
 
 def summarizer_spec(text: str) -> ModelSpec:
-    """Read the spec of a summarizer. Raises [`SpecError`].
-
-    >>> summarizer_spec("extractive").runs_here
-    True
-    """
+    """Read the spec of a summarizer. Raises [`SpecError`]."""
     return ModelSpec.parse(text, SUMMARIZERS)
 
 

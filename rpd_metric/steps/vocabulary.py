@@ -61,12 +61,7 @@ def known_methods() -> tuple[Method, ...]:
 
 
 def find_methods(text: str) -> list[Method]:
-    """The methods that a text mentions, LaTeX and all, by first mention, in linear time.
-
-    >>> found = find_methods("By Vieta's formulas the sum is 4. Completing the square also works.")
-    >>> [method.phrase for method in found]
-    ["Relate roots and coefficients by Vieta's formulas", 'Complete the square']
-    """
+    """The methods that a text mentions, LaTeX and all, by first mention, in linear time."""
     vocabulary = _vocabulary()
     words = _words(text, vocabulary.latex_words)
     first: dict[Method, int] = {}
