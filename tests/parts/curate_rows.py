@@ -10,8 +10,6 @@ import datasets
 from rpd_datasets.cli import main
 
 VERBS = ["Factor", "Integrate", "Count", "Draw", "Substitute", "Guess", "Induct", "Reflect"]
-
-
 THINGS = ["the sum", "every case", "a triangle", "the remainder", "the roots", "each term"]
 
 

@@ -85,17 +85,9 @@ def write_folder(
 
 def _score(place, score, mean, usable, tokens, rank) -> dict[str, Any]:
     return {
-        "key": f"k{place}",
-        "where": f"rows.jsonl:{place + 1}",
-        "rpd_score": score,
-        "problem_score": None,
-        "strategies": None,
-        "statement": "",
-        "mean_rpd": mean,
-        "num_solutions": 4,
-        "num_usable": usable,
-        "mean_tokens": tokens,
-        "rank": rank,
+        **{"key": f"k{place}", "where": f"rows.jsonl:{place + 1}", "statement": "", "rank": rank},
+        **{"rpd_score": score, "problem_score": None, "mean_rpd": mean, "strategies": None},
+        **{"num_solutions": 4, "num_usable": usable, "mean_tokens": tokens},
     }
 
 
@@ -105,11 +97,11 @@ def _manifest(scores, rows, rejects, options) -> dict[str, Any]:
         for one in rejects
     )
     defaults = {"problems": "rpd", "solutions": "rpd", "selection": "maxmin", "ties": "mean"}
-    defaults |= {"num_samples": None}
+    defaults |= {"num_samples": None, "seed": 0, "dtype": "float32", "truncate_dim": None}
     return {
         "format": MANIFEST_FORMAT,
         "input": {"name": "rows.jsonl", "layout": "grouped"},
-        "options": {**defaults, "seed": 0, "dtype": "float32", "truncate_dim": None, **options},
+        "options": defaults | options,
         "summarizer": {"name": "extractive"},
         "embedder": {"name": "hash"},
         "tokenizer": {"name": "estimate", "estimated": True},

@@ -24,6 +24,7 @@ from typing import Any
 
 from parts.fake_tgi import FakeTGI
 from parts.openai_embeddings import OpenAIEmbeddings
+from parts.rows import write_rows
 from rpd_datasets import cli
 from rpd_metric.models.store import ReplyStore
 
@@ -49,14 +50,15 @@ def summary(body: dict[str, Any]) -> str:
 
 def write_problems(path: Path, num_problems: int, num_solutions: int = 4) -> Path:
     """Grouped rows whose solutions all differ."""
-    with path.open("w") as file:
-        for n in range(num_problems):
-            solutions = [
-                f"Attempt {i} at problem {n}. Work it out. The answer is {n}."
-                for i in range(num_solutions)
-            ]
-            file.write(json.dumps({"problem": f"Problem {n}", "solutions": solutions}) + "\n")
-    return path
+    text = "Attempt {} at problem {}. Work it out. The answer is {}."
+    rows = (
+        {
+            "problem": f"Problem {n}",
+            "solutions": [text.format(i, n, n) for i in range(num_solutions)],
+        }
+        for n in range(num_problems)
+    )
+    return write_rows(path, rows)
 
 
 def environment() -> dict[str, str]:
@@ -120,12 +122,9 @@ def run(folder: Path, *, num_problems: int, kills: int, seed: int = 0) -> Outcom
         in_flight: list[int] = []
         while len(in_flight) < kills:
             before = len(server.requests)
-            process = subprocess.Popen(
-                [sys.executable, "-m", "rpd_datasets.cli", *command("killed")],
-                env=environment(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
+            line = [sys.executable, "-m", "rpd_datasets.cli", *command("killed")]
+            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            process = subprocess.Popen(line, env=environment(), **quiet)
             # Some requests after the start, spread over what is left to be done.
             goal = before + rng.randint(1, max(2, (needed - before) // (kills - len(in_flight))))
             while len(server.requests) < goal and process.poll() is None:

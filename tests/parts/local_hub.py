@@ -81,28 +81,14 @@ class LocalHub(LocalServer):
 
     def run(self, cwd: Path, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Run Python as `ada` would; the hub client reads its settings when it is imported."""
-        settings = {
-            **os.environ,
-            "HF_HUB_OFFLINE": "0",
-            "HF_ENDPOINT": self.url,
-            "HF_HOME": str(cwd / "home"),
-            "HF_TOKEN": TOKEN,
-            "HF_HUB_DISABLE_XET": "1",
-            "HF_HUB_DISABLE_TELEMETRY": "1",
-            "NO_PROXY": "127.0.0.1",
-            "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": str(ROOT),
-            "PYTHONWARNINGS": "ignore",
-            **env,
+        settings = os.environ | {
+            **{"HF_ENDPOINT": self.url, "HF_HOME": str(cwd / "home"), "HF_TOKEN": TOKEN},
+            **{"HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"},
+            **{"NO_PROXY": "127.0.0.1", "OMP_NUM_THREADS": "1"},
+            **{"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
         }
-        return subprocess.run(
-            [sys.executable, *command],
-            capture_output=True,
-            text=True,
-            cwd=cwd,
-            env=settings,
-            timeout=300,
-        )
+        given: dict[str, Any] = {"cwd": cwd, "env": settings | env, "timeout": 300}
+        return subprocess.run([sys.executable, *command], capture_output=True, text=True, **given)
 
     def app(self) -> web.Application:
         app = web.Application(middlewares=[self._watch], client_max_size=1 << 30)
@@ -179,16 +165,9 @@ class LocalHub(LocalServer):
     async def _info(self, request: web.Request) -> web.Response:
         repo = self._repo(request)
         oid, files = repo.at(request.match_info.get("revision", "main"))
-        return web.json_response(
-            {
-                "cardData": metadata(files.get("README.md", b"")),
-                "id": request.match_info["id"],
-                "sha": oid,
-                "private": repo.private,
-                "tags": [],
-                "siblings": [{"rfilename": name} for name in files],
-            }
-        )
+        about = {"id": request.match_info["id"], "sha": oid, "private": repo.private, "tags": []}
+        about["cardData"] = metadata(files.get("README.md", b""))
+        return web.json_response(about | {"siblings": [{"rfilename": name} for name in files]})
 
     async def _branch(self, request: web.Request) -> web.Response:
         repo = self._repo(request, write=True)
@@ -265,9 +244,8 @@ class LocalHub(LocalServer):
         _, files = self._repo(request).at(request.match_info["revision"])
         there = files.keys() | {name.rpartition("/")[0] for name in files}
         asked = map(str, (await request.post()).getall("paths"))
-        return web.json_response(
-            [entry_of(path, files.get(path)) for path in asked if path in there]
-        )
+        found = [entry_of(path, files.get(path)) for path in asked if path in there]
+        return web.json_response(found)
 
     async def _resolve(self, request: web.Request) -> web.Response:
         oid, files = self._repo(request).at(request.match_info["revision"])
@@ -297,9 +275,8 @@ def refusal(status: int, code: str | None, message: str) -> web.HTTPException:
         status_code = status
 
     headers = {"X-Error-Message": message} | ({"X-Error-Code": code} if code else {})
-    return Refusal(
-        headers=headers, text=json.dumps({"error": message}), content_type="application/json"
-    )
+    text = json.dumps({"error": message})
+    return Refusal(headers=headers, text=text, content_type="application/json")
 
 
 def object_id(data: bytes, mode: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -93,14 +92,11 @@ class OpenAIEmbeddings(LocalServer):
         async with self._turn:
             await asyncio.sleep(self.seconds)
             vectors = self.spoil((await asyncio.to_thread(self._minilm.encode, texts)).tolist())
-        rows = [
-            {"object": "embedding", "index": index, "embedding": vector}
-            for index, vector in enumerate(vectors)
-        ]
+        rows = [{"object": "embedding", "index": n, "embedding": v} for n, v in enumerate(vectors)]
         usage = {"prompt_tokens": 1, "total_tokens": 1}
         # Backwards: the protocol promises an index, not an order.
         reply = {"object": "list", "data": rows[::-1], "model": "minilm", "usage": usage}
-        return web.Response(text=json.dumps(reply), content_type="application/json")
+        return web.json_response(reply)
 
 
 def _refusal(status: int, said: str, headers: Mapping[str, str] | None = None) -> web.Response:

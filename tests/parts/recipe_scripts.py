@@ -1,8 +1,8 @@
-"""The scripts under recipes/, as modules and as programs: they are run by path, in no package."""
+"""The scripts under recipes/, as modules and as programs."""
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import os
 import subprocess
@@ -15,17 +15,8 @@ RECIPES = Path(__file__).parents[2] / "recipes"
 
 
 def script(name: str) -> ModuleType:
-    """Load `recipes/<name>.py`."""
-    key = f"recipe_{name}"
-    if key not in sys.modules:
-        spec = importlib.util.spec_from_file_location(key, RECIPES / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        # Dataclasses look their module up by name.
-        sys.modules[key] = module
-        spec.loader.exec_module(module)
-    return sys.modules[key]
+    """`recipes/<name>.py` as a module."""
+    return importlib.import_module(f"recipes.{name}")
 
 
 def launch(*command: object, **env: str) -> subprocess.CompletedProcess[str]:

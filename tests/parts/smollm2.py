@@ -29,18 +29,11 @@ def missing() -> str | None:
     return f"is not installed: {INSTALL}" if lacking else None
 
 
-def smollm2(parent: Path = MODELS) -> Path:
-    """Make the folder, or find the one made before.
-
-    Args:
-        parent: Folder to keep it in.
-
-    Returns:
-        A model folder that transformers, `transformers serve` and vLLM can load.
-    """
-    parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(parent / f"{NAME}.lock"):
-        return make_smollm2(parent / NAME)
+def smollm2() -> Path:
+    """A model folder that transformers, `transformers serve` and vLLM load; made once."""
+    MODELS.mkdir(parents=True, exist_ok=True)
+    with FileLock(MODELS / f"{NAME}.lock"):
+        return make_smollm2(MODELS / NAME)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,32 +62,47 @@ def sums(file: Path, rows: int = 48) -> Path:
 
 
 def _tokenizer(family: str) -> Any:
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
-
     start, end, pad = START[family], END[family], PAD[family]
-    bare = Tokenizer(models.BPE())
-    bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    bare.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=320,
-        special_tokens=[pad, start, end],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    bare.train_from_iterator(["user assistant The sum is \\boxed{"] * 5, trainer)
     template = (
         "{% for m in messages %}"
         f"{start}{{{{ m.role }}}}\n{{{{ m.content }}}}{end}\n"
         "{% endfor %}"
         f"{{% if add_generation_prompt %}}{start}assistant\n{{% endif %}}"
     )
+    texts = ["user assistant The sum is \\boxed{"] * 5
+    return make_tokenizer(texts, (pad, start, end), template, vocab_size=320, length=4096)
+
+
+def make_tokenizer(
+    texts: Iterable[str],
+    special: tuple[str, str, str],
+    template: str,
+    *,
+    vocab_size: int,
+    length: int,
+    added: Sequence[str] = (),
+) -> Any:
+    """Train a byte-pair tokenizer; `special` are the tokens of padding, start and end."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    bare = Tokenizer(models.BPE())
+    bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bare.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=list(special),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    bare.train_from_iterator(texts, trainer)
+    bare.add_tokens(list(added))
     return PreTrainedTokenizerFast(
         tokenizer_object=bare,
-        eos_token=end,
-        pad_token=pad,
+        eos_token=special[2],
+        pad_token=special[0],
         chat_template=template,
-        model_max_length=4096,
+        model_max_length=length,
     )
 
 

@@ -21,12 +21,14 @@ import json
 import os
 import random
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from filelock import FileLock
+
+from parts.tiny_models import make_tokenizer
 from rpd_datasets.judging.judges import PairJudge
 from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.concurrency import run
@@ -125,16 +127,12 @@ def tiny_qwen() -> Path:
     code = hashlib.sha256("\0".join(sources).encode()).hexdigest()[:12]
     parent = Path(os.environ.get("RPD_TESTS_CACHE") or tempfile.gettempdir())
     folder = parent / f"rpd-tiny-qwen-{code}" / "tiny"
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        rough = Path(tempfile.mkdtemp(dir=folder.parent))
-        _train(rough)
-        try:
-            os.replace(rough, folder)
-        except OSError:  # another process was faster
-            shutil.rmtree(rough)
-            if not folder.exists():
-                raise
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_suffix(".lock")):
+        if not folder.exists():
+            rough = folder.with_suffix(".partial")
+            _train(rough)
+            rough.rename(folder)
     return folder
 
 
@@ -274,29 +272,16 @@ def _train(folder: Path) -> None:
 
 
 def _tokenizer(lessons: Sequence[Lesson]) -> Any:
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
-
     texts = [m["content"] for lesson in lessons for m in lesson.messages]
-    bare = Tokenizer(models.BPE())
-    bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    bare.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=1500,
-        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    bare.train_from_iterator([*texts, *(lesson.reply for lesson in lessons)], trainer)
     fixed = [m["content"] for lesson in lessons for m in lesson.messages if m["role"] == "system"]
     lines = {line for text in fixed for line in text.splitlines() if len(line) >= 20}
-    bare.add_tokens(["<think>", "</think>", *sorted(lines)])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=bare,
-        eos_token="<|im_end|>",
-        pad_token="<|endoftext|>",
-        chat_template=CHAT_TEMPLATE,
-        model_max_length=CONTEXT,
+    return make_tokenizer(
+        [*texts, *(lesson.reply for lesson in lessons)],
+        ("<|endoftext|>", "<|im_start|>", "<|im_end|>"),
+        CHAT_TEMPLATE,
+        vocab_size=1500,
+        length=CONTEXT,
+        added=["<think>", "</think>", *sorted(lines)],
     )
 
 

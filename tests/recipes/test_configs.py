@@ -40,7 +40,7 @@ REINFORCED = {
     **{"load_in_4bit": False, "bf16": True, "num_train_epochs": 3, "learning_rate": 2e-5},
     **{"beta": 0.001, "loss_type": "dapo", "num_generations": 8, "temperature": 0.7},
     **{"max_prompt_tokens": 3800, "max_completion_length": 10000, "diversity_weight": 0},
-    "problems": "gneubig/aime-1983-2024",
+    **{"problems": "gneubig/aime-1983-2024", "mask_truncated_completions": True},
     # A ratio per token, cut: a product over 10,000 tokens would be masked nearly always.
     "vllm_importance_sampling_mode": "token_truncate",
 }
@@ -96,13 +96,6 @@ def test_an_arm_beyond_the_paper_differs_in_its_own_options_only(file: Path):
     if file.stem == "random_1p1s":
         own = {"model_name_or_path"}
     assert changed(file, file.with_stem("rpd_1p3s")).keys() <= own
-
-
-def test_truncated_completions_are_left_out_as_declared_and_teach_in_an_arm_of_their_own():
-    paper = CONFIGS / "qwen3-4b-base/grpo/rpd_1p3s.yaml"
-    assert parse(paper).settings["mask_truncated_completions"] is True
-    arm = changed(paper.with_stem("rpd_1p3s_truncated"), paper)
-    assert arm == {"mask_truncated_completions": False}
 
 
 def test_arms_that_the_paper_makes_equal_take_equally_many_steps():
