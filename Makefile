@@ -84,7 +84,7 @@ dist: $(VENV)/installed  ## Build the wheel, in dist/
 	rm -rf build dist
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
-bench: $(VENV)/installed  ## Print the benchmark tables that the README quotes
+bench: $(VENV)/installed  ## Print the tables of docs/speed.md
 	$(BIN)/python benchmarks/distance.py
 	$(BIN)/python benchmarks/busy_slots.py
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/whole_curation.py
@@ -95,7 +95,7 @@ bench: $(VENV)/installed  ## Print the benchmark tables that the README quotes
 bench-corpus: $(VENV)/installed  ## Curate synthetic corpora of up to 53,125 problems (half an hour)
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus.py
 
-distances: $(VENV)/installed  ## Print the tables behind docs/distances.md, from ../shared/data (15 minutes)
+distances: $(VENV)/installed  ## Print the tables of docs/distances.md, from ../shared/data (15 minutes)
 	PYTHONPATH=.:tests HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/strategies.py
 
 pictures: $(VENV)/installed system  ## Make the pictures of the docs from the demo and its report
