@@ -25,18 +25,14 @@ from rpd_metric.registry import Registry
 class Distance:
     """A distance by name.
 
-    Args:
-        name (`str`): What tables and cards call it.
-        function (`Callable`): [`Evidence`] about `k` solutions to a symmetric `(k, k)` matrix with
-            zeros on its diagonal. It sees only solutions that have texts of every kind it reads.
-        reads (`tuple` of `str`): The kinds of texts it is given; see [`Evidence`].
-        description (`str`): A noun phrase for cards and the terminal: "the distance is ...".
+    Its function makes a symmetric `(k, k)` matrix with zeros on its diagonal of [`Evidence`] about
+    `k` solutions. It sees only solutions that have texts of every kind it reads.
     """
 
     name: str
     function: Callable[[Evidence], Matrix]
-    reads: tuple[str, ...]
-    description: str
+    reads: tuple[str, ...]  # the kinds of texts it is given; see [`Evidence`]
+    description: str  # a noun phrase for cards and the terminal: "the distance is ..."
 
     @property
     def reads_steps(self) -> bool:

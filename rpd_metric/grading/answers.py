@@ -3,12 +3,6 @@ r"""The final answer of a solution as text: finding it, tidying it, and the easy
 What is here needs string operations only. `mathematics_worker.py` compares what is left by
 computer algebra, in another process.
 
-    response -> last \boxed{...} (or a list of them), else the last "answer: ...", else what
-    stands under a heading "Final answer" -> tidied text -> easy verdict?
-
-The easy verdicts are two: equal text is right, and two whole numbers are compared as
-whole numbers, so that AIME's "025" equals "25". Everything else has no easy verdict.
-
 An answer is never guessed from the last number of a solution that names none: a cut-off solution
 would be graded by whatever it was writing when it was cut.
 """

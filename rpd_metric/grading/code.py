@@ -72,20 +72,15 @@ class FunctionTask:
 class ContestTask:
     """A program to write, tested by what it prints; or a function or method, by calling it.
 
-    Args:
-        tests (`Sequence`): All must hold. Per test what standard input holds and what is to be
-            printed; of a function its arguments and what it is to return, as plain JSON values.
-        seconds (`float`): Wall time of each.
-        prelude (`str`): Code that runs before the program, for what it may use unimported.
-        memory (`int`, *optional*): Bytes of address space; the sandbox's limit if unset.
-        entry_point (`str`, *optional*): The function, or method of a class `Solution`.
+    A test is what standard input holds and what is to be printed; of a function its arguments and
+    what it is to return, as plain JSON values. All must hold.
     """
 
     tests: Sequence[tuple[Any, Any]]
-    seconds: float = CASE_SECONDS
-    prelude: str = ""
-    memory: int | None = None
-    entry_point: str | None = None
+    seconds: float = CASE_SECONDS  # wall time of each
+    prelude: str = ""  # runs before the program, for what it may use unimported
+    memory: int | None = None  # bytes of address space; the sandbox's limit if unset
+    entry_point: str | None = None  # the function, or method of a class `Solution`
 
 
 CodeTask = FunctionTask | ContestTask

@@ -44,10 +44,9 @@ class Grader(contextlib.AbstractContextManager["Grader"]):
     """Grades responses against reference answers with math-verify.
 
     Args:
-        workers (`int`, *optional*): Processes for computer algebra; defaults to the number of
-            cores this process may use, at most 8. They start when first needed.
-        seconds (`float`, defaults to 10): Time for one comparison before its process is killed.
-            A usual one takes milliseconds.
+        workers (`int`, *optional*): Processes for computer algebra, started when first needed; by
+            default one for each core this process may use, at most 8.
+        seconds (`float`): Time for one comparison, which usually takes milliseconds.
     """
 
     def __init__(self, *, workers: int | None = None, seconds: float = 10.0) -> None:

@@ -49,19 +49,11 @@ _Streams = tuple[int, int, int]  # standard input, output and error
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a program ended.
-
-    Args:
-        end (`str`): `"exited"`, or the limit that it exceeded: `"timed_out"`, `"output_limit"`.
-            A program that exceeds its memory, processes or disk gets an error and exits.
-        returncode (`int`, *optional*): Its exit status, 128 and the signal's number when a signal
-            ended it; `None` when it exceeded a limit.
-        stdout, stderr (`str`): What it wrote, up to the limit.
-    """
+    """How a program ended; beyond its memory, processes or disk it gets an error and exits."""
 
     end: End
-    returncode: int | None
-    stdout: str
+    returncode: int | None  # 128 + N when signal N ended it; None when it exceeded a limit
+    stdout: str  # up to the limit
     stderr: str
 
 
@@ -69,13 +61,13 @@ class Outcome:
 class Sandbox:
     """Runs untrusted Python programs, each in a sandbox of its own.
 
-    Making one runs a trivial program first, so that a machine that cannot isolate programs is
-    found out before the first one that needs it. May be used from several threads.
+    Making one runs a trivial program first, to find out whether this machine can isolate programs.
+    May be used from several threads.
 
     Args:
-        unsafe (`bool`): Run without isolation: limits of time, output, memory and file size
-            only. The program can then read and delete this user's files, use the network and,
-            by leaving its process group, outlive its time limit.
+        unsafe (`bool`): Run without isolation: limits of time, output, memory and file size only.
+            The program can then read and delete this user's files, use the network and outlive
+            its time limit.
     """
 
     limits: Limits = field(default_factory=Limits)

@@ -27,44 +27,26 @@ class Sampling:
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """Everything that decides a reply, apart from the model itself.
+    """Everything that decides a reply, apart from the model itself."""
 
-    Args:
-        messages (`tuple` of `{"role": ..., "content": ...}`): The conversation.
-        sampling ([`Sampling`]): How to sample.
-        schema (`Mapping`, *optional*): A JSON schema that guides decoding where the server can.
-        template (`str`): Content hash of the prompt template the messages came from.
-        stop (`tuple` of `str`): Tokens that end a reply beside those that end the model's own.
-    """
-
-    messages: tuple[Mapping[str, str], ...]
+    messages: tuple[Mapping[str, str], ...]  # {"role": ..., "content": ...} each
     sampling: Sampling = field(default_factory=Sampling)
-    schema: Mapping[str, Any] | None = None
-    template: str = ""
-    stop: tuple[str, ...] = ()
+    schema: Mapping[str, Any] | None = None  # guides decoding where the server can
+    template: str = ""  # content hash of the prompt template the messages came from
+    stop: tuple[str, ...] = ()  # tokens that end a reply beside the model's own
 
 
 @dataclass(frozen=True)
 class ChatReply:
-    """A model's reply, raw.
+    """A model's raw reply; tokens are as the server counted them."""
 
-    Args:
-        text (`str`): The reply exactly as it came.
-        finish_reason (`str`, *optional*): `"stop"`, or `"length"` when it was cut.
-        prompt_tokens, completion_tokens (`int`, *optional*): As the server counted them.
-        seconds (`float`, *optional*): Time from request to reply, where a flow asked.
-        cached (`bool`): Whether it came from the store rather than from the model.
-        reasoning (`str`, *optional*): What the model thought before, where the server tells it
-            from the reply.
-    """
-
-    text: str
-    finish_reason: str | None = None
+    text: str  # exactly as it came
+    finish_reason: str | None = None  # "stop", or "length" when it was cut
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
-    seconds: float | None = None
-    cached: bool = False
-    reasoning: str | None = None
+    seconds: float | None = None  # from request to reply, where a flow asked
+    cached: bool = False  # whether it came from the store
+    reasoning: str | None = None  # thoughts, where the server tells them from the reply
 
     @property
     def only_thought(self) -> bool:
@@ -99,12 +81,7 @@ def judge_reply(chat: Chat, reply: ChatReply, fault: str | None = None) -> None:
 
 @dataclass(frozen=True)
 class ChatOptions:
-    """How a chat model is loaded.
+    """How a chat model is loaded."""
 
-    Args:
-        device (`str`, *optional*): For `hf:`, where it runs; the first GPU, else the CPU, if unset.
-        dtype (`str`): For `hf:` and `vllm:`, the weights' type; as the model was saved if `"auto"`.
-    """
-
-    device: str | None = None
-    dtype: str = "auto"
+    device: str | None = None  # of `hf:`; the first GPU, else the CPU, if unset
+    dtype: str = "auto"  # of the weights of `hf:` and `vllm:`; "auto": as the model was saved

@@ -27,25 +27,14 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True)
 class EmbedderOptions:
-    """How an encoder is loaded; but for the first two, of this process.
+    """How an encoder is loaded; but for the first two, of this process."""
 
-    Args:
-        batch_size (`int`): Texts per request or, on a GPU, per forward pass.
-        timeout (`float`): Seconds for one attempt at a request to a server.
-        device (`str`, *optional*): `"cpu"`, `"cuda"`, `"mps"`, ...; the library's choice if unset.
-        dtype (`"float32"`, `"bfloat16"` or `"float16"`): Weights' type; vectors are float32.
-        truncate_dim (`int`, *optional*): Keep the first so many dimensions, renormalised to unit
-            length, for models trained for it.
-        threads (`int`): On a CPU, forward passes at once, each on one core. The vectors do not
-            depend on it.
-    """
-
-    batch_size: int = 64
-    timeout: float = 120.0
-    device: str | None = None
-    dtype: Dtype = "float32"
-    truncate_dim: int | None = None
-    threads: int = 1
+    batch_size: int = 64  # texts per request or, on a GPU, per forward pass
+    timeout: float = 120.0  # seconds for one attempt at a request to a server
+    device: str | None = None  # "cpu", "cuda", "mps", ...; the library's choice if unset
+    dtype: Dtype = "float32"  # of the weights; vectors are float32
+    truncate_dim: int | None = None  # the first so many dimensions are kept, renormalised
+    threads: int = 1  # on a CPU, forward passes at once; the vectors do not depend on it
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "truncate_dim", "threads"):

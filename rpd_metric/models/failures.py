@@ -26,12 +26,11 @@ FailureKind = Literal["http", "timeout", "connection", "protocol", "quota"]
 
 
 class ServerError(ModelError):
-    """One attempt at a request failed.
+    """One attempt at a request failed; the message is one line, without any secret.
 
     Args:
-        message (`str`): One line for a person, without any secret.
         status (`int`, *optional*): The HTTP status, where there was one.
-        retry_after (`float`, *optional*): Seconds the server asked to wait (`Retry-After`).
+        retry_after (`float`, *optional*): Seconds the server asked to wait.
         retryable (`bool`, *optional*): Whether the same request may succeed later; if unset, as
             the status or the kind says.
         kind (`str`): What failed; `"protocol"` is a reply that cannot be read.

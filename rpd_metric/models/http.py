@@ -272,10 +272,7 @@ class Servers:
 
     One that fails rests for `REST` seconds, and is then tried with a single request. Each process
     counts its own requests only, so equally loaded servers are chosen at random. Called, it is a
-    [`~chat.Chat`].
-
-    Raises:
-        [`SpecError`]: They serve different models.
+    [`~chat.Chat`]. Raises [`SpecError`] where they serve different models.
     """
 
     def __init__(self, clients: Sequence[Any]) -> None:

@@ -1,16 +1,13 @@
 """all-MiniLM-L6-v2 on a CPU, with torch, safetensors and tokenizers alone.
 
-Importing sentence-transformers takes longer than encoding the solutions of a dozen problems. The
-packaged model is one fixed file, so its forward pass is written out here; the tests compare it with
-sentence-transformers'.
+Importing sentence-transformers takes longer than encoding the solutions of a dozen problems; the
+tests compare this forward pass with its own.
 
-Short texts go through the linear layers one behind the other, as rows of one matrix, because a few
-rows keep a core waiting for the weights. Nothing is padded, and attention never leaves a text. So a
+Texts go through the linear layers one behind the other, as rows of one matrix: a few rows would
+keep a core waiting for the weights. Nothing is padded, and attention never leaves a text. So a
 text's vector is bit for bit the one it has alone, wherever a row's sums do not depend on how many
-rows there are. oneDNN's kernels are like that; `MiniLM.blocks` tries it before it relies on it.
-
-In float32 PyTorch would multiply by MKL, whose fastest kernels are for Intel's processors only.
-Tensors in oneDNN's own layout are multiplied by oneDNN. In bfloat16 PyTorch does so by itself.
+rows there are. oneDNN's kernels are like that; `MiniLM.blocks` tries it before it relies on it. In
+float32 PyTorch multiplies by oneDNN only what is in oneDNN's own layout, in bfloat16 everything.
 """
 
 from __future__ import annotations

@@ -35,10 +35,8 @@ class Places:
     longer pauses, and from the first reply on each brings back a place. Nobody starts while a
     server has asked to wait.
 
-    Args:
-        most (`int`): How many places there are.
-        known (`bool`): Whether the server is known to take so many. If not, only `FIRST` are there
-            until its first reply.
+    There are `most` places; of a server that is not `known` to take so many, only `FIRST` until its
+    first reply.
     """
 
     def __init__(self, most: int, known: bool = True) -> None:

@@ -52,20 +52,15 @@ class Address:
 class Kind:
     """One kind of model: what its specs look like, and who loads them.
 
-    Args:
-        form (`str`): How its specs are written, e.g. `"tgi:http://host:port"`.
-        loader (`str`): `"package.module:function"`. It takes an [`Address`] (servers), the text
-            behind the colon (models of this process) or nothing, and then the options.
-        is_server (`bool`): Whether its specs name URLs.
-        needs_gpu (`bool`): Whether it runs in this process and wants a GPU to itself.
-        key_variable (`str`): Environment variable with the key for such servers.
+    The loader, `"package.module:function"`, takes an [`Address`] (servers), the text behind the
+    colon (models of this process) or nothing, and then the options.
     """
 
-    form: str
+    form: str  # how its specs are written, e.g. "tgi:http://host:port"
     loader: str
     is_server: bool = False
-    needs_gpu: bool = False
-    key_variable: str = ""
+    needs_gpu: bool = False  # whether it runs in this process and wants a GPU to itself
+    key_variable: str = ""  # environment variable with the key for such servers
 
     def load(self, *arguments: Any) -> Any:
         """Call the loader."""

@@ -103,11 +103,8 @@ class Replies(Protocol):
 class ReplyStore:
     """Raw model replies on disk, found again by the request that they answer.
 
-    The first reply to a request stands, so that every process works on the same text.
-
-    Args:
-        path (`str` or `os.PathLike`): The file. It and its folder are made when missing.
-        create (`bool`): With `False`, a missing file is an error. Methods raise [`StoreError`].
+    The first reply to a request stands, so that every process works on the same text. The file and
+    its folder are made when missing, unless `create` is false. Methods raise [`StoreError`].
     """
 
     def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:

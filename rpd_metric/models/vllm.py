@@ -1,9 +1,7 @@
 """A chat model in this process through vLLM: `vllm:model-id` or `vllm:FOLDER`.
 
 One engine, which batches whatever is in flight; every request has its own seed, length and schema.
-Flow and store are the same as for a server, so that a run that was stopped goes on.
-It runs on an event loop of its own: an engine belongs to one loop for as long as it lives, while
-each run of ours may start another.
+It runs on an event loop of its own: an engine belongs to one loop for as long as it lives.
 
 The engine's own settings come from the environment (`VLLM_*`), and from RPD_VLLM_ARGS as JSON for
 what has no variable: `{"max_model_len": 16384, "tensor_parallel_size": 2}`.

@@ -51,9 +51,8 @@ class ChatSummarizer:
     Args:
         chat ([`~rpd_metric.models.chat.Chat`]): The model.
         template (`str`, `Path` or [`PromptTemplate`]): `"summarize"` (notes, then JSON in an
-            envelope, as in the paper), `"summarize_json"` (JSON only, for use with a `schema`), or
-            a file with `{{problem}}`, `{{solution}}` and, where wanted, `{{min_steps}}` and
-            `{{max_steps}}`.
+            envelope, as in the paper), `"summarize_json"` (JSON only), or a file with
+            `{{problem}}`, `{{solution}}` and, where wanted, `{{min_steps}}` and `{{max_steps}}`.
         sampling ([`~rpd_metric.models.chat.Sampling`], *optional*): Defaults to the paper's.
         solution_part (`"full"` or `"final"`): Whether the model sees the whole solution or only
             what follows its last `</think>`.

@@ -1,12 +1,9 @@
 """Steps without a language model: sentences of the solution itself, one for each of its phases.
 
 A solution is read as passages (`passages.py`) and cut into three to five phases of about equal
-length. Of each phase the passage stands for it that says most about what is done: it names telling
-methods (`vocabulary.py`), it acts ("substitute", "by the ... formula"), and is neither meta talk, a
-check, the restated problem nor the answer.
-
-Deterministic and linear in the length of the solution. It does not follow the argument: a language
-model's summary is the better choice where a server is at hand.
+length. A phase's passage is the one that says most about what is done: it names telling methods
+(`vocabulary.py`), it acts ("substitute", "by the ... formula"), and is neither meta talk, a check,
+the restated problem nor the answer. Deterministic and linear in the length of the solution.
 """
 
 from __future__ import annotations

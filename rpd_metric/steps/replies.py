@@ -6,8 +6,7 @@ be used counts: prompts, solutions and notes quote earlier ones. What is not qui
 (`loose_json.py`), unless the reply was cut off: a repaired half of a list of steps looks whole. A
 step that holds a control character is refused, for it is LaTeX that was lost on the way.
 
-A model that has lost its thread repeats the prompt's example, or one step several times over
-([`check_steps`]).
+A model that has lost its thread is known by what it repeats ([`check_steps`]).
 """
 
 from __future__ import annotations

@@ -42,9 +42,8 @@ def load_summarizer(
     """Make the step summarizer that a spec names.
 
     Args:
-        spec (`str` or [`Summarizer`]): `"extractive"` (no language model), or a chat model
-            that writes the summaries: `"tgi:<url>"`, `"openai:<url>#<model>"`, `"hf:<model>"`.
-            An object with a `summarize` method is returned as it is.
+        spec (`str` or [`Summarizer`]): `"extractive"`, or a chat model's, which then writes the
+            summaries. An object with a `summarize` method is returned as it is.
         store (`Path`, *optional*): The file that keeps every reply of a chat model.
         requests: How a chat model is asked; the summarizer has its flow as `chat`.
         options: For a chat model, see [`~rpd_metric.steps.chat_summarizer.ChatSummarizer`].

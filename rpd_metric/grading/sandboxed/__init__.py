@@ -1,12 +1,8 @@
 """Sources that run inside a sandbox: a function on trial and, apart from it, its checker.
 
-    checker (tests, expected values) --- calls --->  candidate (the model's program)
-                                     <-- values ---
-
 They are two processes in two sandboxes, joined by two pipes. The candidate sees arguments and
 nothing else; the checker sees plain data (`wire.py`) and never an object of the candidate's.
-These files import nothing of this package, because the sandbox does not hold it: they are
-sent as text.
+These files are sent as text and import nothing of this package: the sandbox does not hold it.
 """
 
 from __future__ import annotations
