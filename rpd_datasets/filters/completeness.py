@@ -5,10 +5,9 @@ language: no sentence, formula, bracket, fence or program is left open, and the 
 a loop. If the problem has a reference answer, a solution must announce an answer, right or wrong,
 or have that value near its end.
 
-Of 8,149 finished solutions of language models they refuse 0.1 %. Of the same texts cut at a random
-place they catch 98 % with the reference and 94 % without, cut at the end of a sentence or a line
-84 % and 28 %. Of 559 solutions that people published they refuse 9 % with the reference and 1 %
-without. Of 288 in German, Spanish, Chinese, English and Python they refuse none.
+With the reference (without it) they refuse 0.1 % of 8,149 complete solutions of language models,
+catch 98 % (94 %) of them cut at a random place and 84 % (28 %) cut at the end of a sentence, and
+refuse 9 % (1 %) of 559 published by people, and none of 288 in five languages.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ from rpd_datasets.filters.answer_checks import (
 )
 from rpd_datasets.filters.candidates import AnswerCheck, Candidates, Drops, Verdict
 from rpd_datasets.filters.decisions import rejected_by_hand
-from rpd_datasets.filters.duplicates import duplicates, near_duplicates
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
@@ -241,6 +240,47 @@ def _turned_on(config: FilterConfig) -> list[Callable[[Candidates], Drops]]:
         found.append(partial(near_duplicates, near_duplicate=config.near_duplicate))
     found += [partial(_of_another_package, text=text) for text in config.filters]
     return [*found, soundness.unsound] if config.soundness == "llm" else found
+
+
+def duplicates(candidates: Candidates) -> Drops:
+    """Leave out copies of an earlier solution; white space is ignored."""
+    first: dict[str, int] = {}
+    drops = {}
+    for index in candidates.left:
+        text = " ".join(candidates.problem.solutions[index].split())
+        original = first.setdefault(text, index)
+        if original != index:
+            drops[index] = (Reason.DUPLICATE, f"The same text as solution {original}.")
+    return drops
+
+
+def near_duplicates(candidates: Candidates, near_duplicate: float) -> Drops:
+    """Leave out solutions whose shingles are this similar to those of an earlier one that stays."""
+    kept: dict[int, frozenset[tuple[str, ...]]] = {}
+    drops = {}
+    for index in candidates.left:
+        mine = shingles(candidates.problem.solutions[index])
+        for other, theirs in kept.items():
+            similarity = len(mine & theirs) / len(mine | theirs)
+            if similarity >= near_duplicate:
+                said = f"It shares {similarity:.0%} of its 5-word shingles with solution {other}."
+                drops[index] = (Reason.NEAR_DUPLICATE, said)
+                break
+        else:
+            kept[index] = mine
+    return drops
+
+
+def shingles(text: str, size: int = 5) -> frozenset[tuple[str, ...]]:
+    """All runs of `size` words of a text, without regard to case; a shorter text is one run.
+
+    >>> sorted(shingles("We add two and two.", size=4))
+    [('add', 'two', 'and', 'two.'), ('we', 'add', 'two', 'and')]
+    """
+    words = text.lower().split()
+    if len(words) <= size:
+        return frozenset([tuple(words)])
+    return frozenset(zip(*(words[start:] for start in range(size)), strict=False))
 
 
 def _of_another_package(candidates: Candidates, text: str) -> Drops:
