@@ -67,7 +67,7 @@ def read_harness(
             values = row.values
             found = scores.pop(values[key], None) if key else harness.scores(values)
             if found is None:
-                continue  # the same solutions, scored in another way: the first row has it all
+                continue  # the same solutions with another score, which the first row has
             if (problem := harness.row(values)) is None:
                 detail = "The row holds log-likelihoods, and no texts that were written."
                 yield Rejected("read", Reason.NO_TEXTS, row.place, detail)
@@ -126,7 +126,7 @@ def _lm_eval_scores(values: Values) -> dict[str, Any]:
 
 
 def _exact_matches(values: Values) -> list[float]:
-    """For each reply, whether the filter's answer is the reference; none for one answer of all."""
+    """Whether the filter's answer to each reply is the reference; empty if it keeps one answer."""
     kept = values["filtered_resps"][0] if values["filtered_resps"] else None
     if not isinstance(kept, list) or len(kept) != len(values["resps"][0]):
         return []

@@ -18,7 +18,7 @@ SHOWN = 160
 
 @dataclass
 class Understood:
-    """Counts over the problems of an input that is read elsewhere."""
+    """Counts over the problems of an input."""
 
     source: Source
     sizes: Counter[int] = field(default_factory=Counter)
