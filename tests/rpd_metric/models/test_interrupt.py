@@ -5,25 +5,18 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from parts.fake_tgi import FakeTGI
-from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.flow import Flow, draining
 from rpd_metric.models.store import ReplyStore
 
 ROOT = Path(__file__).parents[3]
-
-
-class Echo:
-    model = "echo"
-
-    async def __call__(self, request: ChatRequest) -> ChatReply:
-        return ChatReply(request.messages[-1]["content"])
 
 
 RUN = """
@@ -155,15 +148,15 @@ def test_a_second_signal_ends_a_command_that_is_stuck_beside_its_requests(second
 
 
 def test_former_handlers_come_back_and_other_threads_are_left_alone():
-    former = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    with draining(Flow(Echo())):
-        assert signal.getsignal(signal.SIGINT) is not former[0]
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == former
+    def handlers():
+        return signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
 
-    def elsewhere() -> None:
-        with draining(Flow(Echo())):
-            assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == former
+    def within():
+        with draining(Flow(SimpleNamespace(model="m"))):
+            return handlers()
 
-    thread = threading.Thread(target=elsewhere)
-    thread.start()
-    thread.join()
+    former = handlers()
+    assert within() != former
+    assert handlers() == former
+    with ThreadPoolExecutor() as threads:
+        assert threads.submit(within).result() == former

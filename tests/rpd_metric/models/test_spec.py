@@ -17,6 +17,7 @@ from rpd_metric.models.kinds import (
     EMBEDDERS,
     chat_spec,
     load_chat,
+    load_embedder,
 )
 from rpd_metric.models.spec import Kind, ModelSpec
 from rpd_metric.steps.summarizers import (
@@ -110,6 +111,8 @@ def test_a_summarizer_is_any_chat_model_or_one_that_needs_none() -> None:
         load_summarizer("extractiv")
     with pytest.raises(SpecError, match=r"takes nothing after it; write extractive"):
         summarizer_spec("extractive:x")
+    with pytest.raises(SpecError, match="an embedder is a spec string"):
+        load_embedder(7)
 
 
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")

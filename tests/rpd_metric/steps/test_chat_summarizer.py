@@ -53,11 +53,6 @@ def summarizer_of(*replies: ChatReply | BaseException, **options: Any) -> ChatSu
     return ChatSummarizer(RecordedChat({"Completing": list(replies)}), **options)
 
 
-def requests_of(summarizer: ChatSummarizer) -> list[ChatRequest]:
-    assert isinstance(summarizer.chat, RecordedChat)
-    return summarizer.chat.requests
-
-
 async def test_one_solution_s_failure_leaves_the_others_alone() -> None:
     chat = RecordedChat(
         {
@@ -80,7 +75,7 @@ async def test_an_invalid_reply_is_asked_for_again_with_what_was_wrong() -> None
     summarizer = summarizer_of(ChatReply("<think>Long.</think>" + TWO_STEPS.text, "stop"), GOOD)
     (summary,) = await summarizer.summarize(PROBLEM, [SOLUTION])
     assert (summary, summary.asked_again) == (Summary(STEPS), True)
-    first, second = requests_of(summarizer)
+    first, second = summarizer.chat.requests
     assert second.messages[:2] == first.messages
     assert second.messages[2] == {"role": "assistant", "content": TWO_STEPS.text}
     assert second.messages[3]["role"] == "user"
@@ -91,7 +86,7 @@ async def test_an_invalid_reply_is_asked_for_again_with_what_was_wrong() -> None
 async def test_a_cut_reply_is_lengthened_once_and_by_the_scheduler_alone() -> None:
     summarizer = summarizer_of(CUT, GOOD, sampling=Sampling(max_tokens=300))
     assert (await summarizer.summarize(PROBLEM, [SOLUTION]))[0].reason == "truncated"
-    assert len(requests_of(summarizer)) == 1, "the summarizer only repairs"
+    assert len(summarizer.chat.requests) == 1, "the summarizer only repairs"
 
     chat = RecordedChat({"Completing": [CUT, GOOD]})
     flowing = ChatSummarizer(Flow(chat), sampling=Sampling(max_tokens=300))
