@@ -53,20 +53,15 @@ def _schema() -> dict[str, Any]:
 class Grouping:
     """The strategies of one problem's solutions, or the reason why they are not known.
 
-    Args:
-        groups (`tuple` of `int` or `None`): Per solution its strategy, numbered from 0 by first
-            appearance; `None` for one without steps or without a clear place in the reply, and for
-            all where the reply could not be used.
-        names (`tuple` of `str`): Of each strategy.
-        agreement (`float`, *optional*): After two passes, the share of pairs that both put
-            together or both put apart.
+    Strategies are numbered from 0 by first appearance. A solution's is `None` where it has no steps
+    or no clear place in the reply, and for all where the reply could not be used.
     """
 
-    groups: tuple[int | None, ...]
-    names: tuple[str, ...] = ()
+    groups: tuple[int | None, ...]  # per solution its strategy
+    names: tuple[str, ...] = ()  # of each strategy
     reason: str | None = None
     detail: str | None = None
-    agreement: float | None = None
+    agreement: float | None = None  # of two passes: the share of pairs that both judge alike
 
     @property
     def ok(self) -> bool:
@@ -177,11 +172,8 @@ def parse_strategies(
 
     A solution that the reply forgets, or puts under two names, has no clear place and is in no
     list. A reply is refused where that is so of more than half of them, and where it names a
-    solution that there is not: it may count in another way throughout.
-
-    Args:
-        text, finish_reason, sent: See [`~rpd_metric.steps.replies.parse_steps`].
-        count (`int`): Solutions that were shown.
+    solution that there is not: it may count in another way throughout. `count` solutions were
+    shown; for the rest see [`~rpd_metric.steps.replies.parse_steps`].
     """
 
     def read(entries: Any) -> dict[str, list[int]]:

@@ -90,10 +90,8 @@ def read_object(
     for found in _objects(key, text, finish_reason):
         try:
             if occurs_in(found, sent):
-                raise ReplyError(
-                    Reason.QUOTED_ENVELOPE,
-                    "the JSON repeats one from the prompt instead of describing the solution",
-                )
+                what = "the JSON repeats one from the prompt instead of describing the solution"
+                raise ReplyError(Reason.QUOTED_ENVELOPE, what)
             return read(found[key])
         except ReplyError as error:
             failure = failure or error
@@ -105,11 +103,7 @@ def check_steps(steps: Sequence[str], prompt: str) -> None:
 
     Steps are compared by their words and by the runs of three words in them, so that a changed
     word or ending hides nothing. A solution may well use the method of the example: one step like
-    it is no copy, half of them are.
-
-    Args:
-        steps (`Sequence[str]`): The steps of one summary.
-        prompt (`str`): The prompt's own text, without the problem and the solution.
+    it is no copy, half of them are. `prompt` is without the problem and the solution.
     """
     example = _runs(prompt)
     runs = [_runs(step) for step in steps]
@@ -119,11 +113,8 @@ def check_steps(steps: Sequence[str], prompt: str) -> None:
         if found and len(found & example) >= COPIED * len(found)
     ]
     if copied and 2 * len(copied) >= len(steps):
-        raise ReplyError(
-            Reason.COPIED_EXAMPLE,
-            f"{len(copied)} of {len(steps)} steps repeat the example of the prompt, e.g. "
-            f"{_shortened(copied[0])!r}",
-        )
+        said = f"{len(copied)} of {len(steps)} steps repeat the example of the prompt"
+        raise ReplyError(Reason.COPIED_EXAMPLE, f"{said}, e.g. {_shortened(copied[0])!r}")
     for number, (step, found) in enumerate(zip(steps, runs, strict=True)):
         for earlier, other in zip(steps[:number], runs, strict=False):
             same = _words(step) == _words(earlier)
@@ -209,11 +200,9 @@ def _steps_of(items: Any) -> tuple[str, ...]:
     steps = tuple(step for text in texts if (step := _STEP_NUMBER.sub("", text).strip()))
     for number, step in enumerate(steps, start=1):
         if found := _CONTROL.search(step):
-            raise ReplyError(
-                Reason.CONTROL_CHARACTERS,
-                f"step {number} holds the control character U+{ord(found[0]):04X}; "
-                "in JSON, a backslash that is meant as such must be doubled",
-            )
+            what = f"step {number} holds the control character U+{ord(found[0]):04X}; in JSON, a "
+            what += "backslash that is meant as such must be doubled"
+            raise ReplyError(Reason.CONTROL_CHARACTERS, what)
     if not MIN_STEPS <= len(steps) <= MAX_STEPS:
         reason = Reason.TOO_FEW_STEPS if len(steps) < MIN_STEPS else Reason.TOO_MANY_STEPS
         raise ReplyError(reason, f"{len(steps)} steps, {MIN_STEPS} to {MAX_STEPS} wanted")
@@ -228,8 +217,6 @@ def _text_of(item: object, number: int) -> str:
         known_keys = item.keys() <= {"step_title", "step_description"}
         item = title if blank and known_keys and title is not None else description
     if not isinstance(item, str):
-        raise ReplyError(
-            Reason.WRONG_SHAPE,
-            f"step {number} must be an object with a text as its 'step_description'",
-        )
+        what = f"step {number} must be an object with a text as its 'step_description'"
+        raise ReplyError(Reason.WRONG_SHAPE, what)
     return item
