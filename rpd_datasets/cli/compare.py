@@ -22,15 +22,9 @@ from rpd_datasets.cli.output import Progress, scoring
 from rpd_datasets.config import AUTO, Choices, CurationConfig
 from rpd_datasets.curation.curated import check_models
 from rpd_datasets.curation.models import load_models
-from rpd_datasets.evaluation.comparison import (
-    by_benchmark,
-    compare,
-    comparison_text,
-    sentences,
-)
+from rpd_datasets.evaluation import comparison
 from rpd_datasets.evaluation.page import plot, write_page
 from rpd_datasets.evaluation.results import Results, find_logs, read_results, read_solutions
-from rpd_datasets.evaluation.variety import Solved, joint_problems, solve_together
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.source import InputSpec
@@ -97,23 +91,21 @@ def _compare(args: argparse.Namespace) -> None:
             results += _read(place, spec, args)
             line.advance()
         # What cannot be compared is refused before solutions are looked at.
-        groups = by_benchmark(results, different_settings=args.different_settings)
-        solved: dict[str, list[Solved]] = {}
+        groups = comparison.by_benchmark(results, different_settings=args.different_settings)
+        solved: dict[str, list[comparison.Solved]] = {}
         if args.distance != NONE:
             line.stage("Loading models")
             models = load_models(config)
             chat, cut = asks_chat_model(config.summarizer), config.truncate_dim
             curve = calibration(config.solutions, models.embedder.name, chat=chat, truncate_dim=cut)
-            most = {"most": args.max_right, "seed": args.seed}
-            joint = {
-                title: joint_problems(group, **most) for title, group in groups.items() if group[1:]
-            }
-            line.stage("Comparing solutions", sum(map(len, joint.values())))
+            total = sum(len(group[0].marks) for group in groups.values())
+            line.stage("Comparing solutions", total)
             with scoring(models.flows, line) as done:
-                for title, problems in joint.items():
-                    work = solve_together(problems, config, models, curve, done)
+                more: dict[str, Any] = {"most": args.max_right, "on_problem": done}
+                for title, group in groups.items():
+                    work = comparison.solve_together(group, config, models, curve, **more)
                     solved[title] = asyncio.run(work)
-        differences = compare(groups, solved)
+        differences = comparison.compare(groups, solved)
         if args.plot:
             plot(groups, differences, args.plot)
         if args.output:
@@ -123,10 +115,10 @@ def _compare(args: argparse.Namespace) -> None:
             "models": [one.as_record() for group in groups.values() for one in group],
             "distance": config.solutions,
         }
-        said = {"differences": differences, "sentences": sentences(differences)}
+        said = {"differences": differences, "sentences": comparison.sentences(differences)}
         print(json.dumps(facts | said, default=vars))
     else:
-        print(comparison_text(groups, differences))
+        print(comparison.comparison_text(groups, differences))
 
 
 def _read(place: str, spec: InputSpec, args: argparse.Namespace) -> list[Results]:

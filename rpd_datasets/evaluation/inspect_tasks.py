@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +56,11 @@ def program(benchmark: str, data: str | None = None, unsafe: bool = False) -> Sc
     sandbox, limiter = Sandbox(unsafe=unsafe), CapacityLimiter(min(8, os.cpu_count() or 1))
     tests = {one.id: one.tests for one in load_problems(benchmark, data) if one.tests}
 
-    def run(id_: str, written: str) -> ProgramResult:
-        return grade_program(tests[id_](), written, sandbox)
-
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001
-        given = str(state.sample_id), state.output.completion
-        result = await to_thread.run_sync(run, *given, limiter=limiter)
+        def run() -> ProgramResult:
+            return grade_program(tests[str(state.sample_id)](), state.output.completion, sandbox)
+
+        result = await to_thread.run_sync(run, limiter=limiter)
         return Score(
             value=CORRECT if result is ProgramResult.PASSED else INCORRECT,
             explanation=solution_texts(state.messages, state.output)[0],
@@ -75,8 +73,7 @@ def program(benchmark: str, data: str | None = None, unsafe: bool = False) -> Sc
 def model_name(model: str) -> tuple[str, dict[str, Any]]:
     """A model as Inspect names it, and its arguments: of a folder, a spec, or such a name.
 
-    A folder's arguments name the state of its files: a model that was trained anew in the same
-    place is another one. A server is asked whether it is there.
+    A server is asked whether it is there.
     """
     folder = Path(model.removeprefix("hf:")).expanduser()
     if not folder.is_dir():
@@ -91,9 +88,9 @@ def model_name(model: str) -> tuple[str, dict[str, Any]]:
             f"{folder} is an adapter, and which base it fits is known to merge.py only; merge it "
             f"first: python recipes/merge.py --adapter {folder} --output {folder}-merged"
         )
-    stats = [(file.name, file.stat().st_mtime_ns) for file in sorted(folder.iterdir())]
-    state = sha256(repr(stats).encode()).hexdigest()[:12]
-    return f"rpd/hf:{folder.resolve()}", {"state": state}
+    # A model that was trained anew in the same place is another one.
+    newest = max((file.stat().st_mtime_ns for file in folder.iterdir()), default=0)
+    return f"rpd/hf:{folder.resolve()}", {"state": f"{newest}"}
 
 
 def _task(benchmark: Benchmark) -> Callable[..., Task]:

