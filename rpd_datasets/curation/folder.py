@@ -106,6 +106,8 @@ def seen_columns(problem: Problem, filters: FilterConfig) -> dict[str, Any]:
 
 def check_output(output: Path, overwrite: bool) -> None:
     """Refuse an output folder that is there already. Raises [`OutputError`]."""
+    if not output.name:
+        raise OutputError(f"name a new folder for the output, not {output}")
     if output.exists() and not overwrite:
         if not output.is_dir():
             raise OutputError(f"{output} is a file; choose another output folder")

@@ -84,7 +84,7 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
         "steps": dict(summary.steps) if config.reads_steps else {},
         "median_distance": {
             "by": distance,
-            "selected_by": None if chose == distance else chose,
+            "selected_by": None if chose in (None, distance) else config.solutions,
             "chosen": among_chosen,
             "random": _median([drawn for _, drawn in measured]),
             "all_problems": _median([one.mean_rpd for one in summary.scores])
