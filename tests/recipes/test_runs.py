@@ -55,19 +55,28 @@ def tuned(here: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def merged(here: Path, tuned: Path) -> Path:
-    line = ["--adapter", str(tuned), "--output", str(here / "merged"), "--dtype", "float32"]
-    script("merge").main(line)
-    return here / "merged"
+    return merge(tuned, here / "merged", "--dtype", "float32")
+
+
+def merge(adapter: Path, output: Path, *more: str) -> Path:
+    script("merge").main(["--adapter", str(adapter), "--output", str(output), *more])
+    return output
+
+
+def reinforce(model: Path, problems: Path, output: Path, *more: str) -> Path:
+    line = ["--model_name_or_path", str(model), "--problems", str(problems)]
+    script("grpo").main([*GRPO, *line, "--output_dir", str(output), *more])
+    return output
 
 
 def losses(output: Path) -> list[float]:
     return [row["loss"] for row in history(output, "loss")]
 
 
-def adapter(output: Path) -> dict[str, Any]:
+def weights_of(folder: Path, name: str = "adapter_model") -> dict[str, Any]:
     from safetensors.torch import load_file
 
-    weights: dict[str, Any] = load_file(output / "adapter_model.safetensors")
+    weights: dict[str, Any] = load_file(folder / f"{name}.safetensors")
     return weights
 
 
@@ -80,24 +89,13 @@ def test_the_walk_through_of_the_readme_works_as_it_is_written(tmp_path: Path):
     assert len(blocks) == 2
     for name in ("recipes", "tests"):
         (tmp_path / name).symlink_to(RECIPES.parent / name)
-    programs = {
-        "python": "",
-        "rpd": "-m rpd_datasets.cli",
-        "accelerate": "-m accelerate.commands.accelerate_cli",
-    }
+    launcher = "-m accelerate.commands.accelerate_cli"
+    programs = {"python": "", "rpd": "-m rpd_datasets.cli", "accelerate": launcher}
     functions = [f'{name}() {{ {sys.executable} {run} "$@"; }}' for name, run in programs.items()]
-    lines = "\n".join(["set -e", *functions, *blocks])
-    done = subprocess.run(
-        ["bash", "-c", lines],
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            **{"PYTHONPATH": str(RECIPES.parent), "HF_HUB_OFFLINE": "1"},
-            **{"POOL": "sample", "MODELS": ""},
-        },
-        capture_output=True,
-        text=True,
-    )
+    lines = ["bash", "-c", "\n".join(["set -e", *functions, *blocks])]
+    env = os.environ | {"PYTHONPATH": str(RECIPES.parent), "HF_HUB_OFFLINE": "1"}
+    env |= {"POOL": "sample", "MODELS": ""}
+    done = subprocess.run(lines, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "samples: 12\n" in done.stderr
     assert "generated_text" in done.stdout
@@ -140,7 +138,7 @@ def test_a_killed_run_goes_on_from_its_last_whole_checkpoint_to_the_same_weights
     (killed / "checkpoint-12/trainer_state.json").unlink()
     assert last_checkpoint(killed) == killed / "checkpoint-9"
     train(here, "qwen3", "killed", "--per_device_train_batch_size", "4")
-    before, after = adapter(tuned), adapter(killed)
+    before, after = weights_of(tuned), weights_of(killed)
     assert before.keys() == after.keys()
     for name, weight in before.items():
         assert torch.allclose(weight, after[name], atol=1e-4), name
@@ -152,11 +150,11 @@ def test_what_would_train_something_else_is_refused(here: Path, tuned: Path):
     with pytest.raises(InputError, match=r"for 300 samples and .* holds 48"):
         train(here, "qwen3", "other", "--num_samples", "300")
     with pytest.raises(InputError, match=f"python recipes/merge.py --adapter {tuned}"):
-        script("grpo").main([*GRPO, "--model_name_or_path", str(tuned), "--output_dir", "unused"])
+        reinforce(tuned, here / "fours.json", here / "unused")
     with pytest.raises(OutputError, match="not empty"):
-        script("merge").main(["--adapter", str(tuned), "--output", str(here / "qwen3")])
+        merge(tuned, here / "qwen3")
     with pytest.raises(InputError, match=r"no adapter_config\.json"):
-        script("merge").main(["--adapter", str(here / "qwen3"), "--output", str(here / "x")])
+        merge(here / "qwen3", here / "x")
 
 
 def test_a_dry_run_needs_no_weights_and_leaves_nothing(
@@ -185,19 +183,14 @@ def test_the_merged_model_agrees_with_the_adapter_on_its_4_bit_base(
         load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.float32
     )
     tokenizer = AutoTokenizer.from_pretrained(merged)
-    inputs = tokenizer.apply_chat_template(
-        [{"role": "user", "content": "3 + 4"}],
-        add_generation_prompt=True,
-        return_tensors="pt",
-        return_dict=True,
-    )
+    asked = [{"role": "user", "content": "3 + 4"}]
+    shape = {"add_generation_prompt": True, "return_tensors": "pt", "return_dict": True}
+    inputs = tokenizer.apply_chat_template(asked, **shape)
     whole = load(merged)
+    bases = (load(here / "qwen3", quantization_config=nf4), load(here / "qwen3"))
+    models = [whole, *(peft.PeftModel.from_pretrained(base, tuned) for base in bases)]
     with torch.no_grad():
-        trained = peft.PeftModel.from_pretrained(
-            load(here / "qwen3", quantization_config=nf4), tuned
-        )(**inputs).logits
-        original = peft.PeftModel.from_pretrained(load(here / "qwen3"), tuned)(**inputs).logits
-        logits = whole(**inputs).logits
+        logits, trained, original = (model(**inputs).logits for model in models)
     error = (logits - trained).abs().mean()
     assert error < 0.1 * (original - trained).abs().mean()
     # It has learnt the form, and to stop.
@@ -209,8 +202,7 @@ def test_the_merged_model_agrees_with_the_adapter_on_its_4_bit_base(
 def test_a_merged_model_is_served_without_the_caps_of_its_base(
     here: Path, tuned: Path, merged: Path, capsys: pytest.CaptureFixture[str]
 ):
-    line = ["--adapter", str(tuned), "--output", str(here / "ends"), "--stop", PAD["qwen3"]]
-    script("merge").main(line)
+    merge(tuned, here / "ends", "--stop", PAD["qwen3"])
     serve = f"serve it: vllm serve {here / 'ends'} --served-model-name ends\n"
     assert serve in capsys.readouterr().err
     files = [folder / "generation_config.json" for folder in (merged, here / "ends")]
@@ -218,31 +210,27 @@ def test_a_merged_model_is_served_without_the_caps_of_its_base(
     assert one.keys() == two.keys() <= {"eos_token_id", "pad_token_id", "transformers_version"}
     assert two["eos_token_id"] == [one["eos_token_id"], one["pad_token_id"]]
     with pytest.raises(InputError, match="'</end>' is not in the vocabulary"):
-        script("merge").main([*line[:3], str(here / "other"), "--stop", "</end>"])
+        merge(tuned, here / "other", "--stop", "</end>")
 
 
 def test_interpolated_models_lie_on_the_way_from_the_base_to_the_tuned_one(
     here: Path, tuned: Path, merged: Path
 ):
     import torch
-    from safetensors.torch import load_file
 
-    line = ["--adapter", str(tuned), "--output", str(here / "wise"), "--dtype", "float32"]
-    script("merge").main([*line, "--interpolate", "0.25", "1"])
-    end = load_file(merged / "model.safetensors")
-    assert all(
-        torch.equal(weight, end[name])
-        for name, weight in load_file(here / "wise-1/model.safetensors").items()
+    merge(tuned, here / "wise", "--dtype", "float32", "--interpolate", "0.25", "1")
+    end, whole, quarter = (
+        weights_of(folder, "model") for folder in (merged, here / "wise-1", here / "wise-0.25")
     )
-    quarter = load_file(here / "wise-0.25/model.safetensors")
+    assert all(torch.equal(weight, end[name]) for name, weight in whole.items())
     name = "model.layers.0.mlp.down_proj.weight"
-    weights = adapter(tuned)
+    weights = weights_of(tuned)
     a, b = (weights[f"base_model.model.model.layers.0.mlp.down_proj.lora_{x}.weight"] for x in "AB")
     delta = 2 * b @ a  # of rank 16 and alpha 32
     assert torch.allclose(quarter[name], end[name] - 0.75 * delta, atol=1e-5)
     assert delta.abs().max() > 1e-3
     with pytest.raises(InputError, match=r"interpolate is 1\.5"):
-        script("merge").main([*line, "--interpolate", "1.5"])
+        merge(tuned, here / "wise", "--interpolate", "1.5")
 
 
 def test_a_model_without_an_adapter_is_mixed_with_its_base_just_the_same(here: Path):
@@ -268,14 +256,11 @@ def test_a_model_without_an_adapter_is_mixed_with_its_base_just_the_same(here: P
 
 
 def reward(here: Path, merged: Path) -> Path:
-    problems = [
-        {"problem": f"{a} + {b}", "answer": "5", "year": 1990} for a in range(8) for b in range(4)
-    ]
+    about = {"answer": "5", "year": 1990}
+    problems = [{"problem": f"{a} + {b}", **about} for a in range(8) for b in range(4)]
     (here / "problems.json").write_text(json.dumps(problems), encoding="utf-8")
-    line = ["--problems", str(here / "problems.json"), "--output_dir", str(here / "rewarded")]
-    line += ["--model_name_or_path", str(merged), "--diversity_weight", "0.01"]
-    script("grpo").main([*GRPO, *line])
-    return here / "rewarded"
+    more = ("--diversity_weight", "0.01")
+    return reinforce(merged, here / "problems.json", here / "rewarded", *more)
 
 
 @pytest.fixture(scope="module")
@@ -309,9 +294,9 @@ def test_the_diversity_reward_works_in_trls_own_command(here: Path, merged: Path
 
 @pytest.mark.parametrize("how", ["bonus", "rarity"])
 def test_diversity_beside_the_groups_scaling_trains_too(here: Path, merged: Path, how: str):
-    line = ["--problems", str(here / "fours.json"), "--output_dir", str(here / how)]
-    line += ["--model_name_or_path", str(merged), "--diversity_weight", "0.1", "--max_steps", "2"]
-    script("grpo").main([*GRPO, *line, "--diversity_as", how, "--save_steps", "2"])
+    more = ["--diversity_weight", "0.1", "--diversity_as", how]
+    more += ["--max_steps", "2", "--save_steps", "2"]
+    reinforce(merged, here / "fours.json", here / how, *more)
     rows = history(here / how, "reward")
     assert [row["step"] for row in rows] == [1, 2]
     assert "rewards/diversity/mean" in rows[0]
@@ -347,11 +332,8 @@ def test_a_killed_reinforcement_run_goes_on_and_finishes(
 def changed_share(output: Path) -> float:
     """The share of an adapter's first matrices that the second step changed."""
     import torch
-    from safetensors.torch import load_file
 
-    before, after = (
-        load_file(output / f"checkpoint-{n}/adapter_model.safetensors") for n in (1, 2)
-    )
+    before, after = (weights_of(output / f"checkpoint-{n}") for n in (1, 2))
     assert {weight.dtype for weight in after.values()} == {torch.float32}
     first = [name for name in after if "lora_A" in name]
     changed = sum(int((before[name] != after[name]).sum()) for name in first)
@@ -368,13 +350,11 @@ def test_reinforcement_changes_every_weight_of_the_adapter(here: Path, rollouts:
     # An untrained model never solves anything: what is rewarded here differs between completions.
     odd = "def check(answer, response):\n    return len(response) % 2 == 1\n"
     (here / "odd.py").write_text(odd, encoding="utf-8")
-    line = ["--model_name_or_path", str(here / "qwen3"), "--output_dir", str(here / rollouts)]
-    line += ["--problems", str(here / "fours.json"), "--grader", f"{here / 'odd.py'}:check"]
-    line += ["--learning_rate", "2e-5", "--rollouts", rollouts, "--max_completion_length", "8"]
-    line += ["--format_weight", "0"]
+    more = ["--grader", f"{here / 'odd.py'}:check", "--format_weight", "0"]
+    more += ["--learning_rate", "2e-5", "--rollouts", rollouts, "--max_completion_length", "8"]
     if rollouts == "continuous":
         # Left to itself it asks for half of the machine's memory, whatever others hold of it.
         sizes = {"num_blocks": 16, "max_batch_tokens": 256, "max_memory_percent": 0.9}
-        line += ["--transformers_continuous_batching_config", json.dumps(sizes)]
-    script("grpo").main([*GRPO, *line, *LIKE_A_GPU])
+        more += ["--transformers_continuous_batching_config", json.dumps(sizes)]
+    reinforce(here / "qwen3", here / "fours.json", here / rollouts, *more, *LIKE_A_GPU)
     assert changed_share(here / rollouts) > 0.95
