@@ -46,7 +46,8 @@ with {scale.candidates} candidates each ({frequent}).
 Each arm selects {scale.samples} samples with `rpd curate`, and continues from a model that was
 warmed up on {scale.warm} other samples: a float32 LoRA, merging, and {scale.attempts} samples
 of each of {scale.tests} test problems (temperature 0.6, top-p 0.95). Test problems and warm
-model are the same for all seeds; each seed has its own pool, candidates, selection, training and sampling.""",
+model are the same for all seeds; each seed has its own pool, candidates, selection,
+training and sampling.""",
     ]
     if results:
         parts += _sections(results)
