@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaln, stdtr, stdtrit
 
-from rpd_datasets.evaluation.comparison import APART, PASS, Solved, compare
+from rpd_datasets.comparison.paired import APART, PASS, Solved, compare
 from rpd_datasets.evaluation.results import Results
 from rpd_metric.statistics.estimators import pass_at_k
 from rpd_metric.statistics.intervals import holm_rows

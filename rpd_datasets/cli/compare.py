@@ -19,11 +19,11 @@ from typing import Any
 
 from rpd_datasets.cli.arguments import add_command, add_models
 from rpd_datasets.cli.output import Progress, scoring
+from rpd_datasets.comparison import paired
+from rpd_datasets.comparison.side_by_side import plot, write_page
 from rpd_datasets.config import AUTO, Choices, CurationConfig
 from rpd_datasets.curation.curated import check_models
 from rpd_datasets.curation.models import load_models
-from rpd_datasets.evaluation import comparison
-from rpd_datasets.evaluation.page import plot, write_page
 from rpd_datasets.evaluation.results import Results, find_logs, read_results, read_solutions
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.layouts import Columns
@@ -91,8 +91,8 @@ def _compare(args: argparse.Namespace) -> None:
             results += _read(place, spec, args)
             line.advance()
         # What cannot be compared is refused before solutions are looked at.
-        groups = comparison.by_benchmark(results, different_settings=args.different_settings)
-        solved: dict[str, list[comparison.Solved]] = {}
+        groups = paired.by_benchmark(results, different_settings=args.different_settings)
+        solved: dict[str, list[paired.Solved]] = {}
         if args.distance != NONE:
             line.stage("Loading models")
             models = load_models(config)
@@ -103,9 +103,9 @@ def _compare(args: argparse.Namespace) -> None:
             with scoring(models.flows, line) as done:
                 more: dict[str, Any] = {"most": args.max_right, "on_problem": done}
                 for title, group in groups.items():
-                    work = comparison.solve_together(group, config, models, curve, **more)
+                    work = paired.solve_together(group, config, models, curve, **more)
                     solved[title] = asyncio.run(work)
-        differences = comparison.compare(groups, solved)
+        differences = paired.compare(groups, solved)
         if args.plot:
             plot(groups, differences, args.plot)
         if args.output:
@@ -115,10 +115,10 @@ def _compare(args: argparse.Namespace) -> None:
             "models": [one.as_record() for group in groups.values() for one in group],
             "distance": config.solutions,
         }
-        said = {"differences": differences, "sentences": comparison.sentences(differences)}
+        said = {"differences": differences, "sentences": paired.sentences(differences)}
         print(json.dumps(facts | said, default=vars))
     else:
-        print(comparison.comparison_text(groups, differences))
+        print(paired.comparison_text(groups, differences))
 
 
 def _read(place: str, spec: InputSpec, args: argparse.Namespace) -> list[Results]:

@@ -1,1 +1,1 @@
-"""Evaluating models: benchmarks as tasks of Inspect, reports and comparisons of its logs."""
+"""Evaluating models: benchmarks as tasks of Inspect, and reports of its logs."""

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.interval_coverage import way_alarms
 from parts.rows import write_rows
 from rpd_datasets.cli import main
-from rpd_datasets.evaluation.comparison import (
+from rpd_datasets.comparison.paired import (
     APART,
     Solved,
     by_benchmark,
@@ -21,7 +21,7 @@ from rpd_datasets.evaluation.comparison import (
     figures,
     sentences,
 )
-from rpd_datasets.evaluation.page import plot
+from rpd_datasets.comparison.side_by_side import plot
 from rpd_datasets.evaluation.results import Results
 from rpd_metric.errors import InputError
 

@@ -12,8 +12,8 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from rpd_datasets.commands import printable
-from rpd_datasets.evaluation import comparison
-from rpd_datasets.evaluation.comparison import Difference, Groups, Solved
+from rpd_datasets.comparison import paired
+from rpd_datasets.comparison.paired import Difference, Groups, Solved
 from rpd_datasets.evaluation.results import Results
 from rpd_metric.errors import InputError, MissingExtraError, OutputError
 
@@ -38,20 +38,20 @@ def write_page(
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters["clean"] = lambda text: printable(str(text))
     style = resources.files("rpd_datasets.report") / "style.css"
-    template = resources.files("rpd_datasets.evaluation") / "comparison.html"
+    template = resources.files("rpd_datasets.comparison") / "side_by_side.html"
     found = [
         (one.between - one.within, [_column(model, problem) for model in (base, other)])
         for title, (base, *others) in groups.items()
         for other in others
         for problem in solved.get(title, ())
-        if (one := comparison.figures(problem, base.name, other.name))
+        if (one := paired.figures(problem, base.name, other.name))
     ]
     text = environment.from_string(template.read_text(encoding="utf-8")).render(
         style=Markup(style.read_text(encoding="utf-8")),
         names=", ".join(dict.fromkeys(one.name for models in groups.values() for one in models)),
-        sentences=comparison.sentences(differences),
-        tables=comparison.tables(groups, differences),
-        notes=comparison.NOTES,
+        sentences=paired.sentences(differences),
+        tables=paired.tables(groups, differences),
+        notes=paired.NOTES,
         problems=[pair for _, pair in sorted(found, key=lambda one: -one[0])[:MOST]],
     )
     try:
@@ -91,7 +91,7 @@ def plot(groups: Groups, differences: Sequence[Difference], path: Path) -> None:
     for (title, models), (above, below) in zip(groups.items(), panels.T, strict=True):
         gaps: dict[str, dict[int, Difference]] = {}
         for one in differences:
-            if (one.benchmark, one.measure) == (title, comparison.PASS):
+            if (one.benchmark, one.measure) == (title, paired.PASS):
                 gaps.setdefault(one.other, {})[int(one.figure.removeprefix("pass@"))] = one
         levels = {one.name: one.figures["pass_at_k"] for one in models}
         for panel, curves in ((above, levels), (below, gaps)):

@@ -1,0 +1,1 @@
+"""Comparing models on the same problems: what they solve, and in how many ways."""
