@@ -114,12 +114,12 @@ class Trial:
         return last_line
 
     def curate(self, label: str, name: str, *options: str) -> None:
-        """A whole run, with the health line of its summaries."""
+        """A whole run, with what became of its summaries and of its groupings."""
         self.run(label, self.command(name, *options))
         manifest = self.folder / name / "manifest.json"
         if manifest.exists():
-            found = json.loads(manifest.read_text())["outcome"]["steps"]
-            self.note(f"{label}: {json.dumps(found)}")
+            found = json.loads(manifest.read_text())["outcome"]
+            self.note(f"{label}: {json.dumps([found['steps'], found['strategies']])}")
 
     def killed(self, label: str, name: str) -> None:
         """A run killed twice and gone on; compared with an undisturbed one from its replies.
