@@ -35,6 +35,7 @@ NAMED = 5
 GOOD = "good"
 HARDLY = "hardly different from a random choice"
 FEW = "too few usable solutions"
+UNDECIDED = "too few problems to tell"
 UNKNOWN = "not measured"
 # A choice that gains less than this share of what a draw has is hardly different from it.
 LEAST_GAIN = 0.05
@@ -160,10 +161,12 @@ def verdict(
     scale = max(1.0, float(values.max()))
     (gap,) = paired_differences(values[:, :1] / scale, values[:, 1:] / scale)
     chosen, drawn = values.mean(axis=0)
-    found = gap.low > 0 and chosen - drawn >= LEAST_GAIN * drawn
-    low, high = gap.low * scale, gap.high * scale
+    low, high, least = gap.low * scale, gap.high * scale, LEAST_GAIN * drawn
+    word = f"{GOOD}, with warnings" if warned else GOOD
+    if low <= 0 or chosen - drawn < least:
+        word = UNDECIDED if low <= 0 and high >= least else HARDLY
     return {
-        "word": HARDLY if not found else f"{GOOD}, with warnings" if warned else GOOD,
+        "word": word,
         "reason": f"{chosen:.3f} {unit} among the chosen solutions of a problem, "
         f"{drawn:.3f} at random: {chosen - drawn:+.3f} [{low:+.3f}, {high:+.3f}]",
     }

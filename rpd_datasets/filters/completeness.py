@@ -114,6 +114,9 @@ def _judge_end(solution: str, tail: str, reference: str | None) -> EndingCheck:
         return False, Reason.CUT_OFF
     if answers or LONE_VALUE.fullmatch(last_line) or ANSWER_LINE.fullmatch(last_line):
         return COMPLETE
+    # "... Antwort: 5050": the last word is the value that was asked for.
+    if reference is not None and last_line.split()[-1:] == [reference.strip()]:
+        return COMPLETE
     if not ENDED.search(last_line):
         return False, Reason.CUT_OFF
     if answer_at >= 0 or reference is None or _holds(tail[-CLOSING_CHARACTERS:], reference):

@@ -426,7 +426,9 @@ def _fits(role: str, name: str, samples: Sequence[Mapping[str, Any]]) -> bool:
 
 def _no_column(name: str, absent: Iterable[str], there: Sequence[str], how: str) -> InputError:
     columns = f"Its columns are: {', '.join(there) or 'none'}."
-    return InputError(f"{name} has no column {' and '.join(map(repr, absent))}. {columns}{how}")
+    lacking = list(map(repr, absent))
+    some = f"column{'s' * (len(lacking) > 1)} {' and '.join(lacking)}"
+    return InputError(f"{name} has no {some}. {columns}{how}")
 
 
 def _how(missing: Mapping[str, str], there: Sequence[str]) -> str:
@@ -442,4 +444,4 @@ def _how(missing: Mapping[str, str], there: Sequence[str]) -> str:
         return how + 'in Python InputSpec(prompts="FILE").'
     options = ", ".join(f'{role}="{guess}"' for role, guess in likely.items())
     flags = " ".join(f"--{role}-column {guess}" for role, guess in likely.items())
-    return f" Name it with Columns({options}), on the command line {flags}."
+    return f" Name {'it' if len(likely) == 1 else 'them'}: {flags}, in Python Columns({options})."

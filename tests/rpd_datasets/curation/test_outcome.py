@@ -174,9 +174,10 @@ def test_card_manifest_and_terminal_carry_the_health_of_a_run(tmp_path: Path) ->
     [
         (0.20, 0.05, 30, GOOD),
         (0.015, 0.01, 300, HARDLY),  # surely larger than nothing, and next to nothing
-        (0.10, 0.40, 8, HARDLY),  # too few problems to tell
+        (0.0, 0.01, 300, HARDLY),
         (-0.1, 0.05, 30, HARDLY),
-        (0.20, 0.05, 1, HARDLY),
+        (0.10, 0.40, 8, "too few problems to tell"),
+        (0.20, 0.05, 1, "too few problems to tell"),
     ],
 )
 def test_a_choice_is_good_where_it_surely_and_clearly_beats_a_draw(gain, spread, problems, word):

@@ -92,6 +92,12 @@ def test_the_value_of_the_reference_is_an_answer_in_any_language(end: str, refer
     assert is_complete(WORK + end, reference="907") == (False, "no_final_answer")
 
 
+def test_a_text_may_end_in_the_value_of_the_reference_without_a_full_stop() -> None:
+    end = "Das Produkt ist die Summe der Zahlen. Antwort: 5050"
+    assert is_complete(WORK + end, reference="5050") == (True, None)
+    assert is_complete(WORK + end, reference="50") == (False, "cut_off")
+
+
 PROGRAM = """    best = {"": "("}
     for name in names:
         if name.startswith('"'):

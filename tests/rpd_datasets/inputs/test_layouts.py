@@ -227,7 +227,7 @@ def test_the_layout_is_the_first_whose_columns_are_there(samples: Any, layout: s
         (
             {"instruction": "p", "answers": ["s"], "level": 3},
             "auto",
-            r"a.jsonl has no column 'problem' and 'solutions'. Its columns are: instruction, "
+            r"a.jsonl has no columns 'problem' and 'solutions'. Its columns are: instruction, "
             r"answers, level. .*--problem-column instruction --solutions-column answers.",
         ),
         ({"aufgabe": "p", "response": "s"}, "auto", r"no column 'problem'\. .*--problem-column"),
