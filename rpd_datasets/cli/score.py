@@ -25,6 +25,7 @@ from rpd_datasets.curation.scoring import score_all, score_of
 from rpd_datasets.filters.answer_checks import mark_column
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.source import Source, look_at_head
+from rpd_datasets.language import OTHER_TEXTS, conditions_hold, written_in
 from rpd_datasets.rejects import Rejected
 from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.calibration import Calibration, calibration, reading
@@ -66,6 +67,7 @@ def _score(args: argparse.Namespace) -> None:
     # A chat model sorts the solutions, too, whatever the distance.
     config = replace(config, problems=GROUPS if chat else name, solutions=name).resolved()
     marked_by = set[str]()
+    written = Counter[str]()
     rejects: list[Rejected] = []
     problems: list[dict[str, Any]] = []
 
@@ -73,6 +75,7 @@ def _score(args: argparse.Namespace) -> None:
         async for problem, scored in score_all(source, config, models):
             rejects.extend(scored.rejects)
             marked_by.add(scored.marked_by)
+            written.update(written_in(problem.solutions[place]) for place in scored.usable)
             distances = nan_for_none(scored.chosen_by)
             labels = [one for one in scored.strategies if one is not None]
             named = Counter(scored.strategy_names[one] for one in labels)
@@ -99,11 +102,14 @@ def _score(args: argparse.Namespace) -> None:
     by_chat = chat and DISTANCES[name].reads_steps
     sorted_ones = [len(row["strategies"]) for row in problems if row.get("strategies")]
     curve = calibration(name, models.embedder.name, chat=chat, truncate_dim=config.truncate_dim)
+    meant = None if mean is None else reading(mean, curve, chat=by_chat)
+    if curve is not None and not conditions_hold(written):
+        curve, meant = None, OTHER_TEXTS
     right_by = column if "marks" in marked_by else "reference answers" if any(marked_by) else None
     summary = {
         "distance": name,
         "mean_distance": mean,
-        "reading": None if mean is None else reading(mean, curve, chat=by_chat),
+        "reading": meant,
         "strategies_a_problem": sum(sorted_ones) / len(sorted_ones) if sorted_ones else None,
         "num_problems": len(problems),
         "num_solutions": sum(row["solutions"] for row in problems),

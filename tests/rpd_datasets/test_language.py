@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from parts.fake_tgi import FakeTGI
+from parts.kill_loop import summary
+from rpd_datasets.cli import main
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.curated import curate_dataset
 from rpd_datasets.filters.pipeline import FilterConfig
-from rpd_datasets.language import written_in
+from rpd_datasets.language import OTHER_TEXTS, written_in
 from rpd_metric.distance.calibration import TOGETHER
 
 ENGLISH = (
@@ -66,3 +69,19 @@ def test_translated_solutions_stay_and_a_run_says_what_its_distances_count(
     assert any("in several languages" in said for said in outcome["warnings"]) == mixed
     reading = outcome["median_distance"]["reading"]
     assert reading == TOGETHER, "without a chat model no words are calibrated"
+
+
+@pytest.mark.parametrize(("texts", "calibrated"), [(ENGLISH, True), (GERMAN, False)])
+def test_scores_are_put_into_words_where_labelled_pairs_tell_what_they_mean(
+    texts: tuple[str, ...],
+    calibrated: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps({"problem": "Sum to 100?", "solutions": texts}))
+    with FakeTGI(reply=summary) as server:
+        line = ["score", str(file), "--json", "--distance", "strategy"]
+        assert main([*line, "--summarizer", f"tgi:{server.url}"]) == 0
+    said = json.loads(capsys.readouterr().out)["reading"]
+    assert said.startswith("by labelled pairs with minilm") if calibrated else said == OTHER_TEXTS
