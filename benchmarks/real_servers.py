@@ -84,7 +84,7 @@ class Trial:
         ]
 
     def run(self, label: str, command: list[str]) -> str:
-        """Run a command to its end and note what it took; the last line of one that failed."""
+        """Run a command to its end and note what it took; gives the error of one that failed."""
         began, seen = time.monotonic(), [0.0]
         with tempfile.TemporaryFile("w+") as messages:
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=messages)
@@ -108,10 +108,11 @@ class Trial:
             row[name] = found[1] if found else None
         self.rows.append(row)
         print(row, file=sys.stderr, flush=True)  # the table comes at the end, minutes later
-        last_line = said.strip().splitlines()[-1] if process.returncode else ""
-        if last_line:
-            self.note(f"{label}: {last_line}")
-        return last_line
+        # The error stands before the line that names the command's help.
+        error = " ".join(said.strip().splitlines()[-2:]) if process.returncode else ""
+        if error:
+            self.note(f"{label}: {error}")
+        return error
 
     def curate(self, label: str, name: str, *options: str) -> None:
         """A whole run, with what became of its summaries and of its groupings."""
