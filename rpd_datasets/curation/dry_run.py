@@ -92,7 +92,7 @@ class DryRun:
         reader = models.reader
         if reader is not None:
             flow = on_the_store(reader.chat.model, "groups", SAMPLING.max_tokens)
-            guided = reader.schema is not None
+            guided = reader.guided
             reader = _AnySorting(flow, passes=reader.passes, seed=reader.seed, guided=guided)
         self._config = config
         self._models = replace(

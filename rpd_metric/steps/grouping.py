@@ -41,12 +41,17 @@ _NUMBER = re.compile(r"(?:solution|s)?[\s_#]*(\d{1,6})", re.IGNORECASE)
 _LONGEST_NAME = 80
 
 
-def _schema() -> dict[str, Any]:
-    """The JSON schema of a sorting, for guided decoding; what sets them apart is said first."""
-    numbers = {"type": "array", "items": {"type": "integer"}, "minItems": 1}
-    strategy = closed_object(name={"type": "string", "minLength": 1}, solutions=numbers)
-    strategies = {"type": "array", "items": strategy, "minItems": 1}
-    return closed_object(difference={"type": "string"}, **{STRATEGIES_KEY: strategies})
+def _schema(count: int) -> dict[str, Any]:
+    """The JSON schema of a sorting, for guided decoding; what sets them apart is said first.
+
+    Everything has a bound, so that a reply ends even where a small model would go on.
+    """
+    listed = {"type": "array", "minItems": 1, "maxItems": count}
+    number = {"type": "integer", "minimum": 1, "maximum": count}
+    name = {"type": "string", "minLength": 1, "maxLength": _LONGEST_NAME}
+    strategy = closed_object(name=name, solutions={**listed, "items": number})
+    difference = {"type": "string", "maxLength": 4 * _LONGEST_NAME}
+    return closed_object(difference=difference, **{STRATEGIES_KEY: {**listed, "items": strategy}})
 
 
 @dataclass(frozen=True)
@@ -83,10 +88,10 @@ class StrategyReader:
         if passes not in (1, 2):
             raise InputError(f"group_passes is {passes}; ask once or twice")
         self.chat, self.passes, self.seed = chat, passes, seed
-        self.schema = _schema() if guided else None
+        self.guided = guided
         self.template = load_template("group_strategies", required=_PLACEHOLDERS, optional=())
         decisive = [PARSER_VERSION, chat.model, self.template.sha, asdict(SAMPLING), BATCH]
-        guiding = [self.schema] if guided else []
+        guiding = [_schema(BATCH)] if guided else []
         parts = json.dumps([*decisive, passes, seed, *guiding], sort_keys=True)
         self.fingerprint = hashlib.sha256(parts.encode()).hexdigest()
 
@@ -150,7 +155,8 @@ class StrategyReader:
             count=len(steps),
             known=_KNOWN.format(fence("names", "\n".join(known))) if known else "",
         )
-        return ChatRequest(messages, SAMPLING, self.schema, self.template.sha)
+        schema = _schema(len(steps)) if self.guided else None
+        return ChatRequest(messages, SAMPLING, schema, self.template.sha)
 
     async def ask(self, request: ChatRequest, batch: Sequence[object]) -> dict[str, list[int]]:
         """What the model says of a batch. Raises [`ModelError`]."""
