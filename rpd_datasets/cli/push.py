@@ -93,12 +93,17 @@ def print_pushed(pushed: Pushed, *, as_json: bool = False) -> None:
         print_json(asdict(pushed))
         return
     print(
-        f"{'Published' if pushed.changed else 'Already there:'} {pushed.files} files "
-        f"{'for you alone' if pushed.private else 'for everybody'}: {pushed.url}"
+        f"{'Published' if pushed.changed else 'Already there:'} {pushed.files} files, "
+        f"{'private' if pushed.private else 'public'}: {pushed.url}"
     )
     place = "" if pushed.revision == "main" else f", revision={pushed.revision!r}"
     if "/datasets/" in pushed.url:
         print(f"Read it with load_dataset({pushed.repo_id!r}, split='train'{place})")
     if "/spaces/" in pushed.url:
         print(f"Load it with evaluate.load({pushed.repo_id!r}) where rpd-metric is installed")
+    if not pushed.private:
+        print(
+            f"Generate a DOI at {pushed.url}/settings. A collection on your profile shows the "
+            "dataset, its models and its Space together."
+        )
     print(f"Commit {pushed.commit}", *(f"Note: {note}" for note in pushed.notes), sep="\n")

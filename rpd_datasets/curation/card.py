@@ -191,14 +191,16 @@ def _terms(summary: RunSummary, license: str | None, language: str | None) -> Te
 
     One input without a licence leaves the licence of the whole unknown.
     """
-    licences, languages = (
+    licences, languages, datasets = (
         dict.fromkeys(name for one in summary.inputs for name in one[kind])
-        for kind in ("license", "language")
+        for kind in ("license", "language", "datasets")
     )
     if not all(one["license"] for one in summary.inputs):
         licences = {}
     return Terms(
-        (license,) if license else tuple(licences), (language,) if language else tuple(languages)
+        (license,) if license else tuple(licences),
+        (language,) if language else tuple(languages),
+        tuple(datasets),
     )
 
 
@@ -217,6 +219,8 @@ def _card_data(summary: RunSummary, config: CurationConfig, terms: Terms) -> Any
     return DatasetCardData(
         pretty_name=f"{len(summary.chosen)} problems, {summary.num_selected} solutions",
         task_categories=["text-generation"],
+        annotations_creators=["machine-generated"],
+        source_datasets=[f"extended|{name}" for name in terms.datasets] or None,
         license=license,
         language=language,
         tags=tags,

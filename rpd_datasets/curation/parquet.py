@@ -123,14 +123,20 @@ def column_types(rows: Iterable[Mapping[str, Any]]) -> tuple[Any, list[str]]:
 def write_table(
     rows: Iterable[dict[str, Any]], folder: Path, schema: Any, json_columns: Sequence[str] = ()
 ) -> TableInfo:
-    """Write rows as one file, a group of a few at a time."""
+    """Write rows as one file, a group of a few at a time.
+
+    Pages end where their content says so, and are indexed: the Hub stores only what a new version
+    changes, and its viewer reads only the rows that it shows.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     folder.mkdir(parents=True)
     num_rows = num_bytes = 0
     iterator = iter(rows)
-    with pq.ParquetWriter(folder / "train-00000-of-00001.parquet", schema) as writer:
+    for_the_hub = {"use_content_defined_chunking": True, "write_page_index": True}
+    file = folder / "train-00000-of-00001.parquet"
+    with pq.ParquetWriter(file, schema, **for_the_hub) as writer:
         while chunk := list(islice(iterator, ROWS_PER_GROUP)):
             for row, name in product(chunk, json_columns):
                 row[name] = json.dumps(row.get(name), ensure_ascii=False, default=str)

@@ -41,14 +41,14 @@ class HubRows:
 
         self.name = repo
         self.part = f"{config or ''}/{split}"
-        self.terms = Terms()  # what the cache holds comes without its card
+        self.terms = Terms(datasets=(repo,))  # what the cache holds comes without its card
         # ValueError: the readers of `datasets` raise it for rows they cannot parse.
         self._errors = (DatasetsError, OSError, ValueError, httpx.HTTPError)
         unreachable = f"{repo!r} is not a local file or folder, and the Hub cannot be reached: "
         commit: str | None = None
         try:
             info = HfApi().dataset_info(repo, revision=revision, timeout=20)
-            commit, self.terms = info.sha, _terms(info.card_data)
+            commit, self.terms = info.sha, _terms(repo, info.card_data)
         except RepositoryNotFoundError as error:
             raise InputError(
                 f"{repo!r} is neither a local file or folder nor a dataset on the Hub that you can "
@@ -85,12 +85,13 @@ class HubRows:
         return self._fingerprint
 
 
-def _terms(card: Any) -> Terms:
+def _terms(repo: str, card: Any) -> Terms:
     def names(value: Any) -> tuple[str, ...]:
         listed = value if isinstance(value, list) else [value]
         return tuple(name for name in listed if isinstance(name, str) and name != "unknown")
 
-    return Terms(names(card.license), names(card.language)) if card else Terms()
+    licences = (names(card.license), names(card.language)) if card else ((), ())
+    return Terms(*licences, (repo,))
 
 
 def _cached_commit(rows: Any) -> str:

@@ -48,10 +48,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Terms:
-    """The licence and language that an input's card declares, by the Hub's names."""
+    """The licence and language that an input's card declares, by the Hub's names; and its id."""
 
     license: tuple[str, ...] = ()
     language: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()
 
 
 class DatasetRows:

@@ -120,6 +120,7 @@ def test_a_pushed_set_is_curated_again_by_streaming_and_its_commit_is_recorded(
     assert manifest["input"]["fingerprint"] == commit
     data = DatasetCard((tmp_path / "again/README.md").read_text()).data
     assert (data.license, data.language) == ("cc-by-4.0", "en"), "as the input's card says"
+    assert data.source_datasets == ["extended|ada/rows"]
     cached = (tmp_path / "home").rglob("*.parquet")
     assert not list(cached), "it was downloaded, not streamed"
 
