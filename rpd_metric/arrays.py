@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 MatrixRows = list[list[float | None]]
-"""A distance matrix as it stands in a row of a dataset."""
+"""A distance matrix in a row of a dataset."""
 
 
 def none_for_nan(matrix: npt.NDArray[np.float64]) -> MatrixRows:

@@ -64,7 +64,7 @@ def shares(
 
     A problem is offered as its text and its gains (see [`spending_order`]). Lots drawn with `seed`
     decide between too many problems and between equal gains, so that the order of the problems
-    decides nothing. Those that get any stand in the order of their lots.
+    decides nothing. Those that get any are in the order of their lots.
 
     >>> inf = math.inf
     >>> shares([("2 + 2?", [inf, 0.1]), ("3 * 3?", [inf, 0.5, 0.3])], num_samples=4, seed=0)
@@ -100,7 +100,7 @@ def select_samples(ds: Any, n: int, *, seed: int = 0, problem_column: str = "pro
         problem_column (`str`): The column with the problem's text.
 
     Returns:
-        The same type as `ds`. Problems stand in the order of the draw, and `selected` holds each
+        The same type as `ds`. Problems are in the order of the draw, and `selected` holds each
         one's share.
 
     Example:

@@ -232,7 +232,7 @@ async def _curated(
             chosen = await choose(problem, scored, config, models)
 
     def spread(values: Sequence[Any], blank: Any) -> list[Any]:
-        """What was left out stands between what was scored."""
+        """Rejected rows are placed between the scored ones."""
         known = dict(zip(good, values, strict=True))
         return [known.get(index, blank) for index in range(k)]
 

@@ -1,4 +1,4 @@
-"""The benchmarks that training problems must not stand in, by name or as files.
+"""The benchmarks that training problems must not be part of, by name or as files.
 
 `--decontaminate aime24 math500 FILE ...` names them; `known` is every benchmark that `passk.py`
 knows and that is found here: in the Hub's cache, or on the Hub. How texts are compared is

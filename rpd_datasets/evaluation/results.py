@@ -273,7 +273,7 @@ def read_solutions(
 
 
 def short_name(model: str) -> str:
-    """What a table calls a model: the end of its path, or what stands behind a server's address."""
+    """What a table calls a model: the end of its path, or its name after a server's address."""
     return re.split(r"[/#]", model.rstrip("/"))[-1] or model
 
 

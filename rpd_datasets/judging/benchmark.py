@@ -142,7 +142,7 @@ def compare_metrics(
     Args:
         rows (`Sequence`): Each with `solutions`, `strategy_a` and `strategy_b` or `strategies`, and
             where they are known `problem` and `steps` (per solution a list).
-        embedder, summarizer (`str` or loaded): Steps that the summarizer makes stand in the table
+        embedder, summarizer (`str` or loaded): Steps that the summarizer makes appear in the table
             beside the given ones, or alone where none are given.
         methods (`Sequence` of `str` or [`Distance`]): All that are registered if unset; RPD, the
             reference, is added.

@@ -134,7 +134,7 @@ def mean_pairwise(matrix: npt.ArrayLike) -> float | None:
 def problem_score(matrix: npt.ArrayLike) -> float | None:
     """How diverse a problem's solutions are at best (Eq. 3, Algorithm 1).
 
-    The mean distance to the others of the solution that stands furthest apart: one different
+    The mean distance to the others of the most distant solution: one different
     approach is enough for a high score, however many near-copies surround it. Rows and columns of
     NaN are left out; `None` with fewer than two usable solutions, where Algorithm 1 has minus
     infinity: such problems rank last.

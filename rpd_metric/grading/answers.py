@@ -97,7 +97,7 @@ def final_answer(response: str) -> str | None:
 
     The last box wins: earlier ones are restatements or corrected mistakes. Boxes with nothing
     but commas, "and" or "or" between them are one list of values. Without a box, the last line
-    with "answer: ..." or "answer is ..." does, or what stands under a later heading "Final answer".
+    with "answer: ..." or "answer is ..." does, or the text under a later heading "Final answer".
     What a `<think>` block says is not an answer unless nothing follows it. `None` without one.
     """
     _, closed, after = response.rpartition("</think>")
@@ -210,7 +210,7 @@ def without_lone_unit(gold: str, answer: str) -> tuple[str, str]:
 
 
 def _last_box(response: str) -> str | None:
-    """What stands in the last box that is closed, with nested braces; `None` without one."""
+    """The content of the last closed box, with nested braces; `None` without one."""
     starts = [match.end() for match in _BOX.finditer(response)]
     if not starts:
         return None
@@ -247,7 +247,7 @@ def _list_of_boxes(response: str, last: int, closes: dict[int, int]) -> str | No
 
 
 def _under_heading(response: str) -> tuple[int, str]:
-    """Where the last heading that announces the answer stands, and a formula or line under it."""
+    """Where the last heading that announces the answer is, and a formula or line under it."""
     found = list(_HEADING.finditer(response))
     if not found:
         return -1, ""
@@ -259,7 +259,7 @@ def _under_heading(response: str) -> tuple[int, str]:
 
 
 def _announced(response: str) -> tuple[int, str]:
-    """Where the last "answer:" or "answer is" stands, and what stands after it."""
+    """Where the last "answer:" or "answer is" is, and the text after it."""
     for match in reversed(list(_ANNOUNCED.finditer(response))):
         if line := match.group("answer").strip("*_ \t\r"):
             return match.start(), _of_line(line)

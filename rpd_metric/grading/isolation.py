@@ -94,7 +94,7 @@ def limited(tools: Mapping[str, str], source: str, limits: Limits, *, isolated: 
 def isolation(
     tools: Mapping[str, str], *, source: int, disk: int, info: int, block: int
 ) -> list[str]:
-    """What stands before a command to give it an empty environment, private files and no network.
+    """The prefix of a command that gives it an empty environment, private files and no network.
 
     The program is read from the file descriptor `source` (inside it is `PROGRAM`); the first
     process's number is written to `info`, and it waits for a byte on `block`.

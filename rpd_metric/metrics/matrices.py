@@ -40,7 +40,7 @@ def distance_matrices(
 ) -> dict[str, Matrix]:
     """The `(k, k)` matrices of several distances, by name, each text encoded once.
 
-    NaN stands for solutions that cannot be placed. Distances are names, or [`Distance`] objects;
+    Solutions that cannot be placed are NaN. Distances are names, or [`Distance`] objects;
     `steps` is for those that read them, and `seed` for those that draw.
     """
     asked = [load_distance(distance) for distance in distances]

@@ -34,7 +34,7 @@ class ServerError(ModelError):
         retryable (`bool`, *optional*): Whether the same request may succeed later; if unset, as
             the status or the kind says.
         kind (`str`): What failed; `"protocol"` is a reply that cannot be read.
-        body (`str`): What the server answered, whole; a key may stand in it.
+        body (`str`): What the server answered, whole; it may contain a key.
     """
 
     def __init__(

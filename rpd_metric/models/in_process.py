@@ -4,7 +4,7 @@ One request at a time, by `generate`: a reply is drawn by its request's own seed
 nothing else, which no batch of the library's can promise. For many requests take `vllm:model-id`
 or a server.
 
-Of the model's own settings only top-k is heeded, as it stands in its generation_config.json. A
+Of the model's own settings only top-k is heeded, from its generation_config.json. A
 request's schema is ignored; the parser checks the reply.
 """
 

@@ -14,7 +14,7 @@ def ends_in_loop(reply: str) -> bool:
 def in_loop(tail: str) -> bool:
     """Whether a text repeats itself to its end.
 
-    The same stretch must stand there at least four times in a row and fill 200 characters.
+    The same stretch must occur at least four times in a row and fill 200 characters.
     """
     # A loop has its own last characters once more one period earlier.
     probe = tail[-20:]

@@ -22,7 +22,7 @@ from rpd_metric.registry import Registry
 
 # The only hosts beyond this machine that HF_TOKEN is sent to.
 HUGGING_FACE = (".hf.jobs", ".endpoints.huggingface.cloud")
-# A shorter key is a placeholder, such as "none", and may stand in any text.
+# A shorter key is a placeholder, such as "none", and may occur in any text.
 SHORTEST_SECRET = 8
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -74,7 +74,7 @@ class ModelSpec:
     text: str  # as it was written
     kind: str
     addresses: tuple[Address, ...]  # none for models of this process
-    model: str | None  # what stands after `#`; the id or folder of others
+    model: str | None  # the name after `#`; the id or folder of others
     needs_gpu: bool
 
     @property

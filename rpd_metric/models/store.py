@@ -103,7 +103,7 @@ class Replies(Protocol):
 class ReplyStore:
     """Raw model replies on disk, found again by the request that they answer.
 
-    The first reply to a request stands, so that every process works on the same text. The file and
+    The first reply to a request is kept, so that every process works on the same text. The file and
     its folder are made when missing, unless `create` is false. Methods raise [`StoreError`].
     """
 

@@ -46,7 +46,7 @@ class TGIChat(ServerClient):
         if address.model is not None and address.model != served:
             raise SpecError(
                 f"{address.url} serves {served!r}, not {address.model!r}; "
-                "correct what stands after '#', or leave it out"
+                "correct the name after '#', or leave it out"
             )
         chat = cls(address, model=served)
         chat.max_concurrency = info.get("max_concurrent_requests") or None

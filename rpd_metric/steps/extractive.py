@@ -96,9 +96,9 @@ class ExtractiveSummarizer:
 
 
 def telling_passages(problem: str | None, solution: str) -> list[Passage]:
-    """The passages of a solution that may stand for a phase of it.
+    """The passages of a solution that may represent a phase of it.
 
-    Headings stand before what they head. Passages that only state the answer or repeat the problem
+    Headings precede what they head. Passages that only state the answer or repeat the problem
     are left out, as long as any others remain.
     """
     found: list[Passage] = []

@@ -1,6 +1,6 @@
 """A solution as passages: whole sentences and display lines, never cut inside a formula.
 
-A display line stands with the sentence that announces it, and a sentence with the display lines in
+A display line belongs to the sentence that announces it, and a sentence with the display lines in
 its middle; drawings go, blocks of code stay whole and are found without a fence, too
 (`program.py`). Of a reasoning trace only what follows the thoughts is read, where that is more than
 an announcement of the answer. Everything is linear in the length of the text.
@@ -78,7 +78,7 @@ _MOSTLY_UNSPACED = 0.2
 
 @dataclass(frozen=True)
 class Passage:
-    """A sentence, a display line, or a block of code, as it stands in the solution.
+    """A sentence, a display line, or a block of code, as the solution has it.
 
     Blanks and line ends become single blanks, but in code.
     """
@@ -124,7 +124,7 @@ def passages(solution: str) -> list[Passage]:
 def _masked(text: str) -> tuple[str, list[str]]:
     """The text with a short mark for each formula and block of code, and what the marks stand for.
 
-    Display formulas stand on lines, blocks of code in paragraphs of their own.
+    Display formulas are on lines, blocks of code in paragraphs of their own.
     """
     parts: list[str] = []
     held: list[str] = []

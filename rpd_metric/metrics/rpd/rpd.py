@@ -67,7 +67,7 @@ Returns:
     rpd_per_problem (`list`): Mean pairwise distance of each problem, `None` where fewer than two
         solutions are usable.
     problem_score (`list`): Eq. 3 of the paper for each problem: the mean distance to the others of
-        the solution that stands furthest apart. `None` as above.
+        the most distant solution. `None` as above.
     num_problems, num_solutions (`int`): What came in.
     num_unsummarized (`int`): Solutions without steps; they are left out, not guessed.
     unsummarized_reasons (`dict`): Their number by reason.
