@@ -54,7 +54,7 @@ class Reason(StrEnum):
     EMPTY_PROBLEM = "empty_problem", "the problem is empty or blank"
     PROBLEM_NOT_TEXT = "problem_not_text", "the problem is a number, a list or the like"
     NULL_SOLUTION = "null_solution", "the solution is null"
-    EMPTY_SOLUTION = "empty_solution", "the solution holds no text"
+    EMPTY_SOLUTION = "empty_solution", "the solution has no text"
     SOLUTION_NOT_TEXT = "solution_not_text", "the solution is a number, a list or the like"
     NOT_UNICODE = "not_unicode", "a text holds half of a surrogate pair and cannot be written"
     BAD_ROW = "bad_row", "the problem is not text, or the solutions are not a list"

@@ -217,7 +217,7 @@ class _ReadOnly:
 
 
 class _OneVector:
-    """An encoder for distances that nobody looks at."""
+    """An encoder for distances that are not used."""
 
     name = "one"
 

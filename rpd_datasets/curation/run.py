@@ -51,7 +51,7 @@ OpenSource = Callable[[Path, Callable[[Rejected], None]], Source]
 
 
 def _nothing(*_: object) -> None:
-    """What is called where nobody listens."""
+    """The default callback: it does nothing."""
 
 
 @documented

@@ -174,8 +174,8 @@ def read_results(
     log's first), `runs` into how many the epochs are divided (as the log says, or one).
 
     Raises:
-        [`InputError`]: It is no log, or, unless `allow_missing`, samples lack a verdict or were cut
-            by the server before the length that was asked for.
+        [`InputError`]: The file is not a log, or, unless `allow_missing`, samples lack a verdict
+            or were cut by the server before the length that was asked for.
         [`MissingExtraError`]: inspect-ai is not installed.
     """
     log = InspectLog(path)

@@ -103,7 +103,7 @@ def _folder_files(root: Path, split: str) -> list[Path]:
         )
     if not by_kind:
         raise InputError(
-            f"The folder {root} holds no data file ({', '.join(SUFFIXES)}), nor does a folder "
+            f"The folder {root} has no data file ({', '.join(SUFFIXES)}), nor does a folder "
             "'data' in it."
         )
     (files,) = by_kind.values()
@@ -144,7 +144,7 @@ def _of_split(files: list[Path], root: Path, split: str) -> list[Path]:
     wanted = SPLIT_OF.get(split, split)
     if splits and wanted not in splits:
         raise InputError(
-            f"{root} holds no files of the split {split!r}, only: {', '.join(splits)}. "
+            f"{root} has no files of the split {split!r}, only: {', '.join(splits)}. "
             "Choose one with the option split."
         )
     return by_split[wanted] if splits else files

@@ -115,7 +115,7 @@ class Source:
         head = list(islice(with_prompts(rows, self._prompts), PEEK_ROWS))
         samples = [row.values for row in head if isinstance(row, Row)]
         if not head:
-            raise InputError(f"{rows.name} is empty: it holds no rows.")
+            raise InputError(f"{rows.name} is empty.")
         if isinstance(head[0], Rejected) and not samples:
             raise InputError(
                 f"None of the first {len(head)} rows of {rows.name} can be read. "

@@ -217,7 +217,7 @@ def last_envelope(text: str) -> str:
     answer = text if answer is None else answer
     starts = list(_ENVELOPE.finditer(answer))
     if not starts:
-        raise ReplyError(Reason.NO_ENVELOPE, "the reply holds no //boxed{...}")
+        raise ReplyError(Reason.NO_ENVELOPE, "the reply has no //boxed{...}")
     rest = _MARKUP.sub("", answer[starts[-1].end() : starts[-1].end() + _LONGEST_ANSWER])
     content, closing, _ = rest.partition("}")
     if not closing:

@@ -140,9 +140,7 @@ def _lines(path: Path, needed: tuple[str, ...], what: str) -> Iterator[Line]:
             except ValueError:
                 line = {}
             if not isinstance(line, dict) or not line.keys() >= set(needed):
-                raise InputError(
-                    f"{path}:{number} is no {what} as rpd curate writes them; curate again"
-                )
+                raise InputError(f"{path}:{number} is not a {what} of rpd curate; curate again")
             yield line
 
 

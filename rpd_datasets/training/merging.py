@@ -54,7 +54,7 @@ def merge(
     whole = not (tuned / ADAPTER_CONFIG).is_file()
     if whole and not (base and shares):
         raise InputError(
-            f"{tuned} holds no {ADAPTER_CONFIG}; name the folder of an adapter. A model whose "
+            f"{tuned} has no {ADAPTER_CONFIG}; name the folder of an adapter. A model whose "
             "weights were all tuned needs --base and --interpolate, e.g. --interpolate 0.5"
         )
     for folder in targets:

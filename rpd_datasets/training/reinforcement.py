@@ -81,7 +81,7 @@ def load_aime(
         else:
             found[key] = (problem, answer, year)
     if not found:
-        raise InputError(f"{spec} holds no problem of {FIRST_YEAR} to {LAST_YEAR}")
+        raise InputError(f"{spec} has no problem of {FIRST_YEAR} to {LAST_YEAR}")
     kept = list(found.values())[:limit]
     return [(problem, answer) for problem, answer, _ in kept], {
         "problems with a year": sum(year is not None for _, _, year in kept),

@@ -141,7 +141,7 @@ def _load(spec: str, config: str, split: str) -> tuple[Any, str]:
             f"{first_line(error)}. Use a folder that `rpd curate` made"
         ) from error
     if not len(rows):
-        raise InputError(f"{spec} holds no rows")
+        raise InputError(f"{spec} has no rows")
     for column in ("prompt", "completion"):
         first = rows[0].get(column)
         if not isinstance(first, list) or not first or not isinstance(first[0], dict):

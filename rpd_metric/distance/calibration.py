@@ -155,7 +155,7 @@ def _read(path: str | None) -> dict[tuple[str, str, str], Calibration]:
         raise InputError(f"cannot read the curves {path}: {error.strerror or error}") from error
     except (ValueError, TypeError) as error:
         raise InputError(
-            f"{path} holds no curves; rpd compare-metrics FILE --calibrate OUT writes some"
+            f"{path} has no curves; rpd compare-metrics FILE --calibrate OUT writes some"
         ) from error
     return {(one.distance, one.embedder, one.steps): one for one in found}
 

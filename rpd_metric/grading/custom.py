@@ -63,5 +63,5 @@ def _find(spec: str) -> Callable[[str, str], object]:
     except (ImportError, AttributeError, OSError, ValueError) as error:
         raise InputError(f"the grader {spec!r} cannot be loaded: {error}; use {FORMS}") from error
     if not callable(found):
-        raise InputError(f"the grader {spec!r} is no function; use {FORMS}")
+        raise InputError(f"the grader {spec!r} is not a function; use {FORMS}")
     return cast(Callable[[str, str], object], found)

@@ -52,10 +52,10 @@ def load(name: str, options: ChatOptions) -> InProcessChat:
 
 
 def check_template(tokenizer: Any, model: str) -> None:
-    """Refuse a model that is no chat model. Raises [`ModelError`]."""
+    """Refuse a model that is not a chat model. Raises [`ModelError`]."""
     if not getattr(tokenizer, "chat_template", None):
         raise ModelError(
-            f"{model!r} has no chat template, so it is no chat model; take an instruct model"
+            f"{model!r} has no chat template, so it is not a chat model; take an instruct model"
         )
 
 

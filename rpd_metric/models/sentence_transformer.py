@@ -125,7 +125,7 @@ class SentenceTransformerEmbedder:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            # Here, because a tokenizer does not bear two threads.
+            # Here, because a tokenizer is not thread-safe.
             places, blocks = zip(*model.blocks(texts), strict=True)
             if self.options.threads == 1:
                 found = list(map(encode_block, blocks))

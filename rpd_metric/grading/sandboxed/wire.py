@@ -16,7 +16,7 @@ sys.set_int_max_str_digits(0)
 
 
 class NotPlain(TypeError):
-    """A value is no plain data."""
+    """A value is not plain data."""
 
 
 def encode(value: Any) -> Any:
@@ -40,7 +40,7 @@ def encode(value: Any) -> Any:
             return {kind.__name__: [encode(item) for item in value]}
     if isinstance(value, dict):
         return {"dict": [[encode(key), encode(item)] for key, item in value.items()]}
-    raise NotPlain(f"a value of type {type(value).__name__} is no plain data")
+    raise NotPlain(f"a value of type {type(value).__name__} is not plain data")
 
 
 def decode(value: Any) -> Any:

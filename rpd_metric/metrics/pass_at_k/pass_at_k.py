@@ -141,7 +141,7 @@ def _rows(predictions: Any, references: Any) -> Iterator[tuple[list[str], str, b
         samples = samples.tolist() if hasattr(samples, "tolist") else samples
         where = f"predictions[{number}]"
         if not isinstance(samples, Sequence) or isinstance(samples, str) or not samples:
-            raise InputError(f"{where} is no list of verdicts or texts")
+            raise InputError(f"{where} is not a list of verdicts or texts")
         reference = "" if references is None else str(references[number])
         if all(isinstance(sample, str) for sample in samples):
             if not reference.strip():

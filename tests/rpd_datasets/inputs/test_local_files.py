@@ -142,7 +142,7 @@ def test_a_file_broken_as_a_whole_is_one_error(
 
 
 def test_a_folder_is_read_in_the_order_of_its_file_names(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no data file"):
+    with pytest.raises(InputError, match="has no data file"):
         read(tmp_path)
     write_rows(tmp_path / "b.jsonl", ROWS[3:])
     write_rows(tmp_path / "a.jsonl", ROWS[:3])

@@ -382,8 +382,8 @@ class TestErrors:
         [
             ("manifest.json", "{", "is not JSON"),
             ("manifest.json", '{"format": 1}', "another version"),
-            ("scores.jsonl", '{"rank": 0}\n', "scores.jsonl:1 is no score"),
-            ("rejects.jsonl", '{"stage": "filter"}\n', r"rejects\.jsonl:1 is no reject"),
+            ("scores.jsonl", '{"rank": 0}\n', "scores.jsonl:1 is not a score"),
+            ("rejects.jsonl", '{"stage": "filter"}\n', r"rejects\.jsonl:1 is not a reject"),
             ("data/train-00000-of-00001.parquet", "no table", "cannot be read"),
         ],
     )

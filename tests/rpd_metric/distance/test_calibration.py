@@ -78,7 +78,7 @@ def test_what_compares_nothing_has_no_curve_and_a_curve_of_ones_own_replaces_the
     assert own.scale().startswith("the chance of another method at a distance of 0.1: 1%, 0.3: 8%")
     for text in ("[1]", "not JSON", '[{"a": 1}]'):
         file.write_text(text)
-        with pytest.raises(InputError, match="holds no curves"):
+        with pytest.raises(InputError, match="has no curves"):
             calibration("pieces", "minilm", chat=True, path=str(file))
     with pytest.raises(InputError, match="cannot read the curves"):
         calibration("pieces", "minilm", chat=True, path=str(tmp_path / "gone"))

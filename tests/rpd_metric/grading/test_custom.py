@@ -26,8 +26,8 @@ def test_a_function_in_a_file_grades_rows_in_order(tmp_path: Path):
         ("checks", "No module named 'checks'; use file.py:function"),
         ("nowhere.py:check", "No such file or directory"),
         ("operator:nothing", "no attribute 'nothing'"),
-        ("operator", "is no function"),
-        (f"{__file__}:nothing", "is no function"),
+        ("operator", "is not a function"),
+        (f"{__file__}:nothing", "is not a function"),
     ],
 )
 def test_a_grader_that_cannot_be_found_is_named(spec: str, message: str):
