@@ -413,7 +413,7 @@ class TestTheCommand:
     ):
         folder = write_folder(tmp_path / "curated", [a_row()])
         assert main(["report", str(folder)]) == 0
-        assert "The embedder 'hash' that made" in capsys.readouterr().err
+        assert "The embedder 'hash' cannot be loaded" in capsys.readouterr().err
         # One that was asked for by name is not left away in silence.
         assert main(["report", str(folder), "--embedder", "openai:http://127.0.0.1:9/v1#m"]) == 1
 
