@@ -105,7 +105,7 @@ def _compare(args: argparse.Namespace) -> None:
                 for title, group in groups.items():
                     work = paired.solve_together(group, config, models, curve, **more)
                     solved[title] = asyncio.run(work)
-        differences = paired.compare(groups, solved)
+        differences = paired.compare(groups, solved, config.solutions)
         if args.plot:
             plot(groups, differences, args.plot)
         if args.output:

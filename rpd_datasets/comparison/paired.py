@@ -199,19 +199,21 @@ async def solve_together(
 
 
 def compare(
-    groups: Groups, solved: Mapping[str, Sequence[Solved]] | None = None
+    groups: Groups, solved: Mapping[str, Sequence[Solved]] | None = None, distance: str = ""
 ) -> list[Difference]:
     """Compare the first model of each benchmark with each other one.
 
     The k are the powers of two up to the number of samples that every problem has, and that number.
-    `solved` are the right solutions of all models by benchmark.
+    `solved` are the right solutions of all models by benchmark, and `distance` is the name of what
+    they were compared by.
     """
     found: list[Difference] = []
     for title, (base, *others) in groups.items():
         for other in others:
             if base.figures["pass_at_k"] and other.figures["pass_at_k"]:
                 found += _of_pass(title, base, other)
-            found += _of_ways(title, base.name, other.name, (solved or {}).get(title, ()))
+            names = title, base.name, other.name
+            found += _of_ways(*names, (solved or {}).get(title, ()), distance)
     if not found:
         raise InputError(
             "nothing can be compared: no solution is marked as right or wrong, and no problem has "
@@ -248,7 +250,9 @@ def _of_pass(title: str, base: Results, other: Results) -> Iterator[Difference]:
         yield Difference(*ends, *names, first, second, len(fewest))
 
 
-def _of_ways(title: str, base: str, other: str, solved: Sequence[Solved]) -> Iterator[Difference]:
+def _of_ways(
+    title: str, base: str, other: str, solved: Sequence[Solved], distance: str
+) -> Iterator[Difference]:
     """Differences of how right solutions go, where a problem has two of both models."""
     # A problem whose strategies a chat model could not sort is left out.
     solved = [one for one in solved if one.strategies is not None] or solved
@@ -268,7 +272,8 @@ def _of_ways(title: str, base: str, other: str, solved: Sequence[Solved]) -> Ite
         ends = gap.value * most, gap.low * most, gap.high * most, p
         first, second = values.mean(axis=0).tolist()
         kept = None if name == APART else only
-        yield Difference(*ends, title, base, other, name, name, first, second, len(known), kept)
+        figure = f"{name} ({distance})" if distance and measure == DISTANCE else name
+        yield Difference(*ends, title, base, other, name, figure, first, second, len(known), kept)
 
 
 class Figures(NamedTuple):

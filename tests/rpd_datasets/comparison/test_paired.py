@@ -204,7 +204,8 @@ def test_without_names_a_distance_is_compared_and_without_marks_all_solutions(tm
     files = [str(tmp_path / f"{name}.jsonl") for name in ("one", "two")]
     assert main(["compare", *files, "--json", "--distance", "raw"]) == 0
     distance, apart = json.loads(capsys.readouterr().out)["differences"]
-    assert (distance["measure"], distance["value"]) == ("distance", pytest.approx(0, abs=1e-5))
+    assert distance["figure"] == "distance (raw)"
+    assert distance["value"] == pytest.approx(0, abs=1e-5)
     # Copies of each other are nearer than two ways of one model.
     assert (apart["measure"], apart["value"] < 0) == ("apart", True)
     assert main(["compare", *files, "--distance", "none"]) == 1
