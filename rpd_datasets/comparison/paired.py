@@ -354,10 +354,21 @@ def sentences(differences: Sequence[Difference]) -> list[str]:
     return said
 
 
+def missing(groups: Groups) -> list[str]:
+    """How many samples of a model no figure counts, in plain words."""
+    return [
+        f"{one.missing:,} samples or rows of {one.name} on {title} are missing; figures are of "
+        "those that are there."
+        for title, models in groups.items()
+        for one in models
+        if one.missing
+    ]
+
+
 def comparison_text(groups: Groups, differences: Sequence[Difference]) -> str:
     """The paper's kind of table, the differences, and what they allow to say, in Markdown."""
     parts = [table_text(*table) for table in tables(groups, differences)]
-    said = "\n".join(f"- {sentence}" for sentence in sentences(differences))
+    said = "\n".join(f"- {sentence}" for sentence in sentences(differences) + missing(groups))
     return "\n\n".join([*parts, said, *NOTES])
 
 

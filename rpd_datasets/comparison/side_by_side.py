@@ -49,7 +49,7 @@ def write_page(
     text = environment.from_string(template.read_text(encoding="utf-8")).render(
         style=Markup(style.read_text(encoding="utf-8")),
         names=", ".join(dict.fromkeys(one.name for models in groups.values() for one in models)),
-        sentences=paired.sentences(differences),
+        sentences=paired.sentences(differences) + paired.missing(groups),
         tables=paired.tables(groups, differences),
         notes=paired.NOTES,
         problems=[pair for _, pair in sorted(found, key=lambda one: -one[0])[:MOST]],

@@ -23,6 +23,7 @@ from rpd_datasets.filters.answer_checks import AnswerChecker, marked_only
 from rpd_datasets.inputs.inspect_rows import JSON_LOG, InspectLog, scores_of
 from rpd_datasets.inputs.source import InputSpec, open_source
 from rpd_datasets.problem import Problem, strategy_labels
+from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
 from rpd_metric.metrics.inspect_text import problem_text, solution_texts
 from rpd_metric.statistics.estimators import cons_at_n, first_k_per_problem, pass_at_k
@@ -242,13 +243,15 @@ def read_solutions(
     """Read a curated folder or a file of solutions: any input of `rpd curate` on this machine.
 
     Right is what a column of marks says, or else a reference answer; without any, there are no
-    figures. Raises [`InputError`] where marks are missing, unless `allow_missing`.
+    figures. Raises [`InputError`] where two problems are equal, and, unless `allow_missing`, where
+    rows cannot be read or marks are missing.
     """
     name, told = name or path.name.partition(".")[0], False
     marks: dict[str, list[Mark]] = {}
     right: dict[str, Problem] = {}
+    rejects: list[Rejected] = []
     with tempfile.TemporaryDirectory() as scratch, closing(AnswerChecker()) as checker:
-        for problem in open_source(path, spec, scratch=Path(scratch), on_reject=lambda _: None):
+        for problem in open_source(path, spec, scratch=Path(scratch), on_reject=rejects.append):
             found = marked_only(problem, correct_column)
             if not found.by:
                 found = checker.check(problem, correct_column)
@@ -258,8 +261,15 @@ def read_solutions(
             labels = strategy_labels(problem.extra, len(given))
             whole = Problem(problem.problem, problem.solutions, {"strategies": labels})
             key = " ".join(problem.problem.split())
+            if key in marks:
+                raise InputError(f"{path.name} has two problems of the same text: {key[:80]!r}")
             marks[key] = [(mark, None) for mark in given]
             right[key] = whole.take([n for n, mark in enumerate(given) if mark or not found.by])
+    if rejects and not allow_missing:
+        raise InputError(
+            f"{len(rejects):,} rows or solutions of {path.name} cannot be read, the first at "
+            f"{rejects[0].where}: {rejects[0].detail} --allow-missing counts them"
+        )
     return Results(
         name=name,
         benchmark=FILES,
@@ -267,6 +277,7 @@ def read_solutions(
         right=right,
         settings={"scorer": "the marks"},
         of_problems=len(marks),
+        missing=len(rejects),
         allow_missing=allow_missing,
         advice="--allow-missing counts the others",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from itertools import combinations, product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -210,3 +211,25 @@ def test_without_names_a_distance_is_compared_and_without_marks_all_solutions(tm
     assert (apart["measure"], apart["value"] < 0) == ("apart", True)
     assert main(["compare", *files, "--distance", "none"]) == 1
     assert "nothing can be compared" in capsys.readouterr().err
+
+
+def test_a_row_that_cannot_be_read_is_refused_or_counted(tmp_path, capsys):
+    for name in ("one", "two"):
+        write_rows(tmp_path / f"{name}.jsonl", rows(["sums", "lines"]))
+    bad = tmp_path / "two.jsonl"
+    bad.write_text(bad.read_text() + '{"problem": "What is 9 + 9?"\n')
+    line = ["compare", str(tmp_path / "one.jsonl"), str(bad), "--distance", "none"]
+    assert main(line) == 1
+    assert "1 rows or solutions of two.jsonl cannot be read, the first at two.jsonl:13" in (
+        capsys.readouterr().err
+    )
+    assert main([*line, "--allow-missing"]) == 0
+    assert "- 1 samples or rows of two on the files are missing" in capsys.readouterr().out
+
+
+def test_two_problems_of_one_text_cannot_be_told_apart(tmp_path, capsys):
+    recorded = Path(__file__).parents[1] / "inputs/harness/samples_sums.jsonl"
+    file = tmp_path / "one.jsonl"
+    file.write_text(recorded.read_text().replace("What is 9 times 8?", "What is 17 + 25?"))
+    assert main(["compare", f"a={file}", f"b={file}", "--distance", "none"]) == 1
+    assert "two problems of the same text: 'What is 17 + 25?'" in capsys.readouterr().err
