@@ -8,7 +8,7 @@ from pathlib import Path
 import griffe
 
 import rpd_datasets
-from rpd_datasets.cli import _parser
+from rpd_datasets.cli import command_line
 from rpd_metric.reasons import Reason
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,7 +37,7 @@ def _tutorial():
 
 def _commands():
     text = ""
-    for name, parser in _parser()[1].items():
+    for name, parser in command_line().commands.items():
         text += f"\n## rpd {name}\n\n{parser.description}\n\n```text\n{parser.epilog}\n```\n"
         form = parser._get_formatter()
         for group in filter(lambda group: group._group_actions, parser._action_groups):

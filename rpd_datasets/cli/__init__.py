@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from threadpoolctl import threadpool_limits
 
@@ -38,7 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["help"]:
         given = [*given[1:2], "--help"]
-    parser, commands = _parser()
+    parser = command_line()
+    commands = parser.commands
     name = given[0] if given and given[0] in commands else ""
     args = argparse.Namespace()
 
@@ -68,8 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command(f"rpd {name}", work, after_interrupt=args.after_interrupt)
 
 
-def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
-    """The parser, and that of each command."""
+def command_line() -> Parser:
+    """The parser of `rpd`: what `shtab` makes a shell's completion of."""
     parser = Parser(
         prog="rpd",
         description="Measure how differently problems were solved, and curate small, diverse "
@@ -80,4 +81,5 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
         command.add_to(commands)
-    return parser, commands.choices
+    parser.commands = commands.choices
+    return parser

@@ -76,6 +76,8 @@ class _HelpAll(argparse.Action):
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are two lines: what is wrong, and where the options are explained."""
 
+    commands: Mapping[str, argparse.ArgumentParser] = {}
+
     def format_help(self) -> str:
         """The help, of every option where there are not many."""
         if self.formatter_class is _Help and len(self._actions) <= MANY:

@@ -65,8 +65,9 @@ def in_python() -> Iterator[None]:
         vars(error)["typed"] = said  # for the command line
         if not re.search(r"\b(rpd|pip|python) [a-z-]", said):
             # "--num-rows (num_rows)" has both names already.
-            option = r"--([a-z][a-z-]*)(?: \(\w+\))?"
-            said = re.sub(option, lambda one: one[1].replace("-", "_"), said)
+            said = re.sub(
+                r"--([a-z][a-z-]*)(?: \(\w+\))?", lambda one: one[1].replace("-", "_"), said
+            )
             error.args = (re.sub(r"\bpass (\w+)(?= to| if|,|$)", r"pass \1=True", said),)
         raise
 

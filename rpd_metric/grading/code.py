@@ -159,5 +159,6 @@ def _function_program(task: FunctionTask, code: str) -> str:
 
 
 def _defines(code: str, name: str) -> bool:
-    pattern = rf"^(?:(?:async )?def|class) {re.escape(name)}\b|^{re.escape(name)}\s*="
-    return re.search(pattern, code, re.MULTILINE) is not None
+    name = re.escape(name)
+    found = re.search(rf"^(?:(?:async )?def|class) {name}\b|^{name}\s*=", code, re.MULTILINE)
+    return found is not None

@@ -67,8 +67,8 @@ def test_what_may_choose_is_known_without_a_look_at_installed_packages():
         "import importlib.metadata as found\n"
         "def entry_points(**_): raise AssertionError('looked through installed packages')\n"
         "found.entry_points = entry_points\n"
-        "from rpd_datasets.cli import _parser\n"
-        "_, commands = _parser()\n"
+        "from rpd_datasets.cli import command_line\n"
+        "commands = command_line().commands\n"
         "commands['compare-metrics'].parse_args(['sample', '--methods', 'rpd', 'raw'])\n"
         "commands['plan'].parse_args(['sample', '--problems', 'rpd'])\n"
     )

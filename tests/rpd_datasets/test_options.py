@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 
-from rpd_datasets.cli import _parser, main
+from rpd_datasets.cli import command_line, main
 from rpd_datasets.cli.arguments import with_config
 from rpd_datasets.options import add_options, option, options_from, read_options
 from rpd_metric.errors import InputError
@@ -81,7 +81,7 @@ decontaminate: [aime24, mine.jsonl]
 def test_options_come_from_a_yaml_file_and_typed_ones_win(tmp_path):
     file = tmp_path / "options.yaml"
     file.write_text(YAML)
-    parser = _parser()[1]["curate"]
+    parser = command_line().commands["curate"]
     typed = ["sample", "--num-problems", "2", "--require-complete", "--mix", "three"]
     args = parser.parse_args(with_config(parser, [*typed, f"--config={file}"]))
     assert (args.input, args.output, args.num_problems) == ("sample", Path("out"), 2)

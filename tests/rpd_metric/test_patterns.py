@@ -60,10 +60,19 @@ def written(path):
             and call.func.attr != "escape"
             and call.args
         ):
-            if isinstance(call.args[0], ast.Constant) and isinstance(call.args[0].value, str):
-                flags = [ast.unparse(k.value) for k in call.keywords if k.arg == "flags"]
-                name = f"{path}:{call.lineno}"
-                yield name, re.compile(call.args[0].value, eval(*flags) if flags else 0)
+            flags = [ast.unparse(k.value) for k in call.keywords if k.arg == "flags"]
+            text = literal(call.args[0])
+            # Those compiled from data are found as values of their module.
+            assert text is not None or call.func.attr == "compile", ast.unparse(call)
+            if isinstance(text, str):
+                yield f"{path}:{call.lineno}", re.compile(text, eval(*flags) if flags else 0)
+
+
+def literal(node):
+    # The text of a string; "name" is filled into an f-string.
+    if isinstance(node, ast.JoinedStr):
+        return "".join(literal(part) or "name" for part in node.values)
+    return node.value if isinstance(node, ast.Constant) else None
 
 
 import rpd_datasets, rpd_metric

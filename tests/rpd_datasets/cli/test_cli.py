@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
 import datasets
 import pytest
+import shtab
 from huggingface_hub import DatasetCard
 
 import rpd_metric
 from rpd_datasets import CurationConfig, curate_dataset
 from rpd_datasets.account import outcome_lines
-from rpd_datasets.cli import _parser, main
+from rpd_datasets.cli import command_line, main
 from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.store import ReplyStore, RequestKeys
 
@@ -194,7 +196,7 @@ def test_help_is_a_command_too(typed, title, capsys):
     assert (error.value.code, capsys.readouterr().out.startswith(title)) == (0, True)
 
 
-@pytest.mark.parametrize("name", _parser()[1])
+@pytest.mark.parametrize("name", command_line().commands)
 def test_help_is_short_and_help_all_lists_every_option(name, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     said = []
@@ -204,12 +206,23 @@ def test_help_is_short_and_help_all_lists_every_option(name, capsys, monkeypatch
         said.append(capsys.readouterr().out)
     short, full = said
     assert len(short.splitlines()) <= 70
-    for action in _parser()[1][name]._actions:
+    for action in command_line().commands[name]._actions:
         assert all(f" {one}" in full for one in action.option_strings or [action.metavar])
         assert not action.required or f" {(action.option_strings or [action.metavar])[0]}" in short
     if name == "curate":
         assert all(f"\n  --{one} " in short for one in ("num-problems", "preset", "summarizer"))
         assert "--shard-size" not in short
+
+
+@pytest.mark.parametrize(
+    ("typed", "known"),
+    [("cur", "curate"), ("curate --num-s", "--num-solutions"), ("curate --problems ra", "random")],
+)
+def test_a_shell_completes_commands_options_and_values(typed, known):
+    words = ["rpd", *typed.split()]
+    ask = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _shtab_rpd rpd {words[-1]}"
+    script = f'{shtab.complete(command_line(), "bash")}\n{ask}; echo "${{COMPREPLY[@]}}"'
+    assert known in subprocess.check_output(["bash", "-c", script], text=True).split()
 
 
 @pytest.mark.parametrize(
