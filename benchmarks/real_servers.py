@@ -108,7 +108,7 @@ class Trial:
             row[name] = found[1] if found else None
         self.rows.append(row)
         print(row, file=sys.stderr, flush=True)  # the table comes at the end, minutes later
-        # The error stands before the line that names the command's help.
+        # The error comes before the line that names the command's help.
         error = " ".join(said.strip().splitlines()[-2:]) if process.returncode else ""
         if error:
             self.note(f"{label}: {error}")

@@ -27,7 +27,7 @@ SHOWN = ("datasets", "huggingface-hub", "evaluate", "numpy", "pyarrow")
 
 
 def resolved(name: str) -> tuple[dict[str, str], str]:
-    """The versions of an environment with this project and another, or what stands against it."""
+    """The versions of an environment with this project and another, or what prevents it."""
     command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header"]
     command += ["--no-annotate", "--python-version", "3.12", "--python-platform", "linux", "-"]
     wanted = f"rpd-metric @ file://{ROOT}\n{name}\n"

@@ -40,7 +40,7 @@ TEXTS = ("candidates", "candidates_long", "human_alternatives")
 FITTED = 20_000
 EPOCHS = 3
 WIDTH = 128
-# The first word of the vocabulary; before it stand special and single-character pieces.
+# The first word of the vocabulary; special and single-character pieces come before it.
 FIRST_WORD = 996
 CLS, SEP = 101, 102
 SIF = 1e-5

@@ -1,4 +1,4 @@
-"""The house: which room may use which, no import in a circle, names that stand once, and its size.
+"""The house: which room may use which, no import in a circle, names that occur once, and its size.
 
 Arrows are read off the source, imports inside functions included: a lazy import hides a dependency
 from the interpreter, not from the reader.
@@ -114,7 +114,7 @@ def test_a_room_imports_only_what_the_arrows_allow(module):
     )
 
 
-def test_every_file_name_stands_once():
+def test_every_file_name_is_used_once():
     """A reader finds a module by its noun. A command's file is called like the command."""
     modules = (name for name in FILES if not name.startswith(("recipes", "rpd_datasets.cli")))
     names = Counter(FILES[name].stem for name in modules)

@@ -176,7 +176,7 @@ def _card(
         config=config,
         filters={n: one for n, one in as_options(config.filters, "").items() if n != "decisions"},
         contamination=options.contamination,
-        lines=outcome_lines(content)[1:],  # the verdict stands above
+        lines=outcome_lines(content)[1:],  # the verdict is above
         own_columns=sorted(choice_columns(UNSCORED, config)),
         sft=SFT_CONFIG,
         terms=terms,

@@ -169,7 +169,7 @@
   };
   const facts = (record, index) => {
     const { tokens, beside } = record.solutions[index];
-    const others = Object.entries(beside).filter(([name]) => name !== "strategy"); // it stands above
+    const others = Object.entries(beside).filter(([name]) => name !== "strategy"); // shown above
     const parts = others.map(([name, value]) => `${name}: ${value}`);
     return make("p", "facts", [`${count(tokens)} tokens`, ...parts].join(" · "));
   };

@@ -29,11 +29,11 @@ const textView = (() => {
     return made;
   };
 
-  // `stop` is the punctuation behind an inline formula: it must not stand on a line of its own.
+  // `stop` is the punctuation behind an inline formula: it must not be alone on a line.
   const formula = ({ source, tex, block }, stop) => {
     const holder = element(block ? "div" : "span", block ? "block" : "formula");
     const grouped = tex.includes("\\begin") || tex.includes("\\\\") || tex.includes("\\tag");
-    // Outside Temml's display mode limits stand beside their sign unless they are told where to.
+    // Outside Temml's display mode limits are set beside their sign unless they are told where to.
     const placed = block && !grouped ? tex.replace(LIMITED, "$&\\limits") : tex;
     const options = { throwOnError: true, trust: false, maxExpand: 500, maxSize: [20, 20] };
     try {

@@ -80,7 +80,7 @@ def four_grams(texts: Sequence[str]) -> Matrix:
     for text in texts:
         line = " ".join(["", *LETTERS.findall(text.lower()), ""])
         grams = {line[at : at + NGRAM] for at in range(len(line) - NGRAM + 1)}
-        found.append(grams or {text})  # a formula without a word stands for itself
+        found.append(grams or {text})  # a formula without a word is its own gram
     column = {gram: index for index, gram in enumerate(sorted(set().union(*found)))}
     table = np.zeros((len(texts), len(column)))
     for row, grams in enumerate(found):

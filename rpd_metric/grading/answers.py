@@ -41,7 +41,7 @@ _THOUSANDS = re.compile(
 )
 _BRACED_SIGN = re.compile(r"\{([:,.;])\}")  # "12{:}30", for the spacing of a colon
 _REPEATING = re.compile(r"(?<![\d.])(\d*)\.(\d*)\\(?:overline|bar)\s*\{(\d+)\}")
-# What may stand between the boxes of one list.
+# What may separate the boxes of one list.
 _BETWEEN_BOXES = re.compile(
     r"(?:[\s$,;]|\\[,;:! ]|\\q?quad|\b(?:and|or)\b|\\text\s*\{\s*(?:,|and|or|,\s*and)\s*\})+"
 )

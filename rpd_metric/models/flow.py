@@ -203,7 +203,7 @@ class Flow:
                     reply = await self._fetch(longer, RequestKeys.of(self.model, longer), once=True)
                     self.stats.extended += not reply.cached
                 except ServerError:
-                    # Too slow, or more tokens than the context holds. The cut reply stands.
+                    # Too slow, or more tokens than the context holds. The cut reply is kept.
                     self.stats.kept_cut += 1
         self.stats.cached += reply.cached
         self.stats.done += not reply.cached
@@ -253,7 +253,7 @@ class Flow:
             return reply
         try:
             # In a thread, because another process may be writing. The place is held meanwhile: a
-            # store that stands still must hold up the requests.
+            # store that is stuck must hold up the requests.
             kept = await asyncio.to_thread(self.store.keep, keys, reply)
         except StoreError as error:
             self._end(error)  # before leaving, which lets the next one start
@@ -343,7 +343,7 @@ def draining(*flows: Flow, notify: Callable[[str], object] = logger.warning) -> 
 
     def restore() -> None:
         for number, handler in former.items():
-            # `None` stands for a handler that was not installed from Python.
+            # `None` means a handler that was not installed from Python.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def handle(number: int, _frame: object) -> None:

@@ -36,7 +36,7 @@ class StaticEmbedder:
         with np.load(FILE) as kept:
             vectors = kept["rows"] * kept["scales"][:, None]
             self._tokenizer = Tokenizer.from_buffer(kept["tokenizer"].tobytes())
-        # The directions are in the order of what they tell: the first ones stand for all.
+        # The directions are in the order of what they tell: the first ones approximate all.
         self._vectors: Floats = vectors[:, : (options or EmbedderOptions()).truncate_dim]
 
     def encode(self, texts: Sequence[str]) -> Floats:

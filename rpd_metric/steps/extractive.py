@@ -23,7 +23,7 @@ VERSION = "5"
 _SHORT, _MIDDLING = 6, 12
 # A passage counts for its phase's length up to so many characters.
 _LONG_PASSAGE = 300
-# A heading stands before the passage that it heads, up to this length in all.
+# A heading is put before its passage, up to this length in all.
 _WITH_HEADING = 540
 _MOST_METHODS, _MOST_ACTS = 3, 3
 

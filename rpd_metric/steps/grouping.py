@@ -1,7 +1,7 @@
 """Strategies by name: a chat model sorts the summaries of one problem into groups.
 
 One request for up to 20 solutions; more are sorted in batches, each against the names found so far.
-The summaries are shown in an order that the problem draws, because models favour what stands
+The summaries are shown in an order that the problem draws, because models favour what comes
 first. A reply that cannot be used leaves the problem without groups, with its reason.
 """
 
@@ -188,7 +188,7 @@ def parse_strategies(
         found: dict[str, tuple[str, set[int]]] = {}
         for entry in entries:
             name, places = _entry(entry, count)
-            # One name is one strategy, however often it stands there.
+            # One name is one strategy, however often it occurs.
             found.setdefault(_letters(name), (name, set()))[1].update(places)
         times = Counter(place for _, places in found.values() for place in places)
         if 2 * list(times.values()).count(1) < count:

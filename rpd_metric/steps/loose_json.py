@@ -138,7 +138,7 @@ def _in_double_quotes(string: re.Match[str]) -> str:
 
 def _is_faithful(value: dict[str, Any], text: str) -> bool:
     # The mender guesses where strings end. After a wrong guess words are missing, or a value is
-    # not what stands between two quotes: it was split in the middle or at an inner comma.
+    # not the text between two quotes: it was split in the middle or at an inner comma.
     plain = _unescaped(text)
     return _letters(plain).startswith(_letters("".join(_leaves(value)))) and all(
         re.search(rf"(?<!\w){_QUOTE}\s*{re.escape(leaf.strip())}\s*{_QUOTE}(?!\w)", plain)

@@ -1,6 +1,6 @@
 """Programs in a solution: found where no fence says so, and cut into blocks that can be read.
 
-A run of lines is taken for a program where statements stand above indented lines, or return or
+A run of lines is taken for a program where statements precede indented lines, or return or
 import something; mathematics and prose do not look like that. Languages that are not set out by
 indentation are found by their fences only.
 """

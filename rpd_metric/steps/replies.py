@@ -35,7 +35,7 @@ Read = TypeVar("Read")
 # fingerprint.
 PARSER_VERSION = 3
 
-# Of a step's runs of three words, the share that also stands in the prompt.
+# Of a step's runs of three words, the share that the prompt also has.
 COPIED = 0.6
 # Of the runs of three words of two steps, the share that they have in common.
 REPEATED = 0.8

@@ -1,4 +1,4 @@
-"""The configuration: what `auto` and a budget stand for, and that presets stay the paper's."""
+"""The configuration: what `auto` and a budget mean, and that presets stay the paper's."""
 
 from __future__ import annotations
 

@@ -29,6 +29,6 @@ def checker_source() -> str:
 def _program(name: str, call: str) -> str:
     folder = resources.files(__package__)
     parts = [(folder / file).read_text(encoding="utf-8") for file in ("wire.py", name)]
-    # Each part opens with a docstring and this import, which must stand first in a file.
+    # Each part opens with a docstring and this import, which must come first in a file.
     start = "from __future__ import annotations\n"
     return start + "".join(part.partition(start)[2] for part in parts) + f"\n\n{call}\n"

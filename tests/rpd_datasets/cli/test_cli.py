@@ -60,7 +60,7 @@ def test_curate_prints_what_was_chosen_and_names_each_stage_before_it(
     manifest = json.loads((out / "manifest.json").read_text())
     medians = manifest["outcome"]["median_distance"]
     assert medians["chosen"] > medians["random"] > 0
-    # The ending block stands in the card, too.
+    # The card has the ending block, too.
     card = DatasetCard.load(out / "README.md")
     verdict = manifest["outcome"]["verdict"]
     assert verdict["word"] == "good"

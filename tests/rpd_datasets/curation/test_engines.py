@@ -166,7 +166,7 @@ def curate_sample(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
 
 
 def after_the_bar(err: str) -> str:
-    """What stands on the screen below the progress bar."""
+    """The screen below the progress bar."""
     return err.replace("\r", "\n").rstrip().rpartition("\n")[2]
 
 

@@ -1,4 +1,4 @@
-"""Problems that stand in benchmarks, beside datatrove's filter as the oracle."""
+"""Problems of benchmarks, beside datatrove's filter as the oracle."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def test_rpd_judge_compares_pairs_with_labels_and_its_own_second_opinion(rows, s
     def reply(body):
         user = body["messages"][-1]["content"]
         a = user.partition("Solution B")[0]
-        if "Problem 2" in user:  # says whatever stands first
+        if "Problem 2" in user:  # says whatever comes first
             return "//boxed{2}" if COORDINATES[0] in a else "//boxed{1}"
         return "//boxed{2}" if COORDINATES[0] in user else "//boxed{1}"
 

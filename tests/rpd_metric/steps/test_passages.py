@@ -43,7 +43,7 @@ def test_nothing_is_cut_inside_a_formula(formula: str) -> None:
     ],
 )
 def test_where_a_sentence_ends(found: list[str]) -> None:
-    """A display line stands with what announces it; an abbreviation ends nothing."""
+    """A display line stays with what announces it; an abbreviation ends nothing."""
     joined = " ".join(found) if "Adding" in found[0] else "\n".join(found)
     assert texts(joined)[0] == " ".join(found[0].split())
     assert texts(joined)[-1] == " ".join(found[-1].replace("```", "").split())
