@@ -11,9 +11,9 @@ import pytest
 from datasets import Dataset, DatasetDict
 from huggingface_hub import HfApi, constants
 
-from parts.fake_tgi import FakeTGI
-from parts.kill_loop import contents, summary
+from parts.kill_loop import contents
 from parts.local_hub import TOKEN, LocalHub
+from parts.rows import write_rows
 from rpd_datasets import (
     CurationConfig,
     FilterConfig,
@@ -74,7 +74,7 @@ def test_rows_in_memory_give_the_folder_of_their_file_but_for_its_fingerprint(
     bare: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in some_rows()))
+    write_rows(Path("rows.jsonl"), some_rows())
     asked = ["--num-problems", "4", "--num-solutions", "2"]
     assert main(["curate", "rows.jsonl", *asked, "--output", "cli"]) == 0
 
@@ -85,21 +85,6 @@ def test_rows_in_memory_give_the_folder_of_their_file_but_for_its_fingerprint(
     for name in ("README.md", "manifest.json"):
         cli[name] = cli[name].replace(prints[0].encode(), prints[1].encode())
     assert cli == python
-
-
-def test_rows_that_a_server_summarised_ask_it_nothing_more(bare: Dataset, tmp_path: Path) -> None:
-    with FakeTGI(reply=summary) as server:
-        config = replace(
-            CONFIG,
-            summarizer=f"openai:{server.url}/v1#Qwen/Qwen3-14B",
-            store=str(tmp_path / "replies.sqlite"),
-        )
-        curate_dataset(bare, tmp_path / "scored", config)
-        rows = bare.map(rpd_curate, fn_kwargs={"config": config})
-        asked = len(server.requests)
-        curate_dataset(rows, tmp_path / "taken", config)
-        assert len(server.requests) == asked
-    assert contents(tmp_path / "scored") == contents(tmp_path / "taken")
 
 
 def test_errors_in_python_name_parameters_and_those_of_commands_options(

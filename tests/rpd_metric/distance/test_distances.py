@@ -134,9 +134,3 @@ def test_a_trace_of_any_length_is_read_in_a_bounded_number_of_pieces_from_start_
     assert len(read) == MOST_PIECES
     assert read[0].startswith("word0 ")
     assert read[-1].endswith("word9999")
-
-
-def test_of_a_trace_the_part_that_carries_the_answer_is_compared():
-    write_up = "We factor the polynomial. " * 30
-    found = pieces("", f"<think>{'angle modulo ' * 400}</think>{write_up}", write_up)
-    assert found[0, 1] == pytest.approx(0)

@@ -125,12 +125,6 @@ def test_the_key_stays_what_it_was_when_stores_were_written_with_it():
     assert request_key("Qwen/Qwen3-14B", request) == sha256(canonical.encode()).hexdigest()
 
 
-def test_the_first_reply_stands_and_the_second_writer_gets_it(store):
-    put(store, "m", ask("q"), ChatReply("first"))
-    assert put(store, "m", ask("q"), ChatReply("second")) == ChatReply("first", cached=True)
-    assert store.count() == 1
-
-
 # Threads and processes
 
 
@@ -262,9 +256,9 @@ def test_a_file_that_is_something_else_is_refused_and_left_alone(path, write, sa
 # Damage
 
 
-def filled(path: Path, replies: int = 40) -> bytes:
+def filled(path: Path) -> bytes:
     with ReplyStore(path) as store:
-        for number in range(replies):
+        for number in range(40):
             reply = ChatReply(f"{number} " + "r" * 700, "stop", number, 2 * number, 1.5)
             put(store, "m", ask(str(number)), reply)
     return path.read_bytes()

@@ -17,7 +17,6 @@ import pytest
 
 from rpd_metric.errors import ModelError
 from rpd_metric.models.chat import ChatReply, ChatRequest, Sampling
-from rpd_metric.models.flow import Flow
 from rpd_metric.steps.chat_summarizer import ChatSummarizer, steps_schema
 from rpd_metric.steps.protocol import Summary
 
@@ -83,17 +82,10 @@ async def test_an_invalid_reply_is_asked_for_again_with_what_was_wrong() -> None
     assert replace(second, messages=()) == replace(first, messages=())
 
 
-async def test_a_cut_reply_is_lengthened_once_and_by_the_scheduler_alone() -> None:
+async def test_a_cut_reply_is_refused_and_left_to_the_flow() -> None:
     summarizer = summarizer_of(CUT, GOOD, sampling=Sampling(max_tokens=300))
     assert (await summarizer.summarize(PROBLEM, [SOLUTION]))[0].reason == "truncated"
-    assert len(summarizer.chat.requests) == 1, "the summarizer only repairs"
-
-    chat = RecordedChat({"Completing": [CUT, GOOD]})
-    flowing = ChatSummarizer(Flow(chat), sampling=Sampling(max_tokens=300))
-    assert await flowing.summarize(PROBLEM, [SOLUTION]) == [Summary(STEPS)]
-    first, second = chat.requests
-    assert (first.sampling.max_tokens, second.sampling.max_tokens) == (300, 600)
-    assert second.messages == first.messages
+    assert len(summarizer.chat.requests) == 1
 
 
 async def test_the_final_part_is_what_follows_the_last_thoughts() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 
 import pytest
 from hypothesis import given
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from parts.fake_tgi import FakeTGI
-from parts.recorded_groups import SHARED, RecordedGroups, read_lines
 from rpd_metric.distance.diversity import (
     effective_number,
     group_distances,
@@ -21,9 +19,7 @@ from rpd_metric.distance.diversity import (
 )
 from rpd_metric.errors import ModelError, ReplyError
 from rpd_metric.models.chat import ChatReply
-from rpd_metric.models.flow import Flow
 from rpd_metric.models.kinds import load_chat
-from rpd_metric.models.store import ReplyStore
 from rpd_metric.steps.grouping import BATCH, Grouping, StrategyReader, parse_strategies
 
 PROBLEM = "How many paths are there?"
@@ -175,18 +171,3 @@ def test_groups_come_before_distances():
     assert score_by_groups([0], [[0]]) is None
     assert effective_number([None]) is None
     assert group_distances([None, 1], far).tolist() == far
-
-
-@pytest.mark.skipif(not SHARED.exists(), reason="needs the labelled sets in ../shared/data")
-def test_a_server_s_replies_of_a_capable_reader_are_the_labels_of_controlled(tmp_path):
-    rows = random.Random(0).sample(read_lines(SHARED / "controlled.jsonl"), 5)
-    with FakeTGI(reply=RecordedGroups.of_sets(SHARED)) as server:
-        for _ in range(2):  # the second time from the store
-            with ReplyStore(tmp_path / "store.sqlite") as store:
-                reader = StrategyReader(Flow(load_chat(f"tgi:{server.url}"), store=store), passes=2)
-                for row in rows:
-                    found = asyncio.run(reader.sort(row["problem"], row["steps"]))
-                    labels = list(dict.fromkeys(row["strategy_a"]))
-                    assert found.groups == tuple(map(labels.index, row["strategy_a"]))
-                    assert found.agreement == 1.0
-        assert len(server.requests) == 2 * len(rows)
