@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from parts.rows import write_rows
+
 PAGE = (Path(__file__).resolve().parents[1] / "docs/extending.md").read_text(encoding="utf-8")
 
 SOLUTIONS = (
@@ -48,7 +50,7 @@ def test_a_whole_curation_with_the_parts_of_another_package(package, tmp_path):
         {"problem": f"Problem {n}?", "solutions": [{"text": text} for text in SOLUTIONS]}
         for n in range(2)
     ]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "rows.jsonl", rows)
     command = (
         "curate rows.jsonl --num-problems 2 --num-solutions 2 --output curated --layout objects "
         "--embedder letters --summarizer sentences --problems length --solutions length "

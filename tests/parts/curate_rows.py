@@ -7,6 +7,7 @@ from pathlib import Path
 
 import datasets
 
+import parts.rows
 from rpd_datasets.cli import main
 
 VERBS = ["Factor", "Integrate", "Count", "Draw", "Substitute", "Guess", "Induct", "Reflect"]
@@ -22,8 +23,7 @@ def write_rows(path, num_problems=12, num_solutions=5, start=0):
             for i in range(num_solutions)
         ]
         rows.append({"problem": f"Problem {n}", "solutions": solutions, "level": n})
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return parts.rows.write_rows(path, rows)
 
 
 def curate(capsys, rows, output, *options):

@@ -9,6 +9,7 @@ import pytest
 
 from parts.fake_tgi import FakeTGI
 from parts.kill_loop import summary
+from parts.rows import write_rows
 from rpd_datasets.cli import main
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.curated import curate_dataset
@@ -60,8 +61,7 @@ def test_translated_solutions_stay_and_a_run_says_what_its_distances_count(
         for number, some in enumerate(texts)
     ]
     config = CurationConfig(num_solutions=3, filters=FilterConfig(min_solutions=3))
-    file = tmp_path / "rows.jsonl"
-    file.write_text("\n".join(map(json.dumps, rows)))
+    file = write_rows(tmp_path / "rows.jsonl", rows)
     curated = curate_dataset(file, tmp_path / "out", config)
     outcome = curated.manifest["outcome"]
     assert (curated.folder / "rejects.jsonl").read_bytes() == b""
@@ -78,8 +78,8 @@ def test_scores_are_put_into_words_where_labelled_pairs_tell_what_they_mean(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    file = tmp_path / "rows.jsonl"
-    file.write_text(json.dumps({"problem": "Sum to 100?", "solutions": texts}))
+    row = {"problem": "Sum to 100?", "solutions": texts}
+    file = write_rows(tmp_path / "rows.jsonl", [row])
     with FakeTGI(reply=summary) as server:
         line = ["score", str(file), "--json", "--distance", "strategy"]
         assert main([*line, "--summarizer", f"tgi:{server.url}"]) == 0

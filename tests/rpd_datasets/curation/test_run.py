@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from dataclasses import replace
-from functools import partial
 
 import datasets
 import pytest
@@ -13,10 +10,7 @@ import pytest
 from parts.curate_rows import write_rows
 from parts.kill_loop import contents
 from rpd_datasets import CurationConfig, FilterConfig, curate_dataset, rpd_curate, select_samples
-from rpd_datasets.curation.card import described
 from rpd_datasets.curation.models import Models
-from rpd_datasets.curation.run import RunOptions, curate_folder
-from rpd_datasets.inputs.source import InputSpec, open_source
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError, OutputError
 from rpd_metric.models.kinds import load_embedder
@@ -54,41 +48,13 @@ def rows(tmp_path):
     return write_rows(tmp_path / "rows.jsonl", num_solutions=4)
 
 
-def opened(rows, scratch, reject):
-    return open_source(rows, scratch=scratch, on_reject=reject)
-
-
-def curate(rows, output, summarizer=None, **options):
-    settings = {"num_problems": 5, "num_solutions": 2, "filters": FILTERS}
-    overwrite = options.pop("overwrite", False)
-    in_flight = options.pop("max_in_flight", 1)
-    config = CurationConfig(**{**settings, **options}).resolved()
+def curate(rows, output, summarizer=None, *, overwrite=False, max_in_flight=1, **settings):
+    choice = {"num_problems": 5, "num_solutions": 2, "filters": FILTERS, **settings}
     models = Models(
         summarizer or CountingSteps(), load_embedder("minilm"), token_counter("estimate")
     )
-    options = RunOptions(overwrite=overwrite, max_in_flight=in_flight)
-    return curate_folder(
-        [(partial(opened, rows), config.num_problems)],
-        output,
-        config,
-        models,
-        describe=lambda report: described(report, config, models, options, [InputSpec()]),
-        options=options,
-    )
-
-
-def test_the_folder_is_a_dataset_with_a_configuration_for_training(rows, tmp_path):
-    report = curate(rows, tmp_path / "out")
-    curated = datasets.load_dataset(str(tmp_path / "out"), split="train")
-    assert len(curated) == 5
-    assert curated["problem_score"][:] == sorted(curated["problem_score"][:], reverse=True)
-    assert all(len(selected) == 2 for selected in curated["selected"][:])
-    assert {"problem", "solutions", "level", "steps", "rpd_matrix"} <= set(curated.column_names)
-    train = datasets.load_dataset(str(tmp_path / "out"), "sft", split="train")
-    assert len(train) == report.num_selected == 10
-    first = curated[0]
-    assert train[0]["prompt"][0]["content"] == first["problem"]
-    assert train[0]["completion"][0]["content"] == first["solutions"][first["selected"][0]]
+    how = {"models": models, "overwrite": overwrite, "max_in_flight": max_in_flight}
+    return curate_dataset(rows, output, CurationConfig(**choice), **how)
 
 
 def test_an_interrupted_run_leaves_no_output_and_goes_on_where_it_stopped(rows, tmp_path):
@@ -122,46 +88,40 @@ def test_overwrite_replaces_the_output_only_once_the_new_one_is_complete(rows, t
     with pytest.raises(Stopped):
         curate(rows, tmp_path / "out", CountingSteps("Problem 3"), overwrite=True, num_problems=2)
     assert contents(tmp_path / "out") == before
-    curate(rows, tmp_path / "out", overwrite=True, num_problems=2)
-    assert len(datasets.load_dataset(str(tmp_path / "out"), split="train")) == 2
+    assert len(curate(rows, tmp_path / "out", overwrite=True, num_problems=2).dataset) == 2
 
 
 def test_a_second_run_to_the_same_output_is_refused(rows, tmp_path):
     from filelock import FileLock
 
-    partial = tmp_path / "out.partial"
-    partial.mkdir()
-    with FileLock(partial / "lock"), pytest.raises(OutputError, match="another run is writing"):
+    (tmp_path / "out.partial").mkdir()
+    with (
+        FileLock(tmp_path / "out.partial" / "lock"),
+        pytest.raises(OutputError, match="another run is writing"),
+    ):
         curate(rows, tmp_path / "out")
 
 
 @pytest.mark.parametrize("num_samples", [3, 12, 20, 99])
 def test_a_budget_is_spent_over_all_problems_and_the_manifest_says_so(rows, tmp_path, num_samples):
     spent = {"num_samples": num_samples, "num_problems": num_samples, "num_solutions": 1}
-    report = curate(rows, tmp_path / "out", **spent)
-    curated = datasets.load_dataset(str(tmp_path / "out"), split="train")
+    made = curate(rows, tmp_path / "out", **spent)
     # A budget of 12 reaches the 12 problems; a solution that is none of its own adds to none.
-    assert len(curated) == min(num_samples, 12)
-    usable = sum(score.num_usable for score in report.scores)
-    assert report.num_selected == min(num_samples, usable)
-    expected = select_samples(read_rows(rows), num_samples)
-    assert {row["problem"]: row["selected"] for row in curated} == {
+    assert len(made.dataset) == min(num_samples, 12)
+    usable = sum(score.num_usable for score in made.summary.scores)
+    assert made.summary.num_selected == min(num_samples, usable)
+    scored = datasets.Dataset.from_json(str(rows)).map(
+        rpd_curate, fn_kwargs={"config": CurationConfig(num_samples=1, filters=FILTERS)}
+    )
+    expected = select_samples(scored.to_list(), num_samples)
+    assert {row["problem"]: row["selected"] for row in made.dataset} == {
         row["problem"]: row["selected"] for row in expected
     }
-    found = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    found = made.manifest
     assert found["options"]["num_samples"] == num_samples
-    assert found["outcome"]["wanted"] == {"problems": len(curated), "solutions": num_samples}
+    assert found["outcome"]["wanted"] == {"problems": len(made.dataset), "solutions": num_samples}
     short = "solutions could be chosen"
     assert (short in " ".join(found["outcome"]["warnings"])) == (num_samples > usable)
-
-
-def read_rows(rows):
-    """The same problems with the distances that `rpd_curate` finds."""
-    config = CurationConfig(num_samples=1, filters=FILTERS)
-    ds = datasets.Dataset.from_json(str(rows)).map(
-        rpd_curate, fn_kwargs={"config": replace(config, summarizer="extractive")}
-    )
-    return ds.to_list()
 
 
 def test_a_budget_is_spent_over_one_input(rows, tmp_path):

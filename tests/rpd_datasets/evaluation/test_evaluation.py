@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -83,11 +80,6 @@ def test_benchmarks_are_loaded_from_the_hub_by_name(tmp_path):
     with LocalHub() as hub:
         hub.repos["datasets/Maxwell-Jia/AIME_2024"] = aime
         hub.repos["datasets/HuggingFaceH4/MATH-500"] = math500
-        # The hub client reads its settings when it is imported, so they need a process.
-        settings = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
-        settings |= {"HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_XET": "1"}
-        settings |= {"NO_PROXY": "127.0.0.1", "PYTHONPATH": str(Path(__file__).parents[3])}
-        command, env = [sys.executable, "-c", code], os.environ | settings
-        done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
+        done = hub.run(tmp_path, "-c", code)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["a7", "p7", "7", "134"]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from parts.fake_judge import judge_reply, kind_of
 from parts.fake_tgi import FakeTGI, Fault
+from parts.rows import write_rows
 from rpd_datasets.cli import main
 from rpd_datasets.judging.judges import (
     Judgement,
@@ -141,9 +142,7 @@ def rows(tmp_path):
         }
         for n in range(5)
     ]
-    path = tmp_path / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return write_rows(tmp_path / "rows.jsonl", rows)
 
 
 def judged(capsys, server, store, rows, *options):

@@ -6,12 +6,13 @@ import io
 import itertools
 import json
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parts.curated_folder import HashEmbedder
 from parts.fake_tgi import FakeTGI
+from parts.rows import write_rows
 from rpd_datasets.cli import main
 from rpd_datasets.judging.benchmark import compare_metrics
 from rpd_datasets.judging.labels import Labels, agreement
@@ -60,8 +61,7 @@ ROWS = [
 
 
 def label(tmp_path, monkeypatch, typed, *options):
-    file = tmp_path / "rows.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    file = write_rows(tmp_path / "rows.jsonl", ROWS)
     output = tmp_path / "labelled.jsonl"
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
     assert main(["label", str(file), "--output", str(output), *options]) == 0
@@ -102,18 +102,9 @@ def test_a_chat_model_labels_twice_and_says_how_far_it_is(tmp_path, monkeypatch,
     assert "Labelling in another order: 3 in" in said
 
 
-class Lengths:
-    """An encoder of the lengths of texts."""
-
-    name = "lengths"
-
-    def encode(self, texts):
-        return np.array([[1.0, len(text)] for text in texts], dtype=np.float32)
-
-
 def test_what_is_written_is_what_compare_metrics_reads(tmp_path, monkeypatch):
     rows = label(tmp_path, monkeypatch, "1 2 1\n" * 3 + "q\n")
-    found = compare_metrics(rows, Lengths(), "extractive", ["rpd"], num_bootstrap=10)
+    found = compare_metrics(rows, HashEmbedder(), "extractive", ["rpd"], num_bootstrap=10)
     assert (found.different, found.same) == (6, 3)
     # The steps that were shown were extractive ones: nothing may take them for a chat model's.
     assert {result.steps for result in found.results} == {"extractive"}
