@@ -27,6 +27,8 @@ GROUPS_RULE = (
     "one of each strategy in turn, as the chat model sorted and named them by their steps, the "
     "furthest first"
 )
+# Groups of an outcome that hold shares of solutions.
+SHARES = ("right", "minority_answer", "floundering")
 # AUROC of "do these two differ in strategy?" with the encoder minilm, on 164 natural problems and
 # on 48 where wording misleads (docs/distances.md): by a chat model's groups or steps, or without.
 _SEEN = {
@@ -120,12 +122,17 @@ def outcome_lines(manifest: Mapping[str, Any], word: str = "chosen") -> list[tup
     for group, values in groups.items():
         known = {name: one for name, one in (values or {}).items() if one not in (None, "")}
         if known.keys() - {"by"}:
-            said = (f"{name.replace('_', ' ')} {_cell(one)}" for name, one in known.items())
+            form = _share if group in SHARES else _cell
+            said = (f"{name.replace('_', ' ')} {form(one)}" for name, one in known.items())
             if group.endswith("_left_out"):
                 said = (with_option(name, one) for name, one in known.items())
             name = group.replace("_", " ").capitalize()
             lines.append((name, ", ".join(said).replace("chosen", word)))
     return lines + [("Warning", one) for one in warnings]
+
+
+def _share(value: Any) -> str:
+    return f"{100 * value:.3g} %" if isinstance(value, (int, float)) else str(value)
 
 
 def _cell(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 
 import evaluate
 import numpy as np
@@ -11,6 +12,7 @@ from datasets import Dataset
 import rpd_metric  # noqa: F401  makes evaluate know "rpd"
 from parts.local_hub import LocalHub
 from rpd_datasets import CurationConfig, rpd_curate, select_problems, to_sft
+from rpd_datasets.cli import main
 from rpd_metric.models import static
 from rpd_metric.models.kinds import load_embedder
 
@@ -44,6 +46,17 @@ def test_the_metric_map_and_trl_rows():
     mapped = rows.map(rpd_curate, fn_kwargs={"config": config})
     assert mapped[0]["selected"] == mapped[1]["selected"] == [0, 1]
     assert len(to_sft(select_problems(mapped, 1))) == 2
+
+
+def test_answers_that_take_algebra_are_left_open_without_it(tmp_path):
+    steps = "Two of four equal parts are taken. " * 4
+    texts = [f"{word} {steps} So it is $\\boxed{{\\frac{{2}}{{4}}}}$." for word in ("Well,", "Now")]
+    row = {"problem": "Which share?", "solutions": texts, "answer": "0.5"}
+    (tmp_path / "mine.jsonl").write_text(json.dumps(row))
+    line = ["curate", tmp_path / "mine.jsonl", "--output", tmp_path / "out", "--num-solutions", "2"]
+    assert main([str(part) for part in [*line, "--num-problems", "1", "--embedder", "static"]]) == 0
+    warned = json.loads((tmp_path / "out/manifest.json").read_text())["outcome"]["warnings"]
+    assert any("algebra" in one for one in warned) == (find_spec("math_verify") is None)
 
 
 def test_the_sample_is_curated_and_published(tmp_path):

@@ -146,9 +146,7 @@ class AnswerChecker:
     ) -> AnswerCheck:
         """Look at a problem's answers; the columns are named as the options name them.
 
-        Raises:
-            [`MissingExtraError`]: A reference answer takes computer algebra, and math-verify is
-                not installed.
+        Without math-verify, what takes computer algebra to compare is not known.
         """
         with self._lock:
             self._timeouts = 0
@@ -168,12 +166,13 @@ class AnswerChecker:
             return None
         wanted, given = without_lone_unit(readable(reference), readable(answer))
         verdict = easy_verdict(tidy(wanted), tidy(given))
-        if verdict is None:
+        if verdict is None and algebra_installed():
             (verdict,) = self._by_algebra([(reference, solution)])
         sentence = len(_PROSE.findall(answer)) > 3
         if verdict is Verdict.WRONG and sentence and reference in solution[-CLOSING_CHARACTERS:]:
             return None  # "The answer is three times the initial mass: 66 g."
-        return {Verdict.CORRECT: True, Verdict.WRONG: False}.get(verdict)
+        known = {Verdict.CORRECT: True, Verdict.WRONG: False}
+        return None if verdict is None else known.get(verdict)
 
     def _agreement(
         self, answers: Sequence[str | None], marks: Sequence[bool | None]
@@ -206,7 +205,7 @@ class AnswerChecker:
         easy = easy_verdict(tidied[one], tidied[other])
         if easy is not None:
             return easy is Verdict.CORRECT
-        if find_spec("math_verify") is None:
+        if not algebra_installed():
             return False
         # "x = 5" is accepted where "5" is wanted and not the other way round; here neither leads.
         boxes = [(one, rf"\boxed{{{other}}}"), (other, rf"\boxed{{{one}}}")]
@@ -227,6 +226,11 @@ class AnswerChecker:
         with self._lock:
             if self._grader is not None:
                 self._grader.close()
+
+
+def algebra_installed() -> bool:
+    """Whether answers that differ in form can be compared."""
+    return find_spec("math_verify") is not None
 
 
 def _named_answer(solution: str) -> str | None:
