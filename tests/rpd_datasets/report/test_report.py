@@ -15,7 +15,6 @@ import pytest
 
 from parts.browser import chromium
 from parts.curated_folder import STEPS, HashEmbedder, a_row, write_folder
-from parts.report_page import embedded
 from rpd_datasets.cli import main
 from rpd_datasets.filters.decisions import read_decisions
 from rpd_datasets.rejects import Rejected
@@ -50,6 +49,17 @@ def words(page: str) -> str:
     """The page's text, without its style sheet and script, in one line."""
     body = re.sub(r"<(style|script)[^>]*>.*?</\1>", " ", page, flags=re.DOTALL)
     return " ".join(re.sub(r"<[^>]*>", " ", body).split())
+
+
+def embedded(page: str) -> tuple[list, list]:
+    """The list of problems, and the problems, that a page holds."""
+
+    def unpack(name: str) -> list:
+        (packed,) = re.findall(rf'<script type="text/plain" id="{name}">([^<]*)</script>', page)
+        return json.loads(zlib.decompress(base64.b64decode(packed)))
+
+    pieces = len(re.findall(r'id="piece\d+"', page))
+    return unpack("index"), [one for n in range(pieces) for one in unpack(f"piece{n}")]
 
 
 @pytest.fixture(scope="module")
@@ -236,84 +246,87 @@ def test_the_page_fits_a_phone_in_the_dark(evil_page, tmp_path):
         assert window.find_element("id", "list").is_displayed()
 
 
-class TestThePage:
-    def test_equal_inputs_give_equal_bytes_without_a_path_or_a_date(self, tmp_path):
-        folder = write_folder(tmp_path / "curated", [a_row(), a_row("Another?")])
-        page = the_page(folder)
-        elsewhere = write_folder(tmp_path / "b" / "curated", [a_row(), a_row("Another?")])
-        assert page == the_page(elsewhere)
-        assert str(tmp_path) not in page
-        assert not re.search(r"20\d\d-\d\d-\d\d", page)
+def test_equal_inputs_give_equal_bytes_without_a_path_or_a_date(tmp_path):
+    folder = write_folder(tmp_path / "curated", [a_row(), a_row("Another?")])
+    page = the_page(folder)
+    elsewhere = write_folder(tmp_path / "b" / "curated", [a_row(), a_row("Another?")])
+    assert page == the_page(elsewhere)
+    assert str(tmp_path) not in page
+    assert not re.search(r"20\d\d-\d\d-\d\d", page)
 
-    def test_strategies_reasons_and_carried_columns_stand_beside_their_solutions(self, tmp_path):
-        row = a_row(strategies=[0, 1, 1, 0], strategy_names={"0": "by parts"}, source="a textbook")
-        row |= {"correct": [True, False, True, True], "subject": "sums"}
-        index, (problem,) = embedded(the_page(write_folder(tmp_path / "curated", [row])))
-        assert problem["solutions"][0]["beside"] == {"correct": "True", "strategy": "by parts"}
-        assert problem["solutions"][1]["beside"]["strategy"] == "1"
-        assert problem["solutions"][2]["dropped"] == "duplicate"
-        carried = {"source": "a textbook", "subject": "sums"}
-        assert problem["carried"].items() >= carried.items()
-        assert (index[0]["right"], index[0]["wrong"], index[0]["subject"]) == (2, 0, "sums")
 
-    def test_the_distance_that_chose_is_shown_beside_rpd_and_read_by_labelled_pairs(self, tmp_path):
-        row = a_row(distance_matrix=CHOSEN_BY)
-        folder = write_folder(tmp_path / "curated", [row], solutions="strategy")
-        page = the_page(folder)
-        assert "strategy, a difference in wording and method together" in words(page)
-        assert "step matches of this report with" not in words(page)
-        _, (problem,) = embedded(page)
-        assert problem["distances"][0] == [0, 125, None, 375]
-        assert "distance_matrix" not in problem["carried"]
-        assert problem["pairs"][0]["says"] is None  # no pairs were labelled with this encoder
-        chose = "Distance strategy, by which solutions were chosen: quartiles 0.188, 0.250 , 0.312"
-        assert 0 < words(page).find(chose) < words(page).find(" RPD: quartiles")
-        manifest = json.loads((folder / "manifest.json").read_text())
-        manifest["embedder"]["name"], manifest["summarizer"]["name"] = "minilm", "Qwen/Qwen3-14B"
-        (folder / "manifest.json").write_text(json.dumps(manifest))
-        page = the_page(folder)
-        assert "step matches of this report with hash : matches need not" in words(page)
-        (pair,) = embedded(page)[1][0]["pairs"]
-        assert (pair["distance"], pair["says"]) == (0.375, "almost surely the same method")
-        assert "strategy, the chance of another method at a distance of 0.1: 0%" in words(page)
+def test_strategies_reasons_and_carried_columns_stand_beside_their_solutions(tmp_path):
+    row = a_row(strategies=[0, 1, 1, 0], strategy_names={"0": "by parts"}, source="a textbook")
+    row |= {"correct": [True, False, True, True], "subject": "sums"}
+    index, (problem,) = embedded(the_page(write_folder(tmp_path / "curated", [row])))
+    assert problem["solutions"][0]["beside"] == {"correct": "True", "strategy": "by parts"}
+    assert problem["solutions"][1]["beside"]["strategy"] == "1"
+    assert problem["solutions"][2]["dropped"] == "duplicate"
+    carried = {"source": "a textbook", "subject": "sums"}
+    assert problem["carried"].items() >= carried.items()
+    assert (index[0]["right"], index[0]["wrong"], index[0]["subject"]) == (2, 0, "sums")
 
-    def test_a_corpus_too_large_for_a_page_is_cut_and_says_so(self, tmp_path):
-        rng = np.random.default_rng(0)
-        long = [rng.bytes(4_000).hex() for _ in range(4)]
-        folder = write_folder(tmp_path / "curated", [a_row(solutions=long) for _ in range(50)])
-        curated = read_curated(folder, 100)
-        cases = measure(curated.shown, None).cases
-        packed = archive(curated, cases, budget=250_000)
-        assert len(packed.index) + sum(map(len, packed.pieces)) <= 250_000
-        assert packed.limits != LIMITS[0]
-        first = json.loads(zlib.decompress(base64.b64decode(packed.pieces[0])))[0]["solutions"]
-        chosen, other = first[3], first[1]
-        assert len(chosen["text"]) > len(other["text"])
-        assert len(other["text"]) + other["omitted"] + len(other["tail"]) == 8_000
-        assert long[1].startswith(other["text"])
-        assert long[1].endswith(other["tail"])
-        assert archive(curated, cases).limits == LIMITS[0]
 
-    def test_53_000_problems_stay_readable_and_the_sample_is_stated(self, tmp_path):
-        rng = np.random.default_rng(0)
-        folder = write_folder(
-            tmp_path / "curated",
-            [a_row(f"Problem number {index}?") for index in range(250)],
-            not_chosen=list(rng.random(52_750)),
-            rejects=[
-                Rejected("filter", "too_long", f"rows:{i}", f"It has {i} tokens.") for i in range(9)
-            ],
-        )
-        page = the_page(folder, max_problems=20)
-        text = words(page)
-        assert "Of 250 chosen problems, 20 are shown, spread evenly over the ranks" in text
-        assert "The list holds 3,020 of 53,000 problems" in text
-        index, problems = embedded(page)
-        assert (len(index), len(problems)) == (3020, 20)
-        assert problems[-1]["problem"] == "Problem number 249?"
-        assert "rows:2: It has 2 tokens." in text
-        assert "rows:3:" not in text
-        assert len(page) < 2_000_000
+def test_the_distance_that_chose_is_shown_beside_rpd_and_read_by_labelled_pairs(tmp_path):
+    row = a_row(distance_matrix=CHOSEN_BY)
+    folder = write_folder(tmp_path / "curated", [row], solutions="strategy")
+    page = the_page(folder)
+    assert "strategy, a difference in wording and method together" in words(page)
+    assert "step matches of this report with" not in words(page)
+    _, (problem,) = embedded(page)
+    assert problem["distances"][0] == [0, 125, None, 375]
+    assert "distance_matrix" not in problem["carried"]
+    assert problem["pairs"][0]["says"] is None  # no pairs were labelled with this encoder
+    chose = "Distance strategy, by which solutions were chosen: quartiles 0.188, 0.250 , 0.312"
+    assert 0 < words(page).find(chose) < words(page).find(" RPD: quartiles")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["embedder"]["name"], manifest["summarizer"]["name"] = "minilm", "Qwen/Qwen3-14B"
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    page = the_page(folder)
+    assert "step matches of this report with hash : matches need not" in words(page)
+    (pair,) = embedded(page)[1][0]["pairs"]
+    assert (pair["distance"], pair["says"]) == (0.375, "almost surely the same method")
+    assert "strategy, the chance of another method at a distance of 0.1: 0%" in words(page)
+
+
+def test_a_corpus_too_large_for_a_page_is_cut_and_says_so(tmp_path):
+    rng = np.random.default_rng(0)
+    long = [rng.bytes(4_000).hex() for _ in range(4)]
+    folder = write_folder(tmp_path / "curated", [a_row(solutions=long) for _ in range(50)])
+    curated = read_curated(folder, 100)
+    cases = measure(curated.shown, None).cases
+    packed = archive(curated, cases, budget=250_000)
+    assert len(packed.index) + sum(map(len, packed.pieces)) <= 250_000
+    assert packed.limits != LIMITS[0]
+    first = json.loads(zlib.decompress(base64.b64decode(packed.pieces[0])))[0]["solutions"]
+    chosen, other = first[3], first[1]
+    assert len(chosen["text"]) > len(other["text"])
+    assert len(other["text"]) + other["omitted"] + len(other["tail"]) == 8_000
+    assert long[1].startswith(other["text"])
+    assert long[1].endswith(other["tail"])
+    assert archive(curated, cases).limits == LIMITS[0]
+
+
+def test_53_000_problems_stay_readable_and_the_sample_is_stated(tmp_path):
+    rng = np.random.default_rng(0)
+    folder = write_folder(
+        tmp_path / "curated",
+        [a_row(f"Problem number {index}?") for index in range(250)],
+        not_chosen=list(rng.random(52_750)),
+        rejects=[
+            Rejected("filter", "too_long", f"rows:{i}", f"It has {i} tokens.") for i in range(9)
+        ],
+    )
+    page = the_page(folder, max_problems=20)
+    text = words(page)
+    assert "Of 250 chosen problems, 20 are shown, spread evenly over the ranks" in text
+    assert "The list holds 3,020 of 53,000 problems" in text
+    index, problems = embedded(page)
+    assert (len(index), len(problems)) == (3020, 20)
+    assert problems[-1]["problem"] == "Problem number 249?"
+    assert "rows:2: It has 2 tokens." in text
+    assert "rows:3:" not in text
+    assert len(page) < 2_000_000
 
 
 def test_the_verdict_stands_at_the_top_and_a_log_is_no_choice(tmp_path):
@@ -376,60 +389,58 @@ def test_charts_are_files_of_their_own_too(tmp_path):
     assert sorted(draw_card_figures([], [], [3, 4])) == ["token_lengths.svg"]
 
 
-class TestErrors:
-    @pytest.mark.parametrize(
-        ("name", "text", "message"),
-        [
-            ("manifest.json", "{", "is not JSON"),
-            ("manifest.json", '{"format": 1}', "another version"),
-            ("scores.jsonl", '{"rank": 0}\n', "scores.jsonl:1 is not a score"),
-            ("rejects.jsonl", '{"stage": "filter"}\n', r"rejects\.jsonl:1 is not a reject"),
-            ("data/train-00000-of-00001.parquet", "no table", "cannot be read"),
-        ],
-    )
-    def test_a_broken_file_is_named(self, tmp_path, name, text, message):
-        rejects = [Rejected("filter", "duplicate", "rows.jsonl:1", "detail")]
-        folder = write_folder(tmp_path / "curated", [a_row()], rejects=rejects)
-        (folder / name).write_text(text)
-        with pytest.raises(InputError, match=message):
-            read_curated(folder, 5)
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("manifest.json", "{", "is not JSON"),
+        ("manifest.json", '{"format": 1}', "another version"),
+        ("scores.jsonl", '{"rank": 0}\n', "scores.jsonl:1 is not a score"),
+        ("rejects.jsonl", '{"stage": "filter"}\n', r"rejects\.jsonl:1 is not a reject"),
+        ("data/train-00000-of-00001.parquet", "no table", "cannot be read"),
+    ],
+)
+def test_a_broken_file_is_named(tmp_path, name, text, message):
+    rejects = [Rejected("filter", "duplicate", "rows.jsonl:1", "detail")]
+    folder = write_folder(tmp_path / "curated", [a_row()], rejects=rejects)
+    (folder / name).write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_curated(folder, 5)
 
 
-class TestTheCommand:
-    def test_without_an_embedder_it_needs_no_model(self, tmp_path, capsys):
-        folder = write_folder(tmp_path / "curated", [a_row()])
-        page = tmp_path / "there" / "page.html"
-        assert main(["report", str(folder), "--embedder", "none", "-o", str(page)]) == 0
-        assert f"Written to {page}" in capsys.readouterr().out
-        assert [path.name for path in page.parent.iterdir()] == ["page.html"]
-        assert "No embedder was used" in words(page.read_text())
-        _, (problem,) = embedded(page.read_text())
-        assert problem["rpd"][0][1] > 0
-        assert problem["pairs"][0]["matches"] == []
+def test_without_an_embedder_it_needs_no_model(tmp_path, capsys):
+    folder = write_folder(tmp_path / "curated", [a_row()])
+    page = tmp_path / "there" / "page.html"
+    assert main(["report", str(folder), "--embedder", "none", "-o", str(page)]) == 0
+    assert f"Written to {page}" in capsys.readouterr().out
+    assert [path.name for path in page.parent.iterdir()] == ["page.html"]
+    assert "No embedder was used" in words(page.read_text())
+    _, (problem,) = embedded(page.read_text())
+    assert problem["rpd"][0][1] > 0
+    assert problem["pairs"][0]["matches"] == []
 
-    @pytest.mark.slow
-    def test_without_the_embedder_that_made_it_the_stored_distances_are_shown(
-        self, tmp_path, capsys
-    ):
-        folder = write_folder(tmp_path / "curated", [a_row()])
-        assert main(["report", str(folder)]) == 0
-        assert "The embedder 'hash' cannot be loaded" in capsys.readouterr().err
-        # One that was asked for by name is not left away in silence.
-        assert main(["report", str(folder), "--embedder", "openai:http://127.0.0.1:9/v1#m"]) == 1
 
-    def test_a_file_of_solutions_gets_a_page_of_the_right_ones(self, tmp_path, capsys):
-        row = {"problem": "What is 2 + 2?", "is_correct": [True, False, True, True]}
-        row["solutions"] = [
-            "Count up from two. So 4.",
-            "Guess 5.",
-            "Double two: 4.",
-            "Add. It is 4.",
-        ]
-        file = tmp_path / "samples.jsonl"
-        file.write_text(json.dumps(row) + "\n")
-        assert main(["report", str(file), "--json"]) == 0
-        result = json.loads(capsys.readouterr().out)
-        assert (result["problems_shown"], result["problems_chosen"], result["pairs"]) == (1, 1, 3)
-        assert (result["embedder"], result["median_rpd"] > 0) == ("minilm", True)
-        _, (problem,) = embedded((tmp_path / "samples-report.html").read_text())
-        assert problem["solutions"][1]["dropped"] == "incorrect"
+@pytest.mark.slow
+def test_without_the_embedder_that_made_it_the_stored_distances_are_shown(tmp_path, capsys):
+    folder = write_folder(tmp_path / "curated", [a_row()])
+    assert main(["report", str(folder)]) == 0
+    assert "The embedder 'hash' cannot be loaded" in capsys.readouterr().err
+    # One that was asked for by name is not left away in silence.
+    assert main(["report", str(folder), "--embedder", "openai:http://127.0.0.1:9/v1#m"]) == 1
+
+
+def test_a_file_of_solutions_gets_a_page_of_the_right_ones(tmp_path, capsys):
+    row = {"problem": "What is 2 + 2?", "is_correct": [True, False, True, True]}
+    row["solutions"] = [
+        "Count up from two. So 4.",
+        "Guess 5.",
+        "Double two: 4.",
+        "Add. It is 4.",
+    ]
+    file = tmp_path / "samples.jsonl"
+    file.write_text(json.dumps(row) + "\n")
+    assert main(["report", str(file), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["problems_shown"], result["problems_chosen"], result["pairs"]) == (1, 1, 3)
+    assert (result["embedder"], result["median_rpd"] > 0) == ("minilm", True)
+    _, (problem,) = embedded((tmp_path / "samples-report.html").read_text())
+    assert problem["solutions"][1]["dropped"] == "incorrect"
