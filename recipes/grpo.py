@@ -23,7 +23,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 from rpd_datasets.commands import run_command
 from rpd_datasets.evaluation.decontamination import load_contamination
-from rpd_datasets.training.recipe import ReinforcementOptions
+from rpd_datasets.training.recipe import ReinforcementOptions, check_installed
 from rpd_datasets.training.reinforcement import (
     advantage_change,
     check_reinforcement,
@@ -45,6 +45,7 @@ WARNING = (
 
 def main(arguments: Sequence[str]) -> None:
     """Train by a recipe; see the module's docstring."""
+    check_installed()
     from trl.trainer.grpo_config import GRPOConfig
     from trl.trainer.grpo_trainer import GRPOTrainer
     from trl.trainer.model_config import ModelConfig

@@ -24,7 +24,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 from rpd_datasets.commands import run_command
 from rpd_datasets.evaluation.decontamination import load_contamination
-from rpd_datasets.training.recipe import SupervisedOptions
+from rpd_datasets.training.recipe import SupervisedOptions, check_installed
 from rpd_datasets.training.session import TrainingMethod, open_session
 from rpd_datasets.training.training_rows import (
     check_data,
@@ -39,6 +39,7 @@ from rpd_datasets.training.training_rows import (
 
 def main(arguments: Sequence[str]) -> None:
     """Train by a recipe; see the module's docstring."""
+    check_installed()
     from transformers.trainer_utils import IntervalStrategy
     from trl.trainer.model_config import ModelConfig
     from trl.trainer.sft_config import SFTConfig

@@ -18,6 +18,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
@@ -152,17 +153,20 @@ def read_recipe(path: Path) -> dict[str, Any]:
     return options
 
 
+def check_installed() -> None:
+    """Raise [`MissingExtraError`] where TRL is not installed."""
+    if find_spec("trl") is None:
+        raise MissingExtraError("training", extra="training", module="trl")
+
+
 def parse_recipe(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) -> Recipe:
     """Parse a command line, `--config FILE` and options, into instances of dataclasses, strictly.
 
     Raises:
         [`InputError`]: An option does not exist, or its value is of the wrong kind.
-        [`MissingExtraError`]: TRL is not installed.
     """
-    try:
-        from trl.scripts.utils import TrlParser
-    except ImportError as error:
-        raise MissingExtraError("training", extra="training", module="trl") from error
+    from trl.scripts.utils import TrlParser
+
     parser = TrlParser(
         cast(Any, list(kinds)),
         prog=prog,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -164,3 +166,14 @@ def test_what_a_recipe_cannot_mean_is_refused(tmp_path: Path):
     odd = "effective_batch_size: 16\nper_device_train_batch_size: 5\n"
     with pytest.raises(InputError, match="effective_batch_size 16"):
         parse(write(tmp_path, "r.yaml", odd))
+
+
+@pytest.mark.parametrize("name", ["sft", "grpo"])
+def test_a_recipe_without_trl_names_the_extra_in_one_line(name):
+    path = str(RECIPES / f"{name}.py")
+    code = (
+        f"import runpy, sys; sys.modules['trl'] = None; runpy.run_path({path!r}, None, '__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert "pip install -e '.[training]'" in done.stderr
