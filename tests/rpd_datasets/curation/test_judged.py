@@ -7,12 +7,12 @@ import pytest
 from parts.curate_rows import curate, curated, manifest, rejects, write_rows
 from parts.fake_judge import kind_of
 from parts.fake_tgi import FakeTGI
+from parts.scripted import ScriptedChat
 from rpd_datasets import CurationConfig, FilterConfig, Problem, rpd_curate
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.scoring import score_problem
 from rpd_datasets.judging.judges import CurationJudges
 from rpd_datasets.tokens import token_counter
-from rpd_metric.models.chat import ChatReply
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.kinds import load_embedder
 
@@ -77,22 +77,6 @@ def test_what_the_judge_does_not_say_is_counted_and_another_problem_takes_the_pl
     assert not {row["problem"] for row in result["chosen"]} & {"Problem 3", "Problem 7"}
 
 
-class Answers:
-    """A chat model that answers by the words in a request."""
-
-    model = "answers"
-
-    def __init__(self, **by_word):
-        self.by_word = by_word
-        self.asked = []
-
-    async def __call__(self, request):
-        user = request.messages[-1]["content"]
-        self.asked.append(user)
-        answer = next(answer for word, answer in self.by_word.items() if word in user)
-        return ChatReply(answer, "stop")
-
-
 def test_map_with_a_judge_says_why_nothing_was_selected(store):
     with FakeTGI(reply=lambda body: "//boxed{1}") as server:
         filters = FilterConfig(min_solutions=1, require_complete=False)
@@ -121,25 +105,25 @@ def judged_filter(chat, *solutions, **filters):
 
 
 def test_the_completeness_judge_sees_the_ends_and_decides():
-    chat = Answers(four="Fine. //boxed{2}", dividing="No. //boxed{1}", odd="Perhaps.")
+    chat = ScriptedChat(four=["Fine. //boxed{2}"], dividing=["No. //boxed{1}"], odd=["Perhaps."])
     beginning = "We begin with a long introduction. " + "Then it goes on and on. " * 100
     scored = judged_filter(
         chat, f"{beginning}The answer is four", "We go on by dividing", "This is odd."
     )
     assert scored.drop_reasons == ["", "incomplete", "no_envelope"]
-    assert not any("introduction" in user for user in chat.asked)
+    assert not any("introduction" in user for user in chat.users)
     details = [reject.detail for reject in scored.rejects]
     assert details[0] == "The solution was not finished: incomplete."
     assert details[1].startswith("no verdict on its completeness: ")
 
 
 def test_only_what_the_cheaper_filters_let_through_is_judged_and_each_end_once():
-    chat = Answers(four="//boxed{2}")
+    chat = ScriptedChat("//boxed{2}")
     same_end = "and so it goes on, " * 200 + "and at the very last the answer is four"
     # Two of one length, or the same share of their characters would not be the same end.
     scored = judged_filter(chat, f"Add, {same_end}", f"Sum, {same_end}")
     assert scored.usable == [0, 1]
-    assert len(chat.asked) == 1
+    assert len(chat.users) == 1
     assert judged_filter(chat, "It is four", max_mean_tokens=1).drop_reasons == ["too_long"]
     assert judged_filter(chat, "four", min_solutions=2).drop_reasons == ["too_few_solutions"]
-    assert len(chat.asked) == 1
+    assert len(chat.users) == 1

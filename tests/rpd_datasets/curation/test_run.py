@@ -9,38 +9,14 @@ import pytest
 
 from parts.curate_rows import write_rows
 from parts.kill_loop import contents
+from parts.scripted import SentenceSteps, Stopped
 from rpd_datasets import CurationConfig, FilterConfig, curate_dataset, rpd_curate, select_samples
 from rpd_datasets.curation.models import Models
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError, OutputError
 from rpd_metric.models.kinds import load_embedder
-from rpd_metric.steps.protocol import Summary
 
 FILTERS = FilterConfig(min_solutions=2, require_complete=False)
-
-
-class Stopped(Exception):
-    """In the place of whatever ends a run in its middle."""
-
-
-class CountingSteps:
-    """Sentences as steps; remembers what it was asked, and can stop the run at a problem."""
-
-    name = "counting"
-    fingerprint = "counting/1"
-
-    def __init__(self, stop_at: str | None = None) -> None:
-        self.asked: list[str] = []
-        self.stop_at = stop_at
-
-    async def summarize(self, problem, solutions):
-        if problem == self.stop_at:
-            raise Stopped
-        self.asked.append(problem)
-        return [
-            Summary(tuple(part.strip() for part in text.split(".") if part.strip()))
-            for text in solutions
-        ]
 
 
 @pytest.fixture
@@ -51,7 +27,7 @@ def rows(tmp_path):
 def curate(rows, output, summarizer=None, *, overwrite=False, max_in_flight=1, **settings):
     choice = {"num_problems": 5, "num_solutions": 2, "filters": FILTERS, **settings}
     models = Models(
-        summarizer or CountingSteps(), load_embedder("minilm"), token_counter("estimate")
+        summarizer or SentenceSteps(), load_embedder("minilm"), token_counter("estimate")
     )
     how = {"models": models, "overwrite": overwrite, "max_in_flight": max_in_flight}
     return curate_dataset(rows, output, CurationConfig(**choice), **how)
@@ -59,11 +35,11 @@ def curate(rows, output, summarizer=None, *, overwrite=False, max_in_flight=1, *
 
 def test_an_interrupted_run_leaves_no_output_and_goes_on_where_it_stopped(rows, tmp_path):
     curate(rows, tmp_path / "undisturbed", max_in_flight=7)
-    first = CountingSteps(stop_at="Problem 7")
+    first = SentenceSteps(stop_at="Problem 7")
     with pytest.raises(Stopped):
         curate(rows, tmp_path / "out", first)
     assert not (tmp_path / "out").exists()
-    second = CountingSteps()
+    second = SentenceSteps()
     curate(rows, tmp_path / "out", second)
     assert first.asked == [f"Problem {n}" for n in range(7)]
     assert second.asked == [f"Problem {n}" for n in range(7, 12)]
@@ -72,12 +48,12 @@ def test_an_interrupted_run_leaves_no_output_and_goes_on_where_it_stopped(rows, 
 
 def test_resuming_is_keyed_on_content_so_a_changed_input_is_scored_anew(rows, tmp_path):
     with pytest.raises(Stopped):
-        curate(rows, tmp_path / "out", CountingSteps(stop_at="Problem 7"))
+        curate(rows, tmp_path / "out", SentenceSteps(stop_at="Problem 7"))
     lines = rows.read_text().splitlines(keepends=True)
     rows.write_text(
         "".join(reversed(lines)).replace("So the answer is 3.", "So the answer is three.")
     )
-    again = CountingSteps()
+    again = SentenceSteps()
     curate(rows, tmp_path / "out", again)
     assert sorted(again.asked) == sorted([f"Problem {n}" for n in range(7, 12)] + ["Problem 3"])
 
@@ -86,7 +62,7 @@ def test_overwrite_replaces_the_output_only_once_the_new_one_is_complete(rows, t
     curate(rows, tmp_path / "out")
     before = contents(tmp_path / "out")
     with pytest.raises(Stopped):
-        curate(rows, tmp_path / "out", CountingSteps("Problem 3"), overwrite=True, num_problems=2)
+        curate(rows, tmp_path / "out", SentenceSteps("Problem 3"), overwrite=True, num_problems=2)
     assert contents(tmp_path / "out") == before
     assert len(curate(rows, tmp_path / "out", overwrite=True, num_problems=2).dataset) == 2
 

@@ -8,6 +8,7 @@ import datasets
 import numpy as np
 import pytest
 
+from parts.scripted import SentenceSteps
 from rpd_datasets import CurationConfig, FilterConfig, Problem, rpd_curate, to_sft
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.scoring import choose, score_problem
@@ -16,7 +17,6 @@ from rpd_metric.distance.core import problem_score
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.kinds import load_embedder
-from rpd_metric.steps.protocol import Summary
 
 FACTOR = (
     "We look for two numbers whose product is 6 and whose sum is 5. They are 2 and 3, so the "
@@ -38,23 +38,8 @@ COLUMNS = {"steps", "rpd_matrix", "rpd_score", "selected", "drop_reasons", "rpd_
 CHOICE = {"problem_score", "distance_matrix"}
 
 
-class GivenSteps:
-    """Splits at full stops, and fails where the text says so."""
-
-    name = "given"
-    fingerprint = "given/1"
-
-    async def summarize(self, problem, solutions):
-        return [
-            Summary((), "no_envelope", "there was no envelope")
-            if "FAIL" in text
-            else Summary(tuple(part for part in text.split(".") if part.strip()))
-            for text in solutions
-        ]
-
-
 def given_models(config):
-    return Models(GivenSteps(), load_embedder(config.embedder), token_counter(config.tokenizer))
+    return Models(SentenceSteps(), load_embedder(config.embedder), token_counter(config.tokenizer))
 
 
 THREE = Problem(

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
+from parts.scripted import SentenceSteps
 from rpd_datasets.judging.auroc import (
     Estimate,
     count_wins,
@@ -17,7 +18,6 @@ from rpd_datasets.judging.auroc import (
 from rpd_datasets.judging.benchmark import compare_metrics
 from rpd_metric.distance.distances import Distance
 from rpd_metric.errors import InputError
-from rpd_metric.steps.protocol import Summary
 
 
 class LetterCounts:
@@ -29,16 +29,6 @@ class LetterCounts:
         return np.array(
             [[text.count(letter) for letter in "abcdef"] for text in texts], dtype=np.float32
         ).reshape(len(texts), 6)
-
-
-class Sentences:
-    """An summarizer that takes sentences for steps."""
-
-    name = "sentences"
-    fingerprint = "sentences/1"
-
-    async def summarize(self, problem, solutions):
-        return [Summary(tuple(part for part in text.split(".") if part)) for text in solutions]
 
 
 def row(*solutions, a=None, b=None, **more):
@@ -119,7 +109,7 @@ def test_a_perfect_distance_wins_everywhere_and_a_constant_one_nowhere():
 
 def test_an_extractors_steps_stand_beside_the_given_ones():
     found = compare_metrics(
-        ROWS, LetterCounts(), Sentences(), methods=["raw"], num_bootstrap=20
+        ROWS, LetterCounts(), SentenceSteps(), methods=["raw"], num_bootstrap=20
     )  # RPD, the reference, is added
     assert [(r.distance, r.steps) for r in found.results] == [
         ("rpd", "given"),

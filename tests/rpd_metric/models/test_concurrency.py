@@ -8,16 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parts.scripted import no_task_is_left, settle
 from rpd_metric.models.concurrency import run_bounded
-
-
-def no_task_is_left() -> bool:
-    return asyncio.all_tasks() == {asyncio.current_task()}
-
-
-async def settle() -> None:
-    for _ in range(50):
-        await asyncio.sleep(0)
 
 
 @given(

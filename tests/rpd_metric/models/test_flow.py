@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parts.scripted import no_task_is_left, settle
 from rpd_metric.errors import InputError, ModelError, StoreError
 from rpd_metric.models import failures
 from rpd_metric.models.chat import ChatReply, ChatRequest, Sampling
@@ -76,15 +77,6 @@ async def ends(calls) -> Counter[str]:
     """How calls end, by the name of the type."""
     found = await asyncio.gather(*calls, return_exceptions=True)
     return Counter(type(one).__name__ for one in found)
-
-
-async def settle() -> None:
-    for _ in range(50):
-        await asyncio.sleep(0)
-
-
-def no_task_is_left() -> bool:
-    return asyncio.all_tasks() == {asyncio.current_task()}
 
 
 # The store first, and nothing twice

@@ -1,20 +1,19 @@
 """Steps by a language model, against recorded replies.
 
-The chat is a recording: for each solution, by a word that it contains, the replies that a model
-gave one after the other. Everything behind the chat is the real thing.
+The chat plays back the replies that a model gave. Everything behind it is the real thing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from parts.scripted import ScriptedChat
 from rpd_metric.errors import ModelError
 from rpd_metric.models.chat import ChatReply, ChatRequest, Sampling
 from rpd_metric.steps.chat_summarizer import ChatSummarizer, steps_schema
@@ -29,36 +28,15 @@ REFUSAL = ChatReply("I cannot do that.", "stop")
 CUT = ChatReply('### Analysis\nFine.\n\n//boxed{"logical_steps": ["Complete the sq', "length")
 
 
-class RecordedChat:
-    """Plays back the replies for each solution, found by a word in the user's message."""
-
-    def __init__(self, replies: Mapping[str, list[ChatReply | BaseException]]) -> None:
-        self.model = "recorded-14b"
-        self.requests: list[ChatRequest] = []
-        self._replies = {word: list(recorded) for word, recorded in replies.items()}
-
-    async def __call__(self, request: ChatRequest) -> ChatReply:
-        self.requests.append(request)
-        user = next(each["content"] for each in request.messages if each["role"] == "user")
-        word = next(word for word in self._replies if word in user)
-        await asyncio.sleep(0)
-        reply = self._replies[word].pop(0)
-        if isinstance(reply, BaseException):
-            raise reply
-        return reply
-
-
 def summarizer_of(*replies: ChatReply | BaseException, **options: Any) -> ChatSummarizer:
-    return ChatSummarizer(RecordedChat({"Completing": list(replies)}), **options)
+    return ChatSummarizer(ScriptedChat(*replies), **options)
 
 
 async def test_one_solution_s_failure_leaves_the_others_alone() -> None:
-    chat = RecordedChat(
-        {
-            "sunk": [ModelError("the server at 10.0.0.1 said 422:\n too long")],
-            "mute": [REFUSAL, REFUSAL],
-            "fine": [GOOD],
-        }
+    chat = ScriptedChat(
+        sunk=[ModelError("the server at 10.0.0.1 said 422:\n too long")],
+        mute=[REFUSAL, REFUSAL],
+        fine=[GOOD],
     )
     solutions = ["sunk", "", "mute", "fine", " \n\t"]
     assert await ChatSummarizer(chat).summarize(PROBLEM, solutions) == [
