@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,16 +33,6 @@ WAYS = (
     "Split the second number so that ten is filled, and add the rest: {}.\n\nANSWER: {}",
     "Look the sum up in the table of additions, where it says {}.\n\nANSWER: {}",
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Inspect keeps traces in the user's folders: here in one of the test's own."""
-    with pytest.MonkeyPatch.context() as patch:
-        folder = str(tmp_path_factory.mktemp("home"))
-        for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
-            patch.setenv(name, folder)
-        yield
 
 
 def run_log(folder: Path, *, failing: bool = False, **how: Any) -> Path:
@@ -81,7 +70,7 @@ def run_log(folder: Path, *, failing: bool = False, **how: Any) -> Path:
 
 
 @pytest.fixture(scope="module")
-def log(home: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run_log(tmp_path_factory.mktemp("logs"))
 
 
