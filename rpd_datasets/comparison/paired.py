@@ -339,7 +339,9 @@ def sentences(differences: Sequence[Difference]) -> list[str]:
     for (title, base, other, measure), rows in groupby(differences, key=lambda one: one.family):
         told: dict[str, list[Difference]] = {}
         for one in rows:
-            verb = _VERBS[measure][one.value > 0] if one.p < _LEVEL else ""
+            # p is of as many samples of either model, which may draw apart what all samples do not.
+            sure = one.p < _LEVEL and (measure != PASS or one.excludes_zero)
+            verb = _VERBS[measure][one.value > 0] if sure else ""
             told.setdefault(verb, []).append(one)
         where = f"{one.problems} problems of {title}"
         where += "" if measure == PASS else " that both solve twice"

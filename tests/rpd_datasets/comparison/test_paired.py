@@ -24,6 +24,7 @@ from rpd_datasets.comparison.paired import (
 )
 from rpd_datasets.comparison.side_by_side import plot
 from rpd_datasets.evaluation.results import Results
+from rpd_datasets.filters import answer_checks
 from rpd_metric.errors import InputError
 
 SETTINGS = {"temperature": 0.6, "solver": {"ask": {"template": "p"}}, "scorer": "math"}
@@ -233,3 +234,18 @@ def test_two_problems_of_one_text_cannot_be_told_apart(tmp_path, capsys):
     file.write_text(recorded.read_text().replace("What is 9 times 8?", "What is 17 + 25?"))
     assert main(["compare", f"a={file}", f"b={file}", "--distance", "none"]) == 1
     assert "two problems of the same text: 'What is 17 + 25?'" in capsys.readouterr().err
+
+
+def test_a_chance_draw_of_fewer_samples_calls_no_model_worse_on_its_own():
+    (one, *_) = compare(by_benchmark([STRONG, WEAK]))
+    assert sentences([one])[0].startswith("On the")
+    drawn_apart = replace(one, value=0.0, low=-0.015, high=0.015, p=0.04)
+    assert "cannot tell weak from strong" in sentences([drawn_apart])[0]
+
+
+def test_answers_are_not_called_wrong_where_they_cannot_be_compared(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(answer_checks, "find_spec", lambda name: None)
+    file = tmp_path / "one.jsonl"
+    file.write_text(json.dumps({"problem": "Half?", "solutions": ["It is 1/2."], "answer": "0.5"}))
+    assert main(["compare", f"a={file}", f"b={file}", "--distance", "none"]) == 1
+    assert "pip install -e '.[grading]'" in capsys.readouterr().err
