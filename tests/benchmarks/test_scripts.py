@@ -10,27 +10,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from parts.browser import chromium_paths
 from parts.rows import write_rows
+from parts.scripted import WordCounts
 from rpd_datasets.report import read_curated, write_report
 from rpd_metric.distance.calibration import calibration
 
 ROOT = Path(__file__).resolve().parents[2]
 METHODS = ("factor the polynomial", "chase the angle", "count cases")
-
-
-class Words:
-    """An encoder whose dimensions are the words of METHODS."""
-
-    name = "words"
-
-    def encode(self, texts):
-        words = " ".join(METHODS).split()
-        counts = [[1.0, *(text.split().count(word) for word in words)] for text in texts]
-        return np.array(counts, dtype=np.float32)
 
 
 def row(number, groups):
@@ -75,7 +64,8 @@ def test_the_script_of_make_distances_runs_from_its_command_line(
     bench, folder, tmp_path, monkeypatch, capsys
 ):
     module = bench("strategies")
-    monkeypatch.setattr(module, "load_embedder", lambda spec, **_: Words())
+    encoder = WordCounts(" ".join(METHODS).split())
+    monkeypatch.setattr(module, "load_embedder", lambda spec, **_: encoder)
     curves, picture = str(tmp_path / "curves.json"), tmp_path / "picture.svg"
     line = ["strategies", "--data", str(folder), "--num-bootstrap", "20"]
     line += ["--write-curves", curves, "--picture", str(picture)]

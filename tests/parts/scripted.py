@@ -1,8 +1,10 @@
-"""A chat model and a summarizer that do as a test says, and what waits for tasks."""
+"""A chat model, a summarizer and an encoder that do as a test says, and what waits for tasks."""
 
 from __future__ import annotations
 
 import asyncio
+
+import numpy as np
 
 from rpd_metric.models.chat import ChatReply
 from rpd_metric.steps.protocol import Summary
@@ -59,6 +61,21 @@ class SentenceSteps:
             else Summary(tuple(part.strip() for part in text.split(".") if part.strip()))
             for text in solutions
         ]
+
+
+class WordCounts:
+    """An encoder that counts words: what it should say can be worked out by hand."""
+
+    name = "word counts"
+
+    def __init__(self, words):
+        self.words = words
+        self.calls = []
+
+    def encode(self, texts):
+        self.calls.append(texts)
+        counts = [[text.lower().count(word) for word in self.words] for text in texts]
+        return np.array(counts, dtype=np.float32).reshape(len(texts), len(self.words))
 
 
 def no_task_is_left():

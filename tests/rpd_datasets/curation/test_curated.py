@@ -87,20 +87,10 @@ def test_rows_in_memory_give_the_folder_of_their_file_but_for_its_fingerprint(
     assert cli == python
 
 
-def test_errors_in_python_name_parameters_and_those_of_commands_options(
-    bare: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_in_python_name_parameters(bare: Dataset, tmp_path: Path) -> None:
     config = replace(CONFIG, quality_column="reward")
     with pytest.raises(InputError, match=r"another with quality_column$|for quality_column"):
         curate_dataset(bare, tmp_path / "out", config)
-    bare.to_json(tmp_path / "rows.jsonl")
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "file").touch()
-    line = ["curate", str(tmp_path / "rows.jsonl"), "--output"]
-    assert main([*line, str(tmp_path / "out")]) == 1
-    assert "or pass --overwrite to replace it" in capsys.readouterr().err
-    assert main([*line, str(tmp_path / "new"), "--quality-column", "reward"]) == 1
-    assert "--quality-column" in capsys.readouterr().err
 
 
 def test_a_link_to_a_folder_stays_a_link_and_its_folder_is_written(

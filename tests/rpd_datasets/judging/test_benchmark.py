@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from parts.scripted import SentenceSteps
+from parts.scripted import SentenceSteps, WordCounts
 from rpd_datasets.judging.auroc import (
     Estimate,
     count_wins,
@@ -20,15 +20,7 @@ from rpd_metric.distance.distances import Distance
 from rpd_metric.errors import InputError
 
 
-class LetterCounts:
-    """An encoder that counts the letters a to f."""
-
-    name = "letter counts"
-
-    def encode(self, texts):
-        return np.array(
-            [[text.count(letter) for letter in "abcdef"] for text in texts], dtype=np.float32
-        ).reshape(len(texts), 6)
+LETTERS = WordCounts("abcdef")
 
 
 def row(*solutions, a=None, b=None, **more):
@@ -92,7 +84,7 @@ def test_a_perfect_distance_wins_everywhere_and_a_constant_one_nowhere():
         labels = np.array(order[tuple(solutions)])
         return (labels[:, None] != labels).astype(float)
 
-    found = compare_metrics(ROWS, LetterCounts(), methods=[distance_by(truth)], num_bootstrap=50)
+    found = compare_metrics(ROWS, LETTERS, methods=[distance_by(truth)], num_bootstrap=50)
     perfect = next(result for result in found.results if result.distance == "own")
     assert perfect.figures["pooled"] == Estimate(1, 1, 1)
     assert perfect.figures["within"] == Estimate(1, 1, 1)
@@ -101,7 +93,7 @@ def test_a_perfect_distance_wins_everywhere_and_a_constant_one_nowhere():
     assert (found.different, found.same, found.disputed, found.num_triples) == (7, 6, 0, 1)
 
     flat = distance_by(lambda solutions: 1 - np.eye(len(solutions)))
-    found = compare_metrics(ROWS, LetterCounts(), methods=[flat], num_bootstrap=50)
+    found = compare_metrics(ROWS, LETTERS, methods=[flat], num_bootstrap=50)
     constant = next(result for result in found.results if result.distance == "own")
     assert constant.figures["pooled"].value == 0.5
     assert constant.figures["success"].value == 0  # the first pair of each problem is the same
@@ -109,7 +101,7 @@ def test_a_perfect_distance_wins_everywhere_and_a_constant_one_nowhere():
 
 def test_an_extractors_steps_stand_beside_the_given_ones():
     found = compare_metrics(
-        ROWS, LetterCounts(), SentenceSteps(), methods=["raw"], num_bootstrap=20
+        ROWS, LETTERS, SentenceSteps(), methods=["raw"], num_bootstrap=20
     )  # RPD, the reference, is added
     assert [(r.distance, r.steps) for r in found.results] == [
         ("rpd", "given"),
@@ -126,16 +118,16 @@ def test_an_extractors_steps_stand_beside_the_given_ones():
 def test_solutions_without_steps_are_counted_and_never_crash():
     broken = row("a.b", "", "c.d", "c.dd", a=[0, 0, 1, 1])
     broken["steps"][1] = []
-    found = compare_metrics([broken, *ROWS], LetterCounts(), num_bootstrap=20)
+    found = compare_metrics([broken, *ROWS], LETTERS, num_bootstrap=20)
     counted = {result.distance: result.pairs_without_distance for result in found.results}
     assert counted["rpd"] == counted["strategy"] == counted["raw"] == 3
     assert counted["random"] == 0
 
 
 def test_labelled_pairs_give_each_method_its_chances():
-    found = compare_metrics(ROWS * 3, LetterCounts(), methods=["rpd", "raw"], num_bootstrap=10)
+    found = compare_metrics(ROWS * 3, LETTERS, methods=["rpd", "raw"], num_bootstrap=10)
     curve = found.results[0].calibration
-    assert (curve.distance, curve.embedder, curve.steps) == ("rpd", "letter counts", "chat")
+    assert (curve.distance, curve.embedder, curve.steps) == ("rpd", "word counts", "chat")
     assert curve.pairs == found.different + found.same
     assert curve.chance(0.0) < 0.5 < curve.chance(1.0)
     assert 0 <= curve.error <= 1
@@ -153,4 +145,4 @@ def test_labelled_pairs_give_each_method_its_chances():
 )
 def test_rows_that_do_not_fit_are_refused_by_name(rows, message):
     with pytest.raises(InputError, match=message):
-        compare_metrics(rows, LetterCounts(), methods=["rpd"])
+        compare_metrics(rows, LETTERS, methods=["rpd"])

@@ -9,26 +9,13 @@ from hypothesis import strategies as st
 from scipy.cluster.hierarchy import cophenet, linkage
 from scipy.spatial.distance import squareform
 
+from parts.scripted import WordCounts
 from rpd_metric.distance.core import rpd_matrix
 from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.distance.strategy import average_linkage
 from rpd_metric.metrics.matrices import MOST_PIECES, READINGS, distance_matrices
 
 WORDS = ["factor", "polynomial", "angle", "count", "cases", "matrix", "root", "modulo"]
-
-
-class WordCounts:
-    """An encoder whose dimensions are words: what it should say can be worked out by hand."""
-
-    name = "word counts"
-
-    def __init__(self):
-        self.calls = []
-
-    def encode(self, texts):
-        self.calls.append(texts)
-        counts = [[text.lower().split().count(word) for word in WORDS] for text in texts]
-        return np.array(counts, dtype=np.float32).reshape(len(texts), len(WORDS))
 
 
 def measured(name, problem, solutions, steps, encoder, seed=0):
@@ -48,7 +35,7 @@ STEPS = [["factor polynomial", "root"], ["count cases", "modulo"], ["factor poly
 @pytest.mark.parametrize("name", list(DISTANCES))
 def test_every_distance_is_symmetric_and_knows_nothing_of_a_solution_without_text(name):
     assert DISTANCES[name].description
-    matrix = measured(name, PROBLEM, [*SOLUTIONS, " "], [*STEPS, ["  "]], WordCounts(), 0)
+    matrix = measured(name, PROBLEM, [*SOLUTIONS, " "], [*STEPS, ["  "]], WordCounts(WORDS), 0)
     known = matrix[:3, :3]
     assert np.array_equal(known, known.T)
     assert np.array_equal(known.diagonal(), np.zeros(3))
@@ -56,7 +43,7 @@ def test_every_distance_is_symmetric_and_knows_nothing_of_a_solution_without_tex
     if DISTANCES[name].reads:
         assert np.isnan(matrix[3]).all()
         assert np.isnan(matrix[:, 3]).all()
-        assert np.isnan(measured(name, PROBLEM, ["", ""], [[], []], WordCounts())).all()
+        assert np.isnan(measured(name, PROBLEM, ["", ""], [[], []], WordCounts(WORDS))).all()
 
 
 @pytest.mark.parametrize("name", [n for n in DISTANCES if n not in ("random", "rpd_first")])
@@ -65,14 +52,14 @@ def test_every_distance_is_symmetric_and_knows_nothing_of_a_solution_without_tex
 def test_reordering_the_solutions_reorders_the_matrix(name, steps, data):
     order = data.draw(st.permutations(range(len(steps))))
     texts = [" ".join(solution) for solution in steps]
-    matrix = measured(name, PROBLEM, texts, steps, WordCounts())
+    matrix = measured(name, PROBLEM, texts, steps, WordCounts(WORDS))
     moved = ([texts[i] for i in order], [steps[i] for i in order])
-    moved = measured(name, PROBLEM, *moved, WordCounts())
+    moved = measured(name, PROBLEM, *moved, WordCounts(WORDS))
     np.testing.assert_allclose(moved, matrix[np.ix_(order, order)], atol=1e-6)
 
 
 def test_rpd_is_the_matrix_of_the_paper():
-    encoder = WordCounts()
+    encoder = WordCounts(WORDS)
     vectors = [encoder.encode(solution) for solution in STEPS]
     for name, ties in (("rpd", "mean"), ("rpd_first", "first")):
         found = measured(name, PROBLEM, SOLUTIONS, STEPS, encoder)
@@ -80,7 +67,7 @@ def test_rpd_is_the_matrix_of_the_paper():
 
 
 def test_each_text_of_a_problem_is_encoded_once_whatever_is_asked_of_it():
-    encoder = WordCounts()
+    encoder = WordCounts(WORDS)
     found = distance_matrices(list(DISTANCES), PROBLEM, SOLUTIONS, STEPS, encoder)
     assert list(found) == list(DISTANCES)
     assert sorted(encoder.calls[0]) == sorted(
@@ -111,7 +98,7 @@ def test_linkage_with_ties_does_not_depend_on_the_order(seed, k):
 
 
 def pieces(problem, *solutions):
-    return distance_matrices(["pieces"], problem, solutions, None, WordCounts())["pieces"]
+    return distance_matrices(["pieces"], problem, solutions, None, WordCounts(WORDS))["pieces"]
 
 
 def test_three_quarters_are_the_pieces_and_one_quarter_the_methods():
@@ -125,7 +112,7 @@ def test_three_quarters_are_the_pieces_and_one_quarter_the_methods():
 def test_equal_texts_and_steps_are_at_distance_zero_whatever_they_are_written_in():
     for text in ("root angle", "因式分解", "2 + 2 = 4", "By induction."):
         assert pieces("root", text, text)[0, 1] == pytest.approx(0)
-        assert measured("strategy", "", [""] * 2, [[text], [text]], WordCounts())[0, 1] == 0
+        assert measured("strategy", "", [""] * 2, [[text], [text]], WordCounts(WORDS))[0, 1] == 0
 
 
 def test_a_trace_of_any_length_is_read_in_a_bounded_number_of_pieces_from_start_to_end():
