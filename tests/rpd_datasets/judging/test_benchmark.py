@@ -19,7 +19,6 @@ from rpd_datasets.judging.benchmark import compare_metrics
 from rpd_metric.distance.distances import Distance
 from rpd_metric.errors import InputError
 
-
 LETTERS = WordCounts("abcdef")
 
 
