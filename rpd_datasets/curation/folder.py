@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from rpd_datasets.curation.scoring import Scored
-from rpd_datasets.filters.answer_checks import evidence_columns
+from rpd_datasets.filters.answer_checks import answer_column, mark_column
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.raw_rows import encode_values
 from rpd_datasets.problem import Problem
@@ -100,8 +100,12 @@ def journal_key(problem: Problem, fingerprint: str, filters: FilterConfig) -> st
 
 def seen_columns(problem: Problem, filters: FilterConfig) -> dict[str, Any]:
     """The carried columns that scoring looks at."""
-    names = evidence_columns(problem.extra, filters.correct_column, filters.answer_column)
-    return {name: problem.extra[name] for name in sorted(names)}
+    extra = problem.extra
+    names = {
+        mark_column(extra, filters.correct_column),
+        answer_column(extra, filters.answer_column),
+    }
+    return {name: extra[name] for name in sorted(filter(None, names))}
 
 
 def check_output(output: Path, overwrite: bool) -> None:

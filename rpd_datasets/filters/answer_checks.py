@@ -61,14 +61,6 @@ def answer_column(extra: Mapping[str, Any], named: str | None = None) -> str | N
     return _first(extra, (named,) if named else ANSWER_COLUMNS)
 
 
-def evidence_columns(
-    extra: Mapping[str, Any], correct_column: str | None, answer_column_: str | None
-) -> set[str]:
-    """The columns with marks and reference answers."""
-    found = {mark_column(extra, correct_column), answer_column(extra, answer_column_)}
-    return {name for name in found if name is not None}
-
-
 def _first(extra: Mapping[str, Any], names: Iterable[str]) -> str | None:
     return next((name for name in names if extra.get(name) is not None), None)
 

@@ -17,7 +17,7 @@ import re
 from rpd_datasets.filters.answer_checks import reference_of
 from rpd_datasets.filters.candidates import Candidates, Drops
 from rpd_datasets.tokens import text_tail
-from rpd_metric.models.repetition import in_loop
+from rpd_metric.models.repetition import ends_in_loop
 from rpd_metric.reasons import Reason
 from rpd_metric.steps.program import FENCE, fenced
 
@@ -91,7 +91,7 @@ def is_complete(
     tail = tail.rpartition("</think>")[2].rstrip()
     if not tail:
         return False, Reason.EMPTY
-    if in_loop(tail):
+    if ends_in_loop(tail):
         return False, Reason.REPETITION_LOOP
     return _judge_end(solution, tail, reference)
 

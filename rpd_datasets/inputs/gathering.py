@@ -26,8 +26,6 @@ from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import OutputError, first_line
 
-# Part of every scratch file's name: older layouts are left alone and made anew.
-VERSION = 4
 SCHEMA = """
 CREATE TABLE problem (id INTEGER PRIMARY KEY, digest BLOB UNIQUE, text BLOB, extra TEXT);
 CREATE TABLE row (problem INTEGER, place TEXT, solutions BLOB, extra TEXT);

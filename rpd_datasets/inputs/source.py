@@ -19,13 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rpd_datasets.filters.contamination import Contamination
-from rpd_datasets.inputs.gathering import (
-    VERSION,
-    join_rows,
-    read_gathered,
-    read_info,
-    write_scratch,
-)
+from rpd_datasets.inputs.gathering import join_rows, read_gathered, read_info, write_scratch
 from rpd_datasets.inputs.hub_rows import HubRows
 from rpd_datasets.inputs.layouts import LAYOUTS, Columns, columns_there, find_layout
 from rpd_datasets.inputs.local_files import LocalRows, file_kind
@@ -213,7 +207,7 @@ class Source:
         only = sorted((name, str(value)) for name, value in self.spec.only.items())
         # What comes after the last problem that is read is not looked at.
         parts = [
-            *(VERSION, self.fingerprint(), self.name, self.rows.part, self.layout),
+            *(self.fingerprint(), self.name, self.rows.part, self.layout),
             *(astuple(self.columns), only, limit, self.spec.turn),
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-# Where a loop is looked for in a reply that was cut off.
+# Where a loop is looked for.
 LOOP_CHARACTERS = 4000
 
 
-def ends_in_loop(reply: str) -> bool:
-    """Whether a reply, however long, ends in a loop; see [`in_loop`]."""
-    return in_loop(reply[-LOOP_CHARACTERS:])
-
-
-def in_loop(tail: str) -> bool:
-    """Whether a text repeats itself to its end.
+def ends_in_loop(text: str) -> bool:
+    """Whether a text, however long, repeats itself to its end.
 
     The same stretch must occur at least four times in a row and fill 200 characters.
     """
+    tail = text[-LOOP_CHARACTERS:]
     # A loop has its own last characters once more one period earlier.
     probe = tail[-20:]
     at = tail.rfind(probe, 0, len(tail) - 1)

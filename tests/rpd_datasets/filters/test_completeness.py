@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpd_datasets.filters.completeness import in_loop, is_complete
+from rpd_datasets.filters.completeness import ends_in_loop, is_complete
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 CONTROLLED = DATA / "strategy_bench" / "controlled.jsonl"
@@ -139,9 +139,9 @@ def test_every_text_gets_a_verdict(text: str) -> None:
     cut=st.integers(0, 79),
 )
 def test_a_repeated_stretch_is_a_loop_wherever_it_is_cut(start: str, unit: str, cut: int) -> None:
-    assert in_loop(start + unit * (400 // len(unit) + 5) + unit[:cut])
+    assert ends_in_loop(start + unit * (400 // len(unit) + 5) + unit[:cut])
 
 
 def test_three_equal_cases_are_no_loop() -> None:
     case = "In this case both sides are equal, because every term cancels against its neighbour. "
-    assert (in_loop(WORK + case * 3), in_loop(WORK + case * 4)) == (False, True)
+    assert (ends_in_loop(WORK + case * 3), ends_in_loop(WORK + case * 4)) == (False, True)
