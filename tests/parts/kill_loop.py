@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,29 @@ def environment() -> dict[str, str]:
     }
 
 
+def start(*arguments: object) -> subprocess.Popen[str]:
+    """Start `rpd` in a process of its own, with those that it starts in one group."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "rpd_datasets.cli", *map(str, arguments)],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_until(
+    condition: Callable[[], object], process: subprocess.Popen[str] | None = None
+) -> None:
+    """Until something holds; the process that is to bring it about must run until then."""
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert process is None or process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.005)
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file below a folder."""
     return {
@@ -122,9 +146,7 @@ def run(folder: Path, *, num_problems: int, kills: int, seed: int = 0) -> Outcom
         in_flight: list[int] = []
         while len(in_flight) < kills:
             before = len(server.requests)
-            line = [sys.executable, "-m", "rpd_datasets.cli", *command("killed")]
-            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-            process = subprocess.Popen(line, env=environment(), **quiet)
+            process = start(*command("killed"))
             # Some requests after the start, spread over what is left to be done.
             goal = before + rng.randint(1, max(2, (needed - before) // (kills - len(in_flight))))
             while len(server.requests) < goal and process.poll() is None:
@@ -133,7 +155,7 @@ def run(folder: Path, *, num_problems: int, kills: int, seed: int = 0) -> Outcom
             if process.poll() is not None:
                 break  # it got to its end before it could be killed once more
             process.send_signal(signal.SIGKILL)
-            process.wait()
+            process.communicate()
             with ReplyStore(folder / "killed.sqlite") as store:
                 in_flight.append(len(_distinct(server)) - store.count())
         assert cli.main(command("killed")) == 0

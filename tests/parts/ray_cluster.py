@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -96,15 +95,6 @@ def actors_on(node: Any) -> list[psutil.Process]:
             if "ScoreShards" in " ".join(process.cmdline()):
                 found.append(process)
     return found
-
-
-def wait_for_actors(node: Any, seconds: float = 60) -> None:
-    """Until a node has a scoring process."""
-    deadline = time.monotonic() + seconds
-    while not actors_on(node):
-        if time.monotonic() > deadline:
-            raise AssertionError("no actor was started on the node")
-        time.sleep(0.05)
 
 
 def _processes_of(node: Any) -> list[psutil.Process]:

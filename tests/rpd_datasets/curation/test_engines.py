@@ -7,26 +7,19 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from parts.fake_tgi import FakeTGI
-from parts.kill_loop import contents, environment, summary, write_problems
+from parts.kill_loop import contents, environment, start, summary, wait_until, write_problems
 from parts.openai_embeddings import OpenAIEmbeddings
-from parts.ray_cluster import (
-    LocalCluster,
-    actors_on,
-    ray_folder,
-    wait_for_actors,
-)
+from parts.ray_cluster import LocalCluster, actors_on, ray_folder
 from rpd_datasets import CurationConfig
 from rpd_datasets.cli import main
 from rpd_datasets.curation.engines import EngineOptions, actor_pool
 
-ROOT = Path(__file__).resolve().parents[3]
 NUM_PROBLEMS = 40
 # Four summaries a problem, and one request to sort them.
 NUM_REQUESTS = NUM_PROBLEMS * 5
@@ -47,29 +40,13 @@ class Bench:
 
     def start(self, name: str, *more: str) -> subprocess.Popen[str]:
         """Start a run with a store of its own."""
-        command = [
-            *(sys.executable, "-m", "rpd_datasets.cli", "curate", str(self.rows), "--json"),
-            *("--num-problems", "10", "--num-solutions", "2"),
+        return start(
+            *("curate", self.rows, "--json", "--num-problems", "10", "--num-solutions", "2"),
             *("--summarizer", f"tgi:{self.chat.url}"),
             *("--embedder", f"openai:{self._embeddings.url}/v1#minilm"),
-            *("--store", str(self.folder / f"{name}.sqlite")),
-            *("--output", str(self.folder / name), *more),
-        ]
-        return subprocess.Popen(
-            command,
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
+            *("--store", self.folder / f"{name}.sqlite"),
+            *("--output", self.folder / name, *more),
         )
-
-    def wait_for_requests(self, process: subprocess.Popen[str], count: int) -> None:
-        deadline = time.monotonic() + 120
-        while len(self.chat.requests) < count:
-            assert process.poll() is None, process.communicate()[1]
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
 
     def finish_and_compare(self, process: subprocess.Popen[str], name: str) -> int:
         """Wait for the end; returns how many requests were sent more than once."""
@@ -112,8 +89,8 @@ def on(cluster: LocalCluster) -> list[str]:
 def test_a_lost_worker_or_node_repeats_only_what_was_in_flight(lost, cluster, servers):
     with cluster.another_node() as node:
         run = servers.start(lost, *on(cluster))
-        wait_for_actors(node)
-        servers.wait_for_requests(run, 40)
+        wait_until(lambda: actors_on(node), run)
+        wait_until(lambda: len(servers.chat.requests) >= 40, run)
         if lost == "worker":
             actors_on(node)[0].kill()
         else:
@@ -126,17 +103,14 @@ def test_a_lost_worker_or_node_repeats_only_what_was_in_flight(lost, cluster, se
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_and_sigterm_end_in_one_line_and_leave_nothing_running(stop, cluster, servers):
     run = servers.start(f"stopped-{stop}", *on(cluster))
-    servers.wait_for_requests(run, 20)
+    wait_until(lambda: len(servers.chat.requests) >= 20, run)
     os.killpg(run.pid, stop)
     _, err = run.communicate(timeout=300)
     assert run.returncode == 130, err
     assert after_the_bar(err) == (
         "rpd curate: interrupted; run the same command again to go on where it stopped"
     )
-    deadline = time.monotonic() + 120
-    while actors_on(cluster.head):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: not actors_on(cluster.head))
 
 
 @pytest.mark.slow

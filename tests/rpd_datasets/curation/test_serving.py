@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import datasets
 import pytest
 
 from parts.fake_tgi import FakeTGI
-from parts.kill_loop import SLOTS, contents, run, summary, write_problems
+from parts.kill_loop import SLOTS, contents, run, start, summary, wait_until, write_problems
 from parts.openai_embeddings import OpenAIEmbeddings
 from rpd_datasets import CurationConfig, rpd_curate
 from rpd_datasets.cli import main
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -136,15 +130,13 @@ def test_killed_three_times_the_result_is_the_same_and_nothing_finished_is_asked
 def test_ctrl_c_when_every_request_is_in_flight_completes_the_folder(tmp_path, store):
     rows = write_problems(tmp_path / "rows.jsonl", 2)
     with FakeTGI(reply=summary, seconds=3) as server:
-        command = [sys.executable, "-m", "rpd_datasets.cli", "curate", str(rows)]
-        command += ["--summarizer", f"tgi:{server.url}", "--store", str(store)]
-        command += ["--num-solutions", "2", "--output", str(tmp_path / "out")]
-        # No further request follows the summaries.
-        command += ["--problems", "strategy", "--solutions", "strategy"]
-        process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
-        while len(server.requests) < 8:
-            assert process.poll() is None
-            time.sleep(0.05)
+        process = start(
+            *("curate", rows, "--summarizer", f"tgi:{server.url}", "--store", store),
+            *("--num-solutions", "2", "--output", tmp_path / "out"),
+            # No further request follows the summaries.
+            *("--problems", "strategy", "--solutions", "strategy"),
+        )
+        wait_until(lambda: len(server.requests) == 8, process)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=300)
     assert process.returncode == 0, err

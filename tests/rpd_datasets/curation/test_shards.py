@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from parts.kill_loop import contents, environment, write_problems
+from parts.kill_loop import contents, start, wait_until, write_problems
 from parts.openai_embeddings import OpenAIEmbeddings
 from rpd_datasets import CurationConfig, FilterConfig
 from rpd_datasets.curation.curated import curate_dataset
@@ -32,7 +30,6 @@ from rpd_datasets.curation.scoring import scoring_fingerprint
 from rpd_datasets.problem import Problem
 from rpd_metric.models.kinds import load_embedder
 
-ROOT = Path(__file__).resolve().parents[3]
 CONFIG = CurationConfig(num_problems=5, num_solutions=2, filters=FilterConfig(min_solutions=2))
 FINGERPRINT = "f" * 64
 
@@ -112,22 +109,20 @@ def test_a_machine_that_sees_no_folder_or_would_score_differently_says_so_in_one
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[OpenAIEmbeddings]:
+def server():
     """So that worker processes need not load a model each."""
     with OpenAIEmbeddings(max_batch=64) as server:
         yield server
 
 
 @pytest.fixture
-def embeddings(server) -> str:
+def embeddings(server):
     return f"openai:{server.url}/v1#minilm"
 
 
-def command(rows: Path, output: Path, *more: str) -> list[str]:
-    return [
-        *(sys.executable, "-m", "rpd_datasets.cli", "curate", str(rows), "-o", str(output)),
-        *("--num-problems", "5", "--num-solutions", "2", "--json", *more),
-    ]
+def begin(rows: Path, output: Path, *more: str) -> subprocess.Popen[str]:
+    size = ("--num-problems", "5", "--num-solutions", "2")
+    return start("curate", rows, "-o", output, *size, "--json", *more)
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
@@ -139,31 +134,15 @@ def workers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
 
 
 @pytest.fixture
-def half_done(
-    tmp_path, server, embeddings
-) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
+def half_done(tmp_path, server, embeddings):
     """A run by two processes, some of whose shards are finished."""
     before = len(server.requests)
     rows = write_problems(tmp_path / "rows.jsonl", 100)
-    process = subprocess.Popen(
-        command(
-            *(rows, tmp_path / "out", "--embedder", embeddings),
-            *("--num-proc", "2", "--shard-size", "2"),
-        ),
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    deadline = time.monotonic() + 120
-    while len(workers_of(process)) < 2 or len(server.requests) < before + 12:
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    workers = workers_of(process)
-    assert len(workers) == 2
-    yield process, workers
+    by_two = ("--num-proc", "2", "--shard-size", "2")
+    process = begin(rows, tmp_path / "out", "--embedder", embeddings, *by_two)
+    wait_until(lambda: len(server.requests) >= before + 12, process)
+    wait_until(lambda: len(workers_of(process)) == 2, process)
+    yield process, workers_of(process)
     process.kill()
     process.wait()
 
@@ -178,8 +157,9 @@ def test_when_the_run_is_killed_its_processes_go_too_and_the_next_run_goes_on(
     gone, alive = psutil.wait_procs(workers, timeout=120)
     assert (len(gone), alive) == (2, [])
     for name in ("out", "expected"):
-        run = command(tmp_path / "rows.jsonl", tmp_path / name, "--embedder", embeddings)
-        assert subprocess.run(run, env=environment(), capture_output=True).returncode == 0
+        run = begin(tmp_path / "rows.jsonl", tmp_path / name, "--embedder", embeddings)
+        run.communicate()
+        assert run.returncode == 0
     assert contents(tmp_path / "out") == contents(tmp_path / "expected")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from parts.fake_tgi import FakeTGI
+from parts.kill_loop import wait_until
 from rpd_metric.models.flow import Flow, draining
 from rpd_metric.models.store import ReplyStore
 
@@ -67,15 +67,6 @@ def start_run(server, path, how="gather") -> subprocess.Popen:
     )
 
 
-def wait_until(condition, seconds=60.0) -> None:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it never happened")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "how"), [(signal.SIGINT, "gather"), (signal.SIGTERM, "datasets.map")]
@@ -84,7 +75,7 @@ def test_a_signal_drains_and_the_next_run_sends_only_what_is_missing(tmp_path, n
     path = tmp_path / "replies.sqlite"
     with FakeTGI(seconds=0.1, has_info=False) as server:
         run = start_run(server, path, how)
-        wait_until(lambda: server.answered >= 5)
+        wait_until(lambda: server.answered >= 5, run)
         run.send_signal(number)
         out, err = run.communicate(timeout=300)
         assert run.returncode == 3, err
@@ -105,7 +96,7 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path):
     path = tmp_path / "replies.sqlite"
     with FakeTGI(seconds=3600, has_info=False) as server:
         run = start_run(server, path)
-        wait_until(lambda: len(server.requests) == 4)
+        wait_until(lambda: len(server.requests) == 4, run)
         run.send_signal(signal.SIGINT)
         assert "finishing 4 requests" in run.stdout.readline()
         run.send_signal(signal.SIGINT)
