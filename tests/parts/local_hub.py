@@ -104,7 +104,6 @@ class LocalHub(LocalServer):
             ("POST", f"{repo}/preupload/{{revision}}", self._preupload),
             ("POST", f"{repo}/commit/{{revision}}", self._commit),
             ("GET", f"{repo}/tree/{{revision}}{{folder:.*}}", self._tree),
-            ("POST", f"{repo}/paths-info/{{revision}}", self._paths),
             ("POST", f"{plain}.git/info/lfs/objects/batch", self._batch),
             ("PUT", "/lfs/{oid}", self._put),
             ("*", f"{plain}/resolve/{{revision}}/{{file:.*}}", self._resolve),
@@ -153,8 +152,6 @@ class LocalHub(LocalServer):
             raise refusal(403, None, f"no rights under {owner!r}")
         name = f"{kind}/{owner}/{body['name']}"
         url = f"{self.url}/{name.removeprefix('models/')}"
-        if name in self.repos:
-            return web.json_response({"error": "exists", "url": url}, status=409)
         repo = self.repos[name] = Repo(private=body.get("visibility") == "private")
         repo.commit("main", {".gitattributes": b"*.parquet filter=lfs\n"}, "initial commit")
         return web.json_response({"url": url, "name": name})
@@ -239,13 +236,6 @@ class LocalHub(LocalServer):
         if folder and not entries:
             raise refusal(404, "EntryNotFound", f"no folder {folder}")
         return web.json_response(list(entries.values()))
-
-    async def _paths(self, request: web.Request) -> web.Response:
-        _, files = self._repo(request).at(request.match_info["revision"])
-        there = files.keys() | {name.rpartition("/")[0] for name in files}
-        asked = map(str, (await request.post()).getall("paths"))
-        found = [entry_of(path, files.get(path)) for path in asked if path in there]
-        return web.json_response(found)
 
     async def _resolve(self, request: web.Request) -> web.Response:
         oid, files = self._repo(request).at(request.match_info["revision"])

@@ -64,7 +64,7 @@ def error(status: int, message: str, after: str | None = None, **more: str) -> w
 class Misbehaving(LocalServer):
     """The server; a context manager. `sent` counts requests by body, `paid` those answered."""
 
-    def __init__(self, mode: str, *, outage: float = 0.5) -> None:
+    def __init__(self, mode: str, outage: float) -> None:
         super().__init__()
         self.answer = MODES[mode][0]
         self.outage = outage
@@ -151,11 +151,6 @@ def gzipped(_: Misbehaving, __: web.Request) -> web.Response:
     return response
 
 
-def page(status: int = 200) -> web.Response:
-    text = "<html><body>Bad gateway</body></html>"
-    return web.Response(status=status, text=text, content_type="text/html")
-
-
 def raw(body: bytes, **headers: str) -> web.Response:
     return web.Response(body=body, headers={"Content-Type": "application/json", **headers})
 
@@ -227,7 +222,10 @@ MODES: dict[str, tuple[Callable[[Misbehaving, web.Request], Answer], str]] = {
         lambda s, r: web.json_response({"error": {"message": "CUDA out of memory"}}),
         r"25 requests to m.*CUDA out of memory",
     ),
-    "a web page as 200": (lambda s, r: page(), r"25 requests to m.*Bad gateway"),
+    "a web page as 200": (
+        lambda s, r: web.Response(text="<html>Bad gateway</html>", content_type="text/html"),
+        r"25 requests to m.*Bad gateway",
+    ),
     "half of the JSON": (lambda s, r: raw(REPLY[:99]), r"25 requests to m.*no JSON"),
     "says gzip, is none": (
         lambda s, r: raw(REPLY, **{"Content-Encoding": "gzip"}),
@@ -277,7 +275,7 @@ class Outcome:
 def run(mode: str, folder: Path, *, timeout: float, outage: float) -> Outcome:
     """Summarise 100 solutions with a server of that mode."""
     problems = [(f"Problem {n}", [f"Solution {k} of {n}" for k in range(4)]) for n in range(25)]
-    with Misbehaving(mode, outage=outage) as server:
+    with Misbehaving(mode, outage) as server:
         chat: Any = load_chat(f"openai:{server.url}/v1#m")
         began = time.monotonic()
         with ReplyStore(folder / "replies.sqlite") as store:

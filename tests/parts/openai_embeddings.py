@@ -15,14 +15,13 @@ Vectors = list[list[float]]
 
 
 class OpenAIEmbeddings(LocalServer):
-    """`/v1/embeddings` and `/v1/models`, for a model called `minilm`.
+    """`/v1/embeddings`, for a model called `minilm`.
 
     Args:
         max_batch: Larger batches are refused.
         refusals: `(status, headers)` to answer first.
         too_large: The status of a refused batch.
         spoil: Changes the vectors before they are sent.
-        key: The only one that it takes.
         most_words: Longer texts are a 400, as on vLLM; a word counts as a token.
         truncates: Whether it knows vLLM's `truncate_prompt_tokens`.
         seconds: How long it takes for a batch.
@@ -35,7 +34,6 @@ class OpenAIEmbeddings(LocalServer):
         refusals: Iterable[tuple[int, Mapping[str, str]]] = (),
         too_large: int = 400,
         spoil: Callable[[Vectors], Any] = lambda vectors: vectors,
-        key: str | None = None,
         most_words: int | None = None,
         truncates: bool = True,
         seconds: float = 0.0,
@@ -45,12 +43,10 @@ class OpenAIEmbeddings(LocalServer):
         self.refusals = list(refusals)
         self.too_large = too_large
         self.spoil = spoil
-        self.key = key
         self.most_words = most_words
         self.truncates = truncates
         self.seconds = seconds
         self.requests: list[dict[str, Any]] = []
-        self.headers: list[Mapping[str, str]] = []
         self._minilm = load_embedder("minilm")
         self._turn = asyncio.Lock()
 
@@ -61,27 +57,15 @@ class OpenAIEmbeddings(LocalServer):
 
     def app(self) -> web.Application:
         app = web.Application()
-        app.router.add_get("/v1/models", self._models)
         app.router.add_post("/v1/embeddings", self._embeddings)
         return app
 
-    async def _models(self, request: web.Request) -> web.Response:
-        row: dict[str, Any] = {"id": "minilm", "object": "model", "created": 0, "owned_by": "tests"}
-        if self.most_words is not None:
-            row["max_model_len"] = self.most_words
-        return web.json_response({"object": "list", "data": [row]})
-
     async def _embeddings(self, request: web.Request) -> web.Response:
         body = await request.json()
-        self.headers.append(dict(request.headers))
         self.requests.append(body)
-        if self.key and request.headers.get("Authorization") != f"Bearer {self.key}":
-            return _refusal(401, f"wrong key {request.headers.get('Authorization')}")
         if self.refusals:
             status, headers = self.refusals.pop(0)
             return _refusal(status, "Model is overloaded", headers)
-        if body["model"] != "minilm":
-            return _refusal(404, "no such model")
         if len(body["input"]) > self.max_batch:
             return _refusal(self.too_large, "batch too large")
         limit = self.most_words if self.truncates and "truncate_prompt_tokens" in body else None
