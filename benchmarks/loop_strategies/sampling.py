@@ -73,52 +73,59 @@ def sample(
         return scores.masked_fill(scores < kept.amin(-1, keepdim=True), -torch.inf)
 
     settings = GenerationConfig(
-        max_new_tokens=config["max_tokens"],
         do_sample=True,
         top_k=0,
-        eos_token_id=tokenizer.eos_token_id,
+        eos_token_id=(end := tokenizer.eos_token_id),
         pad_token_id=tokenizer.pad_token_id,
     )
     epochs = config["samples"] * config["runs"]
     keys = [(epoch, problem) for epoch in range(1, epochs + 1) for problem in problems]
-    samples: list[EvalSample] = []
-    for start in range(0, len(keys), at_once):
-        batch = keys[start : start + at_once]
-        asked = [fill_prompt(template, problem.text) for _, problem in batch]
-        texts = [
-            tokenizer.apply_chat_template(
-                [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
-            )
-            for text in asked
-        ]
-        inputs = tokenizer(texts, add_special_tokens=False, padding=True, return_tensors="pt")
-        torch.manual_seed(1_000_000 * seed + start)
-        with torch.inference_mode():
-            found = network.generate(
-                **inputs.to(network.device),
-                generation_config=settings,
-                logits_processor=LogitsProcessorList([nucleus]),
-            )
-        rows = found[:, inputs["input_ids"].shape[1] :].tolist()
-        for (epoch, problem), prompt, row in zip(batch, asked, rows, strict=True):
-            ended = tokenizer.eos_token_id in row
-            written = row[: row.index(tokenizer.eos_token_id)] if ended else row
-            text = tokenizer.decode(written, skip_special_tokens=True)
-            output = ModelOutput.from_content(
-                config["name"], text, "stop" if ended else "max_tokens"
-            )
-            asking = ChatMessageUser(content=prompt)
-            replied = ChatMessageAssistant(content=text, source="generate")
-            samples.append(
-                EvalSample(
-                    id=problem.id,
-                    epoch=epoch,
-                    input=problem.text,
-                    target=problem.gold or "",
-                    messages=[asking, replied],
-                    output=output,
+    asked = [fill_prompt(template, problem.text) for _, problem in keys]
+    prompts = [
+        tokenizer.apply_chat_template(
+            [{"role": "user", "content": text}], add_generation_prompt=True
+        )
+        for text in asked
+    ]
+    replies: list[list[int]] = [[] for _ in keys]
+    torch.manual_seed(seed)
+    pending = list(range(len(keys)))
+    # A batch takes as long as its longest reply: the few long ones go on in batches of their own.
+    first = config["max_tokens"] * 5 // 8
+    for length in (first, config["max_tokens"] - first):
+        settings.max_new_tokens = length
+        for start in range(0, len(pending), at_once):
+            batch = pending[start : start + at_once]
+            given = {"input_ids": [prompts[n]["input_ids"] + replies[n] for n in batch]}
+            inputs = tokenizer.pad(given, return_tensors="pt").to(network.device)
+            with torch.inference_mode():
+                found = network.generate(
+                    **inputs,
+                    generation_config=settings,
+                    logits_processor=LogitsProcessorList([nucleus]),
                 )
+            rows = found[:, inputs["input_ids"].shape[1] :].tolist()
+            for n, row in zip(batch, rows, strict=True):
+                replies[n] += row[: row.index(end) + 1] if end in row else row
+        pending = [n for n in pending if replies[n][-1] != end]
+    samples: list[EvalSample] = []
+    for (epoch, problem), prompt, reply in zip(keys, asked, replies, strict=True):
+        text = tokenizer.decode(reply, skip_special_tokens=True)
+        output = ModelOutput.from_content(
+            config["name"], text, "stop" if reply[-1] == end else "max_tokens"
+        )
+        asking = ChatMessageUser(content=prompt)
+        replied = ChatMessageAssistant(content=text, source="generate")
+        samples.append(
+            EvalSample(
+                id=problem.id,
+                epoch=epoch,
+                input=problem.text,
+                target=problem.gold or "",
+                messages=[asking, replied],
+                output=output,
             )
+        )
     spec = EvalSpec(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         task=config["benchmark"],
