@@ -11,7 +11,7 @@ from rpd_datasets.options import documented, option
 from rpd_datasets.select import GREEDY, SELECTIONS, Selection
 from rpd_metric.distance.core import Ties
 from rpd_metric.distance.distances import DISTANCES
-from rpd_metric.errors import InputError
+from rpd_metric.errors import InputError, check_least
 from rpd_metric.models.chat import Sampling
 from rpd_metric.models.requests import RequestOptions
 from rpd_metric.models.static import default_embedder
@@ -219,9 +219,7 @@ class CurationConfig:
     )
 
     def __post_init__(self) -> None:
-        for name in ("num_samples", "num_problems", "num_solutions", "threads"):
-            if (number := getattr(self, name)) is not None and number < 1:
-                raise InputError(f"{name} must be >= 1, got {number}")
+        check_least(1, self, "num_samples", "num_problems", "num_solutions", "threads")
         for name, value, known in (
             ("ties", self.ties, get_args(Ties)),
             ("selection", self.selection, SELECTIONS),

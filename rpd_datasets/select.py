@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from rpd_metric.distance.core import usable_part
 from rpd_metric.errors import InputError
 
 Selection = Literal["maxmin", "maxavg", "exact", "random"]
@@ -79,16 +80,7 @@ def select_solutions(
 
     ```
     """
-    distances = np.array(matrix, dtype=np.float64)
-    if distances.size == 0:
-        return []
-    if distances.ndim != 2 or distances.shape[0] != distances.shape[1]:
-        raise InputError(f"a distance matrix is square; this one has shape {distances.shape}")
-    usable = np.flatnonzero(~np.isnan(np.diagonal(distances)))
-    distances = distances[np.ix_(usable, usable)]
-    np.fill_diagonal(distances, 0)
-    if np.isnan(distances).any():
-        raise InputError("a distance matrix has NaN in whole rows and columns only")
+    usable, distances = usable_part(matrix)
     if (m := min(m, len(usable))) <= 0:
         return []
     if method not in SELECTIONS:

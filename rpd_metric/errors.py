@@ -21,6 +21,9 @@ and keeps its traceback.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 def first_line(error: BaseException) -> str:
     """The first line of what another library's exception says, or its type where it says nothing.
@@ -45,6 +48,14 @@ class SpecError(InputError):
     """A model spec such as `"tgi:http://host:port"` that names nothing we can load."""
 
 
+def check_least(least: int, owner: object, *names: str) -> None:
+    """Refuse attributes of `owner` that are set and below `least`. Raises [`InputError`]."""
+    for name in names:
+        value = getattr(owner, name)
+        if value is not None and value < least:
+            raise InputError(f"{name} must be >= {least}, got {value}")
+
+
 class MissingExtraError(RPDError, ImportError):
     """An optional dependency is not installed; the message says how to install it.
 
@@ -59,8 +70,15 @@ class MissingExtraError(RPDError, ImportError):
             f"{what} needs the package {module!r}, which is not installed: run "
             f"pip install -e '.[{extra}]' in the checkout, or install the wheel with [{extra}]"
         )
-        self.extra = extra
-        self.module = module
+
+
+@contextmanager
+def needs_extra(what: str, extra: str) -> Iterator[None]:
+    """Turn an import that fails within into a [`MissingExtraError`]."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError(what, extra=extra, module=error.name or extra) from error
 
 
 class ModelError(RPDError):

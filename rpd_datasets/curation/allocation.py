@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from rpd_datasets.select import draw_lot
 from rpd_metric.arrays import nan_for_none
+from rpd_metric.distance.core import usable_part
 from rpd_metric.distance.diversity import group_distances
 from rpd_metric.errors import InputError
 
@@ -37,11 +38,9 @@ def spending_order(
     >>> spending_order([[0.0, 0.1, 0.9], [0.1, 0.0, 0.8], [0.9, 0.8, 0.0]])
     ([1, 2, 0], [inf, 0.8, 0.1])
     """
-    distances = np.array(matrix, dtype=np.float64)
-    if not distances.size or np.isnan(np.diagonal(distances)).all():
+    usable, distances = usable_part(matrix)
+    if not usable.size:
         return [], []
-    usable = np.flatnonzero(~np.isnan(np.diagonal(distances)))
-    distances = distances[np.ix_(usable, usable)]
     place = {int(index): at for at, index in enumerate(usable)}
     order = [place[index] for index in kept if index in place]
     order = order or [int(distances.sum(axis=1).argmin())]

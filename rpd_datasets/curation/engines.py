@@ -37,7 +37,14 @@ from rpd_datasets.curation.models import Models, default_store, load_models
 from rpd_datasets.curation.scoring import Scored, score_all, scoring_fingerprint
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
-from rpd_metric.errors import InputError, MissingExtraError, RPDError, StoreError, first_line
+from rpd_metric.errors import (
+    InputError,
+    RPDError,
+    StoreError,
+    check_least,
+    first_line,
+    needs_extra,
+)
 from rpd_metric.models.chat import ChatReply
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.kinds import chat_spec, embedder_spec
@@ -200,9 +207,7 @@ class EngineOptions:
 
     def load(self, config: CurationConfig) -> Engine | None:
         """The engine; `None` is this process."""
-        for name in ("num_proc", "shard_size"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise InputError(f"{name} must be >= 1, got {value}")
+        check_least(1, self, "num_proc", "shard_size")
         if self.ray_address is not None and self.engine != "ray":
             raise InputError("--ray-address goes with --engine ray")
         num_proc = self.num_proc or 1
@@ -217,11 +222,8 @@ class EngineOptions:
         if self.engine == "local":
             return Engine(partial(_on_processes, config, num_proc), self.shard_size)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when ray is imported
-        try:
+        with needs_extra("--engine ray", "ray"):
             import ray.data  # noqa: F401
-        except ImportError as error:
-            module = error.name or "ray"
-            raise MissingExtraError("--engine ray", extra="ray", module=module) from error
         return Engine(partial(_on_ray, config, self), self.shard_size)
 
 

@@ -27,7 +27,7 @@ from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.tokens import TokenCounter
-from rpd_metric.errors import InputError, first_line
+from rpd_metric.errors import InputError, check_least, first_line
 from rpd_metric.reasons import Reason
 from rpd_metric.registry import Registry
 
@@ -118,10 +118,7 @@ class FilterConfig:
             value, known = getattr(self, name), get_args(rule)
             if value not in known:
                 raise InputError(f"{name} is {value!r}; use one of {', '.join(known)}")
-        for name in ("max_mean_tokens", "min_solutions"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"{name} must be >= 1, got {value}")
+        check_least(1, self, "max_mean_tokens", "min_solutions")
         if self.near_duplicate is not None and not 0 < self.near_duplicate <= 1:
             raise InputError(f"near_duplicate must be in (0, 1], got {self.near_duplicate}")
         for text in self.filters:

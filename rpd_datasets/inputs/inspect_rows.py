@@ -20,7 +20,7 @@ from zipfile import BadZipFile, is_zipfile
 
 from rpd_datasets.inputs.harness import with_scores
 from rpd_datasets.rejects import Rejected
-from rpd_metric.errors import InputError, MissingExtraError, first_line
+from rpd_metric.errors import InputError, first_line, needs_extra
 from rpd_metric.metrics.inspect_text import problem_text, solution_texts
 from rpd_metric.reasons import Reason
 
@@ -52,12 +52,8 @@ class InspectLog:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
+        with needs_extra("reading an Inspect log", "inspect"):
             from inspect_ai.log import read_eval_log, read_eval_log_sample_summaries
-        except ImportError as error:
-            raise MissingExtraError(
-                "reading an Inspect log", extra="inspect", module=error.name or "inspect_ai"
-            ) from error
         self._zipped = is_zipfile(path)
         read = partial(read_eval_log, str(path), header_only=self._zipped)
         self.header: EvalLog = self._read(read)

@@ -27,7 +27,7 @@ from rpd_datasets.inputs.raw_rows import DatasetRows, Row, Terms, prompts_by_id,
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
-from rpd_metric.errors import InputError
+from rpd_metric.errors import InputError, check_least
 from rpd_metric.reasons import Reason
 
 IN_MEMORY = "a dataset in memory"
@@ -70,10 +70,7 @@ class InputSpec:
     limit: int | None = option(None, "read only the first N problems", group="place", metavar="N")
 
     def __post_init__(self) -> None:
-        for name in ("exactly", "limit", "turn"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"{name} must be >= 1, got {value}")
+        check_least(1, self, "exactly", "limit", "turn")
 
 
 @dataclass(kw_only=True, eq=False)

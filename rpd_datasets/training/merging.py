@@ -14,7 +14,7 @@ from typing import Any
 from rpd_datasets.publish.publishable import ADAPTER_CONFIG, RECORD
 from rpd_datasets.training.record import base_license, read_record, write_card
 from rpd_datasets.training.tokenizer import keep_ends_only
-from rpd_metric.errors import InputError, MissingExtraError, ModelError, OutputError, first_line
+from rpd_metric.errors import InputError, ModelError, OutputError, first_line, needs_extra
 
 
 def merge(
@@ -40,12 +40,9 @@ def merge(
             a folder `OUTPUT-SHARE`; empty merges into `output`.
         stop (`Sequence[str]`): Tokens that end an answer beside the tokenizer's own.
     """
-    try:
+    with needs_extra("merging models", "training"):
         import peft
         from transformers import AutoTokenizer, GenerationConfig
-    except ImportError as error:
-        missing = error.name or "peft"
-        raise MissingExtraError("merging models", extra="training", module=missing) from error
 
     targets = {output.with_name(f"{output.name}-{share:g}"): share for share in shares}
     targets = targets or {output: 1.0}

@@ -288,24 +288,18 @@ def keeps_text(contents: Sequence[str], *, asked: str, rendered: str) -> bool:
 
 
 def supervised_steps(rows: Any, training: Any) -> int:
-    """How often the weights change when `SFTConfig` options train on tokenized rows."""
+    """How often the weights change when `SFTConfig` options train on tokenized rows.
+
+    An epoch's last batch may be smaller and is a step as well: 12 epochs of 300 samples in batches
+    of 16 are 228 steps. With packing, samples are packs.
+    """
+    if training.max_steps > 0:
+        return int(training.max_steps)
     if training.packing:
         from trl.data_utils import pack_dataset
 
         rows = pack_dataset(rows, training.max_length, training.packing_strategy)
     at_once = training.per_device_train_batch_size * training.world_size
-    return optimizer_steps(
-        len(rows),
-        batch=at_once * training.gradient_accumulation_steps,
-        epochs=training.num_train_epochs,
-        max_steps=training.max_steps,
-    )
-
-
-def optimizer_steps(samples: int, *, batch: int, epochs: float, max_steps: int = -1) -> int:
-    """How often the weights change in a run of supervised fine-tuning, `batch` samples at a time.
-
-    An epoch's last batch may be smaller and is a step as well: 12 epochs of 300 samples in batches
-    of 16 are 228 steps. With packing, samples are packs.
-    """
-    return max_steps if max_steps > 0 else math.ceil(epochs * math.ceil(samples / batch))
+    per_epoch = math.ceil(len(rows) / (at_once * training.gradient_accumulation_steps))
+    steps: int = math.ceil(training.num_train_epochs * per_epoch)
+    return steps

@@ -126,7 +126,7 @@ def mean_pairwise(matrix: npt.ArrayLike) -> float | None:
 
     Rows and columns of NaN are left out; `None` with fewer than two usable solutions.
     """
-    usable = _usable(matrix)
+    _, usable = usable_part(matrix)
     k = len(usable)
     return None if k < 2 else float(usable.sum() / (k * (k - 1)))
 
@@ -142,16 +142,18 @@ def problem_score(matrix: npt.ArrayLike) -> float | None:
     >>> problem_score([[0.0, 0.1, 0.5], [0.1, 0.0, 0.7], [0.5, 0.7, 0.0]])
     0.6
     """
-    usable = _usable(matrix)
+    _, usable = usable_part(matrix)
     k = len(usable)
     return None if k < 2 else float(usable.sum(axis=1).max() / (k - 1))
 
 
-def _usable(matrix: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """The part of a distance matrix whose diagonal is not NaN, diagonal zero, in float64."""
+def usable_part(
+    matrix: npt.ArrayLike,
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
+    """Where the diagonal of a distance matrix is not NaN, and that part of it, diagonal zero."""
     distances = np.array(matrix, dtype=np.float64)
     if distances.size == 0:
-        return np.zeros((0, 0))
+        return np.zeros(0, dtype=np.intp), np.zeros((0, 0))
     if distances.ndim != 2 or distances.shape[0] != distances.shape[1]:
         raise InputError(f"a distance matrix is square; this one has shape {distances.shape}")
     keep = np.flatnonzero(~np.isnan(np.diagonal(distances)))
@@ -159,7 +161,7 @@ def _usable(matrix: npt.ArrayLike) -> npt.NDArray[np.float64]:
     if np.isnan(distances).any():
         raise InputError("a distance matrix has NaN in whole rows and columns only")
     np.fill_diagonal(distances, 0)
-    return distances
+    return keep, distances
 
 
 def _stack(arrays: list[Any], filled: list[Any]) -> Any:

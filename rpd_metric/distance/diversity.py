@@ -13,9 +13,9 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from rpd_metric.distance.core import problem_score
+from rpd_metric.distance.core import problem_score, usable_part
 from rpd_metric.distance.strategy import average_linkage
-from rpd_metric.errors import MissingExtraError
+from rpd_metric.errors import needs_extra
 
 # More than any distance: solutions of two groups are further apart than any two of one.
 APART = 2.0
@@ -34,11 +34,8 @@ def div_self_bleu(texts: Sequence[str]) -> float | None:
     >>> div_self_bleu(["factor the cubic", "draw every angle"])
     100.0
     """
-    try:
+    with needs_extra("Self-BLEU", "diversity"):
         from sacrebleu.metrics import BLEU
-    except ImportError as error:
-        module = error.name or "sacrebleu"
-        raise MissingExtraError("Self-BLEU", extra="diversity", module=module) from error
     kept = [text for text in texts if text.strip()]
     if len(kept) < 2:
         return None
@@ -64,13 +61,12 @@ def strategy_groups(matrix: npt.ArrayLike, threshold: float) -> list[int | None]
     >>> strategy_groups([[0, 0.1, 0.6], [0.1, 0, 0.5], [0.6, 0.5, 0]], threshold=0.4)
     [0, 0, 1]
     """
-    distances = np.asarray(matrix, dtype=np.float64)
-    usable = np.flatnonzero(~np.isnan(distances.diagonal()))
-    levels = average_linkage(distances[np.ix_(usable, usable)])
+    usable, distances = usable_part(matrix)
+    levels = average_linkage(distances)
     # argmax gives the first member of each one's group, which names the group.
     leaders = (levels <= threshold).argmax(axis=1) if len(usable) else usable
     number = {leader: place for place, leader in enumerate(np.unique(leaders).tolist())}
-    groups: list[int | None] = [None] * len(distances)
+    groups: list[int | None] = [None] * len(np.asarray(matrix))
     for index, leader in zip(usable.tolist(), leaders.tolist(), strict=True):
         groups[index] = number[leader]
     return groups

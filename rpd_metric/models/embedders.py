@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rpd_metric.errors import InputError
+from rpd_metric.errors import InputError, check_least
 
 Dtype = Literal["float32", "bfloat16", "float16"]
 Floats = npt.NDArray[np.float32]
@@ -37,9 +37,6 @@ class EmbedderOptions:
     threads: int = 1  # on a CPU, forward passes at once; the vectors do not depend on it
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "truncate_dim", "threads"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"{name} is {value}; it must be 1 or more")
+        check_least(1, self, "batch_size", "truncate_dim", "threads")
         if self.timeout <= 0:
             raise InputError(f"timeout is {self.timeout:g} s; it must be above 0")

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rpd_metric.errors import InputError
+from rpd_metric.errors import InputError, check_least
 from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.failures import ServerError
 
@@ -58,10 +58,8 @@ class RequestOptions:
             raise InputError("max_cost needs prices: --price-in and --price-out, for 1M tokens")
         if self.timeout <= 0:
             raise InputError(f"timeout is {self.timeout:g} s; it must be above 0")
-        for name, least in (("max_in_flight", 1), ("longest_reply", 0), ("max_retries", 0)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise InputError(f"{name} is {value}; it must be {least} or more")
+        check_least(1, self, "max_in_flight")
+        check_least(0, self, "longest_reply", "max_retries")
 
     @property
     def priced(self) -> bool:

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import uuid4
 
-from rpd_metric.errors import InputError, MissingExtraError, ModelError, first_line
+from rpd_metric.errors import InputError, ModelError, first_line, needs_extra
 from rpd_metric.models.chat import ChatOptions, ChatReply, ChatRequest
 from rpd_metric.models.concurrency import run, submit
 from rpd_metric.models.in_process import check_template, encode_prompt
@@ -35,13 +35,9 @@ def load(name: str, options: ChatOptions) -> VLLMChat:
 
 @lru_cache(maxsize=1)
 def _load(name: str, dtype: str, settings: str) -> VLLMChat:
-    try:
+    with needs_extra(f"chat model 'vllm:{name}'", "vllm"):
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
-    except ImportError as error:
-        raise MissingExtraError(
-            f"chat model 'vllm:{name}'", extra="vllm", module=error.name or "vllm"
-        ) from error
     try:
         given = json.loads(settings)
     except ValueError as error:

@@ -17,7 +17,7 @@ from rpd_datasets.training.recipe import (
     parse_recipe,
     read_recipe,
 )
-from rpd_datasets.training.training_rows import optimizer_steps
+from rpd_datasets.training.training_rows import supervised_steps
 from rpd_metric.errors import InputError
 
 CONFIGS = RECIPES / "configs"
@@ -102,9 +102,8 @@ def test_an_arm_beyond_the_paper_differs_in_its_own_options_only(file: Path):
 
 def test_arms_that_the_paper_makes_equal_take_equally_many_steps():
     def steps(arm: str) -> int:
-        settings = parse(CONFIGS / f"qwen3-4b-base/sft/{arm}.yaml").settings
-        epochs = settings["num_train_epochs"]
-        return optimizer_steps(settings["num_samples"], batch=16, epochs=epochs)
+        options, training, _ = parse(CONFIGS / f"qwen3-4b-base/sft/{arm}.yaml").parts
+        return supervised_steps(range(options.num_samples), training)
 
     of_300 = ("random_1p1s", "random_1p3s", "raw_1p3s", "summary_1p3s", "llm_1p3s", "rpd_1p3s")
     assert set(map(steps, of_300)) == {228}
