@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +20,7 @@ QWEN_PIECES = pre_tokenizers.Split(Regex(PRETOKENIZE_REGEX), behavior="isolated"
 
 
 @pytest.fixture
-def words(tmp_path: Path) -> Path:
+def words(tmp_path):
     """A real tokenizer on disk: one token per word or sign."""
     vocabulary = {"[UNK]": 0, "a": 1, "b": 2}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
@@ -57,19 +55,19 @@ def words(tmp_path: Path) -> Path:
     ],
     ids=["names", "chinese", "code"],
 )
-def test_the_estimate_is_within_a_fifth_of_known_counts(text: str, tokens: int) -> None:
+def test_the_estimate_is_within_a_fifth_of_known_counts(text, tokens):
     assert abs(estimate_tokens(text) - tokens) <= 0.2 * tokens
 
 
 @given(text=st.text(alphabet=st.characters(max_codepoint=126)))
-def test_on_ascii_text_the_estimate_is_never_below_the_pieces(text: str) -> None:
+def test_on_ascii_text_the_estimate_is_never_below_the_pieces(text):
     # Control characters that Python counts as blank and the rule does not are left out.
     text = text.translate({code: None for code in range(32) if chr(code) not in "\t\n\r"})
 
     assert estimate_tokens(text) >= len(QWEN_PIECES.pre_tokenize_str(text))
 
 
-def test_a_real_tokenizer_counts_without_the_tokens_around_a_text(words: Path) -> None:
+def test_a_real_tokenizer_counts_without_the_tokens_around_a_text(words):
     counter = token_counter(str(words))
 
     assert (counter.name, counter.estimated) == (str(words), False)
@@ -77,7 +75,7 @@ def test_a_real_tokenizer_counts_without_the_tokens_around_a_text(words: Path) -
     assert counter("") == 0
 
 
-def test_the_tail_of_a_text_holds_about_as_many_tokens_as_asked(words: Path) -> None:
+def test_the_tail_of_a_text_holds_about_as_many_tokens_as_asked(words):
     text = "The sum of two odd numbers is even, so $2n + 2$ is even. " * 200
     for counter in (token_counter("estimate"), token_counter(str(words))):
         tail = text_tail(text, 100, counter)
@@ -86,7 +84,7 @@ def test_the_tail_of_a_text_holds_about_as_many_tokens_as_asked(words: Path) -> 
         assert 90 <= counter(tail) <= 110
 
 
-def test_a_short_text_is_its_own_tail_and_is_not_counted_again() -> None:
+def test_a_short_text_is_its_own_tail_and_is_not_counted_again():
     counted: list[str] = []
     counter = TokenCounter("counting", True, lambda text: counted.append(text) or 4)
     assert text_tail("So it is 4.", 500, counter) == "So it is 4."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,9 +52,7 @@ DEFECTS = {
 
 @pytest.mark.parametrize("least", [1, 3])
 @pytest.mark.parametrize("problems", ["pieces", "random"])
-def test_what_was_read_was_chosen_or_ranked_lower_or_left_out(
-    least: int, problems: str, tmp_path: Path
-) -> None:
+def test_what_was_read_was_chosen_or_ranked_lower_or_left_out(least, problems, tmp_path):
     file = tmp_path / "rows.jsonl"
     good = [row(f"good {n}", *four(n)) for n in range(5)]
     file.write_text("\n".join([*good, *DEFECTS.values()]) + "\n")
@@ -110,6 +107,6 @@ def test_what_was_read_was_chosen_or_ranked_lower_or_left_out(
     assert "contaminated 1 (--decontaminate)" in said
 
 
-def test_a_reason_names_the_option_that_brings_it_back() -> None:
+def test_a_reason_names_the_option_that_brings_it_back():
     assert with_option("cut_off", 1000) == "cut_off 1,000 (--no-require-complete)"
     assert with_option("of another package", 2) == "of another package 2"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -45,9 +44,7 @@ WRONG, FEW = "wrong_answer", "minority_answer"
         (TEXTS[1:3], {}, {"answers": "majority"}, ("no_majority",) * 2),
     ],
 )
-def test_what_is_left_out_for_its_answer(
-    solutions: tuple[str, ...], extra: dict[str, Any], options: dict[str, Any], reasons: Any
-) -> None:
+def test_what_is_left_out_for_its_answer(solutions, extra, options, reasons):
     config = FilterConfig(min_solutions=1, require_complete=False, **options)
     problem, checker = Problem(PROBLEM, solutions, extra), AnswerChecker()
     found = filter_problem(
@@ -94,7 +91,7 @@ def test_another_mark_is_another_problem_when_a_run_goes_on():
     assert key([True, True], "x") == key([True, True], "y") != key([True, False], "x")
 
 
-def test_a_sentence_that_ends_in_the_reference_is_no_other_answer() -> None:
+def test_a_sentence_that_ends_in_the_reference_is_no_other_answer():
     texts = (
         "So the answer is simply three times the initial mass: 66 g.",
         "So the answer is simply three times the initial mass: 67 g.",
@@ -108,7 +105,7 @@ def test_a_sentence_that_ends_in_the_reference_is_no_other_answer() -> None:
     assert marks == (None, False, True)
 
 
-def test_without_math_verify_an_answer_in_another_form_is_not_known(monkeypatch) -> None:
+def test_without_math_verify_an_answer_in_another_form_is_not_known(monkeypatch):
     monkeypatch.setattr(answer_checks, "find_spec", lambda name: None)
     solutions = (r"So $\boxed{1/2}$.", r"So $\boxed{\frac{2}{4}}$.", r"So $\boxed{3}$.")
     found = AnswerChecker().check(Problem("Half?", solutions, {"answer": "1/2"}))

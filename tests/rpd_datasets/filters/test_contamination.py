@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -50,7 +49,7 @@ INDEX = {
         ("A square. " + DRAWING, False),
     ],
 )
-def test_equal_words_and_thirteen_words_in_a_row_match(problem: str, found: bool) -> None:
+def test_equal_words_and_thirteen_words_in_a_row_match(problem, found):
     assert (Contamination(INDEX).find(problem) is not None) == found
 
 
@@ -89,9 +88,7 @@ WORDS = st.lists(st.sampled_from(VOCABULARY), max_size=30, unique=True)
 
 
 @given(WORDS, WORDS, st.integers(0, 20), st.integers(10, 16))
-def test_runs_match_where_datatroves_do(
-    tmp_path_factory: Any, bench: list[str], around: list[str], start: int, length: int
-) -> None:
+def test_runs_match_where_datatroves_do(tmp_path_factory, bench, around, start, length):
     text = " ".join(bench)
     # Nearly thirteen words of the benchmark, between others.
     mine = " ".join([*around[:5], *bench[start : start + length], *around[5:]])
@@ -101,7 +98,7 @@ def test_runs_match_where_datatroves_do(
     assert by_run == dropped_by_datatrove(tmp_path_factory.mktemp("index"), [text], mine)
 
 
-def test_what_cannot_be_compared_with_is_named(tmp_path: Path) -> None:
+def test_what_cannot_be_compared_with_is_named(tmp_path):
     with pytest.raises(InputError, match="neither a file nor one of aime24"):
         load_contamination(["aime42"])
     other = str(write_rows(tmp_path / "rows.jsonl", [{"text": "x"}]))
@@ -111,7 +108,7 @@ def test_what_cannot_be_compared_with_is_named(tmp_path: Path) -> None:
         load_contamination(["none", other])
 
 
-def test_training_rows_are_compared_too() -> None:
+def test_training_rows_are_compared_too():
     said: list[str] = []
     index = Contamination({"other": ["x"], "bench": [SHORT, AYA]})
     prompts = [[{"role": "user", "content": text}] for text in (AYA, "What is 2 + 2?")]

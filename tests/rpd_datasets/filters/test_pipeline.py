@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,7 +38,7 @@ def run(*solutions: str, config: FilterConfig = ALL_OFF, **extra: Any) -> Filter
     return filter_problem(Problem("p", solutions, extra, "a.jsonl:1"), config, Words())
 
 
-def test_length_is_the_mean_over_all_solutions_the_limit_included() -> None:
+def test_length_is_the_mean_over_all_solutions_the_limit_included():
     assert run("one two", "one two") == Filtered((0, 1), ("", ""), ("", ""), (2, 2))
     config = replace(ALL_OFF, max_mean_tokens=3)
     assert run("a b c d e", "a", config=config).kept == (0, 1)
@@ -48,21 +47,21 @@ def test_length_is_the_mean_over_all_solutions_the_limit_included() -> None:
     assert filtered.reasons == ("too_long", "too_long")
 
 
-def test_a_text_too_short_to_have_been_cut_need_not_announce_an_answer() -> None:
+def test_a_text_too_short_to_have_been_cut_need_not_announce_an_answer():
     unfinished = "We add the two equations. " + "This term cancels. " * 15 + "Now we divide by"
     config = replace(ALL_OFF, require_complete=True)
     filtered = run("Expand both products", "It is \\boxed{4", unfinished, config=config)
     assert filtered.reasons == ("", "unclosed_box", "cut_off")
 
 
-def test_equal_texts_are_kept_once_blank_space_aside() -> None:
+def test_equal_texts_are_kept_once_blank_space_aside():
     config = replace(ALL_OFF, drop_duplicates=True)
     filtered = run("a b", "c", " a\n\tb ", "A b", config=config)
     assert filtered.reasons == ("", "", "duplicate", "")
     assert filtered.details[2] == "The same text as solution 0."
 
 
-def test_near_duplicates_go_by_their_shared_word_runs() -> None:
+def test_near_duplicates_go_by_their_shared_word_runs():
     config = replace(ALL_OFF, near_duplicate=0.9)
     text = " ".join(f"w{n}" for n in range(200))
     half_changed = text[: len(text) // 2] + text[len(text) // 2 :].replace("w", "v")
@@ -83,7 +82,7 @@ def test_near_duplicates_go_by_their_shared_word_runs() -> None:
         ([True, True], ("correctness_unknown",) * 3),
     ],
 )
-def test_only_solutions_marked_correct_stay(marks: Any, reasons: tuple[str, ...]) -> None:
+def test_only_solutions_marked_correct_stay(marks, reasons):
     config = replace(ALL_OFF, only_correct=True, correct_column="verified")
     assert run("a", "b", "c", config=config, verified=marks).reasons == reasons
     with pytest.raises(InputError, match=r"'verified', which a\.jsonl:1 does not have, only: good"):
@@ -99,8 +98,8 @@ SOLUTIONS = st.lists(
 
 @given(solutions=SOLUTIONS, least=st.integers(1, 4), near=st.none() | st.just(0.9))
 def test_what_stays_and_what_goes_add_up_and_filtering_again_changes_nothing(
-    solutions: list[str], least: int, near: float | None
-) -> None:
+    solutions, least, near
+):
     config = FilterConfig(min_solutions=least, near_duplicate=near)
     problem = Problem("p", tuple(solutions))
     filtered = filter_problem(problem, config, Words())
@@ -113,9 +112,7 @@ def test_what_stays_and_what_goes_add_up_and_filtering_again_changes_nothing(
         assert again.kept == tuple(range(len(kept)))
 
 
-def test_a_filter_of_another_package_is_applied_to_what_ours_left(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_filter_of_another_package_is_applied_to_what_ours_left(monkeypatch):
     def drop(candidates: Candidates, value: str) -> Drops:
         return {n: ("brackets", value) for n in candidates.left if n >= int(value)}
 
@@ -133,7 +130,7 @@ def test_a_filter_of_another_package_is_applied_to_what_ours_left(
 
 
 @pytest.mark.slow
-def test_rpd_curate_applies_them_and_says_what_went(tmp_path: Path) -> None:
+def test_rpd_curate_applies_them_and_says_what_went(tmp_path):
     way = "We count on by {}. {} So the answer is ${}$."
     rows: list[Any] = [
         {"problem": f"How many are {n} and 1, counted one after the other by hand?"}

@@ -36,7 +36,7 @@ def gather(path: Path, *rows: Problem | Rejected) -> list[Problem]:
     return [item for item in read_gathered(path) if isinstance(item, Problem)]
 
 
-def test_columns_that_vary_within_any_problem_are_lists_in_every_problem(tmp_path: Path) -> None:
+def test_columns_that_vary_within_any_problem_are_lists_in_every_problem(tmp_path):
     found = gather(
         tmp_path / "g.sqlite",
         flat(1, "p", "x", level=3, correct=True, late=None, score=math.nan),
@@ -51,9 +51,7 @@ def test_columns_that_vary_within_any_problem_are_lists_in_every_problem(tmp_pat
 
 
 @given(rows=st.lists(st.tuples(st.sampled_from("abc"), st.text()), min_size=1, max_size=20))
-def test_gathering_and_joining_agree_with_a_dictionary(
-    rows: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_gathering_and_joining_agree_with_a_dictionary(rows, tmp_path_factory):
     expected: dict[str, list[str]] = {}
     for problem, solution in rows:
         expected.setdefault(problem, []).append(solution)
@@ -66,9 +64,7 @@ def test_gathering_and_joining_agree_with_a_dictionary(
         assert [(one.problem, list(one.solutions)) for one in found] == list(expected.items())
 
 
-def test_an_interrupted_run_leaves_nothing_and_a_finished_one_all_that_it_saw(
-    tmp_path: Path,
-) -> None:
+def test_an_interrupted_run_leaves_nothing_and_a_finished_one_all_that_it_saw(tmp_path):
     def interrupted() -> Iterator[Problem]:
         yield flat(1, "p", "x")
         raise KeyboardInterrupt
@@ -85,14 +81,14 @@ def test_an_interrupted_run_leaves_nothing_and_a_finished_one_all_that_it_saw(
     assert [file.name for file in tmp_path.iterdir()] == ["g.sqlite"]
 
 
-def test_a_scratch_file_must_be_written(tmp_path: Path) -> None:
+def test_a_scratch_file_must_be_written(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="cannot be written"):
         gather(tmp_path / "file" / "g.sqlite", flat(1, "p", "x"))
 
 
 @given(values=st.dictionaries(st.text(), VALUES, max_size=4))
-def test_column_values_survive_the_scratch_file(values: dict[str, Any]) -> None:
+def test_column_values_survive_the_scratch_file(values):
     assert decode_values(encode_values(values)) == values
 
     with pytest.raises(InputError, match=r"it holds a complex. Its columns are z, n;"):

@@ -48,13 +48,13 @@ def lines(scored_by: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("path", "repeats"), [(LM_EVAL, 3), (LIGHTEVAL, 4)])
-def test_repeats_are_solutions_with_the_reference(path: Path, repeats: int, tmp_path: Path) -> None:
+def test_repeats_are_solutions_with_the_reference(path, repeats, tmp_path):
     found = list(open_source(path, scratch=tmp_path, on_reject=pytest.fail))
     assert {problem.problem: problem.extra["answer"] for problem in found} == QUESTIONS
     assert all(len(problem.solutions) == repeats for problem in found)
 
 
-def test_the_scores_of_all_filters_are_in_one_row() -> None:
+def test_the_scores_of_all_filters_are_in_one_row():
     found = {row["problem"]: row for row in rows(LM_EVAL)}
     # `first` and `majority` score one answer; `every` keeps three, and their mean.
     hexagon = found[HEXAGON]
@@ -64,7 +64,7 @@ def test_the_scores_of_all_filters_are_in_one_row() -> None:
     assert found["What is 17 + 25?"]["correct"] == [False, False, False]
 
 
-def test_a_score_of_the_whole_problem_marks_nothing(tmp_path: Path) -> None:
+def test_a_score_of_the_whole_problem_marks_nothing(tmp_path):
     # A mean that does not come of exact matches.
     made = [line | {"exact_match": 0.5} for line in lines("every")]
     for row in rows(write_rows(tmp_path / "made.jsonl", made)):
@@ -75,7 +75,7 @@ def test_a_score_of_the_whole_problem_marks_nothing(tmp_path: Path) -> None:
         assert "correct" not in row
 
 
-def test_thoughts_that_stand_apart_are_part_of_the_solution(tmp_path: Path) -> None:
+def test_thoughts_that_stand_apart_are_part_of_the_solution(tmp_path):
     thoughtful = {"text": ["It is 5."], "reasonings": ["2 + 3"]}
     made = [{"doc": {"query": "2 + 3?", "id": "1"}, "metric": {}, "model_response": thoughtful}]
     whole = "<think>\n2 + 3\n</think>\n\nIt is 5."
@@ -86,7 +86,7 @@ def test_thoughts_that_stand_apart_are_part_of_the_solution(tmp_path: Path) -> N
     assert problem.solutions == (whole,)
 
 
-def test_one_score_for_each_solution_is_a_mark(tmp_path: Path) -> None:
+def test_one_score_for_each_solution_is_a_mark(tmp_path):
     made = [line | {"exact_match": [1.0, 0.0, float("nan")]} for line in lines("first")]
     made[-1] |= {"resps": [["It is 72."]], "exact_match": 1.0}
     found = rows(write_rows(tmp_path / "made.jsonl", made))
@@ -94,7 +94,7 @@ def test_one_score_for_each_solution_is_a_mark(tmp_path: Path) -> None:
     assert found[-1]["correct"] == [True]
 
 
-def test_what_is_not_of_the_harness_is_named_and_costs_itself(tmp_path: Path) -> None:
+def test_what_is_not_of_the_harness_is_named_and_costs_itself(tmp_path):
     good, likelihood, other = lines("first")
     likelihood["arguments"] = {"gen_args_0": {"arg_0": "x", "arg_1": " y"}}
     path = write_rows(tmp_path / "damaged.jsonl", [good, likelihood, {"doc_id": 7}, [], other])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ for options in json.loads(sys.argv[1]):
 
 
 @pytest.fixture(scope="module")
-def hub() -> Iterator[LocalHub]:
+def hub():
     with LocalHub() as hub:
         for name, content in (("rows", TRAIN), ("broken", TRAIN + b"{broken\n")):
             repo = hub.repos[f"datasets/ada/{name}"] = Repo()
@@ -52,9 +51,7 @@ def ask(hub: LocalHub, home: Path, *questions: dict[str, Any], **env: str) -> li
 
 
 @pytest.mark.slow
-def test_a_hub_dataset_is_read_by_id_and_pinned_to_its_commit(
-    hub: LocalHub, tmp_path: Path
-) -> None:
+def test_a_hub_dataset_is_read_by_id_and_pinned_to_its_commit(hub, tmp_path):
     download = {"repo": "ada/rows", "streaming": False}
     expected = {
         "rows": [[f"ada/rows:{n}", *row.values()] for n, row in enumerate(ROWS, start=1)],
@@ -68,7 +65,7 @@ def test_a_hub_dataset_is_read_by_id_and_pinned_to_its_commit(
 
 
 @pytest.mark.slow
-def test_what_the_hub_does_not_have_is_one_clear_line(hub: LocalHub, tmp_path: Path) -> None:
+def test_what_the_hub_does_not_have_is_one_clear_line(hub, tmp_path):
     cases = [
         ({"repo": "ada/elsewhere"}, "neither a local file or folder nor a dataset on the Hub"),
         ({"repo": "ada/rows", "split": "test"}, "Available splits: ['train']"),

@@ -70,7 +70,7 @@ def run_log(folder: Path, *, failing: bool = False, **how: Any) -> Path:
 
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def log(tmp_path_factory):
     return run_log(tmp_path_factory.mktemp("logs"))
 
 
@@ -79,7 +79,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("log_format", ["eval", "json"])
-def test_epochs_are_solutions_and_scores_are_marks(log_format: str, tmp_path: Path) -> None:
+def test_epochs_are_solutions_and_scores_are_marks(log_format, tmp_path):
     path = run_log(tmp_path, failing=True, log_format=log_format)
     found = list(LocalRows(path, name="log"))
     unfinished, failed = [row for row in found if isinstance(row, Rejected)]
@@ -97,7 +97,7 @@ def test_epochs_are_solutions_and_scores_are_marks(log_format: str, tmp_path: Pa
     assert second["correct"] == second["correct_includes"] == [True, False, True]
 
 
-def test_missing_epochs_are_refused_by_name_or_counted(tmp_path: Path) -> None:
+def test_missing_epochs_are_refused_by_name_or_counted(tmp_path):
     lacking = run_log(tmp_path / "lacking", failing=True)
     with pytest.raises(InputError, match=r"1 of 8 samples .* lacks samples"):
         read_results(lacking)
@@ -124,7 +124,7 @@ def changed(log: Path, path: Path, **values: Any) -> Path:
     return path
 
 
-def test_any_scorer_counts_and_k_goes_as_far_as_there_are_epochs(log: Path) -> None:
+def test_any_scorer_counts_and_k_goes_as_far_as_there_are_epochs(log):
     found = read_results(log)
     assert (found.benchmark, found.name, found.samples) == ("task", "model", 4)
     assert list(found.figures["pass_at_k"]) == list(found.figures["first_k"]) == [1, 2, 4]
@@ -136,7 +136,7 @@ def test_any_scorer_counts_and_k_goes_as_far_as_there_are_epochs(log: Path) -> N
         read_results(log, scorer="nobody")
 
 
-def test_what_a_model_wrote_is_the_solution_and_examples_are_not(log: Path, tmp_path: Path) -> None:
+def test_what_a_model_wrote_is_the_solution_and_examples_are_not(log, tmp_path):
     """Thoughts, turns before a call of a tool, several choices; examples, and the last question."""
 
     def said(*content: Any) -> Any:
@@ -166,9 +166,7 @@ def test_what_a_model_wrote_is_the_solution_and_examples_are_not(log: Path, tmp_
     assert row["correct"] == [True, None]
 
 
-def test_problems_with_like_texts_stay_apart_by_their_ids(
-    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_problems_with_like_texts_stay_apart_by_their_ids(log, tmp_path, capsys):
     """As where their images differ."""
     samples = logs.read_eval_log(str(log)).samples
     for sample in samples:
@@ -179,7 +177,7 @@ def test_problems_with_like_texts_stay_apart_by_their_ids(
     assert [problem["solutions"] for problem in problems] == [4, 4]
 
 
-def test_without_inspect_a_log_says_what_to_install(log: Path) -> None:
+def test_without_inspect_a_log_says_what_to_install(log):
     code = (
         "import sys; sys.modules['inspect_ai'] = None; from rpd_datasets.cli import main; "
         f"sys.exit(main(['score', {str(log)!r}]))"
@@ -192,9 +190,7 @@ def test_without_inspect_a_log_says_what_to_install(log: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_stock_log_goes_through_report_score_compare_and_curate(
-    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stock_log_goes_through_report_score_compare_and_curate(log, tmp_path, capsys):
     from recipes.passk import main as passk
 
     other = run_log(tmp_path / "other")

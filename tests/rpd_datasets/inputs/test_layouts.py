@@ -130,7 +130,7 @@ BESIDE: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("dataset", ROWS)
-def test_rows_of_a_well_known_shape_need_no_option(tmp_path: Path, dataset: str) -> None:
+def test_rows_of_a_well_known_shape_need_no_option(tmp_path, dataset):
     layout, rows = ROWS[dataset]
     source = opened(tmp_path, rows)
     (problem,) = source
@@ -156,9 +156,7 @@ OUTPUT = [
 
 
 @pytest.mark.parametrize(("body", "texts"), [({"choices": CHOICES}, 2), ({"output": OUTPUT}, 1)])
-def test_results_of_a_batch_are_read_with_their_requests(
-    tmp_path: Path, body: dict[str, Any], texts: int
-) -> None:
+def test_results_of_a_batch_are_read_with_their_requests(tmp_path, body, texts):
     result = {"id": "b1", "custom_id": "a", "error": None}
     result |= {"response": {"status_code": 200, "request_id": "r", "body": body}}
     expired = {"id": "b2", "custom_id": "a", "response": None, "error": {"code": "batch_expired"}}
@@ -177,7 +175,7 @@ def test_results_of_a_batch_are_read_with_their_requests(
     assert source.fingerprint() != opened(tmp_path, ROWS["ours"][1]).fingerprint()
 
 
-def test_completions_find_the_problem_of_their_id_in_another_file(tmp_path: Path) -> None:
+def test_completions_find_the_problem_of_their_id_in_another_file(tmp_path):
     rows = [{"task_id": "HumanEval/0", "completion": text} for text in (ONE, OTHER)]
     with pytest.raises(InputError, match=r"no column 'problem'.*task_id, name it: --prompts FILE"):
         opened(tmp_path, rows)
@@ -189,7 +187,7 @@ def test_completions_find_the_problem_of_their_id_in_another_file(tmp_path: Path
         opened(tmp_path, rows, prompts=str(nothing))
 
 
-def test_of_several_turns_the_last_answer_is_read_or_the_one_named(tmp_path: Path) -> None:
+def test_of_several_turns_the_last_answer_is_read_or_the_one_named(tmp_path):
     again = {"role": "user", "content": "Another way?"}
     rows = [{"messages": [*TURNS, said(ONE), again, said(OTHER)]}]
     (last,) = opened(tmp_path, rows)
@@ -213,7 +211,7 @@ def test_of_several_turns_the_last_answer_is_read_or_the_one_named(tmp_path: Pat
         ([{"problem": "p", "solutions": "s"}], "flat"),
     ],
 )
-def test_the_layout_is_the_first_whose_columns_are_there(samples: Any, layout: str) -> None:
+def test_the_layout_is_the_first_whose_columns_are_there(samples, layout):
     assert find_layout(samples, "a.jsonl", Columns())[0] == layout
     # What the options name is never overruled.
     rows = ROWS["OpenR1-Math"][1]
@@ -235,16 +233,14 @@ def test_the_layout_is_the_first_whose_columns_are_there(samples: Any, layout: s
         ({"question": "p"}, "deepmath", "no column 'r1_solution_1'.*The layout deepmath has it"),
     ],
 )
-def test_an_error_names_what_is_missing_and_what_fits(
-    there: dict[str, Any], layout: str, message: str
-) -> None:
+def test_an_error_names_what_is_missing_and_what_fits(there, layout, message):
     with pytest.raises(InputError, match=message):
         find_layout([there], "a.jsonl", Columns(), layout)
     with pytest.raises(InputError, match=r"no column 'domain'.*The option only asks for it"):
         find_layout(ROWS["ours"][1], "a.jsonl", Columns(), only=["domain"])
 
 
-def test_what_was_understood_is_counted_and_shown(tmp_path: Path) -> None:
+def test_what_was_understood_is_counted_and_shown(tmp_path):
     source = opened(tmp_path, ROWS["DeepMath"][1])
     understood = Understood(source)
     for problem in source:
@@ -270,14 +266,14 @@ def turns(*each: tuple[str, Any]) -> list[dict[str, Any]]:
     return [{"from": role, "value": value} for role, value in each]
 
 
-def test_a_grouped_row_becomes_a_problem_with_its_other_columns() -> None:
+def test_a_grouped_row_becomes_a_problem_with_its_other_columns():
     values = {"question": "p", "answers": ["s", "t"], "level": 3, "problem": 17}
     items = list(grouped_items(row(**values), Columns(problem="question", solutions="answers")))
     # No other column takes a name that later stages use.
     assert items == [Problem("p", ("s", "t"), {"level": 3, "original_problem": 17}, "a.jsonl:7")]
 
 
-def test_bad_solutions_are_dropped_by_index_and_lists_beside_them_stay_aligned() -> None:
+def test_bad_solutions_are_dropped_by_index_and_lists_beside_them_stay_aligned():
     solutions = ["good", None, 3, "  ", "\ud800", "x\0y", ["list"]]
     given = row(problem="p", solutions=solutions, correct=[1, 2, 3, 4, 5, 6, 7], tags=["a"])
     *left_out, problem = grouped_items(given, Columns())
@@ -317,9 +313,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("read", "values", "reason"), BAD)
-def test_a_row_without_a_usable_problem_is_left_out(
-    read: Any, values: dict[str, Any], reason: str
-) -> None:
+def test_a_row_without_a_usable_problem_is_left_out(read, values, reason):
     (item,) = read(row(**values), Columns())
     assert rejects([item]) == [(reason, None)]
     str(item.as_row()).encode("utf-8")  # what is said about it can itself be written
@@ -336,6 +330,6 @@ ANSWER = "<think>\n</think>\ns"
         {"from": ["human", "gpt"], "value": ["p", ANSWER]},
     ],
 )
-def test_a_conversation_in_any_spelling_gives_question_and_answer(talk: Any) -> None:
+def test_a_conversation_in_any_spelling_gives_question_and_answer(talk):
     (item,) = conversation_row(row(conversations=talk, difficulty=6), Columns())
     assert item == Problem("p", (ANSWER,), {"difficulty": 6}, "a.jsonl:7")

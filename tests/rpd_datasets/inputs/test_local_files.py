@@ -34,7 +34,7 @@ def bad(rejects: list[Rejected]) -> list[tuple[str, str]]:
     return [(reject.reason, reject.where) for reject in rejects]
 
 
-def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
+def test_every_format_gives_the_same_rows(tmp_path):
     lines = write_rows(tmp_path / "rows.jsonl", ROWS)
     table = pa.Table.from_pylist(ROWS)
     pq.write_table(table, tmp_path / "rows.parquet")
@@ -52,7 +52,7 @@ def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
         assert read(path) == (ROWS, []), path
 
 
-def test_a_malformed_line_costs_only_itself(tmp_path: Path) -> None:
+def test_a_malformed_line_costs_only_itself(tmp_path):
     path = tmp_path / "rows.jsonl"
     lines = [b'\xef\xbb\xbf{"a": 1}\r', b'{"a": ', b"", b'{"a": "\xff"}', b"[1, 2]", b"[" * 100_000]
     path.write_bytes(b"\n".join([*lines, b'{"a": 2}']))
@@ -68,7 +68,7 @@ def test_a_malformed_line_costs_only_itself(tmp_path: Path) -> None:
     assert all(reject.stage == "read" and reject.detail for reject in rejects)
 
 
-def test_a_bad_row_of_csv_costs_only_itself(tmp_path: Path) -> None:
+def test_a_bad_row_of_csv_costs_only_itself(tmp_path):
     long = "So it is 5. " * 20_000
     path = tmp_path / "rows.csv"
     good = f'p,"{long}\n""Done"""\n'
@@ -80,13 +80,13 @@ def test_a_bad_row_of_csv_costs_only_itself(tmp_path: Path) -> None:
     assert bad(rejects) == [("malformed_csv", f"rows.csv:{number}") for number in (2, 3, 5)]
 
 
-def test_a_tsv_file_is_read_as_datasets_writes_it(tmp_path: Path) -> None:
+def test_a_tsv_file_is_read_as_datasets_writes_it(tmp_path):
     flat = [{"problem": "p, q", "solution": 'First\ta tab.\nThen "5".'}]
     datasets.Dataset.from_list(flat).to_csv(tmp_path / "rows.tsv", sep="\t")
     assert read(tmp_path / "rows.tsv") == (flat, [])
 
 
-def test_a_line_that_memory_cannot_hold_costs_only_itself(tmp_path: Path) -> None:
+def test_a_line_that_memory_cannot_hold_costs_only_itself(tmp_path):
     path = tmp_path / "rows.jsonl.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:
         file.write(b'{"a": 1}\n')
@@ -111,7 +111,7 @@ print(status.partition("VmHWM:")[2].split()[0])
     assert int(kilobytes) < 1_000_000
 
 
-def test_text_in_parquet_that_is_not_utf8_costs_only_its_row(tmp_path: Path) -> None:
+def test_text_in_parquet_that_is_not_utf8_costs_only_its_row(tmp_path):
     raw = pa.array([b"fine", b"\xff\xfe", b"good"]).cast(pa.binary())
     column = pa.StringArray.from_buffers(3, raw.buffers()[1], raw.buffers()[2])
     pq.write_table(pa.table({"a": column}), tmp_path / "rows.parquet")
@@ -133,15 +133,13 @@ def test_text_in_parquet_that_is_not_utf8_costs_only_its_row(tmp_path: Path) -> 
         ("a.txt", b"no rows", "is not a data file"),
     ],
 )
-def test_a_file_broken_as_a_whole_is_one_error(
-    tmp_path: Path, name: str, content: bytes, says: str
-) -> None:
+def test_a_file_broken_as_a_whole_is_one_error(tmp_path, name, content, says):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=says):
         read(tmp_path / name)
 
 
-def test_a_folder_is_read_in_the_order_of_its_file_names(tmp_path: Path) -> None:
+def test_a_folder_is_read_in_the_order_of_its_file_names(tmp_path):
     with pytest.raises(InputError, match="has no data file"):
         read(tmp_path)
     write_rows(tmp_path / "b.jsonl", ROWS[3:])
@@ -154,7 +152,7 @@ def test_a_folder_is_read_in_the_order_of_its_file_names(tmp_path: Path) -> None
         read(tmp_path)
 
 
-def test_a_data_folder_goes_first_and_names_of_splits_tell_its_files_apart(tmp_path: Path) -> None:
+def test_a_data_folder_goes_first_and_names_of_splits_tell_its_files_apart(tmp_path):
     write_rows(tmp_path / "data" / "train-00000-of-00001.jsonl", ROWS[:3])
     write_rows(tmp_path / "data" / "test-00000-of-00001.jsonl", ROWS[3:])
     write_rows(tmp_path / "rejects.jsonl", [{"reason": "too_long"}])
@@ -165,7 +163,7 @@ def test_a_data_folder_goes_first_and_names_of_splits_tell_its_files_apart(tmp_p
         read(tmp_path, split="validation")
 
 
-def test_folders_written_by_save_to_disk_are_read(tmp_path: Path) -> None:
+def test_folders_written_by_save_to_disk_are_read(tmp_path):
     dataset = datasets.Dataset.from_list(ROWS)
     dataset.save_to_disk(tmp_path / "one")
     datasets.DatasetDict(train=dataset, test=dataset.select([0])).save_to_disk(tmp_path / "two")
@@ -176,7 +174,7 @@ def test_folders_written_by_save_to_disk_are_read(tmp_path: Path) -> None:
         read(tmp_path / "two", split="dev")
 
 
-def test_one_huge_row_group_is_not_held_in_memory(tmp_path: Path) -> None:
+def test_one_huge_row_group_is_not_held_in_memory(tmp_path):
     path = tmp_path / "rows.parquet"
     rows = [{"problem": str(n), "solutions": [os.urandom(500).hex()]} for n in range(24_000)]
     pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=len(rows), compression="none")

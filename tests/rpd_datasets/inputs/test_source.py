@@ -51,9 +51,7 @@ class Opened:
 
 
 @both_layouts
-def test_a_source_read_twice_gives_the_same_problems_and_reports_rejects_once(
-    tmp_path: Path, rows: list[Any]
-) -> None:
+def test_a_source_read_twice_gives_the_same_problems_and_reports_rejects_once(tmp_path, rows):
     bad = {"problem": None}
     opened = Opened([rows[0], bad, *rows[1:], bad], tmp_path)
     next(iter(opened.source))
@@ -65,7 +63,7 @@ def test_a_source_read_twice_gives_the_same_problems_and_reports_rejects_once(
     assert (opened.source.rows_read, opened.source.num_problems) == (len(rows) + 2, 6)
 
 
-def test_rows_of_parquet_and_in_memory_keep_their_types(tmp_path: Path) -> None:
+def test_rows_of_parquet_and_in_memory_keep_their_types(tmp_path):
     row = {"problem": "p", "solutions": ["s", "t"], "correct": [True, None], "score": 0.5}
     dataset = datasets.Dataset.from_list([row])
     dataset.to_parquet(tmp_path / "rows.parquet")
@@ -77,7 +75,7 @@ def test_rows_of_parquet_and_in_memory_keep_their_types(tmp_path: Path) -> None:
         Opened({"train": dataset}, tmp_path)
 
 
-def test_an_interrupted_run_does_not_group_again(tmp_path: Path) -> None:
+def test_an_interrupted_run_does_not_group_again(tmp_path):
     rows = [*FLAT, {"problem": 1, "solution": "s"}]
     next(iter(Opened(rows, tmp_path).source))
     (scratch,) = (tmp_path / "scratch").iterdir()
@@ -91,9 +89,7 @@ def test_an_interrupted_run_does_not_group_again(tmp_path: Path) -> None:
 
 
 @both_layouts
-def test_other_content_other_options_and_damage_are_grouped_anew(
-    tmp_path: Path, rows: list[Any]
-) -> None:
+def test_other_content_other_options_and_damage_are_grouped_anew(tmp_path, rows):
     assert Opened(rows, tmp_path).texts == EXPECTED
     (scratch,) = (tmp_path / "scratch").iterdir()
     scratch.write_bytes(b"damaged" * 100)
@@ -103,7 +99,7 @@ def test_other_content_other_options_and_damage_are_grouped_anew(
     assert len(list((tmp_path / "scratch").iterdir())) == 3
 
 
-def test_rows_of_one_problem_are_put_together_where_the_first_one_stands(tmp_path: Path) -> None:
+def test_rows_of_one_problem_are_put_together_where_the_first_one_stands(tmp_path):
     rows = [
         {"problem": "p", "solutions": ["a", None], "correct": [True, False], "id": "a"},
         {"problem": "q", "solutions": ["2"], "correct": [True], "id": "b"},
@@ -120,9 +116,7 @@ def test_rows_of_one_problem_are_put_together_where_the_first_one_stands(tmp_pat
 
 
 @both_layouts
-def test_a_size_a_limit_and_values_choose_among_the_problems(
-    tmp_path: Path, rows: list[Any]
-) -> None:
+def test_a_size_a_limit_and_values_choose_among_the_problems(tmp_path, rows):
     one = {"problem": "one", "solution": "s", "solutions": ["s"], "level": 0}
     rows = [{name: one[name] for name in rows[0]}, *rows]
     sized = Opened(rows, tmp_path, exactly=2)
@@ -138,7 +132,7 @@ def test_a_size_a_limit_and_values_choose_among_the_problems(
         InputSpec(limit=0)
 
 
-def test_the_first_rows_show_columns_and_a_problem_before_anything_is_read(tmp_path: Path) -> None:
+def test_the_first_rows_show_columns_and_a_problem_before_anything_is_read(tmp_path):
     path = write_rows(tmp_path / "rows.jsonl", FLAT)
     columns, problem = look_at_head(path)
     assert set(columns) == {"problem", "solution", "level"}
@@ -151,7 +145,7 @@ def test_the_first_rows_show_columns_and_a_problem_before_anything_is_read(tmp_p
 
 
 @pytest.mark.parametrize("layout", ["grouped", "flat"])
-def test_memory_does_not_grow_with_the_number_of_rows(tmp_path: Path, layout: str) -> None:
+def test_memory_does_not_grow_with_the_number_of_rows(tmp_path, layout):
     def peak(count: int) -> int:
         rng = random.Random(0)
         texts = enumerate(f"Solution {n}: {rng.random()}" * 60 for n in range(count))

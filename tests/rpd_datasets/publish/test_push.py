@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +58,13 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def hub() -> Iterator[LocalHub]:
+def hub():
     with LocalHub() as local:
         yield local
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("push") / "set"
     asked = ["curate", "sample", "--num-problems", "3", "--num-solutions", "2", "--limit", "6"]
     terms = ["--license", "cc-by-4.0", "--language", "en"]
@@ -77,9 +76,7 @@ def rpd(hub: LocalHub, cwd: Path, *arguments: str, **env: str) -> subprocess.Com
     return hub.run(cwd, "-m", "rpd_datasets.cli", *arguments, **env)
 
 
-def test_what_is_pushed_can_be_loaded_by_datasets_and_evaluate(
-    hub: LocalHub, folder: Path, tmp_path: Path
-) -> None:
+def test_what_is_pushed_can_be_loaded_by_datasets_and_evaluate(hub, folder, tmp_path):
     pushed = rpd(hub, tmp_path, "push", str(folder), "ada/set", "--json")
     assert pushed.returncode == 0, pushed.stderr
     result: dict[str, Any] = json.loads(pushed.stdout)
@@ -105,8 +102,8 @@ def test_what_is_pushed_can_be_loaded_by_datasets_and_evaluate(
 
 
 def test_a_pushed_set_is_curated_again_by_streaming_and_its_commit_is_recorded(
-    hub: LocalHub, folder: Path, tmp_path: Path
-) -> None:
+    hub, folder, tmp_path
+):
     assert rpd(hub, tmp_path, "push", str(folder), "ada/rows", "--revision", "v1").returncode == 0
     repo = hub.repos["datasets/ada/rows"]
     commit = repo.branches["v1"]
@@ -125,9 +122,7 @@ def test_a_pushed_set_is_curated_again_by_streaming_and_its_commit_is_recorded(
     assert not list(cached), "it was downloaded, not streamed"
 
 
-def test_a_branch_that_moves_between_the_two_passes_of_a_run_changes_nothing(
-    hub: LocalHub, tmp_path: Path
-) -> None:
+def test_a_branch_that_moves_between_the_two_passes_of_a_run_changes_nothing(hub, tmp_path):
     solutions = [f"We {word} it. The answer is even." for word in ("count", "draw", "guess")]
     rows = [{"problem": f"What is {n} + {n}?", "solutions": solutions} for n in range(4)]
     repo = hub.repos["datasets/ada/moving"] = Repo(private=True)
@@ -144,9 +139,7 @@ def test_a_branch_that_moves_between_the_two_passes_of_a_run_changes_nothing(
     assert set(found["problems"]) <= {row["problem"] for row in rows}
 
 
-def test_curating_and_publishing_at_once_asks_the_hub_before_the_work_begins(
-    hub: LocalHub, tmp_path: Path
-) -> None:
+def test_curating_and_publishing_at_once_asks_the_hub_before_the_work_begins(hub, tmp_path):
     asked = ["curate", "sample", "--limit", "4", "--num-problems", "2", "--output", "set"]
     done = rpd(hub, tmp_path, *asked, "--push-to-hub", "ada/once", HF_TOKEN="hf_wrong")
     assert done.returncode == 1

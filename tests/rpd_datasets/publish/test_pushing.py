@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,7 @@ FILES = {"README.md", "manifest.json", "scores.jsonl", "rejects.jsonl", *SHARDS,
 
 
 @pytest.fixture(scope="module")
-def curated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def curated(tmp_path_factory):
     folder = tmp_path_factory.mktemp("curated")
     asked = ["curate", "sample", "--limit", "6", "--num-problems", "3", "--num-solutions", "2"]
     assert main([*asked, "--output", str(folder / "set")]) == 0
@@ -33,12 +32,12 @@ def curated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(curated: Path, tmp_path: Path) -> Path:
+def folder(curated, tmp_path):
     return Path(shutil.copytree(curated, tmp_path / "set"))
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalHub]:
+def hub(monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
     # The client waits 24 seconds in all before it gives up on a file; here nothing gets better.
@@ -56,7 +55,7 @@ def other_card(folder: Path) -> None:
     card.write_text(card.read_text() + "\nA later word.\n")
 
 
-def test_a_folder_is_published_privately_in_one_commit(hub: LocalHub, folder: Path) -> None:
+def test_a_folder_is_published_privately_in_one_commit(hub, folder):
     pushed = push(hub, folder, "set")
 
     sent = hub.uploads()
@@ -78,9 +77,7 @@ def test_a_folder_is_published_privately_in_one_commit(hub: LocalHub, folder: Pa
     assert "PATH_OR_ID" not in card
 
 
-def test_a_later_push_replaces_its_files_leaves_others_and_says_so(
-    hub: LocalHub, folder: Path
-) -> None:
+def test_a_later_push_replaces_its_files_leaves_others_and_says_so(hub, folder):
     first = push(hub, folder)
     old = {"data/train-00001-of-00002.parquet": b"old", "notes/mine.txt": b"keep"}
     hub.repos[REPO].commit("main", {**hub.files(REPO), **old}, "by hand")
@@ -97,7 +94,7 @@ def test_a_later_push_replaces_its_files_leaves_others_and_says_so(
     assert "an earlier dataset: 7 of its files were written over, 2 deleted" in note
 
 
-def test_a_public_repository_is_written_only_if_that_is_said(hub: LocalHub, folder: Path) -> None:
+def test_a_public_repository_is_written_only_if_that_is_said(hub, folder):
     assert not push(hub, folder, private=False).private
     other_card(folder)
 
@@ -115,9 +112,7 @@ def test_a_public_repository_is_written_only_if_that_is_said(hub: LocalHub, fold
         (0, "the connection to the Hub broke"),
     ],
 )
-def test_a_refused_commit_leaves_the_revision_as_it_was(
-    hub: LocalHub, folder: Path, status: int, says: str
-) -> None:
+def test_a_refused_commit_leaves_the_revision_as_it_was(hub, folder, status, says):
     push(hub, folder)
     before = dict(hub.repos[REPO].branches)
     other_card(folder)
@@ -134,9 +129,7 @@ def test_a_refused_commit_leaves_the_revision_as_it_was(
     assert push(hub, folder).changed
 
 
-def test_an_upload_broken_in_the_middle_is_completed_by_a_second_push(
-    hub: LocalHub, folder: Path
-) -> None:
+def test_an_upload_broken_in_the_middle_is_completed_by_a_second_push(hub, folder):
     # One of the two large files arrives; every attempt at the other fails.
     failing = max(hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in SHARDS)
     hub.faults = [Fault(f"PUT /lfs/{failing}", 500, times=100)]
@@ -153,9 +146,7 @@ def test_an_upload_broken_in_the_middle_is_completed_by_a_second_push(
         assert hub.files(REPO)[name] == (folder / name).read_bytes()
 
 
-def test_a_commit_made_by_somebody_else_meanwhile_is_not_overwritten(
-    hub: LocalHub, folder: Path
-) -> None:
+def test_a_commit_made_by_somebody_else_meanwhile_is_not_overwritten(hub, folder):
     push(hub, folder)
 
     class Slow(HfApi):
@@ -168,7 +159,7 @@ def test_a_commit_made_by_somebody_else_meanwhile_is_not_overwritten(
     assert hub.files(REPO) == {"theirs": b"x"}
 
 
-def test_a_push_whose_last_answer_was_lost_is_found_complete(hub: LocalHub, folder: Path) -> None:
+def test_a_push_whose_last_answer_was_lost_is_found_complete(hub, folder):
     hub.faults = [Fault(COMMIT, 0, late=True)]
     with pytest.raises(OutputError, match="either all of this push or nothing of it"):
         push(hub, folder)
@@ -185,16 +176,12 @@ def test_a_push_whose_last_answer_was_lost_is_found_complete(hub: LocalHub, fold
         ("ada/set", {"endpoint": "http://127.0.0.1:9"}, "connection to the Hub broke"),
     ],
 )
-def test_what_is_not_allowed_is_one_line(
-    hub: LocalHub, folder: Path, repo: str, client: dict[str, str], says: str
-) -> None:
+def test_what_is_not_allowed_is_one_line(hub, folder, repo, client, says):
     with pytest.raises(OutputError, match=says):
         push_folder(folder, repo, api=HfApi(**{"endpoint": hub.url, "token": TOKEN, **client}))
 
 
-def test_settings_of_the_client_that_hinder_a_push_are_named(
-    hub: LocalHub, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_of_the_client_that_hinder_a_push_are_named(hub, folder, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", False)
     # The client does not fall back by itself where a server has no Xet.
     with pytest.raises(OutputError, match=r"xet-write-token.* set HF_HUB_DISABLE_XET=1"):
@@ -208,13 +195,13 @@ def test_settings_of_the_client_that_hinder_a_push_are_named(
 
 
 @pytest.mark.parametrize("name", ["README.md", "manifest.json", *sorted(SHARDS)])
-def test_a_folder_without_one_of_its_files_is_not_complete(folder: Path, name: str) -> None:
+def test_a_folder_without_one_of_its_files_is_not_complete(folder, name):
     (folder / name).unlink()
     with pytest.raises(InputError, match="is not complete"):
         publishable(folder)
 
 
-def test_shards_must_be_readable_and_of_the_cards_size(folder: Path) -> None:
+def test_shards_must_be_readable_and_of_the_cards_size(folder):
     import pyarrow.parquet as pq
 
     shard = folder / "data/train-00000-of-00001.parquet"
@@ -226,7 +213,7 @@ def test_shards_must_be_readable_and_of_the_cards_size(folder: Path) -> None:
         publishable(folder)
 
 
-def test_a_folder_or_card_of_something_else_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_a_folder_or_card_of_something_else_is_refused(folder, tmp_path):
     with pytest.raises(InputError, match="is not a folder"):
         publishable(tmp_path / "nowhere")
     (tmp_path / "running.partial").mkdir()
@@ -241,7 +228,7 @@ def test_a_folder_or_card_of_something_else_is_refused(folder: Path, tmp_path: P
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> Path:
+def model(tmp_path):
     import numpy as np
     from safetensors.numpy import save_file
 
@@ -256,7 +243,7 @@ def model(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_model_is_published_without_its_checkpoints(hub: LocalHub, model: Path) -> None:
+def test_a_model_is_published_without_its_checkpoints(hub, model):
     (model / ".eval_results").mkdir()
     (model / ".eval_results/aime24.yaml").write_text("- value: 1\n")
     pushed = push(hub, model, "ada/model")
@@ -273,7 +260,7 @@ def test_a_model_is_published_without_its_checkpoints(hub: LocalHub, model: Path
     assert push(hub, model, "ada/model").deleted == ("model.safetensors",)
 
 
-def test_a_model_must_be_whole(model: Path) -> None:
+def test_a_model_must_be_whole(model):
     weights = model / "model.safetensors"
     index = model / "model.safetensors.index.json"
     index.write_text('{"weight_map": {"a": "model-00002-of-00002.safetensors"}}')
@@ -311,8 +298,8 @@ def with_text(folder: Path, text: str, *, row: int, column: str = "solutions") -
 
 
 def test_all_secrets_of_the_rows_are_refused_at_once_unless_their_kinds_are_let_through(
-    hub: LocalHub, folder: Path
-) -> None:
+    hub, folder
+):
     token, header = "hf_" + "aB3x" * 8, "Authorization: Bearer " + "aB3x" * 8
     with_text(folder, f" My key is {token}.", row=2)
     with (folder / "rejects.jsonl").open("a") as file:
@@ -330,9 +317,7 @@ def test_all_secrets_of_the_rows_are_refused_at_once_unless_their_kinds_are_let_
     assert push(hub, folder, allowed_secrets=kinds).changed
 
 
-def test_addresses_and_home_folders_are_warned_of_before_anything_is_sent(
-    hub: LocalHub, folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_addresses_and_home_folders_are_warned_of_before_anything_is_sent(hub, folder, caplog):
     with_text(folder, " Write to ada@lovelace.uk or open /home/ada/notes.", row=1)
     sent: list[int] = []
     caplog.handler.emit = lambda record: sent.append(len(hub.requests))  # type: ignore
@@ -340,9 +325,7 @@ def test_addresses_and_home_folders_are_warned_of_before_anything_is_sent(
     assert sent == [0, 0], "one address, one home folder, both before the first request"
 
 
-def test_a_dry_run_lists_files_and_findings_and_sends_nothing(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_lists_files_and_findings_and_sends_nothing(folder, capsys):
     assert main(["push", str(folder), "--dry-run"]) == 0
     assert "sft/train-00000-of-00001.parquet" in capsys.readouterr().out
     with_text(folder, f" hf_{'aB3x' * 8}, ada@lovelace.uk", row=2)

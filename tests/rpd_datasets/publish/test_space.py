@@ -11,7 +11,6 @@ import sysconfig
 import time
 import urllib.request
 import zipfile
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -32,22 +31,20 @@ STEPS = "steps, one per line"
 
 
 @pytest.fixture
-def no_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_wheel(monkeypatch):
     """The files without the package, which takes seconds to build."""
     monkeypatch.setattr(space_files, "_wheel", dict)
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def home(tmp_path, monkeypatch):
     """pip asks rustc for its version, which leaves a folder in HOME."""
     monkeypatch.setenv("HOME", str(tmp_path))
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("home")
-def test_a_space_holds_metric_card_and_page_and_brings_the_package_along(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_space_holds_metric_card_and_page_and_brings_the_package_along(capsys, tmp_path):
     folder = tmp_path / "space"
     assert main(["space", str(folder)]) == 0
     assert f"python {folder / 'app.py'}" in capsys.readouterr().out
@@ -72,7 +69,7 @@ def test_a_space_holds_metric_card_and_page_and_brings_the_package_along(
 
 @pytest.mark.usefixtures("no_wheel")
 @pytest.mark.parametrize("name", ["rpd", "Our space", "7"])
-def test_a_written_space_is_loaded_whatever_its_folder_is_called(tmp_path: Path, name: str) -> None:
+def test_a_written_space_is_loaded_whatever_its_folder_is_called(tmp_path, name):
     import evaluate
 
     write_space(tmp_path / name)
@@ -82,7 +79,7 @@ def test_a_written_space_is_loaded_whatever_its_folder_is_called(tmp_path: Path,
 
 
 @pytest.mark.usefixtures("no_wheel")
-def test_a_space_that_cannot_be_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_space_that_cannot_be_is_refused_in_one_line(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="cannot write"):
         write_space(tmp_path / "file")
@@ -94,16 +91,14 @@ def test_a_space_that_cannot_be_is_refused_in_one_line(tmp_path: Path) -> None:
         write_space(tmp_path / "rpd.v2")
 
 
-def test_an_installed_copy_cannot_bring_itself_along(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_installed_copy_cannot_bring_itself_along(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "rpd_metric/metrics", tmp_path / "rpd_metric/metrics")
     monkeypatch.setattr(space_files, "ROOT", tmp_path)
     with pytest.raises(InputError, match="from a clone of the repository: run rpd space there"):
         write_space(tmp_path / "space")
 
 
-def test_text_is_shown_as_text_and_numbers_are_the_metrics() -> None:
+def test_text_is_shown_as_text_and_numbers_are_the_metrics():
     app = pytest.importorskip("rpd_datasets.publish.space.app", reason="needs gradio")
     minilm = load_embedder("minilm")
     page = app.compare(
@@ -131,7 +126,7 @@ def test_text_is_shown_as_text_and_numbers_are_the_metrics() -> None:
 
 
 @pytest.fixture
-def page(tmp_path: Path, home: None) -> Iterator[str]:
+def page(tmp_path, home):
     """A written Space, served as in a place where the package itself is not installed."""
     gradio = pytest.importorskip("gradio", reason="needs gradio")
     assert gradio.__version__ == GRADIO, "the Space installs another version than is tested"
@@ -168,7 +163,7 @@ def address(server: subprocess.Popen[bytes], log: Path) -> str:
 
 
 @pytest.mark.slow
-def test_a_person_compares_solutions_on_the_page(page: str, tmp_path: Path) -> None:
+def test_a_person_compares_solutions_on_the_page(page, tmp_path):
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
     from selenium.webdriver.support.ui import WebDriverWait

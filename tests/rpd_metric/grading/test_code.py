@@ -35,7 +35,7 @@ SAME = ContestTask([([[[1, 2], [3]]], [[1, 2], [3]]), ([[]], [])], entry_point="
 
 
 @pytest.fixture(scope="module")
-def sandbox() -> Sandbox:
+def sandbox():
     return Sandbox(Limits(seconds=5))
 
 
@@ -54,7 +54,7 @@ def sandbox() -> Sandbox:
         "    print('chatty', end='')\n    return 2 * x\n",
     ],
 )
-def test_a_right_function_passes_however_it_is_wrapped(completion: str, sandbox: Sandbox) -> None:
+def test_a_right_function_passes_however_it_is_wrapped(completion, sandbox):
     assert grade_program(DOUBLE, completion, sandbox) is ProgramResult.PASSED
 
 
@@ -71,14 +71,12 @@ def test_a_right_function_passes_however_it_is_wrapped(completion: str, sandbox:
         ("", "error"),
     ],
 )
-def test_a_wrong_one_gets_the_verdict_that_says_how(
-    completion: str, verdict: str, sandbox: Sandbox
-) -> None:
+def test_a_wrong_one_gets_the_verdict_that_says_how(completion, verdict, sandbox):
     short = Sandbox(Limits(seconds=1)) if verdict == "timed_out" else sandbox
     assert grade_program(DOUBLE, completion, short) == verdict
 
 
-def test_each_case_has_its_own_time(sandbox: Sandbox) -> None:
+def test_each_case_has_its_own_time(sandbox):
     slow = "import time\ndef rotate(xs, k):\n    time.sleep(0.7)\n    return xs[-k:] + xs[:-k]\n"
     four = ContestTask([([[1, 2], 1], [2, 1])] * 4, seconds=1.5, entry_point="rotate")
     short = Sandbox(Limits(seconds=2))  # less than the four take together
@@ -178,21 +176,19 @@ def made(sources: str) -> list[tuple[str, str]]:
         *((SAME, *one) for one in made(FUNCTIONS)),
     ],
 )
-def test_programs_and_functions_are_graded_as_livecodebench_does(
-    task: ContestTask, title: str, program: str, sandbox: Sandbox
-) -> None:
+def test_programs_and_functions_are_graded_as_livecodebench_does(task, title, program, sandbox):
     verdict = title.partition(":")[0]
     seconds = 1.5 if verdict == "timed_out" else 5
     task = replace(task, seconds=seconds, prelude=CONTEST_PRELUDE, memory=CASE_MEMORY)
     assert grade_program(task, program, sandbox) == verdict
 
 
-def test_the_tests_of_a_program_share_nothing(sandbox: Sandbox) -> None:
+def test_the_tests_of_a_program_share_nothing(sandbox):
     counts = "try: n += 1\nexcept NameError: n = 1\nprint(n)"
     assert grade_program(ContestTask([("", "1")] * 20), counts, sandbox) == "passed"
 
 
-def test_canonical_solutions_of_humaneval_pass_and_empty_ones_do_not(sandbox: Sandbox) -> None:
+def test_canonical_solutions_of_humaneval_pass_and_empty_ones_do_not(sandbox):
     if not HUMANEVAL.is_file():
         pytest.skip(f"needs {HUMANEVAL}")
     with gzip.open(HUMANEVAL, "rt", encoding="utf-8") as lines:
@@ -325,9 +321,9 @@ CHEATS = {
 
 
 @pytest.mark.parametrize("cheat", CHEATS)
-def test_no_cheat_passes(cheat: str, sandbox: Sandbox) -> None:
+def test_no_cheat_passes(cheat, sandbox):
     assert grade_program(SECRET, f"```python\n{CHEATS[cheat]}```", sandbox) != "passed"
 
 
-def test_who_knows_the_value_passes(sandbox: Sandbox) -> None:
+def test_who_knows_the_value_passes(sandbox):
     assert grade_program(SECRET, "def secret(xs): return 8675.309", sandbox) == "passed"

@@ -7,7 +7,6 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,7 @@ HANGS = r"\boxed{10^{10^{10}}}"
 
 
 @pytest.fixture(scope="module")
-def grader() -> Iterator[Grader]:
+def grader():
     with Grader(workers=2, seconds=20) as grader:
         yield grader
 
@@ -54,14 +53,12 @@ def grader() -> Iterator[Grader]:
         ("", None),
     ],
 )
-def test_the_answer_is_the_last_box_or_else_the_last_announcement(
-    response: str, answer: str | None
-) -> None:
+def test_the_answer_is_the_last_box_or_else_the_last_announcement(response, answer):
     assert final_answer(response) == answer
 
 
 @given(st.integers(-(10**15) + 1, 10**15 - 1), st.integers(0, 3))
-def test_whole_numbers_are_compared_as_numbers(number: int, zeros: int) -> None:
+def test_whole_numbers_are_compared_as_numbers(number, zeros):
     sign, digits = ("-", str(number)[1:]) if number < 0 else ("", str(number))
     padded = f"{sign}{'0' * min(zeros, 15 - len(digits))}{digits}"
     assert easy_verdict(str(number), padded) is Verdict.CORRECT
@@ -113,11 +110,11 @@ def test_whole_numbers_are_compared_as_numbers(number: int, zeros: int) -> None:
         (")(", r"\boxed{5}", Verdict.UNPARSABLE_GOLD),
     ],
 )
-def test_verdicts(grader: Grader, gold: str | float, response: str, verdict: Verdict) -> None:
+def test_verdicts(grader, gold, response, verdict):
     assert list(grader.grade([(gold, response)])) == [verdict]
 
 
-def test_only_a_bounded_number_of_rows_is_read_ahead(grader: Grader) -> None:
+def test_only_a_bounded_number_of_rows_is_read_ahead(grader):
     read = itertools.count()
     rows = ((str(next(read)), r"\boxed{\frac{2}{2}}") for _ in itertools.repeat(None))
     verdicts = grader.grade(rows)
@@ -129,13 +126,13 @@ def test_only_a_bounded_number_of_rows_is_read_ahead(grader: Grader) -> None:
     assert list(grader.grade([("1", r"\boxed{\frac{4}{4}}")])) == [Verdict.CORRECT]
 
 
-def test_a_hung_comparison_is_killed_and_the_others_go_on() -> None:
+def test_a_hung_comparison_is_killed_and_the_others_go_on():
     rows = [("5", HANGS), ("1+x", r"\boxed{x+1}"), ("5", HANGS), ("1+y", r"\boxed{y+1}")]
     with Grader(workers=1, seconds=1) as grader:
         assert list(grader.grade(rows)) == ["timed_out", "correct"] * 2
 
 
-def test_a_hung_comparison_ends_by_itself_where_nobody_is_left_to_kill_it() -> None:
+def test_a_hung_comparison_ends_by_itself_where_nobody_is_left_to_kill_it():
     worker = [sys.executable, "-m", "rpd_metric.grading.mathematics_worker"]
     line = json.dumps(["5", "10^{10^{10}}", -4])  # five seconds more than a comparison may take
     ended = subprocess.run(worker, input=line + "\n", capture_output=True, text=True, timeout=120)
@@ -153,7 +150,7 @@ def _labelled() -> list[tuple[str, str, bool]]:
     ]
 
 
-def test_published_labels_are_met_but_for_the_explained_few(grader: Grader) -> None:
+def test_published_labels_are_met_but_for_the_explained_few(grader):
     rows = _labelled()[::4]
     verdicts = grader.grade((gold, solution) for gold, solution, _ in rows)
     differ = sum(
@@ -164,7 +161,7 @@ def test_published_labels_are_met_but_for_the_explained_few(grader: Grader) -> N
     assert differ / len(rows) < 0.004
 
 
-def test_easy_verdicts_on_real_answers_are_those_of_computer_algebra() -> None:
+def test_easy_verdicts_on_real_answers_are_those_of_computer_algebra():
     pairs = {
         (gold, answer)
         for gold, solution, _ in _labelled()

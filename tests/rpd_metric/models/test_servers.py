@@ -7,7 +7,6 @@ import contextlib
 import json
 import logging
 import traceback
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,7 +30,7 @@ both = pytest.mark.parametrize("form", ["tgi", "openai"])
 
 
 @pytest.fixture(autouse=True)
-def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_keys(monkeypatch):
     for name in ("HF_TOKEN", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 
@@ -69,9 +68,7 @@ async def failure(chat: Chat, one: ChatRequest | None = None) -> ServerError:
 @pytest.mark.parametrize(
     ("form", "sent", "read"), [("openai", "length", "length"), ("tgi", "eos_token", "stop")]
 )
-async def test_a_reply_carries_text_finish_reason_and_usage(
-    form: str, sent: str, read: str
-) -> None:
+async def test_a_reply_carries_text_finish_reason_and_usage(form, sent, read):
     text = "Hello, \\frac{1}{2}\n"
     with playing(form, reply=lambda body: text, finish_reason=sent) as server:
         (reply,) = await ask(load_chat(spec(form, server)), request("x" * 400, thinking=True))
@@ -79,7 +76,7 @@ async def test_a_reply_carries_text_finish_reason_and_usage(
     assert reply == ChatReply(text, read, 102, 4)
 
 
-async def test_tgi_gets_sampling_and_schema_in_its_own_form() -> None:
+async def test_tgi_gets_sampling_and_schema_in_its_own_form():
     with FakeTGI() as server:
         one = request(schema=SCHEMA, temperature=0.3, top_p=0.9, max_tokens=77, seed=5)
         chat = load_chat(f"tgi:{server.url}")
@@ -105,8 +102,8 @@ async def test_tgi_gets_sampling_and_schema_in_its_own_form() -> None:
     ],
 )
 async def test_tgi_has_thinking_switched_off_in_the_last_message_of_models_that_know_the_switch(
-    model: str, thinking: bool, switched: bool
-) -> None:
+    model, thinking, switched
+):
     with FakeTGI(info={"model_id": model}) as server:
         await ask(load_chat(f"tgi:{server.url}"), request("Solve.", thinking=thinking))
         system, user = server.requests[0].body["messages"]
@@ -114,7 +111,7 @@ async def test_tgi_has_thinking_switched_off_in_the_last_message_of_models_that_
     assert user["content"] == ("Solve. /no_think" if switched else "Solve.")
 
 
-async def test_openai_servers_get_json_schema_and_the_thinking_switch() -> None:
+async def test_openai_servers_get_json_schema_and_the_thinking_switch():
     with playing("openai") as server:
         one = request(schema=SCHEMA, temperature=0.0, top_p=0.9, max_tokens=77, seed=5)
         await ask(load_chat(spec("openai", server)), one)
@@ -126,7 +123,7 @@ async def test_openai_servers_get_json_schema_and_the_thinking_switch() -> None:
     assert (body["temperature"], body["top_p"], body["max_tokens"]) == (0.0, 0.9, 77)
 
 
-def test_a_stream_of_events_is_one_reply_with_its_reasoning_and_counts() -> None:
+def test_a_stream_of_events_is_one_reply_with_its_reasoning_and_counts():
     chunks: list[dict[str, Any]] = [
         {"choices": [{"delta": {"role": "assistant", "reasoning_content": "Hm."}}]},
         {"choices": [{"delta": {"content": "Two "}}]},
@@ -148,7 +145,7 @@ ANY_JSON = st.recursive(
 
 
 @given(ANY_JSON)
-def test_whatever_json_comes_is_a_reply_or_a_typed_error(body: Any) -> None:
+def test_whatever_json_comes_is_a_reply_or_a_typed_error(body):
     for text in (json.dumps(body), f"data: {json.dumps(body)}"):
         with contextlib.suppress(ServerError):
             assert isinstance(read_chat_reply(HERE, text).text, str)
@@ -157,9 +154,7 @@ def test_whatever_json_comes_is_a_reply_or_a_typed_error(body: Any) -> None:
 # ---------------------------------------------------------------- fields that a server refuses
 
 
-async def test_fields_that_a_server_refuses_are_left_out_and_that_is_remembered(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_fields_that_a_server_refuses_are_left_out_and_that_is_remembered(caplog):
     refuses = ["chat_template_kwargs", "response_format", "max_tokens"]
     with playing("openai", refuses=refuses) as server, caplog.at_level(logging.WARNING):
         chat = load_chat(spec("openai", server))
@@ -173,7 +168,7 @@ async def test_fields_that_a_server_refuses_are_left_out_and_that_is_remembered(
     assert len([line for line in caplog.messages if "refuses" in line]) == 4
 
 
-async def test_a_stop_is_seen_though_it_is_a_special_token() -> None:
+async def test_a_stop_is_seen_though_it_is_a_special_token():
     stopping = ChatRequest(({"role": "user", "content": "Go."},), stop=("<|im_end|>",))
     with playing("openai") as knows, playing("openai", refuses=["skip_special_tokens"]) as other:
         for server in (knows, other):
@@ -187,9 +182,7 @@ async def test_a_stop_is_seen_though_it_is_a_special_token() -> None:
 @pytest.mark.parametrize(
     "tried", [["json_schema", "json_object"], ["json_schema", "json_object", None]]
 )
-async def test_a_server_that_answers_500_to_a_schema_is_sent_what_it_knows_from_then_on(
-    tried: list[str | None],
-) -> None:
+async def test_a_server_that_answers_500_to_a_schema_is_sent_what_it_knows_from_then_on(tried):
     faults = [Fault.status(500, "Input should be 'text'")] * (len(tried) - 1)
     with playing("openai", faults=faults) as server:
         chat = load_chat(spec("openai", server))
@@ -206,9 +199,7 @@ async def test_a_server_that_answers_500_to_a_schema_is_sent_what_it_knows_from_
         (400, '{"error": {"message": "context too long in {chat_template_kwargs: ...}"}}'),
     ],
 )
-async def test_an_error_that_is_not_about_a_field_leaves_the_fields_in_place(
-    status: int, text: str
-) -> None:
+async def test_an_error_that_is_not_about_a_field_leaves_the_fields_in_place(status, text):
     with playing("openai", faults=[Fault.status(status, text)] * 3) as server:
         chat = load_chat(spec("openai", server))
         error = await failure(chat, request(schema=SCHEMA))
@@ -227,7 +218,7 @@ LASTING = {400, 401, 403, 404, 413, 422, 501}
 
 
 @both
-async def test_an_error_status_says_whether_and_when_to_come_back(form: str) -> None:
+async def test_an_error_status_says_whether_and_when_to_come_back(form):
     codes = sorted(PASSING | LASTING)
     faults = [Fault.status(code, f"fault {code}", retry_after="7") for code in codes]
     with playing(form, faults=faults) as server:
@@ -242,20 +233,20 @@ async def test_an_error_status_says_whether_and_when_to_come_back(form: str) -> 
 
 
 @given(st.text(max_size=40))
-def test_retry_after_is_a_time_to_wait_or_nothing(text: str) -> None:
+def test_retry_after_is_a_time_to_wait_or_nothing(text):
     seconds = retry_after({"retry-after": text})
     assert seconds is None or 0 <= seconds < 86_400 * 366
 
 
 @both
-async def test_more_than_a_hundred_requests_are_in_flight_at_once(form: str) -> None:
+async def test_more_than_a_hundred_requests_are_in_flight_at_once(form):
     with playing(form, info={"max_concurrent_requests": 400}, seconds=1.5) as server:
         await ask(load_chat(spec(form, server)), *[request()] * 200)
         assert server.most_in_flight == 200
 
 
 @both
-def test_a_chat_and_its_flow_outlive_event_loops(form: str) -> None:
+def test_a_chat_and_its_flow_outlive_event_loops(form):
     with playing(form) as server:
         chat = load_chat(spec(form, server))
         flow = Flow(chat)
@@ -269,9 +260,7 @@ async def ask_all(flow: Flow, count: int) -> None:
     await asyncio.gather(*(flow(request(f"Question {n}")) for n in range(count)))
 
 
-def test_two_servers_share_the_requests_by_their_places_and_find_the_same_replies(
-    tmp_path: Path,
-) -> None:
+def test_two_servers_share_the_requests_by_their_places_and_find_the_same_replies(tmp_path):
     with (
         ReplyStore(tmp_path / "replies.sqlite") as store,
         FakeTGI(seconds=0.02, info={"max_concurrent_requests": 9}) as large,
@@ -286,7 +275,7 @@ def test_two_servers_share_the_requests_by_their_places_and_find_the_same_replie
         assert (again.stats.cached, len(large.requests) + len(small.requests)) == (120, 120)
 
 
-def test_when_one_server_dies_the_other_finishes_and_every_request_is_answered() -> None:
+def test_when_one_server_dies_the_other_finishes_and_every_request_is_answered():
     info = {"max_concurrent_requests": 4}
     with FakeTGI(seconds=0.02, info=info) as a, FakeTGI(seconds=0.02, info=info) as b:
         flow = Flow(load_chat(f"tgi:{a.url},{b.url}"))
@@ -303,9 +292,7 @@ def test_when_one_server_dies_the_other_finishes_and_every_request_is_answered()
         assert 1 <= flow.stats.trouble["connection"] <= 10
 
 
-def test_a_server_that_failed_rests_and_is_then_tried_with_one_request(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_server_that_failed_rests_and_is_then_tried_with_one_request(monkeypatch):
     now = 100.0
     monkeypatch.setattr("rpd_metric.models.http.time.monotonic", lambda: now)
     servers = Servers([ServerClient(HERE, model="m"), ServerClient(HERE, model="m")])
@@ -321,7 +308,7 @@ def test_a_server_that_failed_rests_and_is_then_tried_with_one_request(
 # ---------------------------------------------------------------- what a spec names
 
 
-def test_a_server_is_asked_for_its_model_and_its_limit() -> None:
+def test_a_server_is_asked_for_its_model_and_its_limit():
     with FakeTGI(info={"max_concurrent_requests": 64}) as tgi:
         chat: Any = load_chat(f"tgi:{tgi.url}/")
     with playing("openai", models=["only"]) as openai:
@@ -338,14 +325,12 @@ def test_a_server_is_asked_for_its_model_and_its_limit() -> None:
         (FakeTGI(), "tgi:{url}#other", r"serves 'Qwen/Qwen3-14B', not 'other'"),
     ],
 )
-def test_a_spec_that_its_server_cannot_fulfil_is_refused(
-    server: FakeTGI, named: str, said: str
-) -> None:
+def test_a_spec_that_its_server_cannot_fulfil_is_refused(server, named, said):
     with server, pytest.raises(SpecError, match=said):
         load_chat(named.format(url=server.url))
 
 
-def test_servers_with_different_models_are_refused() -> None:
+def test_servers_with_different_models_are_refused():
     with (
         FakeTGI() as a,
         FakeTGI(info={"model_id": "other/model"}) as b,
@@ -354,7 +339,7 @@ def test_servers_with_different_models_are_refused() -> None:
         load_chat(f"tgi:{a.url},{b.url}")
 
 
-def test_a_server_that_is_down_is_named_but_a_given_model_suffices() -> None:
+def test_a_server_that_is_down_is_named_but_a_given_model_suffices():
     with FakeTGI() as server:
         url = server.url
     with pytest.raises(ServerError, match="Check that the server runs") as caught:
@@ -369,8 +354,8 @@ def test_a_server_that_is_down_is_named_but_a_given_model_suffices() -> None:
 
 @pytest.mark.parametrize(("form", "variable"), [("tgi", "HF_TOKEN"), ("openai", "OPENAI_API_KEY")])
 async def test_the_key_comes_from_the_environment_and_is_shown_to_the_server_only(
-    form: str, variable: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+    form, variable, monkeypatch, caplog
+):
     monkeypatch.setenv(variable, SECRET)
     with playing(form, key=SECRET) as server, caplog.at_level(logging.DEBUG):
         chat = load_chat(spec(form, server))

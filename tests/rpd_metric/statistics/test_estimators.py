@@ -24,7 +24,7 @@ def counts(draw: st.DrawFn) -> tuple[int, int, int]:
 
 
 @given(counts())
-def test_pass_at_k_is_the_closed_form(nck: tuple[int, int, int]) -> None:
+def test_pass_at_k_is_the_closed_form(nck):
     n, c, k = nck
     exact = 1 - math.comb(n - c, k) / math.comb(n, k)
     assert pass_at_k(n, c, k) == pytest.approx(exact, abs=1e-12)
@@ -42,12 +42,12 @@ def test_pass_at_k_is_the_closed_form(nck: tuple[int, int, int]) -> None:
         ([4, 4], [0, 1, 2], 1, "do not broadcast"),
     ],
 )
-def test_it_refuses_counts_that_make_no_sense(n: object, c: object, k: object, says: str) -> None:
+def test_it_refuses_counts_that_make_no_sense(n, c, k, says):
     with pytest.raises(InputError, match=says):
         pass_at_k(n, c, k)  # type: ignore[call-overload]
 
 
-def test_first_k_looks_at_the_first_k_of_each_run_only() -> None:
+def test_first_k_looks_at_the_first_k_of_each_run_only():
     correct = np.zeros((3, 4, 16), dtype=bool)
     correct[0, 0, 0] = correct[0, 1, 4] = correct[1, 2, 15] = True
     assert first_k_per_problem(correct, 1).tolist() == [0.25, 0, 0]
@@ -67,13 +67,11 @@ def test_first_k_looks_at_the_first_k_of_each_run_only() -> None:
         ([1, 1, 0, 0, 0], ["1/2", "0.5", "3", "3", "4"], 0.5),
     ],
 )
-def test_majority_vote_splits_ties_and_ignores_silence(
-    correct: list[int], answers: list[str | None], share: float
-) -> None:
+def test_majority_vote_splits_ties_and_ignores_silence(correct, answers, share):
     assert cons_at_n([correct], [answers]).tolist() == [pytest.approx(share)]
 
 
 @pytest.mark.parametrize("correct", [[[1], [1, 0]], [], [1, 0], [[0.5]], [["yes"]], [[2]]])
-def test_samples_must_be_a_full_array_of_truth_values(correct: object) -> None:
+def test_samples_must_be_a_full_array_of_truth_values(correct):
     with pytest.raises(InputError, match="correct"):
         first_k_per_problem(correct, 1)  # type: ignore[arg-type]

@@ -37,7 +37,7 @@ def error_of(share: float, repeats: int) -> float:
 
 
 @pytest.mark.parametrize("right", [0, 1, 27, 30])
-def test_of_yes_or_no_problems_it_is_clopper_and_pearsons(right: int) -> None:
+def test_of_yes_or_no_problems_it_is_clopper_and_pearsons(right):
     found = mean_interval([1.0] * right + [0.0] * (30 - right))
     exact = binomtest(right, 30).proportion_ci(0.95, method="exact")
     assert found.value == pytest.approx(right / 30)
@@ -45,7 +45,7 @@ def test_of_yes_or_no_problems_it_is_clopper_and_pearsons(right: int) -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40))
-def test_it_holds_the_figure_lies_inside_0_and_1_and_mirrors(values: list[float]) -> None:
+def test_it_holds_the_figure_lies_inside_0_and_1_and_mirrors(values):
     found = mean_interval(values)
     assert 0 <= found.low <= found.value <= found.high <= 1
     assert found.low < found.high
@@ -55,14 +55,14 @@ def test_it_holds_the_figure_lies_inside_0_and_1_and_mirrors(values: list[float]
 
 
 @pytest.mark.parametrize("population", POPULATIONS)
-def test_it_covers_the_truth_as_often_as_it_says_for_every_k(population: str) -> None:
+def test_it_covers_the_truth_as_often_as_it_says_for_every_k(population):
     """A few hopeless problems among easy ones included; the page has more of each."""
     shares = coverage(population, problems=30, repeats=300, seed=1)
     assert shares["here"].min() >= 0.95 - error_of(0.95, 300)
     assert shares["band"] >= 0.95 - error_of(0.95, 300)
 
 
-def test_the_simulation_computes_what_the_library_does() -> None:
+def test_the_simulation_computes_what_the_library_does():
     rng = np.random.default_rng(0)
     values = np.sort(rng.random((30, 1, 3)), axis=0)
     (low, high), (band_low, band_high) = (np.array(ends)[:, 0] for ends in gaffke(values))
@@ -81,14 +81,12 @@ def test_the_simulation_computes_what_the_library_does() -> None:
 
 
 @pytest.mark.parametrize("values", [[], [[0.1]], [float("nan")], [1.5]])
-def test_an_interval_needs_shares(values: list[float]) -> None:
+def test_an_interval_needs_shares(values):
     with pytest.raises(InputError, match="per_problem"):
         mean_interval(values)
 
 
-def test_resamples_depend_on_the_seed_and_not_on_the_blocks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_resamples_depend_on_the_seed_and_not_on_the_blocks(monkeypatch):
     values = np.random.default_rng(0).random((50, 2))
     (whole,) = resample_weights(50, 2_000, seed=7)
     before = mean_band(values), paired_differences(values, values[::-1])
@@ -103,7 +101,7 @@ def test_resamples_depend_on_the_seed_and_not_on_the_blocks(
     assert [found.p for found in after[1]] == pytest.approx([f.p for f in before[1]])
 
 
-def test_of_one_figure_it_is_nearly_the_paired_t_test() -> None:
+def test_of_one_figure_it_is_nearly_the_paired_t_test():
     rng = np.random.default_rng(0)
     a, b = rng.random((100, 1)), rng.random((100, 1))
     (found,), reference = paired_differences(a, b), ttest_rel(a[:, 0], b[:, 0])
@@ -113,7 +111,7 @@ def test_of_one_figure_it_is_nearly_the_paired_t_test() -> None:
     assert found.value == pytest.approx(a.mean() - b.mean())
 
 
-def test_models_that_no_problem_tells_apart_may_differ_on_others() -> None:
+def test_models_that_no_problem_tells_apart_may_differ_on_others():
     values = np.random.default_rng(0).random((30, 1))
     (found,) = paired_differences(values, values)
     assert (found.value, found.p) == (0, 1)
@@ -123,25 +121,25 @@ def test_models_that_no_problem_tells_apart_may_differ_on_others() -> None:
     assert one.low == -1 < 0 < one.high
 
 
-def test_a_comparison_needs_the_same_problems() -> None:
+def test_a_comparison_needs_the_same_problems():
     with pytest.raises(InputError, match="same problems"):
         paired_differences([[0.1], [0.2]], [[0.1]])
 
 
 @pytest.mark.parametrize("samples", [(64, 64), (4, 64)])
 @pytest.mark.parametrize("models", list(EQUAL_MODELS)[:-1])
-def test_equal_models_are_rarely_told_apart_by_any_k(models: str, samples: tuple[int, int]) -> None:
+def test_equal_models_are_rarely_told_apart_by_any_k(models, samples):
     pair, ks = EQUAL_MODELS[models]
     _, here = alarms(pair, ks, problems=30, samples=samples, repeats=400)
     assert here <= 0.05 + error_of(0.05, 400)
 
 
-def test_a_table_of_equal_models_rarely_says_anything() -> None:
+def test_a_table_of_equal_models_rarely_says_anything():
     assert table_alarms(problems=30, repeats=200) <= 0.05 + error_of(0.05, 200)
     # Where every row holds one cell, it is Holm's method.
     assert holm_rows([[0.01], [0.03], [0.04]]) == [[0.03], [0.06], [0.06]]
 
 
-def test_it_finds_what_is_there_more_often_than_holms_method_over_every_k() -> None:
+def test_it_finds_what_is_there_more_often_than_holms_method_over_every_k():
     holm, here = alarms(better_by(0.04), KS, problems=30, samples=(64, 64), repeats=300)
     assert here > holm + 0.05

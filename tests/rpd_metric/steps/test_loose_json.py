@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import random
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,8 +12,6 @@ from hypothesis import strategies as st
 from rpd_metric.errors import ReplyError
 from rpd_metric.steps.loose_json import decode, decode_mended, escape_latex
 from rpd_metric.steps.replies import parse_steps
-
-DATA = Path(__file__).parents[4] / "shared" / "data"
 
 # LaTeX
 
@@ -50,19 +46,19 @@ def unescaped(text: str) -> str:
 
 
 @given(LATEX_TEXTS)
-def test_latex_survives_in_a_string_without_any_escaping(text: str) -> None:
+def test_latex_survives_in_a_string_without_any_escaping(text):
     reply = f'Uses {text}\n//boxed{{"logical_steps": [{unescaped(text)}, "Solve.", "Check."]}}'
     assert parse_steps(reply, "stop") == (text, "Solve.", "Check.")
 
 
 @given(LATEX_TEXTS)
-def test_latex_survives_in_a_python_literal(text: str) -> None:
+def test_latex_survives_in_a_python_literal(text):
     steps = {"logical_steps": [{"step_title": None, "step_description": text}, "B.", "It's C."]}
     assert parse_steps(f"//boxed{steps!r}", "stop") == (text, "B.", "It's C.")
 
 
 @given(st.text(st.characters(exclude_categories=["Cc"])))
-def test_proper_json_is_left_alone(text: str) -> None:
+def test_proper_json_is_left_alone(text):
     written = json.dumps(text)
     assert json.loads(escape_latex(written)) == text
     assert escape_latex(written) == written
@@ -84,7 +80,7 @@ def test_proper_json_is_left_alone(text: str) -> None:
         '{\\"a\\": [\\"x\\", \\"y\\"], \\"b\\": null}',
     ],
 )
-def test_a_fault_in_the_punctuation_is_mended(text: str) -> None:
+def test_a_fault_in_the_punctuation_is_mended(text):
     assert decode(text) == {}
     assert decode_mended(text) == {"a": ["x", "y"], "b": None}
 
@@ -98,7 +94,7 @@ def test_a_fault_in_the_punctuation_is_mended(text: str) -> None:
         '{"a": [{"t": null "d": "Use terms, a: b \\\\frac{1}{2} here."}, "B."], "b": 1}',
     ],
 )
-def test_an_object_whose_strings_had_to_be_guessed_is_thrown_away(text: str) -> None:
+def test_an_object_whose_strings_had_to_be_guessed_is_thrown_away(text):
     assert decode_mended(text) == {}
 
 
@@ -111,9 +107,7 @@ SENTENCES = st.from_regex(r"[A-Z][a-z]{1,6}(,? [a-z]{1,6}){1,4}\.", fullmatch=Tr
     doubled=st.booleans(),
     chance=st.randoms(use_true_random=False),
 )
-def test_one_lost_or_doubled_mark_gives_the_right_steps_or_none(
-    steps: list[str], as_objects: bool, doubled: bool, chance: random.Random
-) -> None:
+def test_one_lost_or_doubled_mark_gives_the_right_steps_or_none(steps, as_objects, doubled, chance):
     items = [{"step_title": None, "step_description": step} for step in steps]
     whole = json.dumps({"logical_steps": items if as_objects else steps})
     at = chance.choice([mark.start() for mark in re.finditer(r'[]["{},:]', whole)])

@@ -6,7 +6,6 @@ The folder `replies/` holds one reply per file, exactly as a server would hand i
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -99,23 +98,23 @@ def reason_of(text: str, finish_reason: str | None = "stop", **options: object) 
 
 
 @pytest.mark.parametrize("name", READABLE)
-def test_steps_are_read_from_a_recorded_reply(name: str) -> None:
+def test_steps_are_read_from_a_recorded_reply(name):
     assert parse_steps(recorded(name), "stop") == READABLE[name]
     assert parse_steps(recorded(name)) == READABLE[name]
 
 
 @pytest.mark.parametrize(("name", "finish_reason"), UNREADABLE)
-def test_an_unusable_reply_says_why(name: str, finish_reason: str | None) -> None:
+def test_an_unusable_reply_says_why(name, finish_reason):
     assert reason_of(recorded(name), finish_reason) == UNREADABLE[name, finish_reason]
 
 
 @pytest.mark.parametrize("item", ["7", "null", "true", '["Expand."]', "{}", '{"step": "Expand."}'])
-def test_a_step_that_is_not_text_is_refused_rather_than_dropped(item: str) -> None:
+def test_a_step_that_is_not_text_is_refused_rather_than_dropped(item):
     text = f'//boxed{{"logical_steps": ["Set up.", {item}, "Solve.", "Check."]}}'
     assert reason_of(text) == "wrong_shape"
 
 
-def test_an_object_from_the_prompt_is_no_answer() -> None:
+def test_an_object_from_the_prompt_is_no_answer():
     example_in_prompt = recorded("gpt_json_only")
     reply = "### Analysis\nAs in the example.\n\n//boxed" + example_in_prompt
     sent = f"<think>The material</think> An example:\n{example_in_prompt}\nAnd a solution."
@@ -127,7 +126,7 @@ def test_an_object_from_the_prompt_is_no_answer() -> None:
     before=st.text(st.sampled_from("{}[]\"':, \n$\\abnft"), max_size=60),
     after=st.text(st.sampled_from("{}[]\"':, \n$\\abnft"), max_size=60),
 )
-def test_whatever_stands_around_it_a_valid_envelope_is_found(before: str, after: str) -> None:
+def test_whatever_stands_around_it_a_valid_envelope_is_found(before, after):
     envelope = json.dumps({"logical_steps": list(CIRCLE)})
     # A lone backslash just before the brace belongs to the prose, and so does what follows.
     assert parse_steps(f"{before}\n//boxed{envelope}\n{after}", "stop") == CIRCLE
@@ -144,9 +143,7 @@ FRAGMENTS = st.sampled_from(
 
 @given(st.lists(FRAGMENTS, max_size=40).map("".join), st.sampled_from(["stop", "length", None]))
 @example('{"logical_steps": "', None)
-def test_any_text_gives_steps_or_a_reply_error_and_nothing_else(
-    text: str, finish_reason: str | None
-) -> None:
+def test_any_text_gives_steps_or_a_reply_error_and_nothing_else(text, finish_reason):
     try:
         steps = parse_steps(text, finish_reason)
     except ReplyError:
@@ -172,7 +169,7 @@ NEAR_COPY = (
 
 
 @pytest.mark.parametrize("prompt", PROMPTS, ids=["summarize", "summarize_json"])
-def test_near_copies_of_the_prompts_example_are_refused_by_name(prompt: str) -> None:
+def test_near_copies_of_the_prompts_example_are_refused_by_name(prompt):
     check_steps(OWN, prompt)
     check_steps((NEAR_COPY[0], *OWN), prompt)  # a solution may use the method of the example
     with pytest.raises(ReplyError) as caught:
@@ -190,7 +187,7 @@ def test_near_copies_of_the_prompts_example_are_refused_by_name(prompt: str) -> 
         (OWN[0], OWN[1], OWN[1].rstrip(".") + " again."),
     ],
 )
-def test_steps_that_repeat_each_other_are_refused_by_name(steps: Sequence[str]) -> None:
+def test_steps_that_repeat_each_other_are_refused_by_name(steps):
     with pytest.raises(ReplyError) as caught:
         check_steps(steps, PROMPTS[0])
     assert caught.value.reason == "repeated_steps"
