@@ -78,7 +78,8 @@ def needs_extra(what: str, extra: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise MissingExtraError(what, extra=extra, module=error.name or extra) from error
+        module = error.name or first_line(error)
+        raise MissingExtraError(what, extra=extra, module=module) from error
 
 
 class ModelError(RPDError):

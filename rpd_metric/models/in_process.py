@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
 
-from rpd_metric.errors import MissingExtraError, ModelError, first_line
+from rpd_metric.errors import ModelError, first_line, needs_extra
 from rpd_metric.models.chat import ChatOptions, ChatReply, ChatRequest, Sampling
 
 
@@ -29,24 +29,21 @@ def load(name: str, options: ChatOptions) -> InProcessChat:
 
     Raises [`MissingExtraError`] and [`ModelError`].
     """
-    try:
-        import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+    with needs_extra(f"chat model 'hf:{name}'", "local"):
+        try:
+            import torch
+            from transformers import AutoModelForCausalLM, AutoTokenizer
 
-        place = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
-        tokenizer = AutoTokenizer.from_pretrained(name)
-        # accelerate's way, because weights that were saved in 4 bits cannot be moved afterwards.
-        model = AutoModelForCausalLM.from_pretrained(
-            name, dtype=options.dtype, device_map={"": place}
-        )
-    except ImportError as error:
-        raise MissingExtraError(
-            f"chat model 'hf:{name}'", extra="local", module=error.name or "transformers"
-        ) from error
-    except (OSError, ValueError) as error:
-        raise ModelError(
-            f"cannot load the chat model {name!r}: {first_line(error)} Check the id or path."
-        ) from error
+            place = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+            tokenizer = AutoTokenizer.from_pretrained(name)
+            # accelerate's way: weights that were saved in 4 bits cannot be moved afterwards.
+            model = AutoModelForCausalLM.from_pretrained(
+                name, dtype=options.dtype, device_map={"": place}
+            )
+        except (OSError, ValueError) as error:
+            raise ModelError(
+                f"cannot load the chat model {name!r}: {first_line(error)} Check the id or path."
+            ) from error
     check_template(tokenizer, name)
     return InProcessChat(name, model=model.eval(), tokenizer=tokenizer)
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from rpd_metric.errors import MissingExtraError, ModelError, first_line
+from rpd_metric.errors import MissingExtraError, ModelError, first_line, needs_extra
 from rpd_metric.models.embedders import EmbedderOptions, Floats
 from rpd_metric.models.http_library import httpx
 
@@ -56,32 +56,29 @@ class SentenceTransformerEmbedder:
         self.options = options = options or EmbedderOptions()
         # Several problems are worked on at once; the model's threads are best used one at a time.
         self._lock = Lock()
-        try:
-            import torch
+        with needs_extra(f"embedder {name!r}", "local"):
+            try:
+                import torch
 
-            found = torch.accelerator.current_accelerator(check_available=True)
-            device = options.device or (found.type if found else "cpu")
-            if name == "minilm" and device == "cpu":
-                from rpd_metric.models.minilm import MiniLM
+                found = torch.accelerator.current_accelerator(check_available=True)
+                device = options.device or (found.type if found else "cpu")
+                if name == "minilm" and device == "cpu":
+                    from rpd_metric.models.minilm import MiniLM
 
-                self._model: Any = MiniLM(Path(model_path), options.dtype)
-                return
-            from sentence_transformers import SentenceTransformer
+                    self._model: Any = MiniLM(Path(model_path), options.dtype)
+                    return
+                from sentence_transformers import SentenceTransformer
 
-            self._model = SentenceTransformer(
-                model_path,
-                device=options.device,
-                model_kwargs={"dtype": getattr(torch, options.dtype)},
-            )
-        except ImportError as error:
-            raise MissingExtraError(
-                f"embedder {name!r}", extra="local", module=error.name or "sentence-transformers"
-            ) from error
-        except (OSError, ValueError) as error:
-            raise ModelError(
-                f"cannot load the embedding model {model_path!r}: {first_line(error)} "
-                "Check the id or path, or use 'minilm', which needs no download."
-            ) from error
+                self._model = SentenceTransformer(
+                    model_path,
+                    device=options.device,
+                    model_kwargs={"dtype": getattr(torch, options.dtype)},
+                )
+            except (OSError, ValueError) as error:
+                raise ModelError(
+                    f"cannot load the embedding model {model_path!r}: {first_line(error)} "
+                    "Check the id or path, or use 'minilm', which needs no download."
+                ) from error
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """Encode texts, each distinct text once; see [`Embedder`]."""

@@ -88,7 +88,11 @@ def first_k_per_problem(correct: npt.ArrayLike, k: int) -> Floats:
     >>> first_k_per_problem([[[0, 1, 1], [0, 0, 1]], [[0, 0, 0], [0, 0, 0]]], k=2)
     array([0.5, 0. ])
     """
-    return np.asarray(_solved(correct, k).mean(axis=1), dtype=np.float64)
+    samples = _samples(correct)
+    drawn = samples.shape[2]
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= drawn:
+        raise InputError(f"k is {k!r}; use an integer from 1 to the {drawn} samples of a run")
+    return np.asarray(samples[:, :, :k].any(axis=2).mean(axis=1), dtype=np.float64)
 
 
 def cons_at_n(correct: npt.ArrayLike, answers: npt.ArrayLike) -> Floats:
@@ -151,15 +155,6 @@ def _samples(correct: npt.ArrayLike) -> Bools:
     if array.dtype.kind not in "biu" or not np.isin(array, (0, 1)).all():
         raise InputError("correct must hold booleans (or 0 and 1)")
     return array.astype(np.bool_)
-
-
-def _solved(correct: npt.ArrayLike, k: int) -> Bools:
-    """Whether the first k samples of a run solve a problem: `(problems, runs)`."""
-    samples = _samples(correct)
-    drawn = samples.shape[2]
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= drawn:
-        raise InputError(f"k is {k!r}; use an integer from 1 to the {drawn} samples of a run")
-    return np.asarray(samples[:, :, :k].any(axis=2))
 
 
 def _vote(correct: list[bool], answers: list[Any]) -> float:

@@ -45,7 +45,7 @@ def test_truncated_vectors_are_renormalised(minilm):
 
 @pytest.mark.parametrize("option", ["truncate_dim", "threads", "batch_size"])
 def test_a_number_below_one_is_refused(option):
-    with pytest.raises(InputError, match=f"{option} is 0"):
+    with pytest.raises(InputError, match=f"{option} must be >= 1, got 0"):
         load_embedder("minilm", **{option: 0})
 
 
