@@ -1,7 +1,5 @@
 """Every example in a docstring runs."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import pkgutil

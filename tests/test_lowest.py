@@ -1,7 +1,5 @@
 """The core, without torch: what `make test-lowest` runs at the lowest versions of setup.cfg."""
 
-from __future__ import annotations
-
 import json
 from importlib.util import find_spec
 

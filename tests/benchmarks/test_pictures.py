@@ -1,7 +1,5 @@
 """The pictures of the docs show what the demo prints today."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 

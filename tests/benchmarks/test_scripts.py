@@ -1,7 +1,5 @@
 """Scripts of benchmarks, small: distances with an encoder of words, curation, the report's page."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import random

@@ -1,7 +1,5 @@
 """Small made-up problems, and `rpd curate` on them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

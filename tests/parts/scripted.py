@@ -1,7 +1,5 @@
 """A chat model, a summarizer and an encoder that do as a test says, and what waits for tasks."""
 
-from __future__ import annotations
-
 import asyncio
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The configuration: what `auto` and a budget mean, and that presets stay the paper's."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

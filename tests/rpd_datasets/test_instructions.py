@@ -1,16 +1,10 @@
 """One module owns the prompts, and every configuration names its own."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS
 from rpd_datasets.instructions import PROMPTS, prompt_template
 from rpd_metric.errors import InputError
-
-RECIPES = Path(__file__).parents[2] / "recipes"
 
 
 def test_a_name_or_a_text_is_a_prompt_and_anything_else_is_refused():

@@ -1,9 +1,6 @@
 """What a text is written in, and what a run says where solutions are in several languages."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -44,7 +41,7 @@ CHINESE = (
         ("Here is how:\n```python\ndef total(n):\n    return n * (n + 1) // 2\n```", "program"),
     ],
 )
-def test_formulas_and_code_are_no_language(text: str, expected: str) -> None:
+def test_formulas_and_code_are_no_language(text, expected):
     assert written_in(text) == expected
 
 
@@ -54,8 +51,8 @@ def test_formulas_and_code_are_no_language(text: str, expected: str) -> None:
     [((ENGLISH,), False), ((GERMAN, CHINESE), False), ((ENGLISH[:2] + CHINESE[:1],), True)],
 )
 def test_translated_solutions_stay_and_a_run_says_what_its_distances_count(
-    texts: tuple[tuple[str, ...], ...], mixed: bool, reference: dict[str, str], tmp_path: Path
-) -> None:
+    texts, mixed, reference, tmp_path
+):
     rows = [
         {"problem": f"Sum of the first {number} hundred?", "solutions": some} | reference
         for number, some in enumerate(texts)
@@ -73,11 +70,8 @@ def test_translated_solutions_stay_and_a_run_says_what_its_distances_count(
 
 @pytest.mark.parametrize(("texts", "calibrated"), [(ENGLISH, True), (GERMAN, False)])
 def test_scores_are_put_into_words_where_labelled_pairs_tell_what_they_mean(
-    texts: tuple[str, ...],
-    calibrated: bool,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    texts, calibrated, tmp_path, capsys
+):
     row = {"problem": "Sum to 100?", "solutions": texts}
     file = write_rows(tmp_path / "rows.jsonl", [row])
     with FakeTGI(reply=summary) as server:

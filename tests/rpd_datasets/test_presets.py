@@ -1,7 +1,5 @@
 """The paper's training sets: the choices behind their names, and what keeps them comparable."""
 
-from __future__ import annotations
-
 import json
 
 import datasets

@@ -1,7 +1,5 @@
 """The unit that everything after reading works on."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

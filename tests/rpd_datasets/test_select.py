@@ -1,7 +1,5 @@
 """Choosing problems and solutions, against direct readings of Algorithms 1 and 2."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 

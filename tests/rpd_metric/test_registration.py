@@ -1,7 +1,5 @@
 """`evaluate.load("rpd")` finds the packaged metric: any directory, any import order, offline."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

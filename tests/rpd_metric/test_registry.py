@@ -1,7 +1,5 @@
 """Registries: ours first, then what installed packages bring, loaded when it is asked for."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """A budget of samples, against a greedy that looks at every solution of every problem each time."""
 
-from __future__ import annotations
-
 import math
 
 import datasets

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,6 @@ from rpd_datasets.curation.engines import EngineOptions
 from rpd_metric.errors import InputError
 from rpd_metric.models.requests import RequestOptions
 
-ROOT = Path(__file__).parents[3]
 PRICES = ("--price-in", "1", "--price-out", "2")
 
 

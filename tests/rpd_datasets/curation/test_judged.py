@@ -1,7 +1,5 @@
 """A chat model in the place of a distance or of a filter, and what it does not say."""
 
-from __future__ import annotations
-
 import pytest
 
 from parts.curate_rows import curate, curated, manifest, rejects, write_rows

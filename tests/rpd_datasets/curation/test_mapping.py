@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from pathlib import Path
 from typing import Any
 
 import datasets
@@ -13,7 +12,6 @@ import pytest
 from rpd_datasets import CurationConfig, rpd_curate, select_problems
 from rpd_metric.errors import InputError
 
-ROOT = Path(__file__).resolve().parents[3]
 CONFIG = CurationConfig(num_solutions=2)
 WAYS = ("factor", "complete the square for", "apply the quadratic formula to")
 ROWS = [

@@ -1,7 +1,5 @@
 """Parquet files with one schema, whatever the input carried along."""
 
-from __future__ import annotations
-
 import datetime
 import json
 

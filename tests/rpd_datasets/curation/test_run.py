@@ -1,7 +1,5 @@
 """A whole run: complete or absent, resumable, repeatable, and readable by `load_dataset`."""
 
-from __future__ import annotations
-
 import sys
 
 import datasets

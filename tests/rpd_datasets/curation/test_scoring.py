@@ -1,7 +1,5 @@
 """`rpd_curate` for `ds.map`, and what becomes of a single problem."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import datasets

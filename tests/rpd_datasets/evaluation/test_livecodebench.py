@@ -1,7 +1,5 @@
 """LiveCodeBench: a file of release 6 as it is published, with rows that cannot be graded."""
 
-from __future__ import annotations
-
 import base64
 import json
 import pickle

@@ -1,7 +1,5 @@
 """Signs of a failed argument: what the rules find, and how well on solutions read by hand."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Strategy labels: their pairs, how far opinions agree, and labelling in two passes."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Calibration: chances that fit their pairs, phrases, and the number of strategies they imply."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, replace
 

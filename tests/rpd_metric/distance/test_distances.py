@@ -1,7 +1,5 @@
 """Named distances: what each one sees, and what this project's own and linkage promise."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Text-level diversity: Self-BLEU, and groups."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

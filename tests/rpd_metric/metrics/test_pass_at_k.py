@@ -1,7 +1,5 @@
 """`evaluate.load("pass_at_k")`: pass@k with intervals, from verdicts or from texts."""
 
-from __future__ import annotations
-
 import evaluate
 import pytest
 

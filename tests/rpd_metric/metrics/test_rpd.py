@@ -1,7 +1,5 @@
 """The `evaluate` metric: three forms of input, one clear error for anything else."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

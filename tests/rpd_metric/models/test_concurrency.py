@@ -1,7 +1,5 @@
 """Many items through an async worker: bounded, in order, and without a task left behind."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

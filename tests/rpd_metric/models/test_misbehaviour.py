@@ -1,9 +1,6 @@
 """Time and money are bounded, whatever a server answers."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +9,7 @@ from rpd_metric.models import failures, patience
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(monkeypatch):
     """Waits of a hundredth, and as little patience."""
     for module, name, seconds in (
         (failures, "FIRST_WAIT", 0.05),
@@ -24,9 +21,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_run_ends_in_one_line_and_asks_hardly_more_than_it_needs(
-    mode: str, tmp_path: Path
-) -> None:
+def test_a_run_ends_in_one_line_and_asks_hardly_more_than_it_needs(mode, tmp_path):
     outcome = run(mode, tmp_path, timeout=1.0 if "hang" in mode else 60.0, outage=0.5)
     assert re.search(MODES[mode][1], outcome.last_line), outcome
     assert "\n" not in outcome.last_line

@@ -1,7 +1,5 @@
 """Model specs: read in one place, and every kind that is registered can be loaded."""
 
-from __future__ import annotations
-
 import contextlib
 import traceback
 from importlib.util import find_spec
@@ -19,7 +17,7 @@ from rpd_metric.models.kinds import (
     load_chat,
     load_embedder,
 )
-from rpd_metric.models.spec import Kind, ModelSpec
+from rpd_metric.models.spec import ModelSpec
 from rpd_metric.steps.summarizers import (
     SUMMARIZERS,
     asks_chat_model,
@@ -31,7 +29,7 @@ SECRET = "sk-very-secret-0123456789"
 
 
 @pytest.mark.parametrize("kind", [*CHAT_MODELS.values(), *EMBEDDERS.values()])
-def test_every_kind_has_a_loader_and_its_own_form_is_a_spec(kind: Kind) -> None:
+def test_every_kind_has_a_loader_and_its_own_form_is_a_spec(kind):
     assert callable(resolve_name(kind.loader))
     kinds = CHAT_MODELS if kind in CHAT_MODELS.values() else EMBEDDERS
     spec = ModelSpec.parse(kind.form.replace(":port", ":80"), kinds)
@@ -47,7 +45,7 @@ def test_every_kind_has_a_loader_and_its_own_form_is_a_spec(kind: Kind) -> None:
         ("hf:org/model", (), "org/model", True, True),
     ],
 )
-def test_a_chat_spec_is_taken_apart(text, urls, model, here, gpu) -> None:
+def test_a_chat_spec_is_taken_apart(text, urls, model, here, gpu):
     spec = chat_spec(text)
     assert tuple(address.url for address in spec.addresses) == urls
     assert (spec.model, spec.runs_here, spec.needs_gpu) == (model, here, gpu)
@@ -69,7 +67,7 @@ def test_a_chat_spec_is_taken_apart(text, urls, model, here, gpu) -> None:
         ("tgi:http://[::1", "is not a server's URL"),
     ],
 )
-def test_a_spec_that_names_nothing_is_refused_with_the_forms(bad: str, said: str) -> None:
+def test_a_spec_that_names_nothing_is_refused_with_the_forms(bad, said):
     with pytest.raises(SpecError) as caught:
         load_chat(bad)
     assert said in str(caught.value)
@@ -77,7 +75,7 @@ def test_a_spec_that_names_nothing_is_refused_with_the_forms(bad: str, said: str
 
 
 @given(st.text(max_size=60))
-def test_no_text_after_the_kind_breaks_the_parser(text: str) -> None:
+def test_no_text_after_the_kind_breaks_the_parser(text):
     with contextlib.suppress(SpecError):
         for address in chat_spec(f"tgi:{text}").addresses:
             assert address.url.startswith(("http://", "https://"))
@@ -97,13 +95,13 @@ def test_no_text_after_the_kind_breaks_the_parser(text: str) -> None:
         f"openai:{SECRET}",
     ],
 )
-def test_a_secret_in_a_spec_is_refused_without_being_repeated(bad: str) -> None:
+def test_a_secret_in_a_spec_is_refused_without_being_repeated(bad):
     with pytest.raises(SpecError) as caught:
         load_chat(bad)
     assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
-def test_a_summarizer_is_any_chat_model_or_one_that_needs_none() -> None:
+def test_a_summarizer_is_any_chat_model_or_one_that_needs_none():
     assert set(CHAT_MODELS) < set(SUMMARIZERS)
     assert not asks_chat_model("extractive")
     assert asks_chat_model("hf:org/model")
@@ -116,7 +114,7 @@ def test_a_summarizer_is_any_chat_model_or_one_that_needs_none() -> None:
 
 
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
-def test_vllm_in_process_says_what_to_install_where_it_is_missing() -> None:
+def test_vllm_in_process_says_what_to_install_where_it_is_missing():
     with pytest.raises(MissingExtraError, match=r"pip install -e .*\[vllm\]"):
         load_chat("vllm:org/model")
 
@@ -133,9 +131,7 @@ def test_vllm_in_process_says_what_to_install_where_it_is_missing() -> None:
         ("openai:http://my.server/v1#m", "sk"),
     ],
 )
-def test_the_hubs_token_goes_to_hugging_face_and_to_this_machine_only(
-    text: str, key: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_hubs_token_goes_to_hugging_face_and_to_this_machine_only(text, key, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf")
     monkeypatch.setenv("OPENAI_API_KEY", "sk")
     spec = chat_spec(text)

@@ -1,9 +1,5 @@
 """Prompt templates: what is packaged, what a user may bring, and what rendering must not do."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -16,14 +12,14 @@ VALUES = {"problem": "P", "solution": "S", "min_steps": 3, "max_steps": 5}
 
 
 @pytest.fixture
-def own_file(tmp_path: Path) -> Path:
+def own_file(tmp_path):
     path = tmp_path / "mine.txt"
     path.write_text("[system]\nList steps.\n[user]\n{{problem}}\n{{solution}}\n", encoding="utf-8")
     return path
 
 
 @pytest.mark.parametrize("name", SUMMARIES)
-def test_a_packaged_summary_prompt_puts_fixed_text_first_and_the_solution_last(name: str) -> None:
+def test_a_packaged_summary_prompt_puts_fixed_text_first_and_the_solution_last(name):
     template = load_template(name)
     first, second = (template.render(**{**VALUES, "solution": text}) for text in ("one", "two"))
     assert [message["role"] for message in first] == ["system", "user"]
@@ -33,7 +29,7 @@ def test_a_packaged_summary_prompt_puts_fixed_text_first_and_the_solution_last(n
     assert second[1]["content"].endswith("two")
 
 
-def test_a_user_may_bring_a_file(own_file: Path) -> None:
+def test_a_user_may_bring_a_file(own_file):
     template = load_template(own_file)
     assert template.name == "mine.txt"
     assert template.render(problem="P", solution="S", min_steps=3) == (
@@ -55,9 +51,7 @@ def test_a_user_may_bring_a_file(own_file: Path) -> None:
         ("[user]\n{{problem}}\n[system]\n{{solution}}", r"found: user, system"),
     ],
 )
-def test_an_unusable_file_is_refused_with_what_is_wrong(
-    own_file: Path, text: str, message: str
-) -> None:
+def test_an_unusable_file_is_refused_with_what_is_wrong(own_file, text, message):
     own_file.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=message) as caught:
         load_template(own_file)
@@ -73,7 +67,7 @@ AWKWARD = st.lists(st.sampled_from(AWKWARD_PIECES)).map("".join)
 
 
 @given(problem=AWKWARD, solution=AWKWARD)
-def test_values_are_put_in_exactly_as_they_are(problem: str, solution: str) -> None:
+def test_values_are_put_in_exactly_as_they_are(problem, solution):
     template = PromptTemplate("t", "[system]\nFixed.\n[user]\n<{{problem}}|{{solution}}>")
     assert template.render(problem=problem, solution=solution) == (
         {"role": "system", "content": "Fixed."},
@@ -83,7 +77,7 @@ def test_values_are_put_in_exactly_as_they_are(problem: str, solution: str) -> N
 
 @given(st.text(st.characters(codec=None)))
 @example("half a \ud835 pair")
-def test_a_fence_encloses_any_text_and_does_not_occur_in_it(text: str) -> None:
+def test_a_fence_encloses_any_text_and_does_not_occur_in_it(text):
     opening, *inside, closing = fence("solution", text).split("\n")
     assert "\n".join(inside) == text
     assert closing == opening.replace("<", "</")

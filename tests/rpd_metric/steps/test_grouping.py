@@ -1,7 +1,5 @@
 """Strategies by name: what is asked, what is read, and what two passes come to."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 
