@@ -209,22 +209,25 @@ def reason(parse, *arguments, **sizes) -> str:
 
 
 @pytest.mark.parametrize(
-    ("reply", "rating"),
+    ("parse", "reply", "read"),
     [
-        ("//boxed{1}", 1),
-        ("//boxed{{2}}", 2),
-        ("**Rating:** $\\boxed{2}$", 2),
-        ('//boxed{{"rating": 2}}', 2),
-        ("//boxed_json{{[2]}}", 2),
-        ("\\boxed{\\text{2}}.", 2),
-        ("//boxed{{2}", 2),
-        ("One might say //boxed{1}, yet the tools differ throughout.\n//boxed{2}", 2),
-        ("<think>//boxed{1} or //boxed{2}?</think>\nThey differ. //boxed{2}", 2),
-        ("<think>They differ. //boxed{2}", 2),
+        (parse_rating, "//boxed{1}", 1),
+        (parse_rating, "//boxed{{2}}", 2),
+        (parse_rating, "**Rating:** $\\boxed{2}$", 2),
+        (parse_rating, '//boxed{{"rating": 2}}', 2),
+        (parse_rating, "//boxed_json{{[2]}}", 2),
+        (parse_rating, "\\boxed{\\text{2}}.", 2),
+        (parse_rating, "//boxed{{2}", 2),
+        (parse_rating, "One might say //boxed{1}, yet the tools differ throughout.\n//boxed{2}", 2),
+        (parse_rating, "<think>//boxed{1} or //boxed{2}?</think>\nThey differ. //boxed{2}", 2),
+        (parse_rating, "<think>They differ. //boxed{2}", 2),
+        (two_of_five, "1 uses vectors, 4 uses angles.\n//boxed_json{{[[4, 1]]}}", (3, 0)),
+        (two_of_five, "//boxed{[2, 3]}", (1, 2)),
+        (two_of_five, '//boxed_json{{[["Solution 2", "Solution 5"]]}}', (1, 4)),
     ],
 )
-def test_a_rating_is_read_from_the_last_envelope_in_any_of_its_forms(reply, rating):
-    assert parse_rating(reply) == rating
+def test_a_rating_or_a_set_is_read_from_the_last_envelope_in_any_of_its_forms(parse, reply, read):
+    assert parse(reply) == read
 
 
 @pytest.mark.parametrize(
@@ -255,18 +258,6 @@ def test_any_text_is_a_verdict_or_a_reply_error(text, count):
         parse_rating(text)
     with suppress(ReplyError):
         parse_set(f"//boxed_json{{{text}", count=count, size=2)
-
-
-@pytest.mark.parametrize(
-    ("reply", "chosen"),
-    [
-        ("1 uses vectors, 4 uses angles.\n//boxed_json{{[[4, 1]]}}", (3, 0)),
-        ("//boxed{[2, 3]}", (1, 2)),
-        ('//boxed_json{{[["Solution 2", "Solution 5"]]}}', (1, 4)),
-    ],
-)
-def test_a_set_is_read_whatever_its_brackets_and_names(reply, chosen):
-    assert parse_set(reply, count=5, size=2) == chosen
 
 
 def test_a_model_in_a_loop_is_read_in_linear_time():
