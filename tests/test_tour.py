@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from parts.browser import chromium
+from parts.browser import chromium, ready
 
 ROOT = Path(__file__).resolve().parents[1]
 TOUR = ROOT / "docs" / "tour.ipynb"
@@ -54,8 +54,6 @@ def test_the_tour_prints_what_it_shows(executed):
 
 
 def test_the_report_inside_the_notebook_is_alive(executed, tmp_path):
-    from selenium.webdriver.support.ui import WebDriverWait
-
     notebook, _ = executed
     (report,) = [
         output["data"]["text/html"]
@@ -68,7 +66,6 @@ def test_the_report_inside_the_notebook_is_alive(executed, tmp_path):
     with chromium(tmp_path / "profile") as browser:
         browser.get(page.as_uri())
         browser.switch_to.frame(0)
-        reached = "return document.documentElement.dataset.ready"
-        WebDriverWait(browser, 60, 0.05).until(lambda one: one.execute_script(reached) == "texts")
+        ready(browser)
         shown = browser.execute_script("return document.body.innerText")
     assert "10 of 27 problems chosen" in " ".join(shown.split())

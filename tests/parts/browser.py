@@ -61,3 +61,11 @@ def chromium(profile: Path, *, dark: bool = False, width: int = 1280) -> Iterato
         yield window
     finally:
         window.quit()
+
+
+def ready(window: Any) -> None:
+    """Wait until a report has all of its texts."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    reached = "return document.documentElement.dataset.ready === 'texts'"
+    WebDriverWait(window, 60, 0.02).until(lambda one: one.execute_script(reached))

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from parts.browser import chromium
+from parts.browser import chromium, ready
 from parts.curated_folder import STEPS, HashEmbedder, a_row, write_folder
 from rpd_datasets.cli import main
 from rpd_datasets.filters.decisions import read_decisions
@@ -107,13 +107,6 @@ def window(evil_page, tmp_path_factory):
     with chromium(tmp_path_factory.mktemp("browser") / "profile") as browser:
         browser.get(evil_page.as_uri())
         yield browser
-
-
-def ready(window) -> None:
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    reached = "return document.documentElement.dataset.ready === 'texts'"
-    WebDriverWait(window, 60, 0.02).until(lambda w: w.execute_script(reached))
 
 
 def press(window, *keys: str) -> None:
