@@ -49,19 +49,13 @@ def some_rows() -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def bare() -> Dataset:
+def bare():
     return Dataset.from_list(some_rows())
 
 
-@pytest.fixture(scope="module")
-def mapped(bare: Dataset) -> Dataset:
-    return bare.map(rpd_curate, fn_kwargs={"config": CONFIG})
-
-
-def test_scored_rows_give_the_very_folder_that_bare_rows_give(
-    bare: Dataset, mapped: Dataset, tmp_path: Path
-) -> None:
+def test_scored_rows_give_the_very_folder_that_bare_rows_give(bare, tmp_path):
     curate_dataset(bare, tmp_path / "scored", CONFIG, license="mit", language="en")
+    mapped = bare.map(rpd_curate, fn_kwargs={"config": CONFIG})
     curate_dataset(mapped, tmp_path / "taken", CONFIG, license="mit", language="en")
 
     scored, taken = contents(tmp_path / "scored"), contents(tmp_path / "taken")
@@ -71,8 +65,8 @@ def test_scored_rows_give_the_very_folder_that_bare_rows_give(
 
 
 def test_rows_in_memory_give_the_folder_of_their_file_but_for_its_fingerprint(
-    bare: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    bare, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     write_rows(Path("rows.jsonl"), some_rows())
     asked = ["--num-problems", "4", "--num-solutions", "2"]
@@ -87,15 +81,13 @@ def test_rows_in_memory_give_the_folder_of_their_file_but_for_its_fingerprint(
     assert cli == python
 
 
-def test_errors_in_python_name_parameters(bare: Dataset, tmp_path: Path) -> None:
+def test_errors_in_python_name_parameters(bare, tmp_path):
     config = replace(CONFIG, quality_column="reward")
     with pytest.raises(InputError, match=r"another with quality_column$|for quality_column"):
         curate_dataset(bare, tmp_path / "out", config)
 
 
-def test_a_link_to_a_folder_stays_a_link_and_its_folder_is_written(
-    bare: Dataset, tmp_path: Path
-) -> None:
+def test_a_link_to_a_folder_stays_a_link_and_its_folder_is_written(bare, tmp_path):
     (tmp_path / "disk").mkdir()
     (tmp_path / "disk" / "old").touch()
     (tmp_path / "out").symlink_to(tmp_path / "disk")
@@ -106,7 +98,7 @@ def test_a_link_to_a_folder_stays_a_link_and_its_folder_is_written(
     assert made.folder == tmp_path / "out"
 
 
-def test_what_is_no_dataset_is_one_line(bare: Dataset, tmp_path: Path) -> None:
+def test_what_is_no_dataset_is_one_line(bare, tmp_path):
     with pytest.raises(InputError, match="take one split of a DatasetDict"):
         curate_dataset(DatasetDict(train=bare), tmp_path / "out", CONFIG)
     with pytest.raises(InputError, match=r"Dataset\.from_list"):
@@ -114,8 +106,8 @@ def test_what_is_no_dataset_is_one_line(bare: Dataset, tmp_path: Path) -> None:
 
 
 def test_a_folder_is_loaded_again_with_data_training_rows_card_and_manifest_and_pushed(
-    bare: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    bare, tmp_path, monkeypatch
+):
     made = curate_dataset(bare, tmp_path / "out", CONFIG, license="mit")
     curated = load_curated(tmp_path / "out")
 

@@ -1,7 +1,5 @@
 """Encoders: one protocol, duplicates encoded once, models kept, weights checked."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -87,8 +85,6 @@ def test_a_missing_package_names_the_pip_command(monkeypatch):
 
 
 LONGER = [" ".join(["Factor the polynomial over the integers"] * n) for n in range(1, 41, 4)]
-
-
 WORDS = st.lists(st.sampled_from(["factor", "x^2", "so", "angle"]), max_size=40).map(" ".join)
 
 
