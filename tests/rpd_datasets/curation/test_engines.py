@@ -132,10 +132,9 @@ def curate_sample(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
         *("--num-problems", "2", "--num-solutions", "2", "--output", str(folder / "out"), *more),
     ]
     env = {name: value for name, value in environment().items() if name != "RAY_ADDRESS"}
-    if not any("--ray-address" in one for one in more):
-        # As users have it: Ray makes a token for its own cluster, in the home folder.
-        del env["RAY_AUTH_MODE"]
-        env["HOME"] = str(folder.parent)
+    # As users have it: Ray makes a token for its own cluster, in the home folder.
+    del env["RAY_AUTH_MODE"]
+    env["HOME"] = str(folder.parent)
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=180)
 
 
