@@ -108,7 +108,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 class Outcome:
     """What a kill loop showed."""
 
-    in_flight: list[int]  # at each kill: sent, and the reply not in the store yet
+    in_flight: list[int]  # at each kill: sent by that run, and the reply not in the store yet
     requests: int
     distinct: int
     equal: bool
@@ -117,6 +117,12 @@ class Outcome:
     def repeated(self) -> int:
         """Requests that were sent more than once."""
         return self.requests - self.distinct
+
+
+def count(folder: Path) -> int:
+    """How many replies the killed runs have stored."""
+    with ReplyStore(folder / "killed.sqlite") as store:
+        return store.count()
 
 
 def _distinct(server: FakeTGI) -> set[str]:
@@ -145,7 +151,7 @@ def run(folder: Path, *, num_problems: int, kills: int, seed: int = 0) -> Outcom
         server.requests.clear()
         in_flight: list[int] = []
         while len(in_flight) < kills:
-            before = len(server.requests)
+            before, stored = len(server.requests), count(folder)
             process = start(*command("killed"))
             # Some requests after the start, spread over what is left to be done.
             goal = before + rng.randint(1, max(2, (needed - before) // (kills - len(in_flight))))
@@ -156,8 +162,7 @@ def run(folder: Path, *, num_problems: int, kills: int, seed: int = 0) -> Outcom
                 break  # it got to its end before it could be killed once more
             process.send_signal(signal.SIGKILL)
             process.communicate()
-            with ReplyStore(folder / "killed.sqlite") as store:
-                in_flight.append(len(_distinct(server)) - store.count())
+            in_flight.append(len(server.requests) - before - (count(folder) - stored))
         assert cli.main(command("killed")) == 0
         requests, distinct = len(server.requests), len(_distinct(server))
     return Outcome(
