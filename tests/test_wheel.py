@@ -31,7 +31,7 @@ def run(*command: str | Path, cwd: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def source(tmp_path_factory):
     """What a wheel is built of; a copy, so that the checkout is left alone."""
     folder = tmp_path_factory.mktemp("source")
     for name in ("Makefile", "LICENSE", "README.md", "pyproject.toml", "setup.cfg"):
@@ -43,7 +43,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(source: Path) -> Path:
+def wheel(source):
     # A file that an earlier build left must not get into this one.
     (source / "build" / "lib" / "rpd_metric").mkdir(parents=True)
     (source / "build" / "lib" / "rpd_metric" / "of_an_earlier_build.py").touch()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +35,12 @@ ROW = {
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def rows(tmp_path_factory):
     return write_rows(tmp_path_factory.mktemp("rows") / "rows.jsonl", [ROW])
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server(tmp_path_factory):
     # Beside a link, since the server keeps its log beside the model.
     link = tmp_path_factory.mktemp("models") / NAME
     link.symlink_to(smollm2())
@@ -67,8 +66,8 @@ def rejected(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_a_run_counts_every_summary_of_a_model_that_cannot_summarise(
-    rows: Path, server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    rows, server, tmp_path, capsys
+):
     status = curate(rows, server, tmp_path)
     err = capsys.readouterr().err
     by_steps = [row for row in rejected(tmp_path) if row["stage"] == "steps"]
@@ -93,39 +92,28 @@ def test_a_run_counts_every_summary_of_a_model_that_cannot_summarise(
     assert [row for row in rejected(tmp_path) if row["stage"] == "steps"] == by_steps
 
 
-def test_a_judge_gives_a_verdict_or_a_reason_for_every_solution(
-    server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_judge_gives_a_verdict_or_a_reason_for_every_solution(server, tmp_path, capsys):
     one = write_rows(tmp_path / "one.jsonl", [ROW | {"solutions": ROW["solutions"][:1]}])
     arguments = ["judge", str(one), "--judge", server, "--task", "complete", "--json"]
     arguments += ["--store", str(tmp_path / "judge.sqlite"), "--longest-reply", "0"]
     # It may write on and on: then the reason is that it took too long.
     assert main([*arguments, "--timeout", "20", "--max-retries", "0"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert (result["judge"], result["num_problems"]) == (NAME, 1)
+    assert (result["judge"], sum(result["counts"].values())) == (NAME, 1)
 
 
-def test_the_folder_runs_in_this_process_too(
-    rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_folder_runs_in_this_process_too(rows, tmp_path, capsys):
     status = curate(rows, f"hf:{smollm2()}", tmp_path, "--longest-reply", "0")
     assert status in (0, 1)
     assert re.search(r" 0 failed", capsys.readouterr().err)
 
 
-def test_pass_at_k_of_a_real_server_is_graded_to_the_last_sample(
-    server: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data = tmp_path / "aime.jsonl"
+def test_pass_at_k_of_a_real_server_is_graded_to_the_last_sample(server, tmp_path, capsys):
     rows = ({"ID": str(n), "Problem": f"What is {n} + 3?", "Answer": n + 3} for n in range(30))
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    config = tmp_path / "small.yaml"
-    options = {"samples": 2, "runs": 1, "limit": 1, "max_tokens": 32}
-    lines = [f"{name}: {value}\n" for name, value in {"benchmark": "aime24", **options}.items()]
-    config.write_text("".join(lines))
-    passk = script("passk").main
-    arguments = ["run", "--config", str(config), "--data", str(data), "--model", server]
+    data = write_rows(tmp_path / "aime.jsonl", rows)
+    arguments = ["run", "--benchmark", "aime24", "--data", str(data), "--model", server]
+    arguments += ["--samples", "2", "--runs", "1", "--limit", "1", "--max-tokens", "32"]
     arguments += ["--name", "smollm2", "--output", str(tmp_path / "out"), "--json"]
-    assert passk(arguments) == 0
+    assert script("passk").main(arguments) == 0
     results = json.loads(capsys.readouterr().out)
     assert sum(results["verdicts"].values()) == 2

@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Iterator
-from pathlib import Path
 
 import datasets
 import pytest
@@ -30,20 +28,24 @@ SCHEMA = {"type": "object", "properties": {"verdict": {"type": "boolean"}}}
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
+def url():
     with transformers_serve(tiny_qwen()) as url:
         yield url
+
+
+@pytest.fixture
+def chat(url):
+    return load_chat(f"openai:{url}#tiny")
 
 
 async def ask(chat: Chat, *requests: ChatRequest) -> list[ChatReply]:
     return await asyncio.gather(*(chat(one) for one in requests))
 
 
-async def test_a_real_server_summarises_in_the_wanted_form(url: str) -> None:
+async def test_a_real_server_summarises_in_the_wanted_form(chat):
     rng = random.Random(7)
     names = list(STRATEGIES)
     texts = [solution(name, rng, 90) for name in names]
-    chat = load_chat(f"openai:{url}#tiny")
     summarizer = ChatSummarizer(chat, sampling=Sampling(temperature=0.0, max_tokens=400))
     found = await summarizer.summarize("Find the number of ways.", texts)
     right = [
@@ -54,13 +56,11 @@ async def test_a_real_server_summarises_in_the_wanted_form(url: str) -> None:
     assert sum(right) >= 4, [one.steps[:1] for one in found]
 
 
-async def test_a_real_server_thinks_only_when_it_may(url: str) -> None:
-    text = ChatSummarizer(load_chat(f"openai:{url}#tiny")).request(
-        "Find x.", solution("induction", random.Random(1))
-    )
+async def test_a_real_server_thinks_only_when_it_may(chat):
+    text = ChatSummarizer(chat).request("Find x.", solution("induction", random.Random(1)))
     assert text is not None
     quiet, aloud = await ask(
-        load_chat(f"openai:{url}#tiny"),
+        chat,
         ChatRequest(text.messages, Sampling(temperature=0, max_tokens=300)),
         ChatRequest(text.messages, Sampling(temperature=0, max_tokens=300, thinking=True)),
     )
@@ -70,8 +70,7 @@ async def test_a_real_server_thinks_only_when_it_may(url: str) -> None:
     assert aloud.completion_tokens > quiet.completion_tokens
 
 
-async def test_a_real_server_cuts_at_the_limit_and_ignores_a_schema(url: str) -> None:
-    chat = load_chat(f"openai:{url}#tiny")
+async def test_a_real_server_cuts_at_the_limit_and_ignores_a_schema(chat):
     summarizer = ChatSummarizer(chat, template="summarize_json", schema=SCHEMA)
     one = summarizer.request("Find x.", solution("induction", random.Random(2)))
     assert one is not None
@@ -86,7 +85,7 @@ async def test_a_real_server_cuts_at_the_limit_and_ignores_a_schema(url: str) ->
     assert whole.text.startswith(cut.text)
 
 
-async def test_a_real_server_refuses_a_name_that_it_does_not_serve(url: str) -> None:
+async def test_a_real_server_refuses_a_name_that_it_does_not_serve(url):
     with pytest.raises(ServerError) as caught:
         await ask(
             load_chat(f"openai:{url}#other"), ChatRequest(({"role": "user", "content": "Hi"},))
@@ -96,9 +95,7 @@ async def test_a_real_server_refuses_a_name_that_it_does_not_serve(url: str) -> 
     assert "pinned to 'tiny'" in str(error)
 
 
-def test_a_run_summarises_the_sample(
-    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_summarises_the_sample(url, tmp_path, capsys):
     arguments = ["curate", "sample", "--summarizer", f"openai:{url}#tiny", "--embedder"]
     arguments += ["minilm", "--num-problems", "5", "--num-solutions", "2", "--json"]
     # The distance that reads steps alone: the others would have every text encoded as well.
@@ -112,7 +109,7 @@ def test_a_run_summarises_the_sample(
     assert all(3 <= len(steps) <= 5 for row in curated["steps"][:] for steps in row if steps)
 
 
-async def test_a_judge_gives_verdicts_that_can_be_read(url: str, tmp_path: Path) -> None:
+async def test_a_judge_gives_verdicts_that_can_be_read(url, tmp_path):
     strategies = list(STRATEGIES)
     judge = PairJudge(load_flow(f"openai:{url}#tiny", str(tmp_path / "replies.sqlite")))
     found = await asyncio.gather(
