@@ -112,7 +112,7 @@ kill-loop: $(VENV)/installed  ## Kill a run ten times and compare its result wit
 	PYTHONPATH=tests HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m parts.kill_loop
 
 REAL := build/real-servers
-real-servers: $(VENV)/installed  ## Run everything against real vLLM on this CPU (3.4 GB, 25 minutes)
+real-servers: $(VENV)/installed  ## Run everything against real vLLM on this CPU (3.4 GB, 30 minutes)
 	$(BIN)/python benchmarks/vllm_for_cpu.py $(REAL)
 	PYTHONPATH=.:tests HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 \
 	    $(BIN)/python benchmarks/real_servers.py --vllm $(REAL)

@@ -1,12 +1,12 @@
 """The whole client against real vLLM with a real, if small, model: `make real-servers`.
 
-    python benchmarks/real_servers.py --vllm build/real-servers [--limit 12] [--tokens 300]
+    python benchmarks/real_servers.py --vllm build/real-servers [--limit 6] [--tokens 200]
 
 Serves SmolLM2-135M-Instruct and all-MiniLM-L6-v2 with vLLM on this machine's CPU and runs `rpd`
 against them as a user would: curate with and without guided decoding, the same killed twice with
 SIGKILL and gone on, a judge, embeddings beside the packaged encoder's, and pass@k. Prints one table
 and the health line of each run, and asks vLLM's own /metrics twice a second how many of its slots
-were busy. Not part of `make test`: it needs 3.4 GB of packages and twenty minutes of two cores.
+were busy. Not part of `make test`: it needs 3.4 GB of packages and half an hour of two cores.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def busy_slots(url: str, args: argparse.Namespace) -> str:
     done = subprocess.run(
         [
             *(sys.executable, "benchmarks/busy_slots.py", "--url", url, "--model", NAME),
-            *("--slots", str(SLOTS), "--requests", "96", "--tokens", str(args.tokens // 3)),
+            *("--slots", str(SLOTS), "--requests", "48", "--tokens", str(args.tokens // 3)),
         ],
         capture_output=True,
         text=True,
@@ -261,8 +261,8 @@ def main() -> None:
     """Run everything and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--vllm", type=Path, required=True, help="environment with vLLM for CPUs")
-    parser.add_argument("--limit", type=int, default=12, help="problems of the packaged sample")
-    parser.add_argument("--tokens", type=int, default=300, help="of a summary")
+    parser.add_argument("--limit", type=int, default=6, help="problems of the packaged sample")
+    parser.add_argument("--tokens", type=int, default=200, help="of a summary")
     args = parser.parse_args()
     if lacking := missing():
         raise SystemExit(lacking)
