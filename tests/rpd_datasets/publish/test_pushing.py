@@ -317,10 +317,12 @@ def test_all_secrets_of_the_rows_are_refused_at_once_unless_their_kinds_are_let_
     assert push(hub, folder, allowed_secrets=kinds).changed
 
 
-def test_addresses_and_home_folders_are_warned_of_before_anything_is_sent(hub, folder, caplog):
+def test_addresses_and_home_folders_are_warned_of_before_anything_is_sent(
+    hub, folder, caplog, monkeypatch
+):
     with_text(folder, " Write to ada@lovelace.uk or open /home/ada/notes.", row=1)
     sent: list[int] = []
-    caplog.handler.emit = lambda record: sent.append(len(hub.requests))  # type: ignore
+    monkeypatch.setattr(caplog.handler, "emit", lambda record: sent.append(len(hub.requests)))
     push(hub, folder)
     assert sent == [0, 0], "one address, one home folder, both before the first request"
 
