@@ -23,7 +23,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 from rpd_datasets.commands import run_command
 from rpd_datasets.evaluation.decontamination import load_contamination
-from rpd_datasets.training.recipe import ReinforcementOptions, check_installed
+from rpd_datasets.training.recipe import ReinforcementOptions
 from rpd_datasets.training.reinforcement import (
     advantage_change,
     check_reinforcement,
@@ -34,6 +34,7 @@ from rpd_datasets.training.reinforcement import (
 )
 from rpd_datasets.training.session import TrainingMethod, open_session
 from rpd_datasets.training.trainers import sampling_exactly
+from rpd_metric.errors import needs_extra
 from rpd_metric.grading.custom import load_grader
 
 WARNING = (
@@ -45,10 +46,10 @@ WARNING = (
 
 def main(arguments: Sequence[str]) -> None:
     """Train by a recipe; see the module's docstring."""
-    check_installed()
-    from trl.trainer.grpo_config import GRPOConfig
-    from trl.trainer.grpo_trainer import GRPOTrainer
-    from trl.trainer.model_config import ModelConfig
+    with needs_extra("training", "training"):
+        from trl.trainer.grpo_config import GRPOConfig
+        from trl.trainer.grpo_trainer import GRPOTrainer
+        from trl.trainer.model_config import ModelConfig
 
     kinds = (ReinforcementOptions, GRPOConfig, ModelConfig)
     session = open_session(kinds, arguments, prog="recipes/grpo.py")

@@ -24,7 +24,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 from rpd_datasets.commands import run_command
 from rpd_datasets.evaluation.decontamination import load_contamination
-from rpd_datasets.training.recipe import SupervisedOptions, check_installed
+from rpd_datasets.training.recipe import SupervisedOptions
 from rpd_datasets.training.session import TrainingMethod, open_session
 from rpd_datasets.training.training_rows import (
     check_data,
@@ -35,15 +35,16 @@ from rpd_datasets.training.training_rows import (
     with_prompt,
     without_contaminated,
 )
+from rpd_metric.errors import needs_extra
 
 
 def main(arguments: Sequence[str]) -> None:
     """Train by a recipe; see the module's docstring."""
-    check_installed()
-    from transformers.trainer_utils import IntervalStrategy
-    from trl.trainer.model_config import ModelConfig
-    from trl.trainer.sft_config import SFTConfig
-    from trl.trainer.sft_trainer import SFTTrainer
+    with needs_extra("training", "training"):
+        from transformers.trainer_utils import IntervalStrategy
+        from trl.trainer.model_config import ModelConfig
+        from trl.trainer.sft_config import SFTConfig
+        from trl.trainer.sft_trainer import SFTTrainer
 
     kinds = (SupervisedOptions, SFTConfig, ModelConfig)
     session = open_session(kinds, arguments, prog="recipes/sft.py")

@@ -14,7 +14,7 @@ import numpy as np
 
 from rpd_datasets.config import GROUPS, CurationConfig, distance_of
 from rpd_datasets.curation.summary import RunSummary, measured_by
-from rpd_datasets.filters.answer_checks import algebra_installed
+from rpd_datasets.filters.answer_checks import UNCHECKED, algebra_installed
 from rpd_datasets.language import OTHER_TEXTS, PROGRAM, conditions_hold
 from rpd_metric.distance.calibration import TOGETHER
 from rpd_metric.distance.distances import DISTANCES
@@ -188,11 +188,9 @@ def warnings(found: Mapping[str, Any], summary: RunSummary, config: CurationConf
                 f"only {made:,} of {wanted[unit]:,} {unit} could be chosen; left out, each with "
                 f"its reason in rejects.jsonl: {summary.left_out()}"
             )
-    if summary.marked_by["reference"] and not algebra_installed():
-        said.append(
-            "answers that take algebra to compare with the reference were not checked: "
-            "pip install -e '.[grading]'"
-        )
+    unmarked = summary.candidates["marked"] < summary.candidates["answered"]
+    if unmarked and summary.marked_by["reference"] and not algebra_installed():
+        said.append(f"{UNCHECKED}: pip install -e '.[grading]'")
     if mixed := summary.num_mixed:
         said.append(
             f"{mixed:,} problems have solutions in several languages: distances there count "

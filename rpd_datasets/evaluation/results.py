@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS
-from rpd_datasets.filters.answer_checks import AnswerChecker, algebra_installed, marked_only
+from rpd_datasets.filters.answer_checks import AnswerChecker, marked_only
 from rpd_datasets.inputs.inspect_rows import JSON_LOG, InspectLog, scores_of
 from rpd_datasets.inputs.source import InputSpec, open_source
 from rpd_datasets.problem import Problem, strategy_labels
 from rpd_datasets.rejects import Rejected
-from rpd_metric.errors import InputError, MissingExtraError
+from rpd_metric.errors import InputError
 from rpd_metric.metrics.inspect_text import problem_text, solution_texts
 from rpd_metric.statistics.estimators import cons_at_n, first_k_per_problem, pass_at_k
 from rpd_metric.statistics.intervals import mean_band, mean_interval
@@ -244,22 +244,20 @@ def read_solutions(
 
     Right is what a column of marks says, or else a reference answer; without any, there are no
     figures. Raises [`InputError`] where two problems are equal, and, unless `allow_missing`, where
-    rows cannot be read or marks are missing; [`MissingExtraError`] where a reference is compared
-    without math-verify.
+    rows cannot be read or marks are missing; [`MissingExtraError`] where a reference takes
+    algebra to compare and math-verify is missing.
     """
     name, told = name or path.name.partition(".")[0], False
     marks: dict[str, list[Mark]] = {}
     right: dict[str, Problem] = {}
     rejects: list[Rejected] = []
-    with tempfile.TemporaryDirectory() as scratch, closing(AnswerChecker()) as checker:
+    # An answer that is left open would count as wrong.
+    checker = AnswerChecker(algebra_required=True)
+    with tempfile.TemporaryDirectory() as scratch, closing(checker):
         for problem in open_source(path, spec, scratch=Path(scratch), on_reject=rejects.append):
             found = marked_only(problem, correct_column)
             if not found.by:
                 found = checker.check(problem, correct_column)
-            if found.by == "reference" and not algebra_installed():
-                raise MissingExtraError(
-                    "comparing answers with a reference", extra="grading", module="math_verify"
-                )
             told = told or bool(found.by)
             # Beside a reference, a solution without an answer is not right; a mark may be missing.
             given = [bool(mark) if found.by == "reference" else mark for mark in found.marks]

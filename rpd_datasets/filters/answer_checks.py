@@ -7,6 +7,7 @@ the most frequent one. Solutions of unknown correctness stay, unless only right 
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +29,9 @@ from rpd_metric.grading.answers import (
 from rpd_metric.grading.mathematics import Grader
 from rpd_metric.reasons import Reason
 
+logger = logging.getLogger(__name__)
+
+UNCHECKED = "answers that take algebra to compare with the reference are not checked"
 AnswerRule = Literal["reference", "majority", "any"]
 
 # One mark for each solution; the first of these columns is used unless the options name another.
@@ -119,12 +123,16 @@ def marked_only(problem: Problem, correct_column: str | None) -> AnswerCheck:
 class AnswerChecker:
     """Compares final answers; a process for computer algebra starts at first need.
 
+    Without math-verify, a mark that takes algebra is not known, which is said once, or with
+    `algebra_required` is a [`MissingExtraError`].
+
     >>> problem = Problem("2 + 2?", ("So it is 4. Answer: 4", "Answer: 5", "Answer: 04"))
     >>> AnswerChecker().check(problem).agrees
     (True, False, True)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, algebra_required: bool = False) -> None:
+        self._required, self._told = algebra_required, False
         self._grader: Grader | None = None
         self._timeouts = 0  # of the problem that is looked at
         # Problems are worked on in several threads, and a grader grades one thing at a time.
@@ -136,10 +144,7 @@ class AnswerChecker:
         correct_column: str | None = None,
         answer_column_: str | None = None,
     ) -> AnswerCheck:
-        """Look at a problem's answers; the columns are named as the options name them.
-
-        Without math-verify, what takes computer algebra to compare is not known.
-        """
+        """Look at a problem's answers; the columns are named as the options name them."""
         with self._lock:
             self._timeouts = 0
             found = marked_only(problem, correct_column)
@@ -158,13 +163,17 @@ class AnswerChecker:
             return None
         wanted, given = without_lone_unit(readable(reference), readable(answer))
         verdict = easy_verdict(tidy(wanted), tidy(given))
-        if verdict is None and algebra_installed():
+        if verdict is None and not (self._required or algebra_installed()):
+            if not self._told:
+                logger.warning("%s: pip install -e '.[grading]'", UNCHECKED)
+            self._told = True
+            return None
+        if verdict is None:
             (verdict,) = self._by_algebra([(reference, solution)])
         sentence = len(_PROSE.findall(answer)) > 3
         if verdict is Verdict.WRONG and sentence and reference in solution[-CLOSING_CHARACTERS:]:
             return None  # "The answer is three times the initial mass: 66 g."
-        known = {Verdict.CORRECT: True, Verdict.WRONG: False}
-        return None if verdict is None else known.get(verdict)
+        return {Verdict.CORRECT: True, Verdict.WRONG: False}.get(verdict)
 
     def _agreement(
         self, answers: Sequence[str | None], marks: Sequence[bool | None]

@@ -18,12 +18,11 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 from rpd_datasets.options import read_options
-from rpd_metric.errors import InputError, MissingExtraError
+from rpd_metric.errors import InputError
 from rpd_metric.models.static import default_embedder
 
 # The problems of the AIME from 1983 to 2024.
@@ -151,12 +150,6 @@ def read_recipe(path: Path) -> dict[str, Any]:
         options = {**loaded, **options}
         current = current.parent / base if base is not None else None
     return options
-
-
-def check_installed() -> None:
-    """Raise [`MissingExtraError`] where TRL is not installed."""
-    if find_spec("trl") is None:
-        raise MissingExtraError("training", extra="training", module="trl")
 
 
 def parse_recipe(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) -> Recipe:

@@ -24,8 +24,8 @@ from rpd_datasets.comparison.paired import (
 )
 from rpd_datasets.comparison.side_by_side import plot
 from rpd_datasets.evaluation.results import Results
-from rpd_datasets.filters import answer_checks
 from rpd_metric.errors import InputError
+from rpd_metric.grading import mathematics
 
 SETTINGS = {"temperature": 0.6, "solver": {"ask": {"template": "p"}}, "scorer": "math"}
 CHANCES = np.linspace(0.05, 0.9, 60)
@@ -244,8 +244,13 @@ def test_a_chance_draw_of_fewer_samples_calls_no_model_worse_on_its_own():
 
 
 def test_answers_are_not_called_wrong_where_they_cannot_be_compared(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(answer_checks, "find_spec", lambda name: None)
-    file = tmp_path / "one.jsonl"
-    file.write_text(json.dumps({"problem": "Half?", "solutions": ["It is 1/2."], "answer": "0.5"}))
-    assert main(["compare", f"a={file}", f"b={file}", "--distance", "none"]) == 1
-    assert "pip install -e '.[grading]'" in capsys.readouterr().err
+    found = mathematics.importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec",
+        lambda name, *a: (name != "math_verify" and found(name, *a)) or None,
+    )
+    row = {"problem": "Half?", "solutions": [r"So $\boxed{\frac{2}{4}}$."], "answer": "1/2"}
+    for answer, status in (("1/2", 1), (r"\frac{2}{4}", 0)):  # the second takes no algebra
+        file = write_rows(tmp_path / "one.jsonl", [row | {"answer": answer}])
+        assert main(["compare", f"a={file}", f"b={file}", "--distance", "none"]) == status
+        assert ("pip install -e '.[grading]'" in capsys.readouterr().err) == bool(status)

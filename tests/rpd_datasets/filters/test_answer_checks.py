@@ -105,8 +105,9 @@ def test_a_sentence_that_ends_in_the_reference_is_no_other_answer():
     assert marks == (None, False, True)
 
 
-def test_without_math_verify_an_answer_in_another_form_is_not_known(monkeypatch):
+def test_without_math_verify_an_answer_in_another_form_is_not_known_and_said(monkeypatch, caplog):
     monkeypatch.setattr(answer_checks, "find_spec", lambda name: None)
     solutions = (r"So $\boxed{1/2}$.", r"So $\boxed{\frac{2}{4}}$.", r"So $\boxed{3}$.")
     found = AnswerChecker().check(Problem("Half?", solutions, {"answer": "1/2"}))
     assert (found.by, found.marks) == ("reference", (True, None, None))
+    assert caplog.messages == [f"{answer_checks.UNCHECKED}: pip install -e '.[grading]'"]
