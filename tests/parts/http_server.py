@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 
 Server = TypeVar("Server", bound="LocalServer")
+T = TypeVar("T")
 
 
 class LocalServer:
@@ -48,8 +50,20 @@ class LocalServer:
         """Go away at once, with every connection and every request in flight."""
         self._wait(self._stop())
 
-    def _wait(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+    def num_connections(self) -> int:
+        """Count the open connections, after all that were made before this call are accepted."""
+        with socket.create_connection(("127.0.0.1", self._port)) as last:
+            last.shutdown(socket.SHUT_WR)
+            last.recv(1)  # until the server has closed it
+        return self._wait(self._count_connections())
+
+    async def _count_connections(self) -> int:
+        assert self._runner is not None
+        assert self._runner.server is not None
+        return len(self._runner.server.connections)
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
 
     async def _start(self) -> None:
         self._runner = web.AppRunner(

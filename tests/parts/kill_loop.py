@@ -152,6 +152,7 @@ def run(folder: Path, *, num_problems: int, kills: int, seed: int = 0) -> Outcom
         in_flight: list[int] = []
         while len(in_flight) < kills:
             before, stored = len(server.requests), count(folder)
+            connections = server.num_connections()
             process = start(*command("killed"))
             # Some requests after the start, spread over what is left to be done.
             goal = before + rng.randint(1, max(2, (needed - before) // (kills - len(in_flight))))
@@ -162,6 +163,8 @@ def run(folder: Path, *, num_problems: int, kills: int, seed: int = 0) -> Outcom
                 break  # it got to its end before it could be killed once more
             process.send_signal(signal.SIGKILL)
             process.communicate()
+            # What it had sent may still be on its way: the server reads it, then drops the client.
+            wait_until(lambda limit=connections: server.num_connections() <= limit)
             in_flight.append(len(server.requests) - before - (count(folder) - stored))
         assert cli.main(command("killed")) == 0
         requests, distinct = len(server.requests), len(_distinct(server))
