@@ -211,7 +211,8 @@ class InstantChat:
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
         """The summary of the labelled solution in a prompt, as the prompt asks for it."""
-        found = LABEL.search(request.messages[-1]["content"])
+        # The label is in the first request; the others ask once more for what was refused.
+        found = LABEL.search("\n".join(one["content"] for one in request.messages))
         assert found is not None, "every solution of the corpus carries its label"
         steps = self.corpus.steps(int(found[2]), int(found[1]))
         listed = [{"step_title": one.split(",")[0][:40], "step_description": one} for one in steps]

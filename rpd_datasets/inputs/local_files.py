@@ -275,11 +275,12 @@ def _read_table(path: Path, label: str) -> Iterator[Row | Rejected]:
 
 def _batches(path: Path) -> Iterator[Any]:
     import pyarrow.parquet as pq
-    from datasets import Dataset
 
     if not path.stat().st_size:
         return
     if file_kind(path) == "arrow":
+        from datasets import Dataset
+
         yield from Dataset.from_file(str(path)).with_format("arrow").iter(BATCH_ROWS)
         return
     # Without a buffer's size, or with pre_buffer, all columns of a row group would be held, which

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -36,6 +37,7 @@ _JSON_ESCAPE = re.compile(
     rf"""["'/bfr]? | u[0-9A-Fa-f]{{4}} | (?!(?:{_LATEX_N_OR_T})\Z) [nt] .*""",
     re.VERBOSE | re.DOTALL,
 )
+_json_escape = lru_cache(maxsize=4096)(_JSON_ESCAPE.fullmatch)  # the same commands come again
 _ROW_BREAK_FOLLOWER = re.compile(r"[\s\d-]|\Z")
 # Whether quotes are balanced before it does not matter: a string is never split.
 _BETWEEN_QUOTES = re.compile(r'(?:[^"\\]++|\\.)+', re.DOTALL)
@@ -57,6 +59,7 @@ _COMMENT_OR_COMMA = re.compile(
 _SURROGATE_PAIR = re.compile(r"(?i)\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}")
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _CONTROL_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_WORD = re.compile("[a-z]+")
 _QUOTE = "[\"'“”‘’]"
 _NO_LETTERS = bytes(code for code in range(128) if not chr(code).isalnum())
 UNESCAPED_QUOTE = re.compile(r'(?<!\\)(?:\\\\)*"')
@@ -70,7 +73,9 @@ def escape_latex(text: str) -> str:
     string that holds unescaped LaTeX, two backslashes at the end of a row are a row break and are
     doubled as well, and so are three before a command.
     """
-    return _BETWEEN_QUOTES.sub(lambda match: _escape_string(match[0]), text)
+    return _BETWEEN_QUOTES.sub(
+        lambda match: _escape_string(match[0]) if "\\" in match[0] else match[0], text
+    )
 
 
 def decode(text: str) -> dict[str, Any]:
@@ -108,12 +113,16 @@ def decode_mended(text: str) -> dict[str, Any]:
 
 def occurs_in(value: dict[str, Any], text: str) -> bool:
     """Whether an object's keys and values follow each other in a text, whatever the punctuation."""
+    lower = text.lower()
+    words = _WORD.findall(" ".join(_leaves(value, texts_only=True)).lower())
+    if not all(word in lower for word in words):
+        return False  # nearly always, and spares a long text the rest
     return _letters("".join(_leaves(value))) in _letters(_unescaped(escape_latex(text)))
 
 
 def _escape_string(text: str) -> str:
     unescaped = any(
-        len(match[1]) % 2 == 1 and not _JSON_ESCAPE.fullmatch(match[2])
+        len(match[1]) % 2 == 1 and not _json_escape(match[2])
         for match in _BACKSLASHES.finditer(text)
     )
     if not unescaped:
@@ -122,7 +131,7 @@ def _escape_string(text: str) -> str:
     def doubled(match: re.Match[str]) -> str:
         backslashes, follower = match.groups()
         if len(backslashes) % 2 == 1:
-            is_latex = _JSON_ESCAPE.fullmatch(follower) is None
+            is_latex = _json_escape(follower) is None
         else:
             # A row break: nothing that could be a command's name follows.
             is_latex = backslashes == r"\\" and _ROW_BREAK_FOLLOWER.match(follower) is not None
