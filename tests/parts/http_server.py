@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from aiohttp import web
 
 Server = TypeVar("Server", bound="LocalServer")
-T = TypeVar("T")
 
 
 class LocalServer:
@@ -55,15 +54,12 @@ class LocalServer:
         with socket.create_connection(("127.0.0.1", self._port)) as last:
             last.shutdown(socket.SHUT_WR)
             last.recv(1)  # until the server has closed it
-        return self._wait(self._count_connections())
-
-    async def _count_connections(self) -> int:
         assert self._runner is not None
         assert self._runner.server is not None
         return len(self._runner.server.connections)
 
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+    def _wait(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
 
     async def _start(self) -> None:
         self._runner = web.AppRunner(

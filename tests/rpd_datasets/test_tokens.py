@@ -9,12 +9,8 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 from transformers.models.qwen2.tokenization_qwen2 import PRETOKENIZE_REGEX
 
-from rpd_datasets.tokens import (
-    TokenCounter,
-    estimate_tokens,
-    text_tail,
-    token_counter,
-)
+from rpd_datasets import tokens
+from rpd_datasets.tokens import TokenCounter, estimate_tokens, text_tail, token_counter
 
 QWEN_PIECES = pre_tokenizers.Split(Regex(PRETOKENIZE_REGEX), behavior="isolated")
 
@@ -65,6 +61,12 @@ def test_on_ascii_text_the_estimate_is_never_below_the_pieces(text):
     text = text.translate({code: None for code in range(32) if chr(code) not in "\t\n\r"})
 
     assert estimate_tokens(text) >= len(QWEN_PIECES.pre_tokenize_str(text))
+
+
+@given(text=st.text(alphabet=st.characters(max_codepoint=127)))
+def test_the_patterns_for_ascii_find_what_those_for_any_text_find(text):
+    for ascii_text, any_text in zip(tokens.ASCII_TEXT, tokens.ANY_TEXT, strict=True):
+        assert ascii_text.findall(text) == any_text.findall(text)
 
 
 def test_a_real_tokenizer_counts_without_the_tokens_around_a_text(words):
