@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -74,6 +75,14 @@ def test_the_installed_wheel_curates_reports_and_measures_from_another_folder(wh
     run(rpd, "report", "curated", cwd=tmp_path)
     assert list((tmp_path / "curated").rglob("*.parquet"))
     assert list((tmp_path / "curated").rglob("*.html"))
+    # What `hf extensions install OWNER/hf-rpd` leaves behind, with this environment.
+    extension = tmp_path / ".local/share/hf/extensions/hf-rpd/manifest.json"
+    extension.parent.mkdir(parents=True)
+    names = dict.fromkeys(("owner", "repo", "repo_id", "short_name"), "hf-rpd")
+    place = {"executable_path": str(python.with_name("hf-rpd")), "type": "python"}
+    extension.write_text(json.dumps(names | place | {"installed_at": "2026-01-01"}))
+    hf = ("env", f"HOME={tmp_path}", "HF_HUB_DISABLE_UPDATE_CHECK=1", f"{sys.prefix}/bin/hf")
+    assert run(*hf, "rpd", "--version", cwd=tmp_path).startswith("rpd ")
     code = """if True:
         import evaluate, rpd_metric
         assert "environment" in rpd_metric.__file__

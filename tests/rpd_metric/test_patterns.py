@@ -50,7 +50,7 @@ def compiled(value, name):
             yield from compiled(item, f"{name}[{place}]")
 
 
-def written(path):
+def written(path, names):
     # Patterns in calls such as re.sub(r"...", text).
     for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if (
@@ -61,17 +61,19 @@ def written(path):
             and call.args
         ):
             flags = [ast.unparse(k.value) for k in call.keywords if k.arg == "flags"]
-            text = literal(call.args[0])
+            text = literal(call.args[0], names)
             # Those compiled from data are found as values of their module.
             assert text is not None or call.func.attr == "compile", ast.unparse(call)
             if isinstance(text, str):
                 yield f"{path}:{call.lineno}", re.compile(text, eval(*flags) if flags else 0)
 
 
-def literal(node):
-    # The text of a string; "name" is filled into an f-string.
+def literal(node, names):
+    # The text of a string. An f-string gets the constants of its module, and "name" elsewhere.
     if isinstance(node, ast.JoinedStr):
-        return "".join(literal(part) or "name" for part in node.values)
+        return "".join(literal(part, names) for part in node.values)
+    if isinstance(node, ast.FormattedValue):
+        return names.get(getattr(node.value, "id", ""), "name")
     return node.value if isinstance(node, ast.Constant) else None
 
 
@@ -81,12 +83,10 @@ count = 0
 for package in (rpd_metric, rpd_datasets):
     root = pathlib.Path(package.__file__).parent
     for path in sorted(root.rglob("*.py")):
-        text = path.read_text(encoding="utf-8")
-        found = list(written(path))
-        if "re.compile(" in text and "space" not in path.parts:
-            parts = path.relative_to(root.parent).with_suffix("").parts
-            module = importlib.import_module(".".join(parts))
-            found += compiled(vars(module), module.__name__)
+        names, parts = {}, path.relative_to(root.parent).with_suffix("").parts
+        if "re." in path.read_text(encoding="utf-8") and "space" not in parts:
+            names = vars(importlib.import_module(".".join(parts)))
+        found = [*written(path, names), *compiled(names, path)]
         for name, pattern in {pattern: (name, pattern) for name, pattern in found}.values():
             busy_with(name)
             count += 1
